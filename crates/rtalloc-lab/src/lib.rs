@@ -1,0 +1,16 @@
+//! The rtalloc laboratory: loads, measures, bounds and compares allocators.
+//!
+//! The flow of data is one straight line, every stage a file on disk and a command:
+//!
+//! ```text
+//! workload | record -> trace -> replay(subject, probe) -> result -> present
+//! ```
+
+pub mod cmd;
+pub mod present;
+pub mod probe;
+pub mod replay;
+pub mod result;
+pub mod subject;
+pub mod trace;
+pub mod workload;

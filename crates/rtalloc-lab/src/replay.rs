@@ -1,0 +1,1 @@
+//! The only loop that calls an allocator.

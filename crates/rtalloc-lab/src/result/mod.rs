@@ -1,0 +1,3 @@
+//! What was measured: the one vocabulary between measuring and everything downstream.
+
+pub mod schema;

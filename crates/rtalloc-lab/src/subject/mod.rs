@@ -1,0 +1,1 @@
+//! The allocators under test: ours, and the peers published as crates.

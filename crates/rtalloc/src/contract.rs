@@ -1,0 +1,453 @@
+//! The contract every allocator signs: the traits, and the vocabulary they share.
+//!
+//! Three things that can go wrong have three types. A *refusal* ([`AllocError`]) is an answer: the request
+//! cannot be served and nothing changed. *Misuse* ([`Misuse`]) is the caller's fault, seen in the tags of a
+//! block: it goes to the one hook ([`crate::hook`]) and the heap is left as it was. *Corruption*
+//! ([`Corruption`]) is what [`RegionAllocator::check`] finds when somebody wrote where they should not.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// A sequential allocator in memory its user gives (a *region*). All state lives in that region: the value
+/// itself is one pointer.
+///
+/// # Safety
+///
+/// An implementation hands out blocks that lie in its regions, are aligned as asked, are at least as large as
+/// asked, do not overlap each other or the allocator's own state, and stay put until they are deallocated.
+pub unsafe trait RegionAllocator<'r>: Sized {
+    /// What can be chosen when the heap is made.
+    type Config: Copy + Default + fmt::Debug;
+
+    /// The facts of this allocator as data: the suite, the laboratory and the documentation read them here.
+    const CONTRACT: Contract;
+
+    /// Makes a heap in `region`. Nothing but the control structure and the tags of one free block is written.
+    ///
+    /// # Errors
+    ///
+    /// [`InitError`] if the region cannot hold the control structure and one block, or lies beyond the reach of
+    /// the allocator's tags; the region is then untouched.
+    ///
+    /// # Time
+    ///
+    /// Linear in the control structure.
+    fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError>;
+
+    /// Allocates `size_bytes` bytes at an address that is a multiple of `align_bytes`, for callers that have no
+    /// [`Layout`]: every value of both arguments is legal and answered.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](Self::allocate); an alignment that is no power of two is [`AllocError::Alignment`].
+    ///
+    /// # Time
+    ///
+    /// `CONTRACT.allocate`.
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError>;
+
+    /// Allocates a block for `layout`.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocError`] tells which; nothing changed.
+    ///
+    /// # Time
+    ///
+    /// `CONTRACT.allocate`.
+    #[inline(always)]
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        self.allocate_bytes(layout.size(), layout.align())
+    }
+
+    /// Gives a block back, by its address alone. A pointer that the tags show to be freed already, foreign or
+    /// damaged is reported to the [`crate::hook`] and otherwise ignored.
+    ///
+    /// # Safety
+    ///
+    /// `block` was returned by this heap and not deallocated since; nobody uses it any more. (What the tags can
+    /// show of a breach is detected; what they cannot is undefined behaviour.)
+    ///
+    /// # Time
+    ///
+    /// `CONTRACT.deallocate`.
+    unsafe fn deallocate(&mut self, block: NonNull<u8>);
+
+    /// Changes the size of a block: in place where it shrinks or the next neighbour is free and large enough,
+    /// else by moving. The content survives up to the smaller of the two sizes, and the block keeps the alignment
+    /// that `size_bytes`/`align_bytes` asks for.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](Self::allocate); the old block is then live and unchanged.
+    ///
+    /// # Safety
+    ///
+    /// As [`deallocate`](Self::deallocate). On success `block` is dead unless the same address came back.
+    ///
+    /// # Time
+    ///
+    /// `CONTRACT.reallocate`; moving adds one copy of the content.
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError>;
+
+    /// [`reallocate_bytes`](Self::reallocate_bytes) for a [`Layout`].
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](Self::allocate); the old block is then live and unchanged.
+    ///
+    /// # Safety
+    ///
+    /// As [`reallocate_bytes`](Self::reallocate_bytes).
+    ///
+    /// # Time
+    ///
+    /// `CONTRACT.reallocate`.
+    #[inline(always)]
+    unsafe fn reallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.reallocate_bytes(block, layout.size(), layout.align()) }
+    }
+
+    /// Bytes the caller may use at `block`: at least what was requested.
+    ///
+    /// # Safety
+    ///
+    /// `block` is live in this heap.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize;
+
+    /// A promise: a request of this many bytes at [`Contract::alignment_bytes`] succeeds now, and one byte more
+    /// fails unless `CONTRACT.largest_is_exact` is false. 0 when nothing can be allocated.
+    ///
+    /// # Time
+    ///
+    /// Constant for the allocators with a constant allocate, else linear in the free blocks.
+    fn largest_allocatable(&self) -> usize;
+
+    /// Running tallies, or `None` where the heap's type leaves them out (see [`crate::mechanism::tally`]).
+    ///
+    /// # Time
+    ///
+    /// As [`largest_allocatable`](Self::largest_allocatable).
+    fn stats(&self) -> Option<Stats>;
+
+    /// Visits every block, free and live, in address order within each region.
+    ///
+    /// # Time
+    ///
+    /// Linear in the number of blocks.
+    fn walk(&self, visitor: &mut dyn FnMut(Block));
+
+    /// Verifies every invariant of the heap.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Corruption`] found.
+    ///
+    /// # Time
+    ///
+    /// Linear in the number of blocks.
+    fn check(&self) -> Result<(), Corruption>;
+
+    /// Emits the abstract state: two heaps of one type and region that emit the same words behave alike from now
+    /// on, whatever their histories and the bytes in their blocks. Exhaustive exploration counts states by it.
+    ///
+    /// # Time
+    ///
+    /// Linear in the number of blocks.
+    fn fingerprint(&self, word: &mut dyn FnMut(usize));
+}
+
+/// A region allocator whose heap can take further regions at run time.
+///
+/// # Safety
+///
+/// As [`RegionAllocator`], over all its regions.
+pub unsafe trait MultiRegion<'r>: RegionAllocator<'r> {
+    /// Adds a region to the heap; its memory is one free block from now on. Blocks of different regions never
+    /// coalesce, even when the regions touch.
+    ///
+    /// # Errors
+    ///
+    /// [`InitError`]; heap and region are then unchanged.
+    ///
+    /// # Time
+    ///
+    /// `CONTRACT.deallocate`.
+    fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError>;
+
+    /// Takes an added region back.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoveError`] if blocks of it are live or the region is none of this heap's; nothing changed.
+    ///
+    /// # Time
+    ///
+    /// Linear in the number of regions.
+    fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError>;
+}
+
+/// Names a region that was added to a heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegionId(pub(crate) usize);
+
+/// What an allocator is and promises, as data.
+#[derive(Clone, Copy, Debug)]
+pub struct Contract {
+    /// Name as the laboratory knows it.
+    pub name: &'static str,
+    /// The paper and section that describe the algorithm.
+    pub source: &'static str,
+    /// Which block serves a request.
+    pub policy: &'static str,
+    /// How free blocks are found: the field's family.
+    pub mechanism: Mechanism,
+    /// Block sizes are multiples of this, in bytes.
+    pub granule_bytes: usize,
+    /// Bytes of tag in front of every live block.
+    pub header_bytes: usize,
+    /// Every block is aligned to this without being asked, in bytes.
+    pub alignment_bytes: usize,
+    /// Smallest block, header included, in bytes.
+    pub min_block_bytes: usize,
+    /// Largest span from the start of the first region to the end of the last one, in bytes.
+    pub max_span_bytes: usize,
+    /// Cost class of allocate.
+    pub allocate: Cost,
+    /// Cost class of deallocate.
+    pub deallocate: Cost,
+    /// Cost class of reallocate, the copy of a moved block apart.
+    pub reallocate: Cost,
+    /// Free neighbours become one block at once, so that freeing everything gives one block again.
+    pub coalesces: bool,
+    /// A block may grow into its free next neighbour.
+    pub grows_in_place: bool,
+    /// A second deallocate of a block whose memory was not handed out again is always detected.
+    pub detects_double_free: bool,
+    /// [`RegionAllocator::largest_allocatable`] is the largest request that succeeds, not a lower bound.
+    pub largest_is_exact: bool,
+}
+
+/// The families of the field's taxonomy (Wilson et al. 1995), as the folders of this crate are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// One list of free blocks, searched.
+    SequentialFit,
+    /// Lists by size class.
+    SegregatedFit,
+}
+
+impl Mechanism {
+    /// The family in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mechanism::SequentialFit => "sequential",
+            Mechanism::SegregatedFit => "segregated",
+        }
+    }
+}
+
+/// Cost classes of operations in machine instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// No loop: a constant bound whatever the heap's size and state.
+    Constant,
+    /// At most proportional to the number of free blocks.
+    LinearInFreeBlocks,
+}
+
+impl Cost {
+    /// The class in O-notation; n is the number of free blocks.
+    pub const fn notation(self) -> &'static str {
+        match self {
+            Cost::Constant => "O(1)",
+            Cost::LinearInFreeBlocks => "O(n)",
+        }
+    }
+}
+
+/// Why a request was refused. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocError {
+    /// Nothing was requested.
+    ZeroSize,
+    /// The alignment is no power of two, or larger than any block of this heap.
+    Alignment,
+    /// The request is larger than any block of this heap could ever be.
+    TooLarge,
+    /// No free block fits now.
+    Exhausted,
+    /// The block to be resized failed the test of its tags; it was reported as [`Misuse`].
+    Misused,
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AllocError::ZeroSize => "a request for zero bytes",
+            AllocError::Alignment => "an alignment that is no power of two or exceeds the heap",
+            AllocError::TooLarge => "a request larger than the heap could ever serve",
+            AllocError::Exhausted => "no free block is large enough",
+            AllocError::Misused => "the block's tags are not those of a live block",
+        })
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// Why a region was not accepted. It is untouched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitError {
+    /// The region cannot hold what the heap needs.
+    TooSmall {
+        /// Bytes that would do, at any alignment of the region.
+        needed_bytes: usize,
+    },
+    /// The region is larger, or starts further from the heap's first region, than the tags can express.
+    OutOfReach {
+        /// Largest span of all regions, in bytes.
+        max_span_bytes: usize,
+    },
+    /// The region is larger than the control structure was sized for.
+    LargerThanPlanned {
+        /// Largest region this heap takes, in bytes: the first one, or what its configuration said.
+        max_region_bytes: usize,
+    },
+}
+
+impl fmt::Display for InitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InitError::TooSmall { needed_bytes } => {
+                write!(f, "the region is too small: at least {needed_bytes} bytes are needed")
+            }
+            InitError::OutOfReach { max_span_bytes } => {
+                write!(
+                    f,
+                    "the region is beyond the reach of the tags: regions must span at most {max_span_bytes} bytes from the first one"
+                )
+            }
+            InitError::LargerThanPlanned { max_region_bytes } => {
+                write!(
+                    f,
+                    "the region is larger than the control structure was sized for: at most {max_region_bytes} bytes, or say more when the heap is made"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for InitError {}
+
+/// Why a region was not given back. Nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoveError {
+    /// Blocks of the region are live.
+    InUse,
+    /// The heap has no such region, or it is the first one, which holds the control structure.
+    NotRemovable,
+}
+
+impl fmt::Display for RemoveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RemoveError::InUse => "blocks of the region are live",
+            RemoveError::NotRemovable => "no region of this heap, or the one that holds its control structure",
+        })
+    }
+}
+
+impl core::error::Error for RemoveError {}
+
+/// A block as [`RegionAllocator::walk`] shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Address of the payload: what allocate returned.
+    pub address: usize,
+    /// Bytes of the block, header included.
+    pub size_bytes: usize,
+    /// Bytes the user may use while the block is live.
+    pub usable_bytes: usize,
+    /// Whether the block is free.
+    pub free: bool,
+}
+
+/// Running tallies of a heap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Usable bytes of all live blocks now (granted sizes; the heap does not know the requested ones).
+    pub live_bytes: usize,
+    /// Largest value `live_bytes` ever had.
+    pub peak_live_bytes: usize,
+    /// Live blocks now.
+    pub live_blocks: usize,
+    /// H: the highest end address ever handed out in the first region minus the start of its first block, bytes;
+    /// blocks of added regions count from the start of the first region too.
+    pub high_water_bytes: usize,
+    /// Largest request that succeeds now ([`RegionAllocator::largest_allocatable`]), bytes.
+    pub largest_free_bytes: usize,
+    /// Requests refused so far, for any reason.
+    pub failures: usize,
+}
+
+/// A caller's fault that the tags of a block show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misuse {
+    /// The allocator that saw it.
+    pub allocator: &'static str,
+    /// What was seen.
+    pub kind: MisuseKind,
+    /// The address the caller passed.
+    pub address: usize,
+}
+
+/// Kinds of [`Misuse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MisuseKind {
+    /// The address is outside the heap or is not aligned as every block is.
+    ForeignPointer,
+    /// The block is free.
+    DoubleFree,
+    /// The tags in front of or behind the block contradict each other: somebody wrote over them.
+    OverwrittenTag,
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            MisuseKind::ForeignPointer => "not a block of this heap",
+            MisuseKind::DoubleFree => "freed twice",
+            MisuseKind::OverwrittenTag => "its tag, or the next block's, was overwritten",
+        };
+        write!(f, "{}: block {:#x}: {what}", self.allocator, self.address)
+    }
+}
+
+/// A broken invariant, as [`RegionAllocator::check`] reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corruption {
+    /// Which invariant.
+    pub invariant: &'static str,
+    /// Where: the payload address of the block, or of the control structure's word.
+    pub address: usize,
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "broken invariant at {:#x}: {}", self.address, self.invariant)
+    }
+}
+
+impl core::error::Error for Corruption {}
