@@ -1,4 +1,57 @@
 //! Traces: what a program asked of its allocator, operation by operation.
+//!
+//! A trace is a file (layout in `docs/TRACE-FORMAT.md`) that is only ever streamed: [`Writer`] takes one [`Event`]
+//! at a time, [`Reader`] gives a chunk of at most [`CHUNK_EVENTS`] at a time, and both need memory for the blocks
+//! that live at once, never for the length of the trace. Both keep a ledger of the live blocks, so that a trace
+//! that passed either of them obeys the rules every consumer relies on:
+//!
+//! - a slot is allocated only while it is free, reallocated and freed only while it is live;
+//! - a slot used for the first time is the smallest number never used before, so that a table indexed by slot
+//!   grows by one entry at a time;
+//! - threads are numbered in the order of their first operation;
+//! - sizes are 1..=[`MAX_SIZE_BYTES`], alignments are powers of two, ticks never decrease;
+//! - the sum of the live sizes, and of all sizes ever asked for, fits 64 bits.
+//!
+//! ```
+//! use rtalloc_lab::trace::{Event, Meta, Op, Origin, Reader, TickUnit, Writer};
+//!
+//! let meta = Meta {
+//!     name: "two-blocks".into(),
+//!     about: "the smallest interesting trace".into(),
+//!     origin: Origin::Program { command: vec!["/bin/true".into()] },
+//!     tick_unit: TickUnit::Nanoseconds,
+//!     created_unix_seconds: None,
+//! };
+//! let mut file = Vec::new();
+//! let mut writer = Writer::new(&mut file, &meta)?;
+//! writer.push(&Event { tick: 0, thread: 0, op: Op::Allocate { slot: 0, size: 24, align: 16 } })?;
+//! writer.push(&Event { tick: 5, thread: 0, op: Op::Free { slot: 0 } })?;
+//! let totals = writer.finish()?;
+//! assert_eq!(totals.peak_live_bytes, 24);
+//!
+//! let mut reader = Reader::new(file.as_slice())?;
+//! let mut chunk = Vec::new();
+//! while reader.next_chunk(&mut chunk)? {
+//!     assert_eq!(chunk.len(), 2);
+//! }
+//! assert_eq!(reader.totals(), Some(&totals));
+//! # Ok::<(), rtalloc_lab::trace::TraceError>(())
+//! ```
+
+mod error;
+mod format;
+mod ledger;
+mod meta;
+mod reader;
+mod slots;
+mod writer;
+
+pub use error::{TraceError, Violation};
+pub use format::{CHUNK_EVENTS, FORMAT_VERSION, MAX_SIZE_BYTES, MAX_SLOTS};
+pub use meta::{Meta, Origin, TickUnit, Totals};
+pub use reader::Reader;
+pub use slots::SlotTable;
+pub use writer::Writer;
 
 /// One operation of a program on its heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

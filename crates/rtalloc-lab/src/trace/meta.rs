@@ -1,0 +1,89 @@
+//! What a trace says about itself: [`Meta`] at its head, [`Totals`] at its end.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Who a trace is of and where it came from; stored as JSON in the file's header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Short name: the program or the model.
+    pub name: String,
+    /// One line for people: what was running.
+    pub about: String,
+    /// How to obtain the same trace again.
+    pub origin: Origin,
+    /// What [`Event::tick`](super::Event::tick) counts.
+    pub tick_unit: TickUnit,
+    /// Unix time of the recording in seconds. `None` in generated traces: they regenerate bit for bit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_unix_seconds: Option<u64>,
+}
+
+/// How to obtain the same trace again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Origin {
+    /// Recorded from a running program.
+    Program {
+        /// The program and its arguments as they were called.
+        command: Vec<String>,
+    },
+    /// Generated: the model, the seed and the parameters determine every event.
+    Model {
+        /// Name as `rtalloc generate` takes it.
+        model: String,
+        /// Seed of the random numbers.
+        seed: u64,
+        /// The random number generator and how it was seeded.
+        random: String,
+        /// Every parameter, those left at their default included, with its unit in the name.
+        parameters: BTreeMap<String, String>,
+    },
+}
+
+/// What the ticks of a trace count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TickUnit {
+    /// Nanoseconds of a monotonic clock.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Steps of the model's own clock.
+    #[serde(rename = "logical")]
+    Logical,
+}
+
+impl TickUnit {
+    /// The unit as text follows a number with: "ns" or "ticks".
+    #[must_use]
+    pub fn symbol(self) -> &'static str {
+        match self {
+            TickUnit::Nanoseconds => "ns",
+            TickUnit::Logical => "ticks",
+        }
+    }
+}
+
+/// Sums over a whole trace. The writer counts them into the end record; the reader counts again and compares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Operations of every kind.
+    pub events: u64,
+    /// `malloc` and its relatives.
+    pub allocations: u64,
+    /// `free`.
+    pub frees: u64,
+    /// `realloc` of a live block.
+    pub reallocations: u64,
+    /// Threads that called.
+    pub threads: u32,
+    /// Slots used: every slot of the trace is below this number.
+    pub slots: u32,
+    /// M: largest sum of the requested sizes of the live blocks, bytes.
+    pub peak_live_bytes: u64,
+    /// Largest number of live blocks.
+    pub peak_live_blocks: u64,
+    /// n: largest single request, bytes.
+    pub largest_request_bytes: u64,
+    /// Sum of every size asked for by an allocation or a reallocation, bytes.
+    pub requested_bytes: u64,
+}
