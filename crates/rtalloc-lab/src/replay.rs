@@ -1,1 +1,4 @@
 //! The only loop that calls an allocator.
+
+pub mod campaign;
+pub mod settings;

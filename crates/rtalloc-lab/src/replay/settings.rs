@@ -1,0 +1,69 @@
+//! What is measured, and how much of it.
+
+use std::time::Duration;
+
+/// What a campaign measures in every cell.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes of the heap every region subject is given; `None` chooses by the trace ([`automatic_heap_bytes`]).
+    pub heap_bytes: Option<u64>,
+    /// Which probes.
+    pub probes: Probes,
+    /// R of the cycle probe: identical replays of which each operation's minimum is kept. At least 1.
+    pub replicas: u32,
+    /// Operations per cell the instruction probe steps through, evenly spread.
+    pub sampled_operations: u64,
+    /// Instructions per cell the instruction probe steps through at most (about 1.5 us each): a subject with long
+    /// operations gets fewer samples.
+    pub stepped_instructions: u64,
+    /// Whether the space probe also looks for the smallest heap that serves the whole trace.
+    pub smallest_heap: bool,
+    /// Time a probe may spend in one cell.
+    pub limit: Duration,
+    /// Cells that the probes which are not disturbed by neighbours (space, instructions) work on at once; the
+    /// cycle probe always runs alone. At least 1.
+    pub parallel: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            heap_bytes: None,
+            probes: Probes::ALL,
+            replicas: 3,
+            sampled_operations: 2_000,
+            stepped_instructions: 1_000_000,
+            smallest_heap: true,
+            limit: Duration::from_secs(60),
+            parallel: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// A choice of probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// Time in ticks of the time-stamp counter (`crate::probe::cycles`).
+    pub cycles: bool,
+    /// Executed instructions (`crate::probe::instructions`).
+    pub instructions: bool,
+    /// Memory used (`crate::probe::space`).
+    pub space: bool,
+}
+
+impl Probes {
+    /// Every probe.
+    pub const ALL: Self = Self { cycles: true, instructions: true, space: true };
+}
+
+/// The heap a trace is given where nobody chose one: the next power of two above 8 M, so that every allocator,
+/// a binary buddy included, has room for its worst habits; above 32 MiB of live memory 2 M, since every byte is
+/// touched beforehand. At least 64 KiB.
+#[must_use]
+pub fn automatic_heap_bytes(peak_live_bytes: u64) -> u64 {
+    const SMALLEST: u64 = 64 << 10;
+    const GENEROUS_TO: u64 = 256 << 20;
+    let generous = peak_live_bytes.saturating_mul(8).checked_next_power_of_two().unwrap_or(u64::MAX);
+    let sufficient = peak_live_bytes.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX);
+    generous.min(GENEROUS_TO).max(sufficient).max(SMALLEST)
+}
