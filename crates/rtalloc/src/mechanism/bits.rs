@@ -1,0 +1,91 @@
+//! Bit searches: the processor's instruction where there is one, loop-free software elsewhere.
+//!
+//! The software is the halving of the TLSF paper's appendix A: five tests on 32 bits, six on 64.
+
+use core::num::NonZeroUsize;
+
+/// Whether the target has an instruction that counts leading or trailing zeros. Armv6-M is the Arm without one;
+/// it is also the one without atomic read-modify-write, which is how it is told apart here.
+const HAS_INSTRUCTION: bool = cfg!(any(
+    target_arch = "x86",
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    all(target_arch = "arm", target_has_atomic = "32"),
+    all(any(target_arch = "riscv32", target_arch = "riscv64"), target_feature = "zbb"),
+    target_arch = "powerpc",
+    target_arch = "powerpc64",
+    target_arch = "s390x",
+    target_arch = "wasm32",
+));
+
+/// Index of the most significant set bit: floor(log2(value)); `fls` in the papers.
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub const fn floor_log2(value: NonZeroUsize) -> u32 {
+    if HAS_INSTRUCTION { value.ilog2() } else { software_floor_log2(value.get()) }
+}
+
+/// Index of the least significant set bit; `ffs` in the papers.
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub const fn first_set(value: NonZeroUsize) -> u32 {
+    if HAS_INSTRUCTION {
+        value.trailing_zeros()
+    } else {
+        let value = value.get();
+        software_floor_log2(value & value.wrapping_neg())
+    }
+}
+
+/// `floor(log2(value))` by halving, without a loop.
+const fn software_floor_log2(value: usize) -> u32 {
+    let mut rest = value as u64;
+    let mut log2 = 0;
+    if usize::BITS > 32 && rest >> 32 != 0 {
+        rest >>= 32;
+        log2 += 32;
+    }
+    if rest >> 16 != 0 {
+        rest >>= 16;
+        log2 += 16;
+    }
+    if rest >> 8 != 0 {
+        rest >>= 8;
+        log2 += 8;
+    }
+    if rest >> 4 != 0 {
+        rest >>= 4;
+        log2 += 4;
+    }
+    if rest >> 2 != 0 {
+        rest >>= 2;
+        log2 += 2;
+    }
+    if rest >> 1 != 0 {
+        log2 += 1;
+    }
+    log2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_agrees_with_the_instruction_at_every_power_of_two() {
+        for bit in 0..usize::BITS {
+            let power = 1usize << bit;
+            for value in [power, power | 1, power + power / 2, power | (power - 1)] {
+                assert_eq!(software_floor_log2(value), value.ilog2(), "{value:#x}");
+                let lowest = value & value.wrapping_neg();
+                assert_eq!(software_floor_log2(lowest), value.trailing_zeros(), "{value:#x}");
+            }
+        }
+    }
+}

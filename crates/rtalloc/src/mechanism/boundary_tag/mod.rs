@@ -1,0 +1,643 @@
+//! The heap of blocks with boundary tags (Knuth 1973), over any index of its free blocks.
+//!
+//! First-fit, best-fit, half-fit and TLSF are this heap with different [`FreeIndex`]es. It splits what the index finds,
+//! coalesces at once, resizes in place, aligns, takes and returns regions, walks and checks. No loop, no branch on
+//! anything but tags: an operation's cost class is its index's.
+//!
+//! # Layout
+//!
+//! A block is named by the offset of its payload. One word in front of the payload is its header, the size of the
+//! whole block with two flags in the low bits; a free block repeats its size in its last word (the *footer*), where
+//! the next block finds it:
+//!
+//! ```text
+//!            block                                 block + size
+//!              |                                        |
+//! live [header][payload ........................][header][ ...
+//! free [header][prev][next] ............ [footer][header][ ...
+//!       size|flags                        size    PREV_FREE set
+//! ```
+//!
+//! A region begins with a block and ends with a *sentinel*: the header of a live block of size 0, followed by the
+//! region's record. The first region has the control structure in front:
+//!
+//! ```text
+//! [front: limit, span, tally][guard 0] base: [null node: 2 words][first block][sentinels][index][blocks ...][sentinel]
+//! ```
+//!
+//! # Misuse
+//!
+//! `deallocate` reads only tags it needs anyway and tests them: the address must lie between the first block and the
+//! last sentinel and be a multiple of the granule; the header must say *live* and have a size; the next header must
+//! lie in the heap and agree that this block is live; a free previous block's header must repeat its footer. Any other
+//! tag is reported to the [hook](crate::hook) and the call ignored.
+
+mod regions;
+mod resize;
+mod verify;
+
+use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, Stats};
+use crate::hook::report;
+use crate::mechanism::memory::Memory;
+use crate::mechanism::tally::{Tally, Untallied};
+use crate::mechanism::word::{Offset32, Width};
+use crate::region::{Region, round_up};
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// Header flag: the block is live.
+pub(crate) const LIVE: usize = 1;
+/// Header flag: the block in front of this one is free.
+pub(crate) const PREV_FREE: usize = 2;
+/// All header flags; sizes are multiples of a granule of at least 8.
+const FLAGS: usize = 7;
+
+/// Words of the heap itself at the base, in front of the index: the null node, [`FIRST_BLOCK`], [`SENTINELS`].
+pub(crate) const CONTROL_WORDS: usize = 4;
+/// Index of the word that holds the offset of the first region's first block.
+pub(crate) const FIRST_BLOCK: usize = 2;
+/// Index of the word that holds the offset of the latest region's sentinel.
+const SENTINELS: usize = 3;
+
+/// Finds, adds and removes free blocks: the policy of a [`TagHeap`].
+///
+/// Blocks are named by their payload's offset, sizes are in bytes and whole granules. A block's header says that it is
+/// free and gives its size while it is in the index.
+///
+/// # Safety
+///
+/// [`take`](Self::take) returns blocks that were inserted, each once until it is inserted again, of at least the
+/// granted size; the index writes only its control structure and the first two words of the free blocks in it.
+pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
+    /// Where in the index a block stood; lets an ordered index put the merged or remaining block back without a search.
+    type Place: Copy;
+    /// No place.
+    const NOWHERE: Self::Place;
+
+    /// Bytes of control structure behind the heap's own words, for blocks of at most `max_block` bytes.
+    fn control_bytes(max_block: usize) -> usize;
+
+    /// Initialises the control structure for blocks of at most `max_block` bytes.
+    ///
+    /// # Safety
+    ///
+    /// [`control_bytes`](Self::control_bytes) bytes behind the heap's own words belong to the index.
+    unsafe fn init(memory: Memory<W>, max_block: usize);
+
+    /// Bytes a request for a block of `need` bytes is granted from a block that is large enough.
+    fn granted(need: usize) -> usize;
+
+    /// Removes a block that holds at least the granted size from the index; returns it, the granted size and where it
+    /// stood.
+    ///
+    /// # Safety
+    ///
+    /// The index is initialised.
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, Self::Place)>;
+
+    /// Adds a free block of `size` bytes.
+    ///
+    /// # Safety
+    ///
+    /// The block is free, has that size, and is not in the index; `place` is where a block that it overlaps stood, or
+    /// [`NOWHERE`](Self::NOWHERE).
+    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: Self::Place);
+
+    /// Removes a block.
+    ///
+    /// # Safety
+    ///
+    /// The block is in the index.
+    unsafe fn remove(memory: Memory<W>, block: usize) -> Self::Place;
+
+    /// The first place if it is one, else the second.
+    fn first_of(first: Self::Place, second: Self::Place) -> Self::Place;
+
+    /// Bytes of the largest block request that succeeds now; 0 if none does.
+    ///
+    /// # Safety
+    ///
+    /// The index is initialised.
+    unsafe fn largest(memory: Memory<W>) -> usize;
+
+    /// Calls `visit` with the number of the list and the block, for every block, in the order of the lists.
+    ///
+    /// # Safety
+    ///
+    /// The index is initialised.
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize));
+
+    /// Verifies the index; returns the number of blocks in it.
+    ///
+    /// # Errors
+    ///
+    /// The first broken invariant.
+    ///
+    /// # Safety
+    ///
+    /// The index is initialised for blocks of `max_block` bytes, and the heap has `free_blocks` free blocks.
+    unsafe fn check(memory: Memory<W>, free_blocks: usize, max_block: usize) -> Result<usize, Corruption>;
+}
+
+/// Names an allocator made of a [`TagHeap`] and an index.
+pub trait Named<W: Width>: FreeIndex<W> {
+    /// The facts of the allocator.
+    const CONTRACT: Contract;
+}
+
+/// The facts that every [`TagHeap`] shares; an allocator fills in the rest.
+pub(crate) const fn tag_contract<W: Width>() -> Contract {
+    Contract {
+        name: "",
+        source: "",
+        policy: "",
+        mechanism: crate::contract::Mechanism::SegregatedFit,
+        granule_bytes: W::GRANULE,
+        header_bytes: W::BYTES,
+        alignment_bytes: W::GRANULE,
+        min_block_bytes: W::MIN_BLOCK,
+        max_span_bytes: W::MAX,
+        allocate: crate::contract::Cost::Constant,
+        deallocate: crate::contract::Cost::Constant,
+        reallocate: crate::contract::Cost::Constant,
+        coalesces: true,
+        grows_in_place: true,
+        detects_double_free: true,
+        largest_is_exact: true,
+    }
+}
+
+/// Size of the block whose header is free: a free block follows a live one, so its header has no flag.
+///
+/// # Safety
+///
+/// `block` is free.
+#[inline(always)]
+pub(crate) unsafe fn free_size<W: Width>(memory: Memory<W>, block: usize) -> usize {
+    // SAFETY: a free block has a header.
+    unsafe { memory.load(block.wrapping_sub(W::BYTES)) }
+}
+
+/// What stands in front of the base. It is as small as the tally allows.
+#[repr(C)]
+#[derive(Debug)]
+struct Front<T> {
+    /// Largest request in bytes: the largest block the control structure was planned for, less its header.
+    limit: usize,
+    /// Offset of the highest sentinel: every block begins below it.
+    span: usize,
+    /// Running statistics.
+    tally: T,
+}
+
+/// How a [`TagHeap`] is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TagConfig {
+    /// Largest region, in bytes, that will be added later; the control structure is sized for it. 0: none larger than
+    /// the first.
+    pub max_region_bytes: usize,
+}
+
+/// A heap of blocks with boundary tags over the index `I`, with tags of width `W`, keeping the statistics `T`.
+///
+/// The value is one pointer; everything else is in the region.
+#[derive(Debug)]
+pub struct TagHeap<'r, I, W = Offset32, T = Untallied> {
+    /// The base: a multiple of the granule, with the front before it and the control structure behind it.
+    base: NonNull<u8>,
+    regions: PhantomData<&'r mut [MaybeUninit<u8>]>,
+    kind: PhantomData<(I, W, T)>,
+}
+
+// SAFETY: the heap owns its regions exclusively for 'r and has no thread affinity.
+unsafe impl<I, W, T> Send for TagHeap<'_, I, W, T> {}
+
+impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
+    /// Bytes between the start of the aligned region and the base: front and guard.
+    const FRONT_BYTES: usize = (size_of::<Front<T>>() + W::BYTES).next_multiple_of(Self::BASE_ALIGN);
+    /// Alignment of the base.
+    const BASE_ALIGN: usize = if W::GRANULE > align_of::<Front<T>>() { W::GRANULE } else { align_of::<Front<T>>() };
+    /// Bytes of a sentinel: its header and the region's record of four words.
+    const SENTINEL_BYTES: usize = 5 * W::BYTES;
+
+    /// Bytes of control structure for a region of `region_bytes`: from the region's aligned start to the first block,
+    /// that block's header not included.
+    pub const fn name() -> &'static str {
+        I::CONTRACT.name
+    }
+
+    /// Bytes that a heap in a region of `region_bytes` spends on its control structure, alignment apart.
+    pub fn control_bytes(region_bytes: usize) -> usize {
+        Self::FRONT_BYTES + CONTROL_WORDS * W::BYTES + I::control_bytes(Self::max_block(region_bytes))
+    }
+
+    /// Size of the largest block that fits a region of `region_bytes`, in bytes; at least one granule.
+    fn max_block(region_bytes: usize) -> usize {
+        let limit = region_bytes.min(W::MAX);
+        let room = limit.saturating_sub(Self::SENTINEL_BYTES);
+        (room & !(W::GRANULE - 1)).max(W::MIN_BLOCK)
+    }
+
+    /// See [`RegionAllocator::new`](crate::contract::RegionAllocator::new).
+    fn init(region: &'r mut [MaybeUninit<u8>], config: TagConfig) -> Result<Self, InitError> {
+        let len_bytes = region.len();
+        if len_bytes > W::MAX {
+            return Err(InitError::OutOfReach { max_span_bytes: W::MAX });
+        }
+        // A heap whose own region is the largest plans for what is left of it beside the smallest control structure.
+        let own = Self::max_block(len_bytes.saturating_sub(Self::control_bytes(0)));
+        let max_block =
+            own.max(if config.max_region_bytes == 0 { 0 } else { Self::max_block(config.max_region_bytes) });
+        let control_end = CONTROL_WORDS * W::BYTES + I::control_bytes(max_block);
+        // Offset of the first block from the base.
+        let first = (control_end + W::BYTES).next_multiple_of(W::GRANULE);
+        let needed_bytes =
+            Self::BASE_ALIGN - 1 + Self::FRONT_BYTES + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES;
+        let too_small = InitError::TooSmall { needed_bytes };
+        let region_start = region.as_ptr().addr();
+        let base = round_up(region_start, Self::BASE_ALIGN).ok_or(too_small)?.wrapping_add(Self::FRONT_BYTES);
+        let room = (region_start + len_bytes).checked_sub(base).ok_or(too_small)?;
+        let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES).ok_or(too_small)? & !(W::GRANULE - 1);
+        if sentinel < first + W::MIN_BLOCK {
+            return Err(too_small);
+        }
+        let region = Region::new(region);
+        let base = NonNull::new(core::ptr::with_exposed_provenance_mut(base)).ok_or(too_small)?;
+        let mut heap = TagHeap { base, regions: PhantomData, kind: PhantomData };
+        let memory = heap.memory();
+        // SAFETY: front, guard and control structure lie between the region's start and the first block, aligned as
+        // their types need because the base is a multiple of BASE_ALIGN.
+        unsafe {
+            heap.front().write(Front { limit: max_block - W::BYTES, span: 0, tally: T::default() });
+            memory.store(0usize.wrapping_sub(W::BYTES), 0);
+            for word in 0..CONTROL_WORDS {
+                memory.store(word * W::BYTES, 0);
+            }
+            memory.store(FIRST_BLOCK * W::BYTES, first);
+            I::init(memory, max_block);
+            heap.install(&region, first, sentinel);
+        }
+        Ok(heap)
+    }
+
+    /// The heap's memory.
+    #[inline(always)]
+    fn memory(&self) -> Memory<W> {
+        Memory::new(self.base)
+    }
+
+    /// The front.
+    #[inline(always)]
+    fn front(&self) -> *mut Front<T> {
+        core::ptr::with_exposed_provenance_mut(self.base.addr().get() - Self::FRONT_BYTES)
+    }
+
+    /// The header of a block.
+    ///
+    /// # Safety
+    ///
+    /// `block` is a block or a sentinel.
+    #[inline(always)]
+    unsafe fn header(&self, block: usize) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory().load(block.wrapping_sub(W::BYTES)) }
+    }
+
+    /// Writes the header of a block.
+    ///
+    /// # Safety
+    ///
+    /// As [`header`](Self::header), or the word in front of `block` is free memory of the heap.
+    #[inline(always)]
+    unsafe fn set_header(&mut self, block: usize, header: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory().store(block.wrapping_sub(W::BYTES), header) }
+    }
+
+    /// Offset of the footer of a free block.
+    #[inline(always)]
+    fn footer(block: usize, size: usize) -> usize {
+        block.wrapping_add(size).wrapping_sub(2 * W::BYTES)
+    }
+
+    /// Counts and answers a refusal. Cold, so that the hot path has one jump to it.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, error: AllocError) -> AllocError {
+        // SAFETY: the front is initialised.
+        unsafe { (*self.front()).tally.refused() }
+        error
+    }
+
+    /// Why a size at or beyond the limit, or zero, is refused.
+    #[cold]
+    #[inline(never)]
+    fn refuse_size(&mut self, size_bytes: usize) -> AllocError {
+        self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
+    }
+
+    /// Whether a request is beyond what the heap could ever serve: one comparison for zero and for too large.
+    #[inline(always)]
+    fn is_unservable(&self, size_bytes: usize) -> bool {
+        // SAFETY: the front is initialised.
+        size_bytes.wrapping_sub(1) >= unsafe { (*self.front()).limit }
+    }
+
+    /// Bytes of the block for a request of `size_bytes`, which is servable.
+    #[inline(always)]
+    fn block_for(size_bytes: usize) -> usize {
+        let need = (size_bytes + W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
+        if W::MIN_BLOCK > W::GRANULE { need.max(W::MIN_BLOCK) } else { need }
+    }
+
+    /// Allocates; `align_bytes` is a power of two.
+    ///
+    /// ```text
+    /// [free 96] -> [live 32][free 64]
+    /// ```
+    #[inline(always)]
+    fn serve(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        if align_bytes > W::GRANULE {
+            return self.serve_aligned(size_bytes, align_bytes);
+        }
+        if self.is_unservable(size_bytes) {
+            return Err(self.refuse_size(size_bytes));
+        }
+        let memory = self.memory();
+        // SAFETY: the index is initialised, and what it returns is a free block of at least the granted size.
+        unsafe {
+            let Some((block, granted, place)) = I::take(memory, Self::block_for(size_bytes)) else {
+                return Err(self.refuse(AllocError::Exhausted));
+            };
+            let size = free_size(memory, block);
+            self.hand_out(block, size, granted, place);
+            Ok(memory.pointer(block))
+        }
+    }
+
+    /// Makes the first `granted` bytes of a free block that was taken out of the index live; the rest stays free if it
+    /// makes a block.
+    ///
+    /// # Safety
+    ///
+    /// `block` is free, of `size` bytes, at least `granted`, and in no list; `place` is where it stood.
+    #[inline(always)]
+    unsafe fn hand_out(&mut self, block: usize, size: usize, granted: usize, place: I::Place) {
+        // SAFETY: `block + size` is the next block or the sentinel, and what lies between is the free block's.
+        unsafe {
+            let rest = size - granted;
+            let granted = if rest >= W::MIN_BLOCK {
+                let remainder = block.wrapping_add(granted);
+                self.set_header(remainder, rest);
+                self.memory().store(Self::footer(remainder, rest), rest);
+                I::insert(self.memory(), remainder, rest, place);
+                granted
+            } else {
+                let next = block.wrapping_add(size);
+                self.set_header(next, self.header(next) & !PREV_FREE);
+                size
+            };
+            self.set_header(block, granted | LIVE);
+            self.tally_allocated(block, granted);
+        }
+    }
+
+    /// Tallies a block that became live.
+    #[inline(always)]
+    fn tally_allocated(&mut self, block: usize, size: usize) {
+        // SAFETY: front and control structure are initialised.
+        unsafe {
+            let first = self.memory().load(FIRST_BLOCK * W::BYTES);
+            let end = block.wrapping_add(size).wrapping_sub(first);
+            (*self.front()).tally.allocated(size - W::BYTES, end);
+        }
+    }
+
+    /// Allocates at an alignment beyond the granule: finds a block with room to shift the payload, and frees the gap.
+    ///
+    /// ```text
+    /// [free 160] -> [free gap 48][live 64, payload aligned][free 48]
+    /// ```
+    #[inline(never)]
+    fn serve_aligned(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        if self.is_unservable(size_bytes) {
+            return Err(self.refuse_size(size_bytes));
+        }
+        // SAFETY: the front is initialised.
+        let limit = unsafe { (*self.front()).limit };
+        if align_bytes > limit {
+            return Err(self.refuse(AllocError::Alignment));
+        }
+        let need = Self::block_for(size_bytes);
+        // The largest gap: a gap of one granule that is no block grows by one alignment.
+        let most_gap = if W::MIN_BLOCK > W::GRANULE { align_bytes + W::GRANULE } else { align_bytes - W::GRANULE };
+        if need + most_gap > limit + W::BYTES {
+            return Err(self.refuse(AllocError::TooLarge));
+        }
+        let memory = self.memory();
+        // SAFETY: the index returns a free block of at least `need + most_gap` bytes; gap, block and rest divide it.
+        unsafe {
+            let Some((found, _, place)) = I::take(memory, need + most_gap) else {
+                return Err(self.refuse(AllocError::Exhausted));
+            };
+            let found_size = free_size(memory, found);
+            let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
+            if gap != 0 && gap < W::MIN_BLOCK {
+                gap += align_bytes;
+            }
+            let block = found.wrapping_add(gap);
+            let size = found_size - gap;
+            let mut place = place;
+            if gap != 0 {
+                self.set_header(found, gap);
+                memory.store(Self::footer(found, gap), gap);
+                I::insert(memory, found, gap, place);
+                place = I::NOWHERE;
+            }
+            self.hand_out(block, size, I::granted(need).min(size), place);
+            if gap != 0 {
+                self.set_header(block, self.header(block) | PREV_FREE);
+            }
+            Ok(memory.pointer(block))
+        }
+    }
+
+    /// The block at an address, its header and its next block, if the tags are those of a live block.
+    ///
+    /// # Errors
+    ///
+    /// What the tags show instead.
+    #[inline(always)]
+    fn live_block(&self, address: usize) -> Result<(usize, usize, usize), MisuseKind> {
+        let block = self.memory().offset(address);
+        // SAFETY: front and guard are initialised. A granule-aligned offset below the span has, in front of it, the
+        // guard, the control structure, or memory of a region; a size is only followed within the span.
+        unsafe {
+            let span = (*self.front()).span;
+            if block >= span || block & (W::GRANULE - 1) != 0 {
+                return Err(MisuseKind::ForeignPointer);
+            }
+            let header = self.header(block);
+            if header & LIVE == 0 {
+                return Err(MisuseKind::DoubleFree);
+            }
+            let size = header & !FLAGS;
+            if size == 0 || size > span - block || size & (W::GRANULE - 1) != 0 {
+                return Err(MisuseKind::OverwrittenTag);
+            }
+            let next = block + size;
+            if self.header(next) & PREV_FREE != 0 {
+                return Err(MisuseKind::OverwrittenTag);
+            }
+            Ok((block, header, next))
+        }
+    }
+
+    /// The free block in front of `block`, and its size, if its tags agree.
+    ///
+    /// # Safety
+    ///
+    /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
+    #[inline(always)]
+    unsafe fn free_prev(&self, block: usize) -> Result<(usize, usize), MisuseKind> {
+        // SAFETY: the word in front of the header belongs to the heap: a free block's footer, unless the flag was
+        // overwritten; the footer is only followed where a header can be.
+        unsafe {
+            let size = self.memory().load(block.wrapping_sub(2 * W::BYTES));
+            let prev = block.wrapping_sub(size);
+            if size > block || self.header(prev) != size {
+                return Err(MisuseKind::OverwrittenTag);
+            }
+            Ok((prev, size))
+        }
+    }
+
+    /// Deallocates.
+    ///
+    /// ```text
+    /// [free 64][live 32][free 96] -> [free 192]
+    /// ```
+    #[inline(always)]
+    fn release(&mut self, address: usize) {
+        if let Err(kind) = self.try_release(address) {
+            report(I::CONTRACT.name, kind, address);
+        }
+    }
+
+    /// Deallocates if the tags are those of a live block.
+    #[inline(always)]
+    fn try_release(&mut self, address: usize) -> Result<(), MisuseKind> {
+        let memory = self.memory();
+        let (block, header, next) = self.live_block(address)?;
+        // SAFETY: the tags are those of a live block, so the words in front of it and behind it are tags.
+        unsafe {
+            let mut start = block;
+            let mut place = I::NOWHERE;
+            let mut end = next;
+            if header & PREV_FREE != 0 {
+                let (prev, _) = self.free_prev(block)?;
+                place = I::remove(memory, prev);
+                // So that a second free of this block, now inside another, still shows.
+                self.set_header(block, 0);
+                start = prev;
+            }
+            (*self.front()).tally.freed((header & !FLAGS) - W::BYTES);
+            let next_header = self.header(next);
+            if next_header & LIVE == 0 {
+                place = I::first_of(place, I::remove(memory, next));
+                end = next.wrapping_add(next_header);
+            } else {
+                self.set_header(next, next_header | PREV_FREE);
+            }
+            self.make_free(start, end.wrapping_sub(start), place);
+        }
+        Ok(())
+    }
+
+    /// Tags memory as one free block and adds it to the index.
+    ///
+    /// # Safety
+    ///
+    /// The memory belongs to the heap, lies between two live blocks (or a region's end), and the next header has
+    /// PREV_FREE set.
+    #[inline(always)]
+    unsafe fn make_free(&mut self, block: usize, size: usize, place: I::Place) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.set_header(block, size);
+            self.memory().store(Self::footer(block, size), size);
+            I::insert(self.memory(), block, size, place);
+        }
+    }
+}
+
+// SAFETY: the index hands out each free block once; split and coalesce keep blocks apart from each other and from the
+// control structure, as `check` verifies.
+unsafe impl<'r, I: Named<W>, W: Width, T: Tally> crate::contract::RegionAllocator<'r> for TagHeap<'r, I, W, T> {
+    type Config = TagConfig;
+
+    const CONTRACT: Contract = I::CONTRACT;
+
+    fn new(region: &'r mut [MaybeUninit<u8>], config: TagConfig) -> Result<Self, InitError> {
+        Self::init(region, config)
+    }
+
+    #[inline(always)]
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        if !align_bytes.is_power_of_two() {
+            return Err(self.refuse(AllocError::Alignment));
+        }
+        self.serve(size_bytes, align_bytes)
+    }
+
+    #[inline(always)]
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        self.serve(layout.size(), layout.align())
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        self.release(block.addr().get());
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.resize(block, size_bytes, align_bytes) }
+    }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: the block is live by the caller's promise.
+        let header = unsafe { self.header(self.memory().offset(block.addr().get())) };
+        (header & !FLAGS) - W::BYTES
+    }
+
+    fn largest_allocatable(&self) -> usize {
+        // SAFETY: the index is initialised.
+        unsafe { I::largest(self.memory()) }.saturating_sub(W::BYTES)
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        // SAFETY: the front is initialised.
+        unsafe { (*self.front()).tally.stats(self.largest_allocatable()) }
+    }
+
+    fn walk(&self, visitor: &mut dyn FnMut(crate::contract::Block)) {
+        self.visit_blocks(visitor);
+    }
+
+    fn check(&self) -> Result<(), Corruption> {
+        self.verify()
+    }
+
+    fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        self.emit_state(word);
+    }
+}

@@ -1,0 +1,141 @@
+//! Regions of a tag heap: installed when the heap is made or later, and given back when empty.
+//!
+//! A region's record stands behind its sentinel's header, in words: the next region's sentinel (0: none), the offset of
+//! the region's first block, and the bytes cut off at its two ends for alignment.
+//!
+//! ```text
+//! [cut][header][first block ...][header 0][next][first][cut in front][cut behind][cut]
+//! ```
+
+use super::{LIVE, PREV_FREE, SENTINELS, TagHeap};
+use crate::contract::{InitError, MultiRegion, RegionId, RemoveError};
+use crate::mechanism::boundary_tag::{Named, free_size};
+use crate::mechanism::tally::Tally;
+use crate::mechanism::word::Width;
+use crate::region::Region;
+use core::mem::MaybeUninit;
+
+/// Words of a region's record, counted from its sentinel.
+const NEXT: usize = 0;
+const FIRST: usize = 1;
+const CUT_FRONT: usize = 2;
+const CUT_BEHIND: usize = 3;
+
+impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
+    /// Makes the memory between `first` and `sentinel` one free block and enters the region's record.
+    ///
+    /// # Safety
+    ///
+    /// Both offsets are whole granules, lie in `region` with a header in front and the record behind, and the control
+    /// structure is initialised.
+    pub(super) unsafe fn install(&mut self, region: &Region<'r>, first: usize, sentinel: usize) {
+        let memory = self.memory();
+        let cut_front = memory.address(first).wrapping_sub(W::BYTES).wrapping_sub(region.start());
+        let cut_behind = region.end() - memory.address(sentinel.wrapping_add(4 * W::BYTES));
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.set_header(sentinel, LIVE | PREV_FREE);
+            self.set_record(sentinel, NEXT, memory.load(SENTINELS * W::BYTES));
+            self.set_record(sentinel, FIRST, first);
+            self.set_record(sentinel, CUT_FRONT, cut_front);
+            self.set_record(sentinel, CUT_BEHIND, cut_behind);
+            memory.store(SENTINELS * W::BYTES, sentinel);
+            let front = self.front();
+            (*front).span = (*front).span.max(sentinel);
+            self.make_free(first, sentinel.wrapping_sub(first), I::NOWHERE);
+        }
+    }
+
+    /// A word of the record of the region that ends at `sentinel`.
+    pub(super) fn first_block(&self, sentinel: usize) -> usize {
+        self.record(sentinel, FIRST)
+    }
+
+    /// Calls `visit` with every region's sentinel, the latest first.
+    pub(super) fn for_each_region(&self, visit: &mut dyn FnMut(usize)) {
+        // SAFETY: the control structure is initialised.
+        let mut sentinel = unsafe { self.memory().load(SENTINELS * W::BYTES) };
+        while sentinel != 0 {
+            visit(sentinel);
+            sentinel = self.record(sentinel, NEXT);
+        }
+    }
+
+    fn record(&self, sentinel: usize, word: usize) -> usize {
+        // SAFETY: sentinels in the list of regions have a record.
+        unsafe { self.memory().load(sentinel.wrapping_add(word * W::BYTES)) }
+    }
+
+    /// # Safety
+    ///
+    /// `sentinel` ends a region of the heap.
+    unsafe fn set_record(&mut self, sentinel: usize, word: usize, value: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory().store(sentinel.wrapping_add(word * W::BYTES), value) }
+    }
+}
+
+// SAFETY: an added region is tagged like the first one, and regions never coalesce: each ends with a live sentinel and
+// begins behind memory whose PREV_FREE is never set.
+unsafe impl<'r, I: Named<W>, W: Width, T: Tally> MultiRegion<'r> for TagHeap<'r, I, W, T> {
+    fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
+        let too_small =
+            InitError::TooSmall { needed_bytes: W::BYTES + 2 * (W::GRANULE - 1) + W::MIN_BLOCK + Self::SENTINEL_BYTES };
+        let memory = self.memory();
+        let start = memory.offset(region.as_ptr().addr());
+        let end = start.wrapping_add(region.len());
+        if W::MAX < usize::MAX && (end > W::MAX || end < start) {
+            return Err(InitError::OutOfReach { max_span_bytes: W::MAX });
+        }
+        let first = start.wrapping_add(W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
+        let sentinel = end.wrapping_sub(Self::SENTINEL_BYTES - W::BYTES) & !(W::GRANULE - 1);
+        let room = region.len().saturating_sub(Self::SENTINEL_BYTES - W::BYTES);
+        if room < first.wrapping_sub(start) + W::MIN_BLOCK || sentinel.wrapping_sub(first) < W::MIN_BLOCK {
+            return Err(too_small);
+        }
+        // SAFETY: the front is initialised.
+        let max_block = unsafe { (*self.front()).limit } + W::BYTES;
+        if sentinel.wrapping_sub(first) > max_block {
+            return Err(InitError::LargerThanPlanned { max_region_bytes: max_block + Self::SENTINEL_BYTES });
+        }
+        let region = Region::new(region);
+        // SAFETY: both offsets are whole granules inside the region, which holds the record behind the sentinel.
+        unsafe { self.install(&region, first, sentinel) };
+        Ok(RegionId(sentinel))
+    }
+
+    fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError> {
+        let memory = self.memory();
+        let RegionId(sentinel) = region;
+        // The word that leads to the region's sentinel: the heap's own, or the record of a later region.
+        let mut leads_to = SENTINELS * W::BYTES;
+        loop {
+            // SAFETY: the word is the heap's own or that of a region's record.
+            match unsafe { memory.load(leads_to) } {
+                0 => return Err(RemoveError::NotRemovable),
+                found if found == sentinel => break,
+                later => leads_to = later.wrapping_add(NEXT * W::BYTES),
+            }
+        }
+        let next = self.record(sentinel, NEXT);
+        if next == 0 {
+            // The first region is the last of the list, and it holds the control structure.
+            return Err(RemoveError::NotRemovable);
+        }
+        let first = self.first_block(sentinel);
+        // SAFETY: every region begins with a block; a free block that ends at the sentinel is the whole region.
+        unsafe {
+            if self.header(first) & LIVE != 0 || first.wrapping_add(free_size(memory, first)) != sentinel {
+                return Err(RemoveError::InUse);
+            }
+            I::remove(memory, first);
+            memory.store(leads_to, next);
+            let mut span = 0;
+            self.for_each_region(&mut |sentinel| span = span.max(sentinel));
+            (*self.front()).span = span;
+            let start = memory.address(first).wrapping_sub(W::BYTES + self.record(sentinel, CUT_FRONT));
+            let end = memory.address(sentinel).wrapping_add(4 * W::BYTES + self.record(sentinel, CUT_BEHIND));
+            Ok(Region::return_to_user(start, end.wrapping_sub(start)))
+        }
+    }
+}

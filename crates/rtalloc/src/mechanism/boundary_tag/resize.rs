@@ -1,0 +1,95 @@
+//! Reallocation of a tag heap's block: in place where the neighbourhood allows, else by moving.
+
+use super::{FLAGS, LIVE, Named, PREV_FREE, TagHeap};
+use crate::contract::{AllocError, RegionAllocator};
+use crate::hook::report;
+use crate::mechanism::tally::Tally;
+use crate::mechanism::word::Width;
+use core::ptr::NonNull;
+
+impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
+    /// See [`RegionAllocator::reallocate_bytes`].
+    ///
+    /// ```text
+    /// shrink  [live 96][live] -> [live 32][free 64][live]      the tail joins a free next block
+    /// grow    [live 32][free 96] -> [live 64][free 64]
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// As [`RegionAllocator::reallocate_bytes`].
+    #[inline(never)]
+    pub(super) unsafe fn resize(
+        &mut self,
+        pointer: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let address = pointer.addr().get();
+        if !align_bytes.is_power_of_two() {
+            return Err(self.refuse(AllocError::Alignment));
+        }
+        if self.is_unservable(size_bytes) {
+            return Err(self.refuse_size(size_bytes));
+        }
+        let (block, header, next) = match self.live_block(address) {
+            Ok(parts) => parts,
+            Err(kind) => {
+                report(I::CONTRACT.name, kind, address);
+                return Err(self.refuse(AllocError::Misused));
+            }
+        };
+        let size = header & !FLAGS;
+        let need = Self::block_for(size_bytes);
+        let is_aligned = address & (align_bytes - 1) == 0;
+        // SAFETY: the tags are those of a live block, so the next header is a tag.
+        unsafe {
+            let next_header = self.header(next);
+            let next_free = if next_header & LIVE == 0 { next_header } else { 0 };
+            if is_aligned && need <= size + next_free {
+                self.fit_in_place(block, header, next_free, need);
+                return Ok(pointer);
+            }
+            let moved = self.serve(size_bytes, align_bytes)?;
+            core::ptr::copy_nonoverlapping(pointer.as_ptr(), moved.as_ptr(), size_bytes.min(size - W::BYTES));
+            self.deallocate(pointer);
+            Ok(moved)
+        }
+    }
+
+    /// Makes a live block fit `need` bytes where it stands; what it does not need becomes or stays free.
+    ///
+    /// # Safety
+    ///
+    /// `block` is live with this header; `next_free` is the size of the free block behind it, or 0; together they
+    /// hold `need` bytes.
+    unsafe fn fit_in_place(&mut self, block: usize, header: usize, next_free: usize, need: usize) {
+        let memory = self.memory();
+        let size = header & !FLAGS;
+        let all = size + next_free;
+        let granted = I::granted(need).min(all);
+        let rest = all - granted;
+        if rest == next_free || (next_free == 0 && rest < W::MIN_BLOCK) {
+            return;
+        }
+        // SAFETY: the block and the free block behind it are the heap's; the split lies on a granule between them.
+        unsafe {
+            let end = block.wrapping_add(all);
+            let mut place = I::NOWHERE;
+            if next_free != 0 {
+                place = I::remove(memory, block.wrapping_add(size));
+            }
+            let new_size = if rest >= W::MIN_BLOCK {
+                self.set_header(end, self.header(end) | PREV_FREE);
+                self.make_free(block.wrapping_add(granted), rest, place);
+                granted
+            } else {
+                self.set_header(end, self.header(end) & !PREV_FREE);
+                all
+            };
+            self.set_header(block, new_size | (header & FLAGS));
+            (*self.front()).tally.freed(size - W::BYTES);
+            self.tally_allocated(block, new_size);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Walking, checking and fingerprinting a tag heap.
+
+use super::{FLAGS, LIVE, Named, PREV_FREE, TagHeap};
+use crate::contract::{Block, Corruption};
+use crate::mechanism::tally::Tally;
+use crate::mechanism::word::Width;
+
+impl<I: Named<W>, W: Width, T: Tally> TagHeap<'_, I, W, T> {
+    /// Calls `visit` with every block of every region.
+    pub(super) fn visit_blocks(&self, visit: &mut dyn FnMut(Block)) {
+        self.for_each_region(&mut |sentinel| {
+            let mut block = self.first_block(sentinel);
+            while block != sentinel {
+                // SAFETY: `block` is a block: the region's first, or what the one in front of it leads to.
+                let header = unsafe { self.header(block) };
+                let size_bytes = header & !FLAGS;
+                visit(Block {
+                    address: self.memory().address(block),
+                    size_bytes,
+                    usable_bytes: size_bytes - W::BYTES,
+                    free: header & LIVE == 0,
+                });
+                block = block.wrapping_add(size_bytes);
+            }
+        });
+    }
+
+    /// Verifies all tags, then the index.
+    pub(super) fn verify(&self) -> Result<(), Corruption> {
+        let mut free_blocks = 0;
+        let mut result = Ok(());
+        self.for_each_region(&mut |sentinel| {
+            if result.is_ok() {
+                result = self.verify_region(sentinel, &mut free_blocks);
+            }
+        });
+        result?;
+        // SAFETY: the index is initialised for the largest planned block.
+        let indexed = unsafe { I::check(self.memory(), free_blocks, (*self.front()).limit + W::BYTES)? };
+        if indexed != free_blocks {
+            let address = self.base.addr().get();
+            return Err(Corruption { invariant: "every free block is in the index", address });
+        }
+        Ok(())
+    }
+
+    /// Verifies the tags of one region and counts its free blocks.
+    fn verify_region(&self, sentinel: usize, free_blocks: &mut usize) -> Result<(), Corruption> {
+        let memory = self.memory();
+        let mut block = self.first_block(sentinel);
+        let mut prev_free = false;
+        loop {
+            let broken = |invariant| Err(Corruption { invariant, address: memory.address(block) });
+            // SAFETY: `block` is a block or the sentinel: sizes were followed only within the region.
+            let header = unsafe { self.header(block) };
+            let size = header & !FLAGS;
+            let is_free = header & LIVE == 0;
+            if (header & PREV_FREE != 0) != prev_free {
+                return broken("PREV_FREE is set if and only if the previous block is free");
+            }
+            if block == sentinel {
+                return if header & !PREV_FREE == LIVE { Ok(()) } else { broken("a region ends with its sentinel") };
+            }
+            if size < W::MIN_BLOCK || size % W::GRANULE != 0 {
+                return broken("a block's size is whole granules and at least the minimum");
+            }
+            if size > sentinel.wrapping_sub(block) {
+                return broken("a block ends within its region");
+            }
+            if is_free {
+                *free_blocks += 1;
+                if prev_free {
+                    return broken("free neighbours are one block");
+                }
+                // SAFETY: the footer lies inside the block.
+                if unsafe { memory.load(Self::footer(block, size)) } != size {
+                    return broken("a free block's footer repeats its size");
+                }
+            }
+            prev_free = is_free;
+            block = block.wrapping_add(size);
+        }
+    }
+
+    /// Emits the tags in address order, then the lists in their order.
+    pub(super) fn emit_state(&self, word: &mut dyn FnMut(usize)) {
+        self.visit_blocks(&mut |block| {
+            word(block.address);
+            word(block.size_bytes | usize::from(block.free));
+        });
+        // SAFETY: the index is initialised.
+        unsafe {
+            I::lists(self.memory(), &mut |list, block| {
+                word(list);
+                word(block);
+            });
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What several allocators share. Each mechanism has its one home here; an allocator is a policy of a few lines on
+//! top.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`word`] | the width of tags and links: 16, 32 bits or a whole `usize` |
+//! | [`memory`] | a heap's memory as words at offsets from one base |
+//! | [`boundary_tag`] | blocks with boundary tags: split, coalesce, resize, regions, walk, check |
+//! | [`free_list`] | doubly linked lists without a head or a tail case, and the one-list index |
+//! | [`size_class`] | maps from block sizes to classes |
+//! | [`bitmap`] | which classes have a free block |
+//! | [`segregated`] | the index of one list per class |
+//! | [`tally`] | running statistics, or none |
+//! | [`bits`] | bit searches |
+
+pub mod bitmap;
+pub mod bits;
+pub mod boundary_tag;
+pub mod free_list;
+pub mod memory;
+pub mod segregated;
+pub mod size_class;
+pub mod tally;
+pub mod word;

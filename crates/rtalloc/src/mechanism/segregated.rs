@@ -1,0 +1,221 @@
+//! The index of one free list per size class, with a bitmap of the classes that have a free block.
+//!
+//! Control structure, behind the words of the heap itself:
+//!
+//! ```text
+//! [bitmap: summary, leaves][head of class 0][head of class 1] ... up to the class of the largest planned block
+//! ```
+//!
+//! A block is unlinked without knowing its class: the slot that leads to it tells, when it is a head, which class
+//! that head is of, and only the last block of a list needs the answer.
+
+use crate::contract::Corruption;
+use crate::mechanism::bitmap::Bitmap;
+use crate::mechanism::boundary_tag::{CONTROL_WORDS, FIRST_BLOCK, FreeIndex, free_size};
+use crate::mechanism::free_list::{NULL, check_list, link, next_slot, unlink};
+use crate::mechanism::memory::Memory;
+use crate::mechanism::size_class::Classes;
+use crate::mechanism::word::Width;
+use core::marker::PhantomData;
+
+/// How much of a found block a request gets.
+pub trait SplitPolicy: Copy + core::fmt::Debug + 'static {
+    /// The policy in words.
+    const NAME: &'static str;
+    /// Bytes granted to a block request of `need` bytes for which the search began at blocks of `rounded` bytes.
+    fn granted(need: usize, rounded: usize) -> usize;
+}
+
+/// Grants the size at which the search began (TLSF paper 4.3): once freed, the block is in the list where the same
+/// request looks first.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundUp;
+
+impl SplitPolicy for RoundUp {
+    const NAME: &'static str = "round-up split";
+    #[inline(always)]
+    fn granted(_: usize, rounded: usize) -> usize {
+        rounded
+    }
+}
+
+/// Grants what was asked, in whole granules.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact;
+
+impl SplitPolicy for Exact {
+    const NAME: &'static str = "exact split";
+    #[inline(always)]
+    fn granted(need: usize, _: usize) -> usize {
+        need
+    }
+}
+
+/// One list per class of `C`, found through a bitmap `B`, split by policy `P`.
+#[derive(Clone, Copy, Debug)]
+pub struct Segregated<C, B, P>(PhantomData<(C, B, P)>);
+
+impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
+    /// Number of classes, and of the class beyond that a rounded-up search may begin at, for the widest heap.
+    #[inline(always)]
+    fn most_classes<W: Width>() -> usize {
+        C::class_of(W::MAX / W::GRANULE) + 2
+    }
+
+    /// Offset of the bitmap.
+    #[inline(always)]
+    fn bitmap<W: Width>() -> usize {
+        (CONTROL_WORDS * W::BYTES).next_multiple_of(size_of::<usize>())
+    }
+
+    /// Offset of the heads.
+    #[inline(always)]
+    fn heads<W: Width>() -> usize {
+        Self::bitmap::<W>() + B::bytes(Self::most_classes::<W>())
+    }
+
+    /// The head of a class.
+    #[inline(always)]
+    fn head<W: Width>(class: usize) -> usize {
+        Self::heads::<W>() + class * W::BYTES
+    }
+
+    /// Classes of a heap whose largest block has `max_block` bytes.
+    fn classes<W: Width>(max_block: usize) -> usize {
+        C::class_of(max_block / W::GRANULE) + 1
+    }
+}
+
+// SAFETY: a class's list holds blocks of at least the class's size and its bit is set if and only if it has one, so
+// `take` returns a block of at least the size searched for; `insert` and `remove` link and unlink exactly the block
+// they are given.
+unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Segregated<C, B, P> {
+    type Place = ();
+    const NOWHERE: () = ();
+
+    fn control_bytes(max_block: usize) -> usize {
+        Self::head::<W>(Self::classes::<W>(max_block)) - CONTROL_WORDS * W::BYTES
+    }
+
+    unsafe fn init(memory: Memory<W>, max_block: usize) {
+        let bitmap = Self::bitmap::<W>();
+        for word in 0..B::bytes(Self::most_classes::<W>()) / size_of::<usize>() {
+            // SAFETY: the bitmap lies in the control structure, which is the index's to initialise.
+            unsafe { memory.store_bits(bitmap + word * size_of::<usize>(), 0) }
+        }
+        for class in 0..Self::classes::<W>(max_block) {
+            // SAFETY: so do the heads.
+            unsafe { memory.store(Self::head::<W>(class), NULL) }
+        }
+    }
+
+    #[inline(always)]
+    fn granted(need: usize) -> usize {
+        P::granted(need, C::class_for(need / W::GRANULE).1 * W::GRANULE)
+    }
+
+    #[inline(always)]
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, ())> {
+        let (class, rounded) = C::class_for(need / W::GRANULE);
+        // SAFETY: the bitmap has room for the class of any size a word can express; a set bit means that the list has
+        // a block, and every block of the class found is at least `rounded` granules large.
+        unsafe {
+            let class = B::find(memory, Self::bitmap::<W>(), class)?;
+            let block = memory.load(Self::head::<W>(class));
+            let (_, after) = unlink_first(memory, Self::head::<W>(class), block);
+            if after == NULL {
+                B::remove(memory, Self::bitmap::<W>(), class);
+            }
+            Some((block, P::granted(need, rounded * W::GRANULE), ()))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
+        let class = C::class_of(size / W::GRANULE);
+        // SAFETY: no block is larger than the control structure was planned for, so the class has a head and a bit.
+        unsafe {
+            link(memory, Self::head::<W>(class), block);
+            B::insert(memory, Self::bitmap::<W>(), class);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn remove(memory: Memory<W>, block: usize) {
+        // SAFETY: the block is in a list. A slot below the first block is a head, and the list is empty when it now
+        // leads to the null node.
+        unsafe {
+            let (slot, after) = unlink(memory, block);
+            if after == NULL && slot < memory.load(FIRST_BLOCK * W::BYTES) {
+                B::remove(memory, Self::bitmap::<W>(), (slot - Self::heads::<W>()) / W::BYTES);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn first_of((): (), (): ()) {}
+
+    unsafe fn largest(memory: Memory<W>) -> usize {
+        // SAFETY: the bitmap is initialised.
+        let highest = unsafe { B::highest(memory, Self::bitmap::<W>()) };
+        highest.map_or(0, |class| C::size(class) * W::GRANULE)
+    }
+
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
+        let mut from = 0;
+        // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
+        unsafe {
+            while let Some(class) = B::find(memory, Self::bitmap::<W>(), from) {
+                let mut block = memory.load(Self::head::<W>(class));
+                while block != NULL {
+                    visit(class, block);
+                    block = memory.load(next_slot::<W>(block));
+                }
+                from = class + 1;
+            }
+        }
+    }
+
+    unsafe fn check(memory: Memory<W>, free_blocks: usize, max_block: usize) -> Result<usize, Corruption> {
+        let mut total = 0;
+        for class in 0..Self::classes::<W>(max_block) {
+            let head = Self::head::<W>(class);
+            let broken = |invariant| Corruption { invariant, address: memory.address(head) };
+            // SAFETY: the class has a head, and links lead to free blocks.
+            let count = unsafe {
+                check_list(memory, head, free_blocks, &mut |block| {
+                    if C::class_of(free_size(memory, block) / W::GRANULE) == class {
+                        Ok(())
+                    } else {
+                        Err(Corruption {
+                            invariant: "a free block is in the list of its class",
+                            address: memory.address(block),
+                        })
+                    }
+                })?
+            };
+            // SAFETY: the class has a bit.
+            if unsafe { B::contains(memory, Self::bitmap::<W>(), class) } != (count != 0) {
+                return Err(broken("a class's bit is set if and only if its list has a block"));
+            }
+            total += count;
+        }
+        Ok(total)
+    }
+}
+
+/// [`unlink`] for the first block of a list, whose slot is known to be the head.
+///
+/// # Safety
+///
+/// `block` is the first block of the list at `head`.
+#[inline(always)]
+unsafe fn unlink_first<W: Width>(memory: Memory<W>, head: usize, block: usize) -> (usize, usize) {
+    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
+    unsafe {
+        let after = memory.load(next_slot::<W>(block));
+        memory.store(head, after);
+        memory.store(after, head);
+        (head, after)
+    }
+}

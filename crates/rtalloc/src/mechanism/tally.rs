@@ -1,0 +1,73 @@
+//! Running statistics of a heap, at a constant cost per operation, or none at no cost: the heap's type decides.
+
+use crate::contract::Stats;
+
+/// What a heap counts while it works. It lives in the control structure.
+pub trait Tally: Copy + Default + core::fmt::Debug + 'static {
+    /// A block of `usable_bytes` was handed out; it ends `end_bytes` behind the start of the first block.
+    fn allocated(&mut self, usable_bytes: usize, end_bytes: usize);
+    /// A block of `usable_bytes` came back.
+    fn freed(&mut self, usable_bytes: usize);
+    /// A request was refused.
+    fn refused(&mut self);
+    /// The tallies; `largest_free_bytes` is filled in by the heap.
+    fn stats(&self, largest_free_bytes: usize) -> Option<Stats>;
+}
+
+/// Counts nothing: the operations carry no instruction for it and the control structure no byte.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Untallied;
+
+impl Tally for Untallied {
+    #[inline(always)]
+    fn allocated(&mut self, _: usize, _: usize) {}
+    #[inline(always)]
+    fn freed(&mut self, _: usize) {}
+    #[inline(always)]
+    fn refused(&mut self) {}
+    fn stats(&self, _: usize) -> Option<Stats> {
+        None
+    }
+}
+
+/// Counts live bytes and blocks, their peak, the high-water mark and refusals.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tallied {
+    live_bytes: usize,
+    peak_live_bytes: usize,
+    live_blocks: usize,
+    high_water_bytes: usize,
+    failures: usize,
+}
+
+impl Tally for Tallied {
+    #[inline(always)]
+    fn allocated(&mut self, usable_bytes: usize, end_bytes: usize) {
+        self.live_bytes = self.live_bytes.wrapping_add(usable_bytes);
+        self.peak_live_bytes = self.peak_live_bytes.max(self.live_bytes);
+        self.live_blocks = self.live_blocks.wrapping_add(1);
+        self.high_water_bytes = self.high_water_bytes.max(end_bytes);
+    }
+
+    #[inline(always)]
+    fn freed(&mut self, usable_bytes: usize) {
+        self.live_bytes = self.live_bytes.wrapping_sub(usable_bytes);
+        self.live_blocks = self.live_blocks.wrapping_sub(1);
+    }
+
+    #[inline(always)]
+    fn refused(&mut self) {
+        self.failures = self.failures.wrapping_add(1);
+    }
+
+    fn stats(&self, largest_free_bytes: usize) -> Option<Stats> {
+        Some(Stats {
+            live_bytes: self.live_bytes,
+            peak_live_bytes: self.peak_live_bytes,
+            live_blocks: self.live_blocks,
+            high_water_bytes: self.high_water_bytes,
+            largest_free_bytes,
+            failures: self.failures,
+        })
+    }
+}

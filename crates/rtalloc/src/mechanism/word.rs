@@ -1,0 +1,70 @@
+//! The width of tags and links.
+//!
+//! Every tag and every link of a heap has one width, and the width decides three things at once: how far a heap
+//! may reach, how many bytes stand in front of a block, and how small a block can be.
+//!
+//! | width | reach from the base | header | granule | smallest block |
+//! |---|---|---|---|---|
+//! | [`Offset16`] | 64 KiB | 2 B | 8 B | 8 B |
+//! | [`Offset32`] | 4 GiB | 4 B | 2·`usize` | 16 B |
+//! | [`Wide`] | the address space | 1 `usize` | 2·`usize` | 4·`usize` |
+//!
+//! With `Offset32` and `Offset16`, added regions must lie behind the first one, within reach.
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A width of tags and links. Sealed: the widths are the three of this module.
+pub trait Width: sealed::Sealed + Copy + core::fmt::Debug + 'static {
+    /// The integer in memory.
+    type Word: Copy + 'static;
+    /// Bytes of one word.
+    const BYTES: usize;
+    /// Largest offset from the base that a word can hold.
+    const MAX: usize;
+    /// Block sizes and addresses are multiples of this.
+    const GRANULE: usize;
+    /// Two tags and two links, in whole granules.
+    const MIN_BLOCK: usize = (4 * Self::BYTES).next_multiple_of(Self::GRANULE);
+    /// The word's value.
+    fn get(word: Self::Word) -> usize;
+    /// The word that holds `value`, which must not exceed [`MAX`](Self::MAX) (excess bits are dropped).
+    fn put(value: usize) -> Self::Word;
+}
+
+macro_rules! width {
+    ($(#[$doc:meta])* $name:ident, $word:ty, $granule:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+        impl sealed::Sealed for $name {}
+        impl Width for $name {
+            type Word = $word;
+            const BYTES: usize = size_of::<$word>();
+            const MAX: usize = <$word>::MAX as usize;
+            const GRANULE: usize = $granule;
+            #[inline(always)]
+            fn get(word: $word) -> usize {
+                word as usize
+            }
+            #[inline(always)]
+            fn put(value: usize) -> $word {
+                value as $word
+            }
+        }
+    };
+}
+
+width! {
+    /// Two-byte tags for heaps up to 64 KiB.
+    Offset16, u16, 8
+}
+width! {
+    /// Four-byte tags for heaps up to 4 GiB.
+    Offset32, u32, 2 * size_of::<usize>()
+}
+width! {
+    /// Tags of one machine word, for regions anywhere in the address space.
+    Wide, usize, 2 * size_of::<usize>()
+}

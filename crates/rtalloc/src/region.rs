@@ -1,0 +1,59 @@
+//! Caller memory: where it starts, how far it reaches, and how a heap gets at it.
+//!
+//! A heap addresses all its memory by offsets from one base, which may lead into a region that was added later.
+//! The provenance of every region is therefore exposed once, when the heap takes it, and every access goes through
+//! the exposed address (see [`Memory`](crate::mechanism::memory::Memory)).
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+/// Memory a user lent for `'r`: an address range nobody else touches.
+#[derive(Debug)]
+pub(crate) struct Region<'r> {
+    start: usize,
+    len_bytes: usize,
+    lent: PhantomData<&'r mut [MaybeUninit<u8>]>,
+}
+
+impl<'r> Region<'r> {
+    /// Takes the user's memory and exposes its provenance.
+    pub(crate) fn new(memory: &'r mut [MaybeUninit<u8>]) -> Self {
+        let len_bytes = memory.len();
+        Region { start: memory.as_mut_ptr().expose_provenance(), len_bytes, lent: PhantomData }
+    }
+
+    /// Rebuilds a region that a heap took earlier and gives up now.
+    ///
+    /// # Safety
+    ///
+    /// The range is exactly one that [`Region::new`] took for `'r`, and the heap has no use for it any more.
+    pub(crate) unsafe fn return_to_user(start: usize, len_bytes: usize) -> &'r mut [MaybeUninit<u8>] {
+        let pointer = core::ptr::with_exposed_provenance_mut(start);
+        // SAFETY: the range was lent for 'r as one slice, its provenance was exposed by `new`, and by the caller's
+        // promise nobody else refers to it.
+        unsafe { core::slice::from_raw_parts_mut(pointer, len_bytes) }
+    }
+
+    /// First address.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// First address behind the region.
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.len_bytes
+    }
+
+    /// Length in bytes.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+}
+
+/// `value` rounded up to a multiple of the power of two `align`; `None` beyond the address space.
+pub(crate) const fn round_up(value: usize, align: usize) -> Option<usize> {
+    match value.checked_add(align - 1) {
+        Some(sum) => Some(sum & !(align - 1)),
+        None => None,
+    }
+}
