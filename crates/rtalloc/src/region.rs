@@ -43,11 +43,6 @@ impl<'r> Region<'r> {
     pub(crate) fn end(&self) -> usize {
         self.start + self.len_bytes
     }
-
-    /// Length in bytes.
-    pub(crate) fn len_bytes(&self) -> usize {
-        self.len_bytes
-    }
 }
 
 /// `value` rounded up to a multiple of the power of two `align`; `None` beyond the address space.

@@ -8,51 +8,40 @@ use core::num::NonZeroUsize;
 /// Bits of one word.
 const BITS: usize = usize::BITS as usize;
 
-/// A set of classes in the control structure at offset `at`.
+/// A set of classes above `below`, in the control structure at offset `at`.
+///
+/// `below` is a constant wherever it is used, and so are the sums and shifts made of it.
 pub trait Bitmap: Copy + core::fmt::Debug + 'static {
-    /// Most classes it can hold.
-    const CAPACITY: usize;
-
-    /// Bytes it takes for `classes` classes, a multiple of `size_of::<usize>()`.
-    fn bytes(classes: usize) -> usize;
+    /// Bytes it takes for classes up to `highest`, a multiple of `size_of::<usize>()`.
+    fn bytes(below: usize, highest: usize) -> usize;
 
     /// The lowest member that is at least `class`.
     ///
     /// # Safety
     ///
-    /// This set, for more than `class` classes, is at `at`.
-    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, class: usize) -> Option<usize>;
+    /// A set with room for `class` is at `at`.
+    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) -> Option<usize>;
 
     /// The highest member.
     ///
     /// # Safety
     ///
-    /// This set is at `at`.
-    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize) -> Option<usize>;
+    /// A set is at `at`.
+    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, below: usize) -> Option<usize>;
 
     /// Adds a class.
     ///
     /// # Safety
     ///
     /// As [`find`](Self::find).
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, class: usize);
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize);
 
-    /// Removes a member.
+    /// Removes the class `below + number`.
     ///
     /// # Safety
     ///
-    /// As [`find`](Self::find), and `class` is a member.
-    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, class: usize);
-
-    /// Whether a class is a member.
-    ///
-    /// # Safety
-    ///
-    /// As [`find`](Self::find).
-    unsafe fn contains<W: Width>(memory: Memory<W>, at: usize, class: usize) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { Self::find(memory, at, class) == Some(class) }
-    }
+    /// As [`find`](Self::find), and the class is a member.
+    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize);
 }
 
 /// The bit of `class` in its word. The shift takes the class modulo the word's width, as the processor does.
@@ -61,20 +50,24 @@ fn bit(class: usize) -> usize {
     1usize.wrapping_shl(class as u32)
 }
 
+/// The bit of `fixed + number`, from a constant that the processor only has to rotate.
+#[inline(always)]
+fn rotated_bit(fixed: usize, number: usize) -> usize {
+    bit(fixed).rotate_left(number as u32)
+}
+
 /// One word: for half-fit's power-of-two classes.
 #[derive(Clone, Copy, Debug)]
 pub struct OneWord;
 
 impl Bitmap for OneWord {
-    const CAPACITY: usize = BITS;
-
     #[inline(always)]
-    fn bytes(_: usize) -> usize {
+    fn bytes(_: usize, _: usize) -> usize {
         size_of::<usize>()
     }
 
     #[inline(always)]
-    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, class: usize) -> Option<usize> {
+    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize) -> Option<usize> {
         // SAFETY: the set is at `at` by the caller's promise.
         let members = unsafe { memory.load_bits(at) };
         let candidates = NonZeroUsize::new(members & usize::MAX.wrapping_shl(class as u32))?;
@@ -82,22 +75,22 @@ impl Bitmap for OneWord {
     }
 
     #[inline(always)]
-    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize) -> Option<usize> {
+    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, _: usize) -> Option<usize> {
         // SAFETY: the set is at `at` by the caller's promise.
         let members = unsafe { memory.load_bits(at) };
         NonZeroUsize::new(members).map(|members| floor_log2(members) as usize)
     }
 
     #[inline(always)]
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, class: usize) {
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize) {
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe { memory.store_bits(at, memory.load_bits(at) | bit(class)) }
     }
 
     #[inline(always)]
-    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, class: usize) {
+    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize) {
         // SAFETY: the set is at `at` by the caller's promise.
-        unsafe { memory.store_bits(at, memory.load_bits(at) & !bit(class)) }
+        unsafe { memory.store_bits(at, memory.load_bits(at) & !rotated_bit(below, number)) }
     }
 }
 
@@ -109,55 +102,51 @@ impl Bitmap for OneWord {
 pub struct TwoLevel;
 
 impl TwoLevel {
-    /// Offset of the leaf with number `leaf`.
+    /// Offset of the leaf with number `leaf` above the leaves that lie wholly below the smallest class.
     #[inline(always)]
-    fn leaf_at(at: usize, leaf: usize) -> usize {
-        at + (leaf + 1) * size_of::<usize>()
+    fn leaf_at(at: usize, below: usize, leaf: usize) -> usize {
+        let skipped = below / BITS;
+        at.wrapping_add(size_of::<usize>())
+            .wrapping_sub(skipped * size_of::<usize>())
+            .wrapping_add(leaf * size_of::<usize>())
     }
 }
 
 impl Bitmap for TwoLevel {
-    const CAPACITY: usize = BITS * BITS;
-
-    #[inline(always)]
-    fn bytes(classes: usize) -> usize {
-        (1 + classes.div_ceil(BITS)) * size_of::<usize>()
+    fn bytes(below: usize, highest: usize) -> usize {
+        (2 + highest / BITS - below / BITS) * size_of::<usize>()
     }
 
     #[inline(always)]
-    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, class: usize) -> Option<usize> {
-        let mut leaf = class / BITS;
+    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) -> Option<usize> {
+        let leaf = class / BITS;
         // SAFETY: the set is at `at` by the caller's promise; a summary bit is set only where the leaf is not zero.
         unsafe {
-            let above = memory.load_bits(Self::leaf_at(at, leaf)) & usize::MAX.wrapping_shl(class as u32);
-            let candidates = match NonZeroUsize::new(above) {
-                Some(candidates) => candidates,
-                None => {
-                    let later = (usize::MAX - 1).wrapping_shl(leaf as u32);
-                    let leaves = NonZeroUsize::new(memory.load_bits(at) & later)?;
-                    leaf = first_set(leaves) as usize;
-                    NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, leaf)))
-                }
-            };
-            Some(leaf * BITS + first_set(candidates) as usize)
+            let here = memory.load_bits(Self::leaf_at(at, below, leaf)).wrapping_shr(class as u32);
+            if let Some(here) = NonZeroUsize::new(here) {
+                return Some(class + first_set(here) as usize);
+            }
+            let later = (usize::MAX - 1).wrapping_shl(leaf as u32);
+            let leaf = first_set(NonZeroUsize::new(memory.load_bits(at) & later)?) as usize;
+            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, below, leaf)));
+            Some(leaf * BITS + first_set(members) as usize)
         }
     }
 
     #[inline(always)]
-    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize) -> Option<usize> {
+    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, below: usize) -> Option<usize> {
         // SAFETY: the set is at `at` by the caller's promise; a summary bit is set only where the leaf is not zero.
         unsafe {
-            let leaves = NonZeroUsize::new(memory.load_bits(at))?;
-            let leaf = floor_log2(leaves) as usize;
-            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, leaf)));
+            let leaf = floor_log2(NonZeroUsize::new(memory.load_bits(at))?) as usize;
+            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, below, leaf)));
             Some(leaf * BITS + floor_log2(members) as usize)
         }
     }
 
     #[inline(always)]
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, class: usize) {
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) {
         let leaf = class / BITS;
-        let leaf_at = Self::leaf_at(at, leaf);
+        let leaf_at = Self::leaf_at(at, below, leaf);
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe {
             memory.store_bits(leaf_at, memory.load_bits(leaf_at) | bit(class));
@@ -166,15 +155,15 @@ impl Bitmap for TwoLevel {
     }
 
     #[inline(always)]
-    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, class: usize) {
-        let leaf = class / BITS;
-        let leaf_at = Self::leaf_at(at, leaf);
+    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize) {
+        let number = number + below % BITS;
+        let leaf_at = at + (1 + number / BITS) * size_of::<usize>();
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe {
-            let members = memory.load_bits(leaf_at) & !bit(class);
+            let members = memory.load_bits(leaf_at) & !bit(number);
             memory.store_bits(leaf_at, members);
             if members == 0 {
-                memory.store_bits(at, memory.load_bits(at) & !bit(leaf));
+                memory.store_bits(at, memory.load_bits(at) & !rotated_bit(below / BITS, number / BITS));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Doubly linked free lists without special cases, and the index that is one such list.
 //!
 //! A *slot* is the offset of a word that holds a link: the head of a list, or the `next` word of a free block. A free
-//! block stores the slot that leads to it instead of its predecessor, and the list ends at the *null node*, two words
-//! at offset 0 that may be written but mean nothing. So linking and unlinking are four memory operations with no
+//! block stores the slot that leads to it instead of its predecessor, and the list ends at the *null node*, a word at
+//! offset 0 that may be written but means nothing. So linking and unlinking are four memory operations with no
 //! test for the first or the last block:
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //! four operations: that is what makes FIFO order free.
 
 use crate::contract::Corruption;
-use crate::mechanism::boundary_tag::{CONTROL_WORDS, FreeIndex, free_size};
+use crate::mechanism::boundary_tag::{FreeIndex, free_size};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
@@ -237,9 +237,9 @@ impl Fit for Best {
 pub struct OneList<F, O>(PhantomData<(F, O)>);
 
 impl<F: Fit, O: Order> OneList<F, O> {
-    /// Offset of the list's head.
+    /// Offset of the list's head, behind the null node.
     const fn head<W: Width>() -> usize {
-        CONTROL_WORDS * W::BYTES
+        W::BYTES
     }
 }
 
@@ -249,8 +249,12 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     type Place = usize;
     const NOWHERE: usize = NULL;
 
-    fn control_bytes(_: usize) -> usize {
-        W::BYTES
+    fn bytes_below() -> usize {
+        0
+    }
+
+    fn bytes_above(_: usize) -> usize {
+        2 * W::BYTES
     }
 
     unsafe fn init(memory: Memory<W>, _: usize) {

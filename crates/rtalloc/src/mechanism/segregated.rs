@@ -1,9 +1,9 @@
 //! The index of one free list per size class, with a bitmap of the classes that have a free block.
 //!
-//! Control structure, behind the words of the heap itself:
+//! Control structure around the heap's own words:
 //!
 //! ```text
-//! [bitmap: summary, leaves][head of class 0][head of class 1] ... up to the class of the largest planned block
+//! [bitmap: summary, leaves][heap's words] base: [null node][head of the smallest class] ... [head of the largest planned]
 //! ```
 //!
 //! A block is unlinked without knowing its class: the slot that leads to it tells, when it is a head, which class
@@ -11,7 +11,7 @@
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::Bitmap;
-use crate::mechanism::boundary_tag::{CONTROL_WORDS, FIRST_BLOCK, FreeIndex, free_size};
+use crate::mechanism::boundary_tag::{FreeIndex, control_bytes, first_block_at, free_size};
 use crate::mechanism::free_list::{NULL, check_list, link, next_slot, unlink};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::size_class::Classes;
@@ -56,33 +56,28 @@ impl SplitPolicy for Exact {
 pub struct Segregated<C, B, P>(PhantomData<(C, B, P)>);
 
 impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
-    /// Number of classes, and of the class beyond that a rounded-up search may begin at, for the widest heap.
-    #[inline(always)]
-    fn most_classes<W: Width>() -> usize {
-        C::class_of(W::MAX / W::GRANULE) + 2
-    }
-
-    /// Offset of the bitmap.
+    /// Offset of the bitmap, which ends where the heap's own words begin. It has room for the class beyond the largest
+    /// that a rounded-up search may begin at in the widest heap.
     #[inline(always)]
     fn bitmap<W: Width>() -> usize {
-        (CONTROL_WORDS * W::BYTES).next_multiple_of(size_of::<usize>())
+        0usize.wrapping_sub(control_bytes::<W>()).wrapping_sub(Self::bitmap_bytes::<W>())
     }
 
-    /// Offset of the heads.
+    /// Bytes of the bitmap.
     #[inline(always)]
-    fn heads<W: Width>() -> usize {
-        Self::bitmap::<W>() + B::bytes(Self::most_classes::<W>())
+    fn bitmap_bytes<W: Width>() -> usize {
+        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)) + 1)
     }
 
-    /// The head of a class.
+    /// The head of a class. That of the class `below` the smallest is the null node.
     #[inline(always)]
     fn head<W: Width>(class: usize) -> usize {
-        Self::heads::<W>() + class * W::BYTES
+        class.wrapping_sub(C::below::<W>()).wrapping_mul(W::BYTES)
     }
 
-    /// Classes of a heap whose largest block has `max_block` bytes.
-    fn classes<W: Width>(max_block: usize) -> usize {
-        C::class_of(max_block / W::GRANULE) + 1
+    /// The classes of a heap whose largest block has `max_block` bytes.
+    fn classes<W: Width>(max_block: usize) -> core::ops::RangeInclusive<usize> {
+        C::below::<W>() + 1..=C::class_of::<W>(max_block)
     }
 }
 
@@ -93,17 +88,20 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     type Place = ();
     const NOWHERE: () = ();
 
-    fn control_bytes(max_block: usize) -> usize {
-        Self::head::<W>(Self::classes::<W>(max_block)) - CONTROL_WORDS * W::BYTES
+    fn bytes_below() -> usize {
+        Self::bitmap_bytes::<W>()
+    }
+
+    fn bytes_above(max_block: usize) -> usize {
+        Self::head::<W>(C::class_of::<W>(max_block) + 1)
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
-        let bitmap = Self::bitmap::<W>();
-        for word in 0..B::bytes(Self::most_classes::<W>()) / size_of::<usize>() {
+        for word in 0..Self::bitmap_bytes::<W>() / size_of::<usize>() {
             // SAFETY: the bitmap lies in the control structure, which is the index's to initialise.
-            unsafe { memory.store_bits(bitmap + word * size_of::<usize>(), 0) }
+            unsafe { memory.store_bits(Self::bitmap::<W>().wrapping_add(word * size_of::<usize>()), 0) }
         }
-        for class in 0..Self::classes::<W>(max_block) {
+        for class in Self::classes::<W>(max_block) {
             // SAFETY: so do the heads.
             unsafe { memory.store(Self::head::<W>(class), NULL) }
         }
@@ -111,32 +109,33 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     #[inline(always)]
     fn granted(need: usize) -> usize {
-        P::granted(need, C::class_for(need / W::GRANULE).1 * W::GRANULE)
+        P::granted(need, C::class_for::<W>(need).1)
     }
 
     #[inline(always)]
     unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, ())> {
-        let (class, rounded) = C::class_for(need / W::GRANULE);
+        let (class, rounded) = C::class_for::<W>(need);
         // SAFETY: the bitmap has room for the class of any size a word can express; a set bit means that the list has
-        // a block, and every block of the class found is at least `rounded` granules large.
+        // a block, and every block of the class found is at least `rounded` bytes large.
         unsafe {
-            let class = B::find(memory, Self::bitmap::<W>(), class)?;
-            let block = memory.load(Self::head::<W>(class));
-            let (_, after) = unlink_first(memory, Self::head::<W>(class), block);
+            let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
+            let head = Self::head::<W>(class);
+            let block = memory.load(head);
+            let after = unlink_first(memory, head, block);
             if after == NULL {
-                B::remove(memory, Self::bitmap::<W>(), class);
+                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), head / W::BYTES);
             }
-            Some((block, P::granted(need, rounded * W::GRANULE), ()))
+            Some((block, P::granted(need, rounded), ()))
         }
     }
 
     #[inline(always)]
     unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
-        let class = C::class_of(size / W::GRANULE);
+        let class = C::class_of::<W>(size);
         // SAFETY: no block is larger than the control structure was planned for, so the class has a head and a bit.
         unsafe {
             link(memory, Self::head::<W>(class), block);
-            B::insert(memory, Self::bitmap::<W>(), class);
+            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class);
         }
     }
 
@@ -146,8 +145,8 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // leads to the null node.
         unsafe {
             let (slot, after) = unlink(memory, block);
-            if after == NULL && slot < memory.load(FIRST_BLOCK * W::BYTES) {
-                B::remove(memory, Self::bitmap::<W>(), (slot - Self::heads::<W>()) / W::BYTES);
+            if after == NULL && slot < memory.load(first_block_at::<W>()) {
+                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), slot / W::BYTES);
             }
         }
     }
@@ -157,15 +156,15 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         // SAFETY: the bitmap is initialised.
-        let highest = unsafe { B::highest(memory, Self::bitmap::<W>()) };
-        highest.map_or(0, |class| C::size(class) * W::GRANULE)
+        let highest = unsafe { B::highest(memory, Self::bitmap::<W>(), C::below::<W>()) };
+        highest.map_or(0, C::size::<W>)
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
-        let mut from = 0;
+        let mut from = C::below::<W>() + 1;
         // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
         unsafe {
-            while let Some(class) = B::find(memory, Self::bitmap::<W>(), from) {
+            while let Some(class) = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), from) {
                 let mut block = memory.load(Self::head::<W>(class));
                 while block != NULL {
                     visit(class, block);
@@ -178,25 +177,24 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn check(memory: Memory<W>, free_blocks: usize, max_block: usize) -> Result<usize, Corruption> {
         let mut total = 0;
-        for class in 0..Self::classes::<W>(max_block) {
+        for class in Self::classes::<W>(max_block) {
             let head = Self::head::<W>(class);
-            let broken = |invariant| Corruption { invariant, address: memory.address(head) };
             // SAFETY: the class has a head, and links lead to free blocks.
             let count = unsafe {
                 check_list(memory, head, free_blocks, &mut |block| {
-                    if C::class_of(free_size(memory, block) / W::GRANULE) == class {
+                    if C::class_of::<W>(free_size(memory, block)) == class {
                         Ok(())
                     } else {
-                        Err(Corruption {
-                            invariant: "a free block is in the list of its class",
-                            address: memory.address(block),
-                        })
+                        let invariant = "a free block is in the list of its class";
+                        Err(Corruption { invariant, address: memory.address(block) })
                     }
                 })?
             };
             // SAFETY: the class has a bit.
-            if unsafe { B::contains(memory, Self::bitmap::<W>(), class) } != (count != 0) {
-                return Err(broken("a class's bit is set if and only if its list has a block"));
+            let is_member = unsafe { B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class) } == Some(class);
+            if is_member != (count != 0) {
+                let invariant = "a class's bit is set if and only if its list has a block";
+                return Err(Corruption { invariant, address: memory.address(head) });
             }
             total += count;
         }
@@ -204,18 +202,18 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 }
 
-/// [`unlink`] for the first block of a list, whose slot is known to be the head.
+/// [`unlink`] for the first block of a list, whose slot is known to be the head; returns the link the head holds now.
 ///
 /// # Safety
 ///
 /// `block` is the first block of the list at `head`.
 #[inline(always)]
-unsafe fn unlink_first<W: Width>(memory: Memory<W>, head: usize, block: usize) -> (usize, usize) {
+unsafe fn unlink_first<W: Width>(memory: Memory<W>, head: usize, block: usize) -> usize {
     // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
     unsafe {
         let after = memory.load(next_slot::<W>(block));
         memory.store(head, after);
         memory.store(after, head);
-        (head, after)
+        after
     }
 }

@@ -1,18 +1,24 @@
-//! Maps from block sizes to size classes. Sizes are in granules here; class 0 is the smallest.
+//! Maps from block sizes to size classes.
 
 use crate::mechanism::bits::floor_log2;
+use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
 
-/// A division of block sizes into classes such that every block of a class is at least its [`floor`](Self::size)
+/// A division of block sizes into classes such that every block of a class is at least its [`size`](Self::size)
 /// large.
+///
+/// Sizes are bytes in whole granules. Class numbers do not begin at zero: counting from [`below`](Self::below) would
+/// cost an instruction in every mapping, so whoever keeps an array of classes subtracts it in the array's address.
 pub trait Classes: Copy + core::fmt::Debug + 'static {
-    /// The class that holds free blocks of `granules`; the papers' `mapping_insert`.
-    fn class_of(granules: usize) -> usize;
-    /// The lowest class whose every block serves a request of `granules`, and the size in granules at which that
-    /// class begins; the papers' `mapping_search`.
-    fn class_for(granules: usize) -> (usize, usize);
-    /// Granules of the smallest block of a class.
-    fn size(class: usize) -> usize;
+    /// The class below the one of the smallest block; no block has it.
+    fn below<W: Width>() -> usize;
+    /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
+    fn class_of<W: Width>(size: usize) -> usize;
+    /// The lowest class whose every block serves a block request of `need`, and the size at which that class begins;
+    /// the papers' `mapping_search`.
+    fn class_for<W: Width>(need: usize) -> (usize, usize);
+    /// Size of the smallest block of a class.
+    fn size<W: Width>(class: usize) -> usize;
 }
 
 /// Two-level classes of the TLSF paper (4.1, 5.1): every power-of-two range is divided linearly into 2^J classes,
@@ -23,65 +29,75 @@ pub trait Classes: Copy + core::fmt::Debug + 'static {
 ///
 /// ```text
 /// J = 2:  granules  1 2 3 | 4 5 6 7 | 8-9 10-11 12-13 14-15 | 16-19 ...
-///         class     1 2 3 | 4 5 6 7 |  8    9     10    11  |  12
+///         class     1 2 3 | 4 5 6 7 |  8    9     10    11  |  12         + below
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TwoLevelClasses<const J: u32>;
 
 impl<const J: u32> TwoLevelClasses<J> {
-    /// log2 of the class width at a size: 0 below 2^(J+1) granules.
+    /// log2 of the class width at a size.
     #[inline(always)]
-    fn shift(granules: usize) -> u32 {
+    fn shift<W: Width>(size: usize) -> u32 {
         const { assert!(J >= 1 && J <= 6, "J must be between 1 and 6") }
         // SAFETY: a bit is set.
-        floor_log2(unsafe { NonZeroUsize::new_unchecked(granules | 1 << J) }) - J
+        floor_log2(unsafe { NonZeroUsize::new_unchecked(size | W::GRANULE << J) }) - J
     }
 }
 
 impl<const J: u32> Classes for TwoLevelClasses<J> {
     #[inline(always)]
-    fn class_of(granules: usize) -> usize {
-        let shift = Self::shift(granules);
-        (granules >> shift) + ((shift as usize) << J)
+    fn below<W: Width>() -> usize {
+        (W::GRANULE.ilog2() as usize) << J
     }
 
     #[inline(always)]
-    fn class_for(granules: usize) -> (usize, usize) {
-        let shift = Self::shift(granules);
+    fn class_of<W: Width>(size: usize) -> usize {
+        let shift = Self::shift::<W>(size);
+        (size >> shift) + ((shift as usize) << J)
+    }
+
+    #[inline(always)]
+    fn class_for<W: Width>(need: usize) -> (usize, usize) {
+        let shift = Self::shift::<W>(need);
         let width_mask = usize::MAX << shift;
-        let up = granules.wrapping_add(!width_mask);
+        // need + width - 1
+        let up = need.wrapping_sub(1).wrapping_sub(width_mask);
         ((up >> shift) + ((shift as usize) << J), up & width_mask)
     }
 
     #[inline(always)]
-    fn size(class: usize) -> usize {
-        let shift = (class >> J).saturating_sub(1);
+    fn size<W: Width>(class: usize) -> usize {
+        let shift = ((class >> J).saturating_sub(1)).max(W::GRANULE.ilog2() as usize);
         (class - (shift << J)) << shift
     }
 }
 
-/// Power-of-two classes of half-fit (TLSF paper 2.2): class i holds blocks of 2^i to 2^(i+1) - 1 granules; a request
-/// of r granules is served from class floor(log2(r - 1)) + 1, or 0 if r = 1.
+/// Power-of-two classes of half-fit (TLSF paper 2.2): class i holds blocks of 2^i to 2^(i+1) - 1; a request of r is
+/// served from class floor(log2(r - 1)) + 1.
 #[derive(Clone, Copy, Debug)]
 pub struct PowerOfTwoClasses;
 
 impl Classes for PowerOfTwoClasses {
     #[inline(always)]
-    fn class_of(granules: usize) -> usize {
-        // SAFETY: a bit is set.
-        floor_log2(unsafe { NonZeroUsize::new_unchecked(granules | 1) }) as usize
+    fn below<W: Width>() -> usize {
+        W::GRANULE.ilog2() as usize - 1
     }
 
     #[inline(always)]
-    fn class_for(granules: usize) -> (usize, usize) {
-        // 2r - 1 instead of r - 1: the same logarithm plus one, and r = 1 is no special case.
+    fn class_of<W: Width>(size: usize) -> usize {
         // SAFETY: a bit is set.
-        let class = floor_log2(unsafe { NonZeroUsize::new_unchecked((granules.wrapping_mul(2).wrapping_sub(1)) | 1) });
-        (class as usize, 1 << class)
+        floor_log2(unsafe { NonZeroUsize::new_unchecked(size | 1) }) as usize
     }
 
     #[inline(always)]
-    fn size(class: usize) -> usize {
+    fn class_for<W: Width>(need: usize) -> (usize, usize) {
+        // SAFETY: a bit is set; a block is larger than one byte, and r | 1 has the logarithm of r.
+        let class = floor_log2(unsafe { NonZeroUsize::new_unchecked(need.wrapping_sub(1) | 1) }) as usize + 1;
+        (class, 1usize.wrapping_shl(class as u32))
+    }
+
+    #[inline(always)]
+    fn size<W: Width>(class: usize) -> usize {
         1 << class
     }
 }
@@ -89,42 +105,45 @@ impl Classes for PowerOfTwoClasses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::word::{Offset16, Offset32};
 
-    fn agrees_with_definition<C: Classes>(limit: usize) {
-        for granules in 1..limit {
-            let class = C::class_of(granules);
-            assert!(C::size(class) <= granules && granules < C::size(class + 1), "class of {granules}");
-            let (class, floor) = C::class_for(granules);
-            assert_eq!(floor, C::size(class), "floor of the class for {granules}");
-            assert!(granules <= floor, "the class for {granules} begins below it");
-            assert!(class == 0 || C::size(class - 1) < granules, "a lower class serves {granules} too");
+    fn agrees_with_definition<C: Classes, W: Width>(limit: usize) {
+        for size in (W::GRANULE..limit).step_by(W::GRANULE) {
+            let class = C::class_of::<W>(size);
+            assert!(class > C::below::<W>(), "class of {size}");
+            assert!(C::size::<W>(class) <= size && size < C::size::<W>(class + 1), "class of {size}");
+            let (class, floor) = C::class_for::<W>(size);
+            assert_eq!(floor, C::size::<W>(class), "floor of the class for {size}");
+            assert!(size <= floor, "the class for {size} begins below it");
+            assert!(class == C::below::<W>() + 1 || C::size::<W>(class - 1) < size, "a lower class serves {size} too");
         }
     }
 
     #[test]
     fn classes_are_what_they_say() {
-        agrees_with_definition::<TwoLevelClasses<1>>(5000);
-        agrees_with_definition::<TwoLevelClasses<3>>(20_000);
-        agrees_with_definition::<TwoLevelClasses<5>>(70_000);
-        agrees_with_definition::<TwoLevelClasses<6>>(70_000);
-        agrees_with_definition::<PowerOfTwoClasses>(70_000);
+        agrees_with_definition::<TwoLevelClasses<1>, Offset32>(80_000);
+        agrees_with_definition::<TwoLevelClasses<3>, Offset16>(65_000);
+        agrees_with_definition::<TwoLevelClasses<5>, Offset32>(1_200_000);
+        agrees_with_definition::<TwoLevelClasses<6>, Offset32>(1_200_000);
+        agrees_with_definition::<PowerOfTwoClasses, Offset32>(1_200_000);
+        agrees_with_definition::<PowerOfTwoClasses, Offset16>(65_000);
     }
 
-    /// The paper's example (section 5): with J = 3, r = 74 is inserted in (6, 1), which begins at 72, and searched
-    /// from (6, 2), which begins at 80.
+    /// The paper's examples: with J = 3, r = 74 is inserted in (6, 1), which begins at 72, and searched from (6, 2),
+    /// which begins at 80 (section 5; here in granules of 8, so that 74 has a class width of one granule too); a
+    /// request of 1512 is rounded up to 1536 (figure 4).
     #[test]
-    fn the_papers_example() {
-        assert_eq!(TwoLevelClasses::<3>::size(TwoLevelClasses::<3>::class_of(74)), 72);
-        assert_eq!(TwoLevelClasses::<3>::class_for(74).1, 80);
-        // Figure 4: a request of 1512 is rounded up to 1536.
-        assert_eq!(TwoLevelClasses::<3>::class_for(1512).1, 1536);
+    fn the_papers_examples() {
+        type C = TwoLevelClasses<3>;
+        assert_eq!(C::size::<Offset16>(C::class_of::<Offset16>(74 * 8)), 72 * 8);
+        assert_eq!(C::class_for::<Offset16>(74 * 8).1, 80 * 8);
+        assert_eq!(C::class_for::<Offset16>(1512).1, 1536);
     }
 
     #[test]
     fn half_fit_index_is_the_papers_formula() {
-        assert_eq!(PowerOfTwoClasses::class_for(1).0, 0);
-        for r in 2usize..10_000 {
-            assert_eq!(PowerOfTwoClasses::class_for(r).0, (r - 1).ilog2() as usize + 1);
+        for r in (8usize..10_000).step_by(8) {
+            assert_eq!(PowerOfTwoClasses::class_for::<Offset16>(r).0, (r - 1).ilog2() as usize + 1);
         }
     }
 }

@@ -22,7 +22,7 @@
 //! region's record. The first region has the control structure in front:
 //!
 //! ```text
-//! [front: limit, span, tally][guard 0] base: [null node: 2 words][first block][sentinels][index][blocks ...][sentinel]
+//! [front: limit, span, tally][index][sentinels][first block] base: [null node][index][blocks ...][sentinel]
 //! ```
 //!
 //! # Misuse
@@ -51,15 +51,28 @@ use core::ptr::NonNull;
 pub(crate) const LIVE: usize = 1;
 /// Header flag: the block in front of this one is free.
 pub(crate) const PREV_FREE: usize = 2;
-/// All header flags; sizes are multiples of a granule of at least 8.
-const FLAGS: usize = 7;
+/// The size in a header: its flags live below the granule.
+#[inline(always)]
+const fn size_in<W: Width>(header: usize) -> usize {
+    header & !(W::GRANULE - 1)
+}
 
-/// Words of the heap itself at the base, in front of the index: the null node, [`FIRST_BLOCK`], [`SENTINELS`].
-pub(crate) const CONTROL_WORDS: usize = 4;
-/// Index of the word that holds the offset of the first region's first block.
-pub(crate) const FIRST_BLOCK: usize = 2;
-/// Index of the word that holds the offset of the latest region's sentinel.
-const SENTINELS: usize = 3;
+/// Bytes of the heap's own two words in front of the base, in whole `usize`s.
+pub(crate) const fn control_bytes<W: Width>() -> usize {
+    (2 * W::BYTES).next_multiple_of(size_of::<usize>())
+}
+
+/// Offset of the word that holds the offset of the first region's first block. It stands where offset 0 would have its
+/// header, and says *free* as one: a pointer to the base is no block.
+#[inline(always)]
+pub(crate) const fn first_block_at<W: Width>() -> usize {
+    0usize.wrapping_sub(W::BYTES)
+}
+
+/// Offset of the word that holds the offset of the latest region's sentinel.
+const fn sentinels_at<W: Width>() -> usize {
+    0usize.wrapping_sub(2 * W::BYTES)
+}
 
 /// Finds, adds and removes free blocks: the policy of a [`TagHeap`].
 ///
@@ -76,14 +89,19 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// No place.
     const NOWHERE: Self::Place;
 
-    /// Bytes of control structure behind the heap's own words, for blocks of at most `max_block` bytes.
-    fn control_bytes(max_block: usize) -> usize;
+    /// Bytes of control structure in front of the heap's own words, in whole `usize`s: what has a fixed size.
+    fn bytes_below() -> usize;
+
+    /// Bytes of control structure from the base on, for blocks of at most `max_block` bytes. The first word is the null
+    /// node ([`crate::mechanism::free_list`]).
+    fn bytes_above(max_block: usize) -> usize;
 
     /// Initialises the control structure for blocks of at most `max_block` bytes.
     ///
     /// # Safety
     ///
-    /// [`control_bytes`](Self::control_bytes) bytes behind the heap's own words belong to the index.
+    /// [`bytes_below`](Self::bytes_below) bytes in front of the heap's own words and [`bytes_above`](Self::bytes_above)
+    /// bytes from the base on belong to the index.
     unsafe fn init(memory: Memory<W>, max_block: usize);
 
     /// Bytes a request for a block of `need` bytes is granted from a block that is large enough.
@@ -188,8 +206,22 @@ struct Front<T> {
     limit: usize,
     /// Offset of the highest sentinel: every block begins below it.
     span: usize,
+    /// The same in granules.
+    span_granules: usize,
     /// Running statistics.
     tally: T,
+}
+
+/// A live block whose tags were tested.
+#[derive(Clone, Copy)]
+struct LiveBlock {
+    block: usize,
+    header: usize,
+    /// The size in `header`.
+    size: usize,
+    /// The block behind it, or the sentinel.
+    next: usize,
+    next_header: usize,
 }
 
 /// How a [`TagHeap`] is made.
@@ -215,22 +247,20 @@ pub struct TagHeap<'r, I, W = Offset32, T = Untallied> {
 unsafe impl<I, W, T> Send for TagHeap<'_, I, W, T> {}
 
 impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
-    /// Bytes between the start of the aligned region and the base: front and guard.
-    const FRONT_BYTES: usize = (size_of::<Front<T>>() + W::BYTES).next_multiple_of(Self::BASE_ALIGN);
     /// Alignment of the base.
     const BASE_ALIGN: usize = if W::GRANULE > align_of::<Front<T>>() { W::GRANULE } else { align_of::<Front<T>>() };
     /// Bytes of a sentinel: its header and the region's record of four words.
     const SENTINEL_BYTES: usize = 5 * W::BYTES;
 
-    /// Bytes of control structure for a region of `region_bytes`: from the region's aligned start to the first block,
-    /// that block's header not included.
-    pub const fn name() -> &'static str {
-        I::CONTRACT.name
+    /// Bytes in front of the base.
+    #[inline(always)]
+    fn front_bytes() -> usize {
+        size_of::<Front<T>>() + I::bytes_below() + control_bytes::<W>()
     }
 
     /// Bytes that a heap in a region of `region_bytes` spends on its control structure, alignment apart.
     pub fn control_bytes(region_bytes: usize) -> usize {
-        Self::FRONT_BYTES + CONTROL_WORDS * W::BYTES + I::control_bytes(Self::max_block(region_bytes))
+        Self::front_bytes() + I::bytes_above(Self::max_block(region_bytes))
     }
 
     /// Size of the largest block that fits a region of `region_bytes`, in bytes; at least one granule.
@@ -250,14 +280,13 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         let own = Self::max_block(len_bytes.saturating_sub(Self::control_bytes(0)));
         let max_block =
             own.max(if config.max_region_bytes == 0 { 0 } else { Self::max_block(config.max_region_bytes) });
-        let control_end = CONTROL_WORDS * W::BYTES + I::control_bytes(max_block);
-        // Offset of the first block from the base.
-        let first = (control_end + W::BYTES).next_multiple_of(W::GRANULE);
+        let first = (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE);
         let needed_bytes =
-            Self::BASE_ALIGN - 1 + Self::FRONT_BYTES + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES;
+            Self::BASE_ALIGN - 1 + Self::front_bytes() + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES;
         let too_small = InitError::TooSmall { needed_bytes };
         let region_start = region.as_ptr().addr();
-        let base = round_up(region_start, Self::BASE_ALIGN).ok_or(too_small)?.wrapping_add(Self::FRONT_BYTES);
+        let base = region_start.checked_add(Self::front_bytes()).and_then(|base| round_up(base, Self::BASE_ALIGN));
+        let base = base.ok_or(too_small)?;
         let room = (region_start + len_bytes).checked_sub(base).ok_or(too_small)?;
         let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES).ok_or(too_small)? & !(W::GRANULE - 1);
         if sentinel < first + W::MIN_BLOCK {
@@ -267,15 +296,13 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         let base = NonNull::new(core::ptr::with_exposed_provenance_mut(base)).ok_or(too_small)?;
         let mut heap = TagHeap { base, regions: PhantomData, kind: PhantomData };
         let memory = heap.memory();
-        // SAFETY: front, guard and control structure lie between the region's start and the first block, aligned as
-        // their types need because the base is a multiple of BASE_ALIGN.
+        // SAFETY: front and control structure lie between the region's start and the first block, aligned as their
+        // types need because the base is a multiple of BASE_ALIGN and what is in front of it has whole `usize`s.
         unsafe {
-            heap.front().write(Front { limit: max_block - W::BYTES, span: 0, tally: T::default() });
-            memory.store(0usize.wrapping_sub(W::BYTES), 0);
-            for word in 0..CONTROL_WORDS {
-                memory.store(word * W::BYTES, 0);
-            }
-            memory.store(FIRST_BLOCK * W::BYTES, first);
+            heap.front().write(Front { limit: max_block - W::BYTES, span: 0, span_granules: 0, tally: T::default() });
+            memory.store(0, 0);
+            memory.store(first_block_at::<W>(), first);
+            memory.store(sentinels_at::<W>(), 0);
             I::init(memory, max_block);
             heap.install(&region, first, sentinel);
         }
@@ -291,7 +318,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     /// The front.
     #[inline(always)]
     fn front(&self) -> *mut Front<T> {
-        core::ptr::with_exposed_provenance_mut(self.base.addr().get() - Self::FRONT_BYTES)
+        core::ptr::with_exposed_provenance_mut(self.base.addr().get() - Self::front_bytes())
     }
 
     /// The header of a block.
@@ -409,7 +436,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     fn tally_allocated(&mut self, block: usize, size: usize) {
         // SAFETY: front and control structure are initialised.
         unsafe {
-            let first = self.memory().load(FIRST_BLOCK * W::BYTES);
+            let first = self.memory().load(first_block_at::<W>());
             let end = block.wrapping_add(size).wrapping_sub(first);
             (*self.front()).tally.allocated(size - W::BYTES, end);
         }
@@ -464,44 +491,45 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         }
     }
 
-    /// The block at an address, its header and its next block, if the tags are those of a live block.
+    /// The live block at an address, if its tags and the next block's agree that it is one.
     ///
     /// # Errors
     ///
     /// What the tags show instead.
     #[inline(always)]
-    fn live_block(&self, address: usize) -> Result<(usize, usize, usize), MisuseKind> {
+    fn live_block(&self, address: usize) -> Result<LiveBlock, MisuseKind> {
         let block = self.memory().offset(address);
-        // SAFETY: front and guard are initialised. A granule-aligned offset below the span has, in front of it, the
-        // guard, the control structure, or memory of a region; a size is only followed within the span.
+        // SAFETY: the front is initialised. A granule-aligned offset below the span has, in front of it, the control
+        // structure or memory of a region; a size is only followed within the span.
         unsafe {
-            let span = (*self.front()).span;
-            if block >= span || block & (W::GRANULE - 1) != 0 {
+            // The bits below the granule rotate to the top: one comparison for misaligned and for out of reach.
+            if block.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).span_granules {
                 return Err(MisuseKind::ForeignPointer);
             }
             let header = self.header(block);
             if header & LIVE == 0 {
                 return Err(MisuseKind::DoubleFree);
             }
-            let size = header & !FLAGS;
-            if size == 0 || size > span - block || size & (W::GRANULE - 1) != 0 {
+            let size = size_in::<W>(header);
+            let next = block.wrapping_add(size);
+            if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
                 return Err(MisuseKind::OverwrittenTag);
             }
-            let next = block + size;
-            if self.header(next) & PREV_FREE != 0 {
+            let next_header = self.header(next);
+            if next_header & PREV_FREE != 0 {
                 return Err(MisuseKind::OverwrittenTag);
             }
-            Ok((block, header, next))
+            Ok(LiveBlock { block, header, size, next, next_header })
         }
     }
 
-    /// The free block in front of `block`, and its size, if its tags agree.
+    /// The free block in front of `block`, if its tags agree.
     ///
     /// # Safety
     ///
     /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
     #[inline(always)]
-    unsafe fn free_prev(&self, block: usize) -> Result<(usize, usize), MisuseKind> {
+    unsafe fn free_prev(&self, block: usize) -> Result<usize, MisuseKind> {
         // SAFETY: the word in front of the header belongs to the heap: a free block's footer, unless the flag was
         // overwritten; the footer is only followed where a header can be.
         unsafe {
@@ -510,7 +538,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
             if size > block || self.header(prev) != size {
                 return Err(MisuseKind::OverwrittenTag);
             }
-            Ok((prev, size))
+            Ok(prev)
         }
     }
 
@@ -530,27 +558,25 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     #[inline(always)]
     fn try_release(&mut self, address: usize) -> Result<(), MisuseKind> {
         let memory = self.memory();
-        let (block, header, next) = self.live_block(address)?;
+        let LiveBlock { block, header, size, next, next_header } = self.live_block(address)?;
         // SAFETY: the tags are those of a live block, so the words in front of it and behind it are tags.
         unsafe {
             let mut start = block;
-            let mut place = I::NOWHERE;
             let mut end = next;
+            let mut place = I::NOWHERE;
             if header & PREV_FREE != 0 {
-                let (prev, _) = self.free_prev(block)?;
-                place = I::remove(memory, prev);
+                start = self.free_prev(block)?;
+                place = I::remove(memory, start);
                 // So that a second free of this block, now inside another, still shows.
                 self.set_header(block, 0);
-                start = prev;
             }
-            (*self.front()).tally.freed((header & !FLAGS) - W::BYTES);
-            let next_header = self.header(next);
             if next_header & LIVE == 0 {
                 place = I::first_of(place, I::remove(memory, next));
                 end = next.wrapping_add(next_header);
             } else {
                 self.set_header(next, next_header | PREV_FREE);
             }
+            (*self.front()).tally.freed(size - W::BYTES);
             self.make_free(start, end.wrapping_sub(start), place);
         }
         Ok(())
@@ -616,7 +642,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally> crate::contract::RegionAllocato
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
         // SAFETY: the block is live by the caller's promise.
         let header = unsafe { self.header(self.memory().offset(block.addr().get())) };
-        (header & !FLAGS) - W::BYTES
+        size_in::<W>(header) - W::BYTES
     }
 
     fn largest_allocatable(&self) -> usize {

@@ -7,7 +7,7 @@
 //! [cut][header][first block ...][header 0][next][first][cut in front][cut behind][cut]
 //! ```
 
-use super::{LIVE, PREV_FREE, SENTINELS, TagHeap};
+use super::{LIVE, PREV_FREE, TagHeap, sentinels_at};
 use crate::contract::{InitError, MultiRegion, RegionId, RemoveError};
 use crate::mechanism::boundary_tag::{Named, free_size};
 use crate::mechanism::tally::Tally;
@@ -35,18 +35,26 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         // SAFETY: the caller's promise.
         unsafe {
             self.set_header(sentinel, LIVE | PREV_FREE);
-            self.set_record(sentinel, NEXT, memory.load(SENTINELS * W::BYTES));
+            self.set_record(sentinel, NEXT, memory.load(sentinels_at::<W>()));
             self.set_record(sentinel, FIRST, first);
             self.set_record(sentinel, CUT_FRONT, cut_front);
             self.set_record(sentinel, CUT_BEHIND, cut_behind);
-            memory.store(SENTINELS * W::BYTES, sentinel);
-            let front = self.front();
-            (*front).span = (*front).span.max(sentinel);
+            memory.store(sentinels_at::<W>(), sentinel);
+            self.set_span((*self.front()).span.max(sentinel));
             self.make_free(first, sentinel.wrapping_sub(first), I::NOWHERE);
         }
     }
 
-    /// A word of the record of the region that ends at `sentinel`.
+    /// Notes the offset of the highest sentinel.
+    fn set_span(&mut self, span: usize) {
+        // SAFETY: the front is initialised.
+        unsafe {
+            (*self.front()).span = span;
+            (*self.front()).span_granules = span / W::GRANULE;
+        }
+    }
+
+    /// Offset of the first block of the region that ends at `sentinel`.
     pub(super) fn first_block(&self, sentinel: usize) -> usize {
         self.record(sentinel, FIRST)
     }
@@ -54,18 +62,21 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     /// Calls `visit` with every region's sentinel, the latest first.
     pub(super) fn for_each_region(&self, visit: &mut dyn FnMut(usize)) {
         // SAFETY: the control structure is initialised.
-        let mut sentinel = unsafe { self.memory().load(SENTINELS * W::BYTES) };
+        let mut sentinel = unsafe { self.memory().load(sentinels_at::<W>()) };
         while sentinel != 0 {
             visit(sentinel);
             sentinel = self.record(sentinel, NEXT);
         }
     }
 
+    /// A word of the record of the region that ends at `sentinel`.
     fn record(&self, sentinel: usize, word: usize) -> usize {
         // SAFETY: sentinels in the list of regions have a record.
         unsafe { self.memory().load(sentinel.wrapping_add(word * W::BYTES)) }
     }
 
+    /// Writes a word of that record.
+    ///
     /// # Safety
     ///
     /// `sentinel` ends a region of the heap.
@@ -108,7 +119,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally> MultiRegion<'r> for TagHeap<'r,
         let memory = self.memory();
         let RegionId(sentinel) = region;
         // The word that leads to the region's sentinel: the heap's own, or the record of a later region.
-        let mut leads_to = SENTINELS * W::BYTES;
+        let mut leads_to = sentinels_at::<W>();
         loop {
             // SAFETY: the word is the heap's own or that of a region's record.
             match unsafe { memory.load(leads_to) } {
@@ -132,7 +143,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally> MultiRegion<'r> for TagHeap<'r,
             memory.store(leads_to, next);
             let mut span = 0;
             self.for_each_region(&mut |sentinel| span = span.max(sentinel));
-            (*self.front()).span = span;
+            self.set_span(span);
             let start = memory.address(first).wrapping_sub(W::BYTES + self.record(sentinel, CUT_FRONT));
             let end = memory.address(sentinel).wrapping_add(4 * W::BYTES + self.record(sentinel, CUT_BEHIND));
             Ok(Region::return_to_user(start, end.wrapping_sub(start)))

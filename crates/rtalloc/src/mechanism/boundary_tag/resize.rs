@@ -1,6 +1,6 @@
 //! Reallocation of a tag heap's block: in place where the neighbourhood allows, else by moving.
 
-use super::{FLAGS, LIVE, Named, PREV_FREE, TagHeap};
+use super::{LIVE, LiveBlock, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::{AllocError, RegionAllocator};
 use crate::hook::report;
 use crate::mechanism::tally::Tally;
@@ -32,19 +32,17 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
         }
-        let (block, header, next) = match self.live_block(address) {
-            Ok(parts) => parts,
+        let LiveBlock { block, header, size, next_header, .. } = match self.live_block(address) {
+            Ok(live) => live,
             Err(kind) => {
                 report(I::CONTRACT.name, kind, address);
                 return Err(self.refuse(AllocError::Misused));
             }
         };
-        let size = header & !FLAGS;
         let need = Self::block_for(size_bytes);
         let is_aligned = address & (align_bytes - 1) == 0;
         // SAFETY: the tags are those of a live block, so the next header is a tag.
         unsafe {
-            let next_header = self.header(next);
             let next_free = if next_header & LIVE == 0 { next_header } else { 0 };
             if is_aligned && need <= size + next_free {
                 self.fit_in_place(block, header, next_free, need);
@@ -65,7 +63,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     /// hold `need` bytes.
     unsafe fn fit_in_place(&mut self, block: usize, header: usize, next_free: usize, need: usize) {
         let memory = self.memory();
-        let size = header & !FLAGS;
+        let size = size_in::<W>(header);
         let all = size + next_free;
         let granted = I::granted(need).min(all);
         let rest = all - granted;
@@ -87,7 +85,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
                 self.set_header(end, self.header(end) & !PREV_FREE);
                 all
             };
-            self.set_header(block, new_size | (header & FLAGS));
+            self.set_header(block, new_size | (header - size));
             (*self.front()).tally.freed(size - W::BYTES);
             self.tally_allocated(block, new_size);
         }

@@ -1,6 +1,6 @@
 //! Walking, checking and fingerprinting a tag heap.
 
-use super::{FLAGS, LIVE, Named, PREV_FREE, TagHeap};
+use super::{LIVE, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::tally::Tally;
 use crate::mechanism::word::Width;
@@ -13,7 +13,7 @@ impl<I: Named<W>, W: Width, T: Tally> TagHeap<'_, I, W, T> {
             while block != sentinel {
                 // SAFETY: `block` is a block: the region's first, or what the one in front of it leads to.
                 let header = unsafe { self.header(block) };
-                let size_bytes = header & !FLAGS;
+                let size_bytes = size_in::<W>(header);
                 visit(Block {
                     address: self.memory().address(block),
                     size_bytes,
@@ -53,16 +53,20 @@ impl<I: Named<W>, W: Width, T: Tally> TagHeap<'_, I, W, T> {
             let broken = |invariant| Err(Corruption { invariant, address: memory.address(block) });
             // SAFETY: `block` is a block or the sentinel: sizes were followed only within the region.
             let header = unsafe { self.header(block) };
-            let size = header & !FLAGS;
+            let size = size_in::<W>(header);
             let is_free = header & LIVE == 0;
             if (header & PREV_FREE != 0) != prev_free {
                 return broken("PREV_FREE is set if and only if the previous block is free");
             }
             if block == sentinel {
-                return if header & !PREV_FREE == LIVE { Ok(()) } else { broken("a region ends with its sentinel") };
+                return if header == LIVE | if prev_free { PREV_FREE } else { 0 } {
+                    Ok(())
+                } else {
+                    broken("a region ends with its sentinel")
+                };
             }
-            if size < W::MIN_BLOCK || size % W::GRANULE != 0 {
-                return broken("a block's size is whole granules and at least the minimum");
+            if size < W::MIN_BLOCK {
+                return broken("a block is at least of the minimum size");
             }
             if size > sentinel.wrapping_sub(block) {
                 return broken("a block ends within its region");
