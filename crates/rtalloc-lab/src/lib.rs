@@ -9,6 +9,7 @@
 pub mod cmd;
 pub mod present;
 pub mod probe;
+pub mod record;
 pub mod replay;
 pub mod result;
 pub mod subject;

@@ -75,10 +75,12 @@ pub const ALLOCATE: u8 = 1;
 pub const FREE: u8 = 2;
 /// The block at `address` goes into a reallocation to `size` bytes; written before the call.
 pub const REALLOCATE_BEGIN: u8 = 3;
-/// The same thread's reallocation came back with `address`, 0 if it failed; written after the call.
+/// The same thread's reallocation came back with `address`; written after the call.
 pub const REALLOCATE_END: u8 = 4;
+/// The same thread's reallocation failed and left the block at `address` as it was; written after the call.
+pub const REALLOCATE_REFUSED: u8 = 5;
 /// A request of `size` bytes returned null.
-pub const REFUSED: u8 = 5;
+pub const REFUSED: u8 = 6;
 
 /// Packs a record's tag: kind in bits 0..8, log2 of the alignment in bits 8..16, thread number in bits 32..64.
 #[must_use]

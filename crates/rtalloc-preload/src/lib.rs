@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | `malloc`, `calloc`, `realloc(NULL, n)`, `reallocarray(NULL, ..)`, the aligned family | | allocate, or refused |
 //! | `free(p)`, `realloc(p, 0)` | free | |
-//! | `realloc(p, n)`, `reallocarray(p, ..)` | reallocate begin | reallocate end |
+//! | `realloc(p, n)`, `reallocarray(p, ..)` | reallocate begin | reallocate end, or refused |
 //! | `free(NULL)` | | |
 //!
 //! Giving back is written before the call and receiving after it, so that in the order of the records no address is ever
@@ -35,7 +35,7 @@ pub mod thread;
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use layout::{ALLOCATE, FREE, REALLOCATE_BEGIN, REALLOCATE_END, REFUSED};
+use layout::{ALLOCATE, FREE, REALLOCATE_BEGIN, REALLOCATE_END, REALLOCATE_REFUSED, REFUSED};
 use log::note;
 
 /// Alignment that `malloc` guarantees, as a power of two: that of `max_align_t`, 16 bytes.
@@ -115,7 +115,11 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     note(REALLOCATE_BEGIN, 0, block, size);
     // SAFETY: the caller's contract, handed on.
     let moved = unsafe { system::__libc_realloc(block, size) };
-    note(REALLOCATE_END, MALLOC_ALIGN_LOG2, moved, size);
+    if moved.is_null() {
+        note(REALLOCATE_REFUSED, 0, block, size);
+    } else {
+        note(REALLOCATE_END, MALLOC_ALIGN_LOG2, moved, size);
+    }
     moved
 }
 

@@ -23,8 +23,8 @@
 //! same log and begins anew there; any other process finds the log owned and passes everything through.
 
 use crate::layout::{
-    HEADER_BYTES, Header, LOG_VARIABLE, MAGIC, RECORD_BYTES, Record, STATUS_DISK_FULL, STATUS_KERNEL_TOO_OLD,
-    STATUS_LIMIT, STATUS_WHOLE, tag,
+    HEADER_BYTES, Header, LOG_VARIABLE, MAGIC, REALLOCATE_BEGIN, RECORD_BYTES, Record, STATUS_DISK_FULL,
+    STATUS_KERNEL_TOO_OLD, STATUS_LIMIT, STATUS_WHOLE, tag,
 };
 use crate::{system, thread};
 use core::ffi::{CStr, c_int, c_void};
@@ -86,7 +86,7 @@ pub fn note(kind: u8, align_log2: u8, address: *mut c_void, size: usize) {
     match local.mode.load(Ordering::Acquire) {
         RECORDING => {}
         CLEARED => return STATE.store(OFF, Ordering::Release),
-        _ => return count_lost(local),
+        _ => return count_lost(local, kind),
     }
     let tick_ns = now_ns();
     let log = local.log.load(Ordering::Relaxed);
@@ -95,7 +95,7 @@ pub fn note(kind: u8, align_log2: u8, address: *mut c_void, size: usize) {
     let thread = thread_number(header);
     let index = header.next.fetch_add(1, Ordering::Relaxed);
     if index >= local.ready.load(Ordering::Acquire) && !make_ready(local, header, index) {
-        return count_lost(local);
+        return count_lost(local, kind);
     }
     // SAFETY: `index < ready <= capacity`, so the record is inside the mapping and accessible; the addition above gave the index
     // to this call alone.
@@ -120,9 +120,12 @@ fn thread_number(header: &Header) -> u32 {
     }
 }
 
-/// Counts an operation that came after the log was full.
+/// Counts an operation that found the log full: one, though a reallocation has two records.
 #[cold]
-fn count_lost(local: &Local) {
+fn count_lost(local: &Local, kind: u8) {
+    if kind == REALLOCATE_BEGIN {
+        return;
+    }
     // SAFETY: the mode was RECORDING before it was STOPPED, so the header is mapped and accessible.
     let header = unsafe { &*local.log.load(Ordering::Relaxed) };
     header.lost.fetch_add(1, Ordering::Relaxed);

@@ -1,0 +1,57 @@
+//! Builds the trace recorder, so that the laboratory can carry it inside itself.
+//!
+//! `rtalloc record` preloads a shared library into the program it records. Cargo cannot hand one package's cdylib to
+//! another, so the compiler is called here on the sources of `rtalloc-preload` directly; they need nothing but the compiler. The
+//! result, some ten kilobytes in `OUT_DIR`, is embedded with `include_bytes!`: the one file `rtalloc` is all a user copies.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            println!("cargo:error={message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<(), String> {
+    let sources = Path::new("../rtalloc-preload/src");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={}", sources.display());
+    let library = PathBuf::from(variable("OUT_DIR")?).join("librtalloc_record.so");
+
+    let mut compiler = Command::new(variable("RUSTC")?);
+    compiler.arg(sources.join("lib.rs")).arg("-o").arg(&library).arg("--target").arg(variable("TARGET")?).args([
+        "--crate-name=rtalloc_record",
+        "--crate-type=cdylib",
+        "--edition=2024",
+        "-Copt-level=3",
+        "-Cstrip=symbols",
+        // Without unwinding and without what is not called, nothing of a Rust runtime is left in the library.
+        "-Cpanic=abort",
+        "-Clto=fat",
+        // A symbol that only turns out to be missing when a program loads the library is found here instead.
+        "-Clink-arg=-Wl,--no-undefined",
+    ]);
+    if let Some(linker) = env::var_os("RUSTC_LINKER") {
+        let mut argument = OsString::from("-Clinker=");
+        argument.push(linker);
+        compiler.arg(argument);
+    }
+    let status = compiler.status().map_err(|error| format!("cannot run the compiler {compiler:?}: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the trace recorder does not build: {compiler:?} ended with {status}"))
+    }
+}
+
+/// A variable that cargo sets for every build script.
+fn variable(name: &str) -> Result<OsString, String> {
+    env::var_os(name).ok_or_else(|| format!("{name} is not set; build with cargo"))
+}

@@ -1,0 +1,172 @@
+//! From the raw log to the trace: addresses become slots, pairs of records become one event.
+
+use super::RecordError;
+use super::log::{RawReader, Step, StopReason};
+use crate::trace::{Event, Op, SlotTable, TraceError, Writer};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+
+/// What a recording showed beside the events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Findings {
+    /// Whether the recorder ran in the program at all.
+    pub is_attached: bool,
+    /// Programs that the process ran one after another by `exec`; the trace is of the last one.
+    pub programs: u32,
+    /// Requests of size 0, which the trace holds as 1 byte.
+    pub zero_sized: u64,
+    /// Requests that returned null; not in the trace.
+    pub refused: u64,
+    /// Blocks freed by another thread than the one that allocated them.
+    pub cross_thread_frees: u64,
+    /// Frees of blocks that were never seen; not in the trace.
+    pub unknown_frees: u64,
+    /// Reallocations of blocks that were never seen; the trace holds an allocation.
+    pub unknown_reallocations: u64,
+    /// Blocks handed out where one was still live: its free was missed, and the trace has one just before.
+    pub missed_frees: u64,
+    /// Records that were begun and never completed, as the program was ended.
+    pub unfinished: u64,
+    /// Records that came after recording had stopped; not in the trace.
+    pub lost: u64,
+    /// Why recording stopped before the program did.
+    pub stop_reason: Option<StopReason>,
+}
+
+/// Streams the raw log at `log` into `writer`. The caller finishes the writer.
+///
+/// Memory is needed for the blocks that live at once, never for the length of the log.
+///
+/// # Errors
+///
+/// The log is foreign or cannot be read, or the trace cannot be written. A log that is cut off is no error.
+pub fn convert<W: Write>(log: &Path, writer: &mut Writer<W>) -> Result<Findings, RecordError> {
+    let mut reader = RawReader::open(log)?;
+    let mut conversion = Conversion {
+        writer,
+        slots: SlotTable::new(),
+        blocks: Vec::new(),
+        threads: HashMap::new(),
+        start_ns: None,
+        tick_ns: 0,
+        findings: Findings::default(),
+    };
+    while let Some(record) = reader.next_record()? {
+        let start_ns = *conversion.start_ns.get_or_insert(record.tick_ns);
+        // A thread reads the clock before it takes its place in the order, so neighbours may differ by what lies between.
+        conversion.tick_ns = conversion.tick_ns.max(record.tick_ns.saturating_sub(start_ns));
+        conversion.take(record.step, record.thread)?;
+    }
+    Ok(Findings {
+        is_attached: reader.is_attached(),
+        programs: reader.programs(),
+        unfinished: reader.unfinished(),
+        lost: reader.lost(),
+        stop_reason: reader.stop_reason(),
+        ..conversion.findings
+    })
+}
+
+/// What `malloc` aligns to, as a power of two: 16 bytes.
+const MALLOC_ALIGN_LOG2: u8 = 4;
+
+/// Where a block is noted while its thread reallocates it: no address of a program has the highest bit set.
+const IN_FLIGHT: u64 = 1 << 63;
+
+/// What a slot's block was allocated with.
+#[derive(Clone, Copy)]
+struct Block {
+    align: u32,
+    thread: u32,
+}
+
+/// The state between two records.
+struct Conversion<'a, W: Write> {
+    writer: &'a mut Writer<W>,
+    slots: SlotTable,
+    /// By slot.
+    blocks: Vec<Block>,
+    /// From the log's thread numbers to the trace's, which follow the order of the events.
+    threads: HashMap<u32, u32>,
+    start_ns: Option<u64>,
+    tick_ns: u64,
+    findings: Findings,
+}
+
+impl<W: Write> Conversion<'_, W> {
+    /// Takes one record. It becomes at most one event, and one more for a free that was missed.
+    fn take(&mut self, step: Step, raw_thread: u32) -> Result<(), TraceError> {
+        let in_flight = IN_FLIGHT | u64::from(raw_thread);
+        match step {
+            Step::Allocate { address, size, align_log2 } => self.allocate(address, size, align_log2, raw_thread)?,
+            Step::Free { address } => match self.slots.free(address) {
+                Some(slot) => {
+                    let thread = self.push(raw_thread, Op::Free { slot })?;
+                    self.findings.cross_thread_frees += u64::from(self.blocks[slot as usize].thread != thread);
+                }
+                None => self.findings.unknown_frees += 1,
+            },
+            // From here on another thread may be given the old address. The end tells whether the block was known.
+            Step::ReallocateBegin { address } => {
+                self.slots.relocate(address, in_flight);
+            }
+            Step::ReallocateRefused { address } => {
+                self.findings.refused += 1;
+                self.slots.relocate(in_flight, address);
+            }
+            Step::ReallocateEnd { address, size } => {
+                self.vacate(address, raw_thread)?;
+                match self.slots.relocate(in_flight, address) {
+                    Some(slot) => {
+                        let align = self.blocks[slot as usize].align;
+                        self.push(raw_thread, Op::Reallocate { slot, size, align })?;
+                    }
+                    None => {
+                        self.findings.unknown_reallocations += 1;
+                        self.allocate(address, size, MALLOC_ALIGN_LOG2, raw_thread)?;
+                    }
+                }
+            }
+            Step::Refused => self.findings.refused += 1,
+        }
+        Ok(())
+    }
+
+    /// A new block.
+    fn allocate(&mut self, address: u64, size: u64, align_log2: u8, raw_thread: u32) -> Result<(), TraceError> {
+        self.vacate(address, raw_thread)?;
+        // `vacate` has just made sure of it.
+        let Some(slot) = self.slots.allocate(address) else { return Ok(()) };
+        // A trace has 32 bits for an alignment; a larger one than 2 GiB was never seen.
+        let align = 1 << align_log2.min(31);
+        let thread = self.push(raw_thread, Op::Allocate { slot, size: size.max(1), align })?;
+        self.findings.zero_sized += u64::from(size == 0);
+        let block = Block { align, thread };
+        match self.blocks.get_mut(slot as usize) {
+            Some(place) => *place = block,
+            // A new slot is the smallest number never used before.
+            None => self.blocks.push(block),
+        }
+        Ok(())
+    }
+
+    /// Frees what is still noted as living at `address`, where the allocator has just placed another block: the free went
+    /// past the recorder, or its record was not completed.
+    fn vacate(&mut self, address: u64, raw_thread: u32) -> Result<(), TraceError> {
+        if let Some(slot) = self.slots.free(address) {
+            self.findings.missed_frees += 1;
+            self.push(raw_thread, Op::Free { slot })?;
+        }
+        Ok(())
+    }
+
+    /// Writes an event and tells the trace's number of its thread.
+    fn push(&mut self, raw_thread: u32, op: Op) -> Result<u32, TraceError> {
+        let next = self.threads.len() as u32;
+        let thread = *self.threads.entry(raw_thread).or_insert(next);
+        self.writer.push(&Event { tick: self.tick_ns, thread, op })?;
+        Ok(thread)
+    }
+}
