@@ -135,6 +135,9 @@ pub enum Violation {
         /// The only new number allowed.
         next: u32,
     },
+    /// More threads than a trace may have.
+    #[error("there are more than {} threads", super::MAX_THREADS)]
+    TooManyThreads,
     /// A sum of sizes beyond 64 bits.
     #[error("the sum of all requested sizes exceeds 64 bits")]
     SumOverflows,

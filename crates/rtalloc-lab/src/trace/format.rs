@@ -17,6 +17,9 @@ pub const MAX_SIZE_BYTES: u64 = i64::MAX as u64;
 /// Largest number of slots of a trace. Bounds what a crafted file can make its reader allocate to half a gigabyte.
 pub const MAX_SLOTS: u32 = 1 << 25;
 
+/// Largest number of threads of a trace.
+pub const MAX_THREADS: u32 = 1 << 20;
+
 /// Largest header in bytes; real ones have a few hundred.
 pub(super) const MAX_HEADER_BYTES: u32 = 1 << 20;
 

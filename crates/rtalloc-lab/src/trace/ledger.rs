@@ -1,6 +1,6 @@
 //! The live blocks of a trace while it is written or read: judges every event and sums the totals.
 
-use super::{Event, MAX_SIZE_BYTES, MAX_SLOTS, Op, Totals, Violation};
+use super::{Event, MAX_SIZE_BYTES, MAX_SLOTS, MAX_THREADS, Op, Totals, Violation};
 
 /// End of the list of free slots.
 const NONE: u32 = u32::MAX;
@@ -58,8 +58,11 @@ impl Ledger {
         if event.tick < self.last_tick {
             return Err(Violation::TickDecreases { tick: event.tick, previous: self.last_tick });
         }
-        if event.thread > self.totals.threads || event.thread == u32::MAX {
+        if event.thread > self.totals.threads {
             return Err(Violation::ThreadSkipped { thread: event.thread, next: self.totals.threads });
+        }
+        if event.thread == MAX_THREADS {
+            return Err(Violation::TooManyThreads);
         }
         match event.op {
             Op::Allocate { slot, size, align } => self.allocate(slot, size, align)?,

@@ -8,7 +8,7 @@
 //! - a slot is allocated only while it is free, reallocated and freed only while it is live;
 //! - a slot used for the first time is the smallest number never used before, so that a table indexed by slot
 //!   grows by one entry at a time;
-//! - threads are numbered in the order of their first operation;
+//! - threads are numbered from 0 in the order of their first operation;
 //! - sizes are 1..=[`MAX_SIZE_BYTES`], alignments are powers of two, ticks never decrease;
 //! - the sum of the live sizes, and of all sizes ever asked for, fits 64 bits.
 //!
@@ -44,13 +44,17 @@ mod ledger;
 mod meta;
 mod reader;
 mod slots;
+mod survey;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use error::{TraceError, Violation};
-pub use format::{CHUNK_EVENTS, FORMAT_VERSION, MAX_SIZE_BYTES, MAX_SLOTS};
+pub use format::{CHUNK_EVENTS, FORMAT_VERSION, MAX_SIZE_BYTES, MAX_SLOTS, MAX_THREADS};
 pub use meta::{Meta, Origin, TickUnit, Totals};
 pub use reader::Reader;
 pub use slots::SlotTable;
+pub use survey::{Bin, Fingerprint, Lifetimes, Reallocations, Spread, Survey, ThreadFacts, survey, survey_with};
 pub use writer::Writer;
 
 /// One operation of a program on its heap.

@@ -19,8 +19,9 @@ pub struct Reader<R: Read> {
     decompressor: zstd::bulk::Decompressor<'static>,
     meta: Meta,
     ledger: Ledger,
-    packed: Vec<u8>,
-    plain: Vec<u8>,
+    /// The compressed columns of the last chunk, and the columns one behind the other.
+    pub(super) packed: Vec<u8>,
+    pub(super) plain: Vec<u8>,
     last_slot: u32,
     state: State,
 }
