@@ -420,16 +420,17 @@ pub enum MisuseKind {
     ForeignPointer,
     /// The block is free.
     DoubleFree,
-    /// The tags in front of or behind the block contradict each other: somebody wrote over them.
-    OverwrittenTag,
+    /// The tags around the block contradict each other: somebody wrote over one, or the block was freed before and is
+    /// now inside a larger free block.
+    ContradictoryTags,
 }
 
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             MisuseKind::ForeignPointer => "not a block of this heap",
-            MisuseKind::DoubleFree => "freed twice",
-            MisuseKind::OverwrittenTag => "its tag, or the next block's, was overwritten",
+            MisuseKind::DoubleFree => "it is free already",
+            MisuseKind::ContradictoryTags => "its tags contradict each other: overwritten, or freed before",
         };
         write!(f, "{}: block {:#x}: {what}", self.allocator, self.address)
     }

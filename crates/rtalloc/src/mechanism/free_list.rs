@@ -1,17 +1,18 @@
 //! Doubly linked free lists without special cases, and the index that is one such list.
 //!
-//! A *slot* is the offset of a word that holds a link: the head of a list, or the `next` word of a free block. A free
-//! block stores the slot that leads to it instead of its predecessor, and the list ends at the *null node*, a word at
-//! offset 0 that may be written but means nothing. So linking and unlinking are four memory operations with no
-//! test for the first or the last block:
+//! A free block is a *node*: its first word is `prev`, its second `next`. `prev` does not name the predecessor but the
+//! node whose `next` leads here, and the head of a list is the `next` of a node too, one that has no block. The list
+//! ends at the *null node*, offset 0, whose `prev` may be written but means nothing:
 //!
 //! ```text
-//! head ---> [prev|next] ---> [prev|next] ---> null node
-//!   ^---------'    ^-----------'    ^-----------'
+//! head node [....|next] --> block [prev|next] --> block [prev|next] --> null node [prev|....]
+//!     ^-------------------------'  ^----------------'  ^------------------'
 //! ```
 //!
-//! For a heap with a single list the null node's `prev` word is the slot at the list's end, kept right by the same
-//! four operations: that is what makes FIFO order free.
+//! So linking and unlinking test for nothing: not for the first block, not for the last.
+//!
+//! For a heap with a single list the null node's `prev` is the list's last node, kept right by the same writes: that is
+//! what makes FIFO order free.
 
 use crate::contract::Corruption;
 use crate::mechanism::boundary_tag::{FreeIndex, free_size};
@@ -19,46 +20,71 @@ use crate::mechanism::memory::Memory;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
-/// The link that ends a list.
+/// The node that ends a list.
 pub const NULL: usize = 0;
 
-/// Offset of a free block's `next` word; its `prev` word is at the block's own offset.
+/// Offset of a node's `next` word; its `prev` word is at the node's own offset.
 #[inline(always)]
-pub(crate) fn next_slot<W: Width>(block: usize) -> usize {
-    block.wrapping_add(W::BYTES)
+pub(crate) fn next_at<W: Width>(node: usize) -> usize {
+    node.wrapping_add(W::BYTES)
 }
 
-/// Links `block` in at `slot`, in front of the block the slot led to.
+/// Links `block` in behind `node`.
 ///
 /// # Safety
 ///
-/// `block` is free and in no list; `slot` is a head or the next word of a block in a list.
+/// `block` is free and in no list; `node` is the head of a list or a block in it.
 #[inline(always)]
-pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, slot: usize, block: usize) {
+pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: usize, block: usize) {
     // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
     unsafe {
-        let after = memory.load(slot);
-        memory.store(block, slot);
-        memory.store(next_slot::<W>(block), after);
-        memory.store(after, next_slot::<W>(block));
-        memory.store(slot, block);
+        let after = memory.load(next_at::<W>(node));
+        memory.store(block, node);
+        memory.store(next_at::<W>(block), after);
+        memory.store(after, block);
+        memory.store(next_at::<W>(node), block);
     }
 }
 
-/// Takes `block` out of its list; returns the slot that led to it and the link that the slot holds now.
+/// Takes `block` out of its list; returns the node it stood behind.
 ///
 /// # Safety
 ///
 /// `block` is in a list.
 #[inline(always)]
-pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: usize) -> (usize, usize) {
+pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: usize) -> usize {
     // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
     unsafe {
-        let slot = memory.load(block);
-        let after = memory.load(next_slot::<W>(block));
-        memory.store(slot, after);
-        memory.store(after, slot);
-        (slot, after)
+        let node = memory.load(block);
+        let after = memory.load(next_at::<W>(block));
+        memory.store(next_at::<W>(node), after);
+        memory.store(after, node);
+        node
+    }
+}
+
+/// Takes `block` out of its list; if the list is empty now, returns the list's head, which is a node below
+/// `first_block`.
+///
+/// # Safety
+///
+/// `block` is in a list.
+#[inline(always)]
+pub(crate) unsafe fn unlink_or_empty<W: Width>(memory: Memory<W>, block: usize, first_block: usize) -> Option<usize> {
+    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
+    unsafe {
+        let (node, after) = match W::load_pair(memory, block) {
+            // `next` is the upper half: one comparison for "no next and behind a head".
+            Some(pair) if pair < first_block => {
+                memory.store(next_at::<W>(pair), NULL);
+                return Some(pair);
+            }
+            Some(pair) => (W::get(W::put(pair)), pair >> W::BITS),
+            None => (memory.load(block), memory.load(next_at::<W>(block))),
+        };
+        memory.store(next_at::<W>(node), after);
+        memory.store(after, node);
+        (!W::PAIRS && after == NULL && node < first_block).then_some(node)
     }
 }
 
@@ -70,25 +96,25 @@ pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: usize) -> (usize
 ///
 /// # Safety
 ///
-/// `head` is a list head of the heap, and links lead into its regions.
+/// `head` is the head of a list, and links lead into its regions.
 pub(crate) unsafe fn check_list<W: Width>(
     memory: Memory<W>,
     head: usize,
     limit: usize,
     visit: &mut dyn FnMut(usize) -> Result<(), Corruption>,
 ) -> Result<usize, Corruption> {
-    let mut slot = head;
+    let mut node = head;
     let mut count = 0;
     loop {
-        // SAFETY: `slot` is the head or the next word of a block that was visited.
-        let block = unsafe { memory.load(slot) };
+        // SAFETY: `node` is the head or a block that was visited.
+        let block = unsafe { memory.load(next_at::<W>(node)) };
         if block == NULL {
             return Ok(count);
         }
         // SAFETY: links lead to free blocks, by the caller's promise.
-        if unsafe { memory.load(block) } != slot {
+        if unsafe { memory.load(block) } != node {
             return Err(Corruption {
-                invariant: "a free block's prev word is the slot that leads to it",
+                invariant: "a free block's prev is the node that leads to it",
                 address: memory.address(block),
             });
         }
@@ -100,7 +126,7 @@ pub(crate) unsafe fn check_list<W: Width>(
             });
         }
         visit(block)?;
-        slot = next_slot::<W>(block);
+        node = block;
     }
 }
 
@@ -109,14 +135,17 @@ pub trait Order: Copy + core::fmt::Debug + 'static {
     /// The order in words.
     const NAME: &'static str;
 
-    /// The slot at which `block` belongs in the list at `head`; `place` is where a block that it swallowed stood, or
-    /// [`NULL`].
+    /// The node behind which `block` belongs in the list at `head`; `place` is the node behind which a block that it
+    /// swallowed stood, or [`NO_PLACE`].
     ///
     /// # Safety
     ///
-    /// `head` is the heap's only list, `place` a slot of it.
-    unsafe fn slot<W: Width>(memory: Memory<W>, head: usize, place: usize, block: usize) -> usize;
+    /// `head` is the heap's only list, `place` a node of it.
+    unsafe fn node<W: Width>(memory: Memory<W>, head: usize, place: usize, block: usize) -> usize;
 }
+
+/// No node.
+pub(crate) const NO_PLACE: usize = usize::MAX;
 
 /// Last in, first out: at the head.
 #[derive(Clone, Copy, Debug)]
@@ -126,12 +155,12 @@ impl Order for Lifo {
     const NAME: &'static str = "LIFO";
 
     #[inline(always)]
-    unsafe fn slot<W: Width>(_: Memory<W>, head: usize, _: usize, _: usize) -> usize {
+    unsafe fn node<W: Width>(_: Memory<W>, head: usize, _: usize, _: usize) -> usize {
         head
     }
 }
 
-/// First in, first out: at the end, whose slot the null node knows.
+/// First in, first out: behind the last node, which the null node knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo;
 
@@ -139,8 +168,8 @@ impl Order for Fifo {
     const NAME: &'static str = "FIFO";
 
     #[inline(always)]
-    unsafe fn slot<W: Width>(memory: Memory<W>, _: usize, _: usize, _: usize) -> usize {
-        // SAFETY: the null node is initialised, and with a single list its prev word is that list's last slot.
+    unsafe fn node<W: Width>(memory: Memory<W>, _: usize, _: usize, _: usize) -> usize {
+        // SAFETY: the null node is initialised, and with a single list its prev is that list's last node.
         unsafe { memory.load(NULL) }
     }
 }
@@ -153,18 +182,18 @@ impl Order for AddressOrder {
     const NAME: &'static str = "address order";
 
     #[inline(always)]
-    unsafe fn slot<W: Width>(memory: Memory<W>, head: usize, place: usize, block: usize) -> usize {
-        if place != NULL {
+    unsafe fn node<W: Width>(memory: Memory<W>, head: usize, place: usize, block: usize) -> usize {
+        if place != NO_PLACE {
             return place;
         }
-        let mut slot = head;
+        let mut node = head;
         loop {
-            // SAFETY: `slot` is the head or the next word of a block in the list.
-            let next = unsafe { memory.load(slot) };
+            // SAFETY: `node` is the head or a block in the list.
+            let next = unsafe { memory.load(next_at::<W>(node)) };
             if next == NULL || next > block {
-                return slot;
+                return node;
             }
-            slot = next_slot::<W>(next);
+            node = next;
         }
     }
 }
@@ -193,9 +222,9 @@ impl Fit for First {
     unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
         // SAFETY: links lead to free blocks.
         unsafe {
-            let mut block = memory.load(head);
+            let mut block = memory.load(next_at::<W>(head));
             while block != NULL && free_size(memory, block) < need {
-                block = memory.load(next_slot::<W>(block));
+                block = memory.load(next_at::<W>(block));
             }
             block
         }
@@ -215,7 +244,7 @@ impl Fit for Best {
         unsafe {
             let mut best = NULL;
             let mut best_size = usize::MAX;
-            let mut block = memory.load(head);
+            let mut block = memory.load(next_at::<W>(head));
             while block != NULL {
                 let size = free_size(memory, block);
                 if size >= need && size < best_size {
@@ -225,7 +254,7 @@ impl Fit for Best {
                         break;
                     }
                 }
-                block = memory.load(next_slot::<W>(block));
+                block = memory.load(next_at::<W>(block));
             }
             best
         }
@@ -236,18 +265,14 @@ impl Fit for Best {
 #[derive(Clone, Copy, Debug)]
 pub struct OneList<F, O>(PhantomData<(F, O)>);
 
-impl<F: Fit, O: Order> OneList<F, O> {
-    /// Offset of the list's head, behind the null node.
-    const fn head<W: Width>() -> usize {
-        W::BYTES
-    }
-}
+/// The one list's head: the null node serves as both ends.
+const HEAD: usize = NULL;
 
 // SAFETY: `choose` returns a block of the list that holds `need` bytes, `insert` links exactly the block it is given
 // and `remove` unlinks it; nothing else touches the list.
 unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     type Place = usize;
-    const NOWHERE: usize = NULL;
+    const NOWHERE: usize = NO_PLACE;
 
     fn bytes_below() -> usize {
         0
@@ -258,11 +283,10 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     }
 
     unsafe fn init(memory: Memory<W>, _: usize) {
-        let head = Self::head::<W>();
         // SAFETY: the control structure is the index's to initialise.
         unsafe {
-            memory.store(head, NULL);
-            memory.store(NULL, head);
+            memory.store(HEAD, HEAD);
+            memory.store(next_at::<W>(HEAD), NULL);
         }
     }
 
@@ -274,39 +298,39 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, usize)> {
         // SAFETY: the head is initialised and all links are the list's own.
         unsafe {
-            let block = F::choose(memory, Self::head::<W>(), need);
+            let block = F::choose(memory, HEAD, need);
             if block == NULL {
                 return None;
             }
-            let (slot, _) = unlink(memory, block);
-            Some((block, need, slot))
+            Some((block, need, unlink(memory, block)))
         }
     }
 
     #[inline(always)]
     unsafe fn insert(memory: Memory<W>, block: usize, _: usize, place: usize) {
-        // SAFETY: the block is free and in no list by the caller's promise; `slot` returns a slot of the list.
-        unsafe { link(memory, O::slot(memory, Self::head::<W>(), place, block), block) }
+        // SAFETY: the block is free and in no list by the caller's promise; `node` returns a node of the list.
+        unsafe { link(memory, O::node(memory, HEAD, place, block), block) }
     }
 
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, block: usize) -> usize {
         // SAFETY: the block is in the list by the caller's promise.
-        unsafe { unlink(memory, block).0 }
+        unsafe { unlink(memory, block) }
     }
 
-    fn first_of(first: usize, _: usize) -> usize {
-        first
+    #[inline(always)]
+    fn first_of(first: usize, second: usize) -> usize {
+        if first == NO_PLACE { second } else { first }
     }
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         let mut largest = 0;
         // SAFETY: links lead to free blocks.
         unsafe {
-            let mut block = memory.load(Self::head::<W>());
+            let mut block = memory.load(next_at::<W>(HEAD));
             while block != NULL {
                 largest = largest.max(free_size(memory, block));
-                block = memory.load(next_slot::<W>(block));
+                block = memory.load(next_at::<W>(block));
             }
         }
         largest
@@ -315,16 +339,16 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
         // SAFETY: links lead to free blocks.
         unsafe {
-            let mut block = memory.load(Self::head::<W>());
+            let mut block = memory.load(next_at::<W>(HEAD));
             while block != NULL {
                 visit(0, block);
-                block = memory.load(next_slot::<W>(block));
+                block = memory.load(next_at::<W>(block));
             }
         }
     }
 
     unsafe fn check(memory: Memory<W>, free_blocks: usize, _: usize) -> Result<usize, Corruption> {
         // SAFETY: the head is the heap's own list.
-        unsafe { check_list(memory, Self::head::<W>(), free_blocks, &mut |_| Ok(())) }
+        unsafe { check_list(memory, HEAD, free_blocks, &mut |_| Ok(())) }
     }
 }

@@ -51,7 +51,7 @@ impl<W: Width> Memory<W> {
 
     /// A pointer to a `T` at an offset.
     #[inline(always)]
-    fn at<T>(self, offset: usize) -> *mut T {
+    pub(crate) fn at<T>(self, offset: usize) -> *mut T {
         core::ptr::with_exposed_provenance_mut(self.address(offset))
     }
 

@@ -3,16 +3,16 @@
 //! Control structure around the heap's own words:
 //!
 //! ```text
-//! [bitmap: summary, leaves][heap's words] base: [null node][head of the smallest class] ... [head of the largest planned]
+//! [bitmap: summary, leaves][heap's words] base: [null][head of the smallest class] ... [head of the largest planned]
 //! ```
 //!
-//! A block is unlinked without knowing its class: the slot that leads to it tells, when it is a head, which class
-//! that head is of, and only the last block of a list needs the answer.
+//! A block is unlinked without knowing its class: the node that leads to it tells, when it is a head, which class that
+//! head is of, and only the last block of a list needs the answer.
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::Bitmap;
 use crate::mechanism::boundary_tag::{FreeIndex, control_bytes, first_block_at, free_size};
-use crate::mechanism::free_list::{NULL, check_list, link, next_slot, unlink};
+use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink_or_empty};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::size_class::Classes;
 use crate::mechanism::word::Width;
@@ -66,18 +66,19 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// Bytes of the bitmap.
     #[inline(always)]
     fn bitmap_bytes<W: Width>() -> usize {
-        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)) + 1)
+        B::bytes(C::first::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)) + 1)
     }
 
-    /// The head of a class. That of the class `below` the smallest is the null node.
+    /// The head of a class, a node of which only the `next` word exists: the next class's `prev` is its `next`. The
+    /// first class's `prev` is that of the null node.
     #[inline(always)]
     fn head<W: Width>(class: usize) -> usize {
-        class.wrapping_sub(C::below::<W>()).wrapping_mul(W::BYTES)
+        class.wrapping_sub(C::first::<W>()).wrapping_mul(W::BYTES)
     }
 
     /// The classes of a heap whose largest block has `max_block` bytes.
     fn classes<W: Width>(max_block: usize) -> core::ops::RangeInclusive<usize> {
-        C::below::<W>() + 1..=C::class_of::<W>(max_block)
+        C::first::<W>()..=C::class_of::<W>(max_block)
     }
 }
 
@@ -93,7 +94,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     }
 
     fn bytes_above(max_block: usize) -> usize {
-        Self::head::<W>(C::class_of::<W>(max_block) + 1)
+        next_at::<W>(Self::head::<W>(C::class_of::<W>(max_block) + 1))
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
@@ -103,7 +104,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         }
         for class in Self::classes::<W>(max_block) {
             // SAFETY: so do the heads.
-            unsafe { memory.store(Self::head::<W>(class), NULL) }
+            unsafe { memory.store(next_at::<W>(Self::head::<W>(class)), NULL) }
         }
     }
 
@@ -118,12 +119,15 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: the bitmap has room for the class of any size a word can express; a set bit means that the list has
         // a block, and every block of the class found is at least `rounded` bytes large.
         unsafe {
-            let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
+            let class = B::find(memory, Self::bitmap::<W>(), C::first::<W>(), class)?;
             let head = Self::head::<W>(class);
-            let block = memory.load(head);
-            let after = unlink_first(memory, head, block);
-            if after == NULL {
-                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), head / W::BYTES);
+            let block = memory.load(next_at::<W>(head));
+            let after = memory.load(next_at::<W>(block));
+            memory.store(next_at::<W>(head), after);
+            if after != NULL {
+                memory.store(after, head);
+            } else {
+                B::remove(memory, Self::bitmap::<W>(), C::first::<W>(), head / W::BYTES);
             }
             Some((block, P::granted(need, rounded), ()))
         }
@@ -135,18 +139,16 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: no block is larger than the control structure was planned for, so the class has a head and a bit.
         unsafe {
             link(memory, Self::head::<W>(class), block);
-            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class);
+            B::insert(memory, Self::bitmap::<W>(), C::first::<W>(), class);
         }
     }
 
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, block: usize) {
-        // SAFETY: the block is in a list. A slot below the first block is a head, and the list is empty when it now
-        // leads to the null node.
+        // SAFETY: the block is in a list, and heads lie below the first block.
         unsafe {
-            let (slot, after) = unlink(memory, block);
-            if after == NULL && slot < memory.load(first_block_at::<W>()) {
-                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), slot / W::BYTES);
+            if let Some(head) = unlink_or_empty(memory, block, memory.load_bits(first_block_at::<W>())) {
+                B::remove(memory, Self::bitmap::<W>(), C::first::<W>(), head / W::BYTES);
             }
         }
     }
@@ -156,19 +158,19 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         // SAFETY: the bitmap is initialised.
-        let highest = unsafe { B::highest(memory, Self::bitmap::<W>(), C::below::<W>()) };
+        let highest = unsafe { B::highest(memory, Self::bitmap::<W>(), C::first::<W>()) };
         highest.map_or(0, C::size::<W>)
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
-        let mut from = C::below::<W>() + 1;
+        let mut from = C::first::<W>();
         // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
         unsafe {
-            while let Some(class) = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), from) {
-                let mut block = memory.load(Self::head::<W>(class));
+            while let Some(class) = B::find(memory, Self::bitmap::<W>(), C::first::<W>(), from) {
+                let mut block = memory.load(next_at::<W>(Self::head::<W>(class)));
                 while block != NULL {
                     visit(class, block);
-                    block = memory.load(next_slot::<W>(block));
+                    block = memory.load(next_at::<W>(block));
                 }
                 from = class + 1;
             }
@@ -191,7 +193,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                 })?
             };
             // SAFETY: the class has a bit.
-            let is_member = unsafe { B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class) } == Some(class);
+            let is_member = unsafe { B::find(memory, Self::bitmap::<W>(), C::first::<W>(), class) } == Some(class);
             if is_member != (count != 0) {
                 let invariant = "a class's bit is set if and only if its list has a block";
                 return Err(Corruption { invariant, address: memory.address(head) });
@@ -199,21 +201,5 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
             total += count;
         }
         Ok(total)
-    }
-}
-
-/// [`unlink`] for the first block of a list, whose slot is known to be the head; returns the link the head holds now.
-///
-/// # Safety
-///
-/// `block` is the first block of the list at `head`.
-#[inline(always)]
-unsafe fn unlink_first<W: Width>(memory: Memory<W>, head: usize, block: usize) -> usize {
-    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
-    unsafe {
-        let after = memory.load(next_slot::<W>(block));
-        memory.store(head, after);
-        memory.store(after, head);
-        after
     }
 }

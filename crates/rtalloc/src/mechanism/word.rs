@@ -11,16 +11,22 @@
 //!
 //! With `Offset32` and `Offset16`, added regions must lie behind the first one, within reach.
 
+use crate::mechanism::memory::Memory;
+
 mod sealed {
     pub trait Sealed {}
 }
 
 /// A width of tags and links. Sealed: the widths are the three of this module.
-pub trait Width: sealed::Sealed + Copy + core::fmt::Debug + 'static {
+pub trait Width: sealed::Sealed + Sized + Copy + core::fmt::Debug + 'static {
     /// The integer in memory.
     type Word: Copy + 'static;
     /// Bytes of one word.
     const BYTES: usize;
+    /// Bits of one word.
+    const BITS: u32 = 8 * Self::BYTES as u32;
+    /// Whether two words fit one `usize`, the first of them in its lower half.
+    const PAIRS: bool = 2 * Self::BYTES <= size_of::<usize>() && cfg!(target_endian = "little");
     /// Largest offset from the base that a word can hold.
     const MAX: usize;
     /// Block sizes and addresses are multiples of this.
@@ -31,10 +37,16 @@ pub trait Width: sealed::Sealed + Copy + core::fmt::Debug + 'static {
     fn get(word: Self::Word) -> usize;
     /// The word that holds `value`, which must not exceed [`MAX`](Self::MAX) (excess bits are dropped).
     fn put(value: usize) -> Self::Word;
+    /// The two words at an offset as one integer, where [`PAIRS`](Self::PAIRS).
+    ///
+    /// # Safety
+    ///
+    /// Two initialised words are there, at a multiple of the granule.
+    unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize>;
 }
 
 macro_rules! width {
-    ($(#[$doc:meta])* $name:ident, $word:ty, $granule:expr) => {
+    ($(#[$doc:meta])* $name:ident, $word:ty, $granule:expr, $pair:ty) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -52,19 +64,24 @@ macro_rules! width {
             fn put(value: usize) -> $word {
                 value as $word
             }
+            #[inline(always)]
+            unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize> {
+                // SAFETY: the caller's promise; a granule is at least a pair.
+                Self::PAIRS.then(|| unsafe { memory.at::<$pair>(offset).read() as usize })
+            }
         }
     };
 }
 
 width! {
     /// Two-byte tags for heaps up to 64 KiB.
-    Offset16, u16, 8
+    Offset16, u16, 8, u32
 }
 width! {
     /// Four-byte tags for heaps up to 4 GiB.
-    Offset32, u32, 2 * size_of::<usize>()
+    Offset32, u32, 2 * size_of::<usize>(), u64
 }
 width! {
     /// Tags of one machine word, for regions anywhere in the address space.
-    Wide, usize, 2 * size_of::<usize>()
+    Wide, usize, 2 * size_of::<usize>(), usize
 }

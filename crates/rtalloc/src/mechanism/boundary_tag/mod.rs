@@ -28,9 +28,10 @@
 //! # Misuse
 //!
 //! `deallocate` reads only tags it needs anyway and tests them: the address must lie between the first block and the
-//! last sentinel and be a multiple of the granule; the header must say *live* and have a size; the next header must
-//! lie in the heap and agree that this block is live; a free previous block's header must repeat its footer. Any other
-//! tag is reported to the [hook](crate::hook) and the call ignored.
+//! last sentinel and be a multiple of the granule; the header must have a size; the next header must lie in the heap
+//! and say that this block is live; a free previous block's header must repeat its footer. Whatever fails is reported
+//! to the [hook](crate::hook) and the call ignored. A block freed twice fails the test of the next header, or, when it
+//! has become the middle of a larger free block, that of the previous one.
 
 mod regions;
 mod resize;
@@ -57,21 +58,22 @@ const fn size_in<W: Width>(header: usize) -> usize {
     header & !(W::GRANULE - 1)
 }
 
-/// Bytes of the heap's own two words in front of the base, in whole `usize`s.
+/// Bytes of the heap's own words (`usize`) in front of the base. The word just in front of it, where offset 0 would
+/// have its header, is zero, so that a pointer to the base is no block: the upper half of the last word, or, where a tag
+/// has no such half, a word of its own.
 pub(crate) const fn control_bytes<W: Width>() -> usize {
-    (2 * W::BYTES).next_multiple_of(size_of::<usize>())
+    (if W::PAIRS { 2 } else { 3 }) * size_of::<usize>()
 }
 
-/// Offset of the word that holds the offset of the first region's first block. It stands where offset 0 would have its
-/// header, and says *free* as one: a pointer to the base is no block.
+/// Offset of the `usize` that holds the offset of the first region's first block.
 #[inline(always)]
 pub(crate) const fn first_block_at<W: Width>() -> usize {
-    0usize.wrapping_sub(W::BYTES)
+    0usize.wrapping_sub(control_bytes::<W>())
 }
 
-/// Offset of the word that holds the offset of the latest region's sentinel.
+/// Offset of the `usize` that holds the offset of the latest region's sentinel.
 const fn sentinels_at<W: Width>() -> usize {
-    0usize.wrapping_sub(2 * W::BYTES)
+    first_block_at::<W>().wrapping_add(size_of::<usize>())
 }
 
 /// Finds, adds and removes free blocks: the policy of a [`TagHeap`].
@@ -300,9 +302,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         // types need because the base is a multiple of BASE_ALIGN and what is in front of it has whole `usize`s.
         unsafe {
             heap.front().write(Front { limit: max_block - W::BYTES, span: 0, span_granules: 0, tally: T::default() });
-            memory.store(0, 0);
-            memory.store(first_block_at::<W>(), first);
-            memory.store(sentinels_at::<W>(), 0);
+            memory.store_bits(0usize.wrapping_sub(size_of::<usize>()), 0);
+            memory.store_bits(first_block_at::<W>(), first);
+            memory.store_bits(sentinels_at::<W>(), 0);
             I::init(memory, max_block);
             heap.install(&region, first, sentinel);
         }
@@ -372,6 +374,12 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         size_bytes.wrapping_sub(1) >= unsafe { (*self.front()).limit }
     }
 
+    /// Whether a whole number of granules makes a block.
+    #[inline(always)]
+    fn is_block(size: usize) -> bool {
+        if W::MIN_BLOCK > W::GRANULE { size >= W::MIN_BLOCK } else { size != 0 }
+    }
+
     /// Bytes of the block for a request of `size_bytes`, which is servable.
     #[inline(always)]
     fn block_for(size_bytes: usize) -> usize {
@@ -415,7 +423,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         // SAFETY: `block + size` is the next block or the sentinel, and what lies between is the free block's.
         unsafe {
             let rest = size - granted;
-            let granted = if rest >= W::MIN_BLOCK {
+            let granted = if Self::is_block(rest) {
                 let remainder = block.wrapping_add(granted);
                 self.set_header(remainder, rest);
                 self.memory().store(Self::footer(remainder, rest), rest);
@@ -426,7 +434,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
                 self.set_header(next, self.header(next) & !PREV_FREE);
                 size
             };
-            self.set_header(block, granted | LIVE);
+            self.set_header(block, granted + LIVE);
             self.tally_allocated(block, granted);
         }
     }
@@ -436,7 +444,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     fn tally_allocated(&mut self, block: usize, size: usize) {
         // SAFETY: front and control structure are initialised.
         unsafe {
-            let first = self.memory().load(first_block_at::<W>());
+            let first = self.memory().load_bits(first_block_at::<W>());
             let end = block.wrapping_add(size).wrapping_sub(first);
             (*self.front()).tally.allocated(size - W::BYTES, end);
         }
@@ -492,34 +500,28 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     }
 
     /// The live block at an address, if its tags and the next block's agree that it is one.
-    ///
-    /// # Errors
-    ///
-    /// What the tags show instead.
     #[inline(always)]
-    fn live_block(&self, address: usize) -> Result<LiveBlock, MisuseKind> {
+    fn live_block(&self, address: usize) -> Option<LiveBlock> {
         let block = self.memory().offset(address);
         // SAFETY: the front is initialised. A granule-aligned offset below the span has, in front of it, the control
         // structure or memory of a region; a size is only followed within the span.
         unsafe {
             // The bits below the granule rotate to the top: one comparison for misaligned and for out of reach.
             if block.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).span_granules {
-                return Err(MisuseKind::ForeignPointer);
+                return None;
             }
             let header = self.header(block);
-            if header & LIVE == 0 {
-                return Err(MisuseKind::DoubleFree);
-            }
             let size = size_in::<W>(header);
             let next = block.wrapping_add(size);
             if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
-                return Err(MisuseKind::OverwrittenTag);
+                return None;
             }
+            // A free block's next header has the flag set: this is the test for a double free, too.
             let next_header = self.header(next);
             if next_header & PREV_FREE != 0 {
-                return Err(MisuseKind::OverwrittenTag);
+                return None;
             }
-            Ok(LiveBlock { block, header, size, next, next_header })
+            Some(LiveBlock { block, header, size, next, next_header })
         }
     }
 
@@ -529,17 +531,35 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     ///
     /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
     #[inline(always)]
-    unsafe fn free_prev(&self, block: usize) -> Result<usize, MisuseKind> {
+    unsafe fn free_prev(&self, block: usize) -> Option<usize> {
         // SAFETY: the word in front of the header belongs to the heap: a free block's footer, unless the flag was
         // overwritten; the footer is only followed where a header can be.
         unsafe {
             let size = self.memory().load(block.wrapping_sub(2 * W::BYTES));
             let prev = block.wrapping_sub(size);
             if size > block || self.header(prev) != size {
-                return Err(MisuseKind::OverwrittenTag);
+                return None;
             }
-            Ok(prev)
+            Some(prev)
         }
+    }
+
+    /// Reports an address whose tags are not those of a live block, and what they show.
+    #[cold]
+    #[inline(never)]
+    fn report_misuse(&self, address: usize) {
+        let block = self.memory().offset(address);
+        // SAFETY: the front is initialised, and an offset in the heap has a word of it in front.
+        let kind = unsafe {
+            if block.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).span_granules {
+                MisuseKind::ForeignPointer
+            } else if self.header(block) & LIVE == 0 {
+                MisuseKind::DoubleFree
+            } else {
+                MisuseKind::ContradictoryTags
+            }
+        };
+        report(I::CONTRACT.name, kind, address);
     }
 
     /// Deallocates.
@@ -549,14 +569,14 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     /// ```
     #[inline(always)]
     fn release(&mut self, address: usize) {
-        if let Err(kind) = self.try_release(address) {
-            report(I::CONTRACT.name, kind, address);
+        if self.try_release(address).is_none() {
+            self.report_misuse(address);
         }
     }
 
     /// Deallocates if the tags are those of a live block.
     #[inline(always)]
-    fn try_release(&mut self, address: usize) -> Result<(), MisuseKind> {
+    fn try_release(&mut self, address: usize) -> Option<()> {
         let memory = self.memory();
         let LiveBlock { block, header, size, next, next_header } = self.live_block(address)?;
         // SAFETY: the tags are those of a live block, so the words in front of it and behind it are tags.
@@ -567,8 +587,6 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
             if header & PREV_FREE != 0 {
                 start = self.free_prev(block)?;
                 place = I::remove(memory, start);
-                // So that a second free of this block, now inside another, still shows.
-                self.set_header(block, 0);
             }
             if next_header & LIVE == 0 {
                 place = I::first_of(place, I::remove(memory, next));
@@ -579,7 +597,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
             (*self.front()).tally.freed(size - W::BYTES);
             self.make_free(start, end.wrapping_sub(start), place);
         }
-        Ok(())
+        Some(())
     }
 
     /// Tags memory as one free block and adds it to the index.

@@ -35,11 +35,11 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         // SAFETY: the caller's promise.
         unsafe {
             self.set_header(sentinel, LIVE | PREV_FREE);
-            self.set_record(sentinel, NEXT, memory.load(sentinels_at::<W>()));
+            self.set_record(sentinel, NEXT, memory.load_bits(sentinels_at::<W>()));
             self.set_record(sentinel, FIRST, first);
             self.set_record(sentinel, CUT_FRONT, cut_front);
             self.set_record(sentinel, CUT_BEHIND, cut_behind);
-            memory.store(sentinels_at::<W>(), sentinel);
+            memory.store_bits(sentinels_at::<W>(), sentinel);
             self.set_span((*self.front()).span.max(sentinel));
             self.make_free(first, sentinel.wrapping_sub(first), I::NOWHERE);
         }
@@ -62,7 +62,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
     /// Calls `visit` with every region's sentinel, the latest first.
     pub(super) fn for_each_region(&self, visit: &mut dyn FnMut(usize)) {
         // SAFETY: the control structure is initialised.
-        let mut sentinel = unsafe { self.memory().load(sentinels_at::<W>()) };
+        let mut sentinel = unsafe { self.memory().load_bits(sentinels_at::<W>()) };
         while sentinel != 0 {
             visit(sentinel);
             sentinel = self.record(sentinel, NEXT);
@@ -118,15 +118,16 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally> MultiRegion<'r> for TagHeap<'r,
     fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError> {
         let memory = self.memory();
         let RegionId(sentinel) = region;
-        // The word that leads to the region's sentinel: the heap's own, or the record of a later region.
-        let mut leads_to = sentinels_at::<W>();
-        loop {
-            // SAFETY: the word is the heap's own or that of a region's record.
-            match unsafe { memory.load(leads_to) } {
-                0 => return Err(RemoveError::NotRemovable),
-                found if found == sentinel => break,
-                later => leads_to = later.wrapping_add(NEXT * W::BYTES),
+        // The later region whose record leads to this one, if there is one.
+        let mut later = None;
+        // SAFETY: the control structure is initialised.
+        let mut found = unsafe { memory.load_bits(sentinels_at::<W>()) };
+        while found != sentinel {
+            if found == 0 {
+                return Err(RemoveError::NotRemovable);
             }
+            later = Some(found);
+            found = self.record(found, NEXT);
         }
         let next = self.record(sentinel, NEXT);
         if next == 0 {
@@ -140,7 +141,10 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally> MultiRegion<'r> for TagHeap<'r,
                 return Err(RemoveError::InUse);
             }
             I::remove(memory, first);
-            memory.store(leads_to, next);
+            match later {
+                Some(later) => self.set_record(later, NEXT, next),
+                None => memory.store_bits(sentinels_at::<W>(), next),
+            }
             let mut span = 0;
             self.for_each_region(&mut |sentinel| span = span.max(sentinel));
             self.set_span(span);

@@ -2,7 +2,6 @@
 
 use super::{LIVE, LiveBlock, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::{AllocError, RegionAllocator};
-use crate::hook::report;
 use crate::mechanism::tally::Tally;
 use crate::mechanism::word::Width;
 use core::ptr::NonNull;
@@ -32,12 +31,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
         }
-        let LiveBlock { block, header, size, next_header, .. } = match self.live_block(address) {
-            Ok(live) => live,
-            Err(kind) => {
-                report(I::CONTRACT.name, kind, address);
-                return Err(self.refuse(AllocError::Misused));
-            }
+        let Some(LiveBlock { block, header, size, next_header, .. }) = self.live_block(address) else {
+            self.report_misuse(address);
+            return Err(self.refuse(AllocError::Misused));
         };
         let need = Self::block_for(size_bytes);
         let is_aligned = address & (align_bytes - 1) == 0;
@@ -67,7 +63,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         let all = size + next_free;
         let granted = I::granted(need).min(all);
         let rest = all - granted;
-        if rest == next_free || (next_free == 0 && rest < W::MIN_BLOCK) {
+        if rest == next_free || (next_free == 0 && !Self::is_block(rest)) {
             return;
         }
         // SAFETY: the block and the free block behind it are the heap's; the split lies on a granule between them.
@@ -77,7 +73,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
             if next_free != 0 {
                 place = I::remove(memory, block.wrapping_add(size));
             }
-            let new_size = if rest >= W::MIN_BLOCK {
+            let new_size = if Self::is_block(rest) {
                 self.set_header(end, self.header(end) | PREV_FREE);
                 self.make_free(block.wrapping_add(granted), rest, place);
                 granted
