@@ -29,7 +29,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A temporary file could not be made.
-    #[error("cannot {action} {}: {source}; name a directory with room by --log-directory", path.display())]
+    #[error("cannot {action} {}; name a directory with room by --log-directory", path.display())]
     Temporary {
         /// What was tried.
         action: &'static str,
@@ -39,7 +39,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// The raw log could not be read back.
-    #[error("cannot read the raw log {}: {source}", path.display())]
+    #[error("cannot read the raw log {}", path.display())]
     Log {
         /// The log.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum RecordError {
         path: PathBuf,
     },
     /// The program did not start.
-    #[error("cannot run {program}: {source}; check its name, or give its path")]
+    #[error("cannot run {program}; check its name, or give its path")]
     Start {
         /// The program as called.
         program: String,
