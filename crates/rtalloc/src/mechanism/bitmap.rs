@@ -1,6 +1,6 @@
 //! Which classes have a free block: one bit per class, searched without a loop.
 
-use crate::mechanism::bits::{first_set, floor_log2};
+use crate::mechanism::bits::{first_set, floor_log2, with_bit};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
@@ -8,40 +8,40 @@ use core::num::NonZeroUsize;
 /// Bits of one word.
 const BITS: usize = usize::BITS as usize;
 
-/// A set of classes from `first` on, in the control structure at offset `at`.
+/// A set of classes above `below`, in the control structure at offset `at`.
 ///
-/// `first` is a constant wherever it is used, and so are the sums and shifts made of it.
+/// `below` is a constant wherever it is used, and so are the sums and shifts made of it.
 pub trait Bitmap: Copy + core::fmt::Debug + 'static {
     /// Bytes it takes for classes up to `highest`, a multiple of `size_of::<usize>()`.
-    fn bytes(first: usize, highest: usize) -> usize;
+    fn bytes(below: usize, highest: usize) -> usize;
 
     /// The lowest member that is at least `class`.
     ///
     /// # Safety
     ///
     /// A set with room for `class` is at `at`.
-    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, first: usize, class: usize) -> Option<usize>;
+    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) -> Option<usize>;
 
     /// The highest member.
     ///
     /// # Safety
     ///
     /// A set is at `at`.
-    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, first: usize) -> Option<usize>;
+    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, below: usize) -> Option<usize>;
 
     /// Adds a class.
     ///
     /// # Safety
     ///
     /// As [`find`](Self::find).
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, first: usize, class: usize);
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize);
 
-    /// Removes the class `first + number`.
+    /// Removes the class `below + number`.
     ///
     /// # Safety
     ///
     /// As [`find`](Self::find), and the class is a member.
-    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, first: usize, number: usize);
+    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize);
 }
 
 /// The bit of `class` in its word. The shift takes the class modulo the word's width, as the processor does.
@@ -88,9 +88,9 @@ impl Bitmap for OneWord {
     }
 
     #[inline(always)]
-    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, first: usize, number: usize) {
+    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize) {
         // SAFETY: the set is at `at` by the caller's promise.
-        unsafe { memory.store_bits(at, memory.load_bits(at) & all_but(first, number)) }
+        unsafe { memory.store_bits(at, memory.load_bits(at) & all_but(below, number)) }
     }
 }
 
@@ -104,8 +104,8 @@ pub struct TwoLevel;
 impl TwoLevel {
     /// Offset of the leaf with number `leaf` beyond those that lie wholly in front of the first class.
     #[inline(always)]
-    fn leaf_at(at: usize, first: usize, leaf: usize) -> usize {
-        let skipped = first / BITS;
+    fn leaf_at(at: usize, below: usize, leaf: usize) -> usize {
+        let skipped = below / BITS;
         at.wrapping_add(size_of::<usize>())
             .wrapping_sub(skipped * size_of::<usize>())
             .wrapping_add(leaf * size_of::<usize>())
@@ -113,57 +113,57 @@ impl TwoLevel {
 }
 
 impl Bitmap for TwoLevel {
-    fn bytes(first: usize, highest: usize) -> usize {
-        (2 + highest / BITS - first / BITS) * size_of::<usize>()
+    fn bytes(below: usize, highest: usize) -> usize {
+        (2 + highest / BITS - below / BITS) * size_of::<usize>()
     }
 
     #[inline(always)]
-    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, first: usize, class: usize) -> Option<usize> {
+    unsafe fn find<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) -> Option<usize> {
         let leaf = class / BITS;
         // SAFETY: the set is at `at` by the caller's promise; a summary bit is set only where the leaf is not zero.
         unsafe {
-            let here = memory.load_bits(Self::leaf_at(at, first, leaf)).wrapping_shr(class as u32);
+            let here = memory.load_bits(Self::leaf_at(at, below, leaf)).wrapping_shr(class as u32);
             if let Some(here) = NonZeroUsize::new(here) {
                 return Some(class + first_set(here) as usize);
             }
             let later = (usize::MAX - 1).wrapping_shl(leaf as u32);
             let leaf = first_set(NonZeroUsize::new(memory.load_bits(at) & later)?) as usize;
-            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, first, leaf)));
+            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, below, leaf)));
             Some(leaf * BITS + first_set(members) as usize)
         }
     }
 
     #[inline(always)]
-    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, first: usize) -> Option<usize> {
+    unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, below: usize) -> Option<usize> {
         // SAFETY: the set is at `at` by the caller's promise; a summary bit is set only where the leaf is not zero.
         unsafe {
             let leaf = floor_log2(NonZeroUsize::new(memory.load_bits(at))?) as usize;
-            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, first, leaf)));
+            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, below, leaf)));
             Some(leaf * BITS + floor_log2(members) as usize)
         }
     }
 
     #[inline(always)]
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, first: usize, class: usize) {
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) {
         let leaf = class / BITS;
-        let leaf_at = Self::leaf_at(at, first, leaf);
+        let leaf_at = Self::leaf_at(at, below, leaf);
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe {
             memory.store_bits(leaf_at, memory.load_bits(leaf_at) | bit(class));
-            memory.store_bits(at, memory.load_bits(at) | bit(leaf));
+            memory.store_bits(at, with_bit(memory.load_bits(at), leaf));
         }
     }
 
     #[inline(always)]
-    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, first: usize, number: usize) {
-        let number = number + first % BITS;
+    unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize) {
+        let number = number + below % BITS;
         let leaf_at = at + (1 + number / BITS) * size_of::<usize>();
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe {
             let members = memory.load_bits(leaf_at) & all_but(0, number);
             memory.store_bits(leaf_at, members);
             if members == 0 {
-                memory.store_bits(at, memory.load_bits(at) & all_but(first / BITS, number / BITS));
+                memory.store_bits(at, memory.load_bits(at) & all_but(below / BITS, number / BITS));
             }
         }
     }

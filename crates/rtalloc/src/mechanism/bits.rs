@@ -43,6 +43,29 @@ pub const fn first_set(value: NonZeroUsize) -> u32 {
     }
 }
 
+/// `word` with the bit `index`, which is taken modulo the word's width, set.
+///
+/// # Time
+///
+/// Constant. x86-64 has one instruction for it that takes the index in any register; the compiler prefers a shift, whose
+/// count has to be moved to `cl` first.
+#[inline(always)]
+pub fn with_bit(word: usize, index: usize) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut word = word;
+        // SAFETY: the instruction reads and writes the named registers only.
+        unsafe {
+            core::arch::asm!("bts {word}, {index}", word = inout(reg) word, index = in(reg) index, options(pure, nomem, nostack));
+        }
+        word
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    {
+        word | 1usize.wrapping_shl(index as u32)
+    }
+}
+
 /// `floor(log2(value))` by halving, without a loop.
 const fn software_floor_log2(value: usize) -> u32 {
     let mut rest = value as u64;

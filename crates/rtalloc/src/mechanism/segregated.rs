@@ -66,19 +66,20 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// Bytes of the bitmap.
     #[inline(always)]
     fn bitmap_bytes<W: Width>() -> usize {
-        B::bytes(C::first::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)) + 1)
+        B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)) + 1)
     }
 
     /// The head of a class, a node of which only the `next` word exists: the next class's `prev` is its `next`. The
-    /// first class's `prev` is that of the null node.
+    /// class `below` the smallest has the null node.
     #[inline(always)]
     fn head<W: Width>(class: usize) -> usize {
-        class.wrapping_sub(C::first::<W>()).wrapping_mul(W::BYTES)
+        // Narrowed to the width of a link, so that one instruction makes it and every use shares it.
+        W::get(W::put(class.wrapping_sub(C::below::<W>()).wrapping_mul(W::BYTES)))
     }
 
     /// The classes of a heap whose largest block has `max_block` bytes.
     fn classes<W: Width>(max_block: usize) -> core::ops::RangeInclusive<usize> {
-        C::first::<W>()..=C::class_of::<W>(max_block)
+        C::below::<W>() + 1..=C::class_of::<W>(max_block)
     }
 }
 
@@ -119,7 +120,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: the bitmap has room for the class of any size a word can express; a set bit means that the list has
         // a block, and every block of the class found is at least `rounded` bytes large.
         unsafe {
-            let class = B::find(memory, Self::bitmap::<W>(), C::first::<W>(), class)?;
+            let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
             let head = Self::head::<W>(class);
             let block = memory.load(next_at::<W>(head));
             let after = memory.load(next_at::<W>(block));
@@ -127,7 +128,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
             if after != NULL {
                 memory.store(after, head);
             } else {
-                B::remove(memory, Self::bitmap::<W>(), C::first::<W>(), head / W::BYTES);
+                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), head / W::BYTES);
             }
             Some((block, P::granted(need, rounded), ()))
         }
@@ -139,7 +140,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: no block is larger than the control structure was planned for, so the class has a head and a bit.
         unsafe {
             link(memory, Self::head::<W>(class), block);
-            B::insert(memory, Self::bitmap::<W>(), C::first::<W>(), class);
+            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class);
         }
     }
 
@@ -148,7 +149,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: the block is in a list, and heads lie below the first block.
         unsafe {
             if let Some(head) = unlink_or_empty(memory, block, memory.load_bits(first_block_at::<W>())) {
-                B::remove(memory, Self::bitmap::<W>(), C::first::<W>(), head / W::BYTES);
+                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), head / W::BYTES);
             }
         }
     }
@@ -158,15 +159,15 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         // SAFETY: the bitmap is initialised.
-        let highest = unsafe { B::highest(memory, Self::bitmap::<W>(), C::first::<W>()) };
+        let highest = unsafe { B::highest(memory, Self::bitmap::<W>(), C::below::<W>()) };
         highest.map_or(0, C::size::<W>)
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
-        let mut from = C::first::<W>();
+        let mut from = C::below::<W>() + 1;
         // SAFETY: the bitmap is initialised, a set bit has a list, and links lead to free blocks.
         unsafe {
-            while let Some(class) = B::find(memory, Self::bitmap::<W>(), C::first::<W>(), from) {
+            while let Some(class) = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), from) {
                 let mut block = memory.load(next_at::<W>(Self::head::<W>(class)));
                 while block != NULL {
                     visit(class, block);
@@ -193,7 +194,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                 })?
             };
             // SAFETY: the class has a bit.
-            let is_member = unsafe { B::find(memory, Self::bitmap::<W>(), C::first::<W>(), class) } == Some(class);
+            let is_member = unsafe { B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class) } == Some(class);
             if is_member != (count != 0) {
                 let invariant = "a class's bit is set if and only if its list has a block";
                 return Err(Corruption { invariant, address: memory.address(head) });

@@ -8,10 +8,10 @@ use core::num::NonZeroUsize;
 /// large.
 ///
 /// Sizes are bytes in whole granules. Class numbers do not begin at zero, because that would cost an instruction in
-/// every mapping: whoever keeps an array of classes subtracts [`first`](Self::first) in the array's address.
+/// every mapping: whoever keeps an array of classes subtracts [`below`](Self::below) in the array's address.
 pub trait Classes: Copy + core::fmt::Debug + 'static {
-    /// The class of the smallest block.
-    fn first<W: Width>() -> usize;
+    /// The class below that of the smallest block; no block has it.
+    fn below<W: Width>() -> usize;
     /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
     fn class_of<W: Width>(size: usize) -> usize;
     /// The lowest class whose every block serves a block request of `need`, and the size at which that class begins;
@@ -29,7 +29,7 @@ pub trait Classes: Copy + core::fmt::Debug + 'static {
 ///
 /// ```text
 /// J = 2:  granules  1 2 3 | 4 5 6 7 | 8-9 10-11 12-13 14-15 | 16-19 ...
-///         class     0 1 2 | 3 4 5 6 |  7    8      9    10  |  11         + first
+///         class     1 2 3 | 4 5 6 7 |  8    9     10    11  |  12         + below
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TwoLevelClasses<const J: u32>;
@@ -46,14 +46,14 @@ impl<const J: u32> TwoLevelClasses<J> {
 
 impl<const J: u32> Classes for TwoLevelClasses<J> {
     #[inline(always)]
-    fn first<W: Width>() -> usize {
+    fn below<W: Width>() -> usize {
         (W::GRANULE.ilog2() as usize) << J
     }
 
     #[inline(always)]
     fn class_of<W: Width>(size: usize) -> usize {
         let shift = Self::shift::<W>(size);
-        (size >> shift) + ((shift as usize) << J) - 1
+        (size >> shift) + ((shift as usize) << J)
     }
 
     #[inline(always)]
@@ -61,14 +61,13 @@ impl<const J: u32> Classes for TwoLevelClasses<J> {
         let shift = Self::shift::<W>(need);
         let width = 1 << shift;
         let up = need.wrapping_add(width).wrapping_sub(1);
-        (((up >> shift) + ((shift as usize) << J)).wrapping_sub(1), up & width.wrapping_neg())
+        ((up >> shift) + ((shift as usize) << J), up & width.wrapping_neg())
     }
 
     #[inline(always)]
     fn size<W: Width>(class: usize) -> usize {
-        let number = class + 1;
-        let shift = ((number >> J).saturating_sub(1)).max(W::GRANULE.ilog2() as usize);
-        (number - (shift << J)) << shift
+        let shift = ((class >> J).saturating_sub(1)).max(W::GRANULE.ilog2() as usize);
+        (class - (shift << J)) << shift
     }
 }
 
@@ -79,8 +78,8 @@ pub struct PowerOfTwoClasses;
 
 impl Classes for PowerOfTwoClasses {
     #[inline(always)]
-    fn first<W: Width>() -> usize {
-        W::GRANULE.ilog2() as usize
+    fn below<W: Width>() -> usize {
+        W::GRANULE.ilog2() as usize - 1
     }
 
     #[inline(always)]
@@ -110,12 +109,12 @@ mod tests {
     fn agrees_with_definition<C: Classes, W: Width>(limit: usize) {
         for size in (W::GRANULE..limit).step_by(W::GRANULE) {
             let class = C::class_of::<W>(size);
-            assert!(class >= C::first::<W>(), "class of {size}");
+            assert!(class > C::below::<W>(), "class of {size}");
             assert!(C::size::<W>(class) <= size && size < C::size::<W>(class + 1), "class of {size}");
             let (class, floor) = C::class_for::<W>(size);
             assert_eq!(floor, C::size::<W>(class), "floor of the class for {size}");
             assert!(size <= floor, "the class for {size} begins below it");
-            assert!(class == C::first::<W>() || C::size::<W>(class - 1) < size, "a lower class serves {size} too");
+            assert!(class == C::below::<W>() + 1 || C::size::<W>(class - 1) < size, "a lower class serves {size} too");
         }
     }
 
