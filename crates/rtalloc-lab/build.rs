@@ -25,6 +25,8 @@ fn build() -> Result<(), String> {
     println!("cargo:rerun-if-changed={}", sources.display());
     let library = PathBuf::from(variable("OUT_DIR")?).join("librtalloc_record.so");
 
+    println!("cargo:rustc-env=RTALLOC_RUSTC_VERSION={}", compiler_version()?);
+
     let mut compiler = Command::new(variable("RUSTC")?);
     compiler.arg(sources.join("lib.rs")).arg("-o").arg(&library).arg("--target").arg(variable("TARGET")?).args([
         "--crate-name=rtalloc_record",
@@ -49,6 +51,16 @@ fn build() -> Result<(), String> {
     } else {
         Err(format!("the trace recorder does not build: {compiler:?} ended with {status}"))
     }
+}
+
+/// The compiler as it names itself, for the results measured with what it builds.
+fn compiler_version() -> Result<String, String> {
+    let compiler = variable("RUSTC")?;
+    let output = Command::new(&compiler)
+        .arg("--version")
+        .output()
+        .map_err(|error| format!("cannot run the compiler {}: {error}", compiler.display()))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
 /// A variable that cargo sets for every build script.

@@ -1,4 +1,336 @@
 //! The only loop that calls an allocator.
+//!
+//! A [`Replay`] takes the events of a trace as they are read, keeps a table of the live blocks by slot, and calls
+//! the heap through an [`Observer`], which decides *how* (plainly, timed, stepped) and sees the results. A replay is
+//! a test of the allocator too: every block must be aligned as asked and lie in the region, and in the [stamped]
+//! mode carry its own mark at both ends until it is freed, which two overlapping blocks cannot.
+//!
+//! A refused request is counted; the slot stays empty and later operations on it are left out. Memory is needed for
+//! the blocks that live at once, not for the trace's length.
+//!
+//! [stamped]: Replay::run
 
 pub mod campaign;
+pub mod course;
+pub mod isolate;
 pub mod settings;
+
+use crate::subject::Heap;
+use crate::trace::{Event, Op};
+
+/// How operations are called, and who sees their results.
+pub trait Observer {
+    /// Calls allocate.
+    ///
+    /// # Safety
+    ///
+    /// As [`crate::subject::Target::allocate`] of the heap's subject.
+    #[inline(always)]
+    unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        unsafe { (heap.entries.allocate)(heap.context, size, align) }
+    }
+
+    /// Calls deallocate.
+    ///
+    /// # Safety
+    ///
+    /// As [`crate::subject::Target::deallocate`] of the heap's subject.
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        unsafe { (heap.entries.deallocate)(heap.context, block, size, align) }
+    }
+
+    /// Calls reallocate.
+    ///
+    /// # Safety
+    ///
+    /// As [`crate::subject::Target::reallocate`] of the heap's subject.
+    #[inline(always)]
+    unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) }
+    }
+
+    /// The operation with this index comes next.
+    #[inline(always)]
+    fn before(&mut self, _index: u64) {}
+
+    /// The operation was an allocation or, with the old size, a reallocation, and succeeded.
+    #[inline(always)]
+    fn granted(&mut self, _heap: &Heap<'_>, _index: u64, _block: &Block, _old_size: Option<usize>) {}
+
+    /// The operation was a free.
+    #[inline(always)]
+    fn freed(&mut self, _index: u64, _block: &Block) {}
+
+    /// The operation was refused.
+    #[inline(always)]
+    fn refused(&mut self, _index: u64) {}
+
+    /// The operation was left out: its block was refused earlier.
+    #[inline(always)]
+    fn left_out(&mut self, _index: u64) {}
+}
+
+/// The observer that only calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Observer for Nobody {}
+
+/// A block of the replay.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// Address; 0 while the slot has no block.
+    pub address: usize,
+    /// Requested bytes.
+    pub size: usize,
+    /// Requested alignment in bytes.
+    pub align: u32,
+    /// What marks it: distinguishes it from the blocks that live at the same time.
+    stamp: u32,
+}
+
+impl Block {
+    const NONE: Self = Self { address: 0, size: 0, align: 1, stamp: 0 };
+}
+
+/// An allocator caught handing out a block it may not: the figures of such a run mean nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The block is not aligned as asked.
+    #[error("operation {index}: the block at {address:#x} is not aligned to {align} bytes")]
+    Misaligned {
+        /// Index of the operation.
+        index: u64,
+        /// Where the block is.
+        address: usize,
+        /// What was asked for.
+        align: usize,
+    },
+    /// The block is not in the area of blocks of the region.
+    #[error("operation {index}: the block of {size} bytes at {address:#x} is not within the heap")]
+    Outside {
+        /// Index of the operation.
+        index: u64,
+        /// Where the block is.
+        address: usize,
+        /// What was asked for.
+        size: usize,
+    },
+    /// The marks of the block are gone: two blocks overlap, or the allocator wrote into a live block, or its
+    /// reallocate lost the content.
+    #[error("operation {index}: the block of {size} bytes at {address:#x} was overwritten while it was live")]
+    Overwritten {
+        /// Index of the operation that found out.
+        index: u64,
+        /// Where the block is.
+        address: usize,
+        /// Its size.
+        size: usize,
+    },
+}
+
+/// Requests above this are refused by the replay itself: no address space holds them, and not every peer survives
+/// the question.
+const MAX_REQUEST_BYTES: u64 = 1 << 46;
+
+/// A replay underway.
+#[derive(Debug, Default)]
+pub struct Replay {
+    blocks: Vec<Block>,
+    index: u64,
+    refused: u64,
+    first_refused: Option<u64>,
+}
+
+impl Replay {
+    /// A replay at its beginning.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Index of the next operation.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Refused requests so far.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Index of the first refused operation.
+    #[must_use]
+    pub fn first_refused(&self) -> Option<u64> {
+        self.first_refused
+    }
+
+    /// Performs `events`, the continuation of those performed before, on `heap`. `STAMPED` marks every block at
+    /// both ends and verifies the marks when it is freed or reallocated; that touches the blocks' memory.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Fault`] of the allocator.
+    #[inline(always)]
+    pub fn run<const STAMPED: bool, O: Observer>(
+        &mut self,
+        heap: &Heap<'_>,
+        events: &[Event],
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        for event in events {
+            let index = self.index;
+            observer.before(index);
+            match event.op {
+                Op::Allocate { slot, size, align } => {
+                    let slot = slot as usize;
+                    // A trace grows its slots one by one.
+                    if slot >= self.blocks.len() {
+                        self.blocks.resize(slot + 1, Block::NONE);
+                    }
+                    let address = if size > MAX_REQUEST_BYTES {
+                        0
+                    } else {
+                        // SAFETY: size and alignment come from a trace, which has neither zero sizes nor other
+                        // alignments than powers of two; both are small enough for a Layout.
+                        unsafe { observer.allocate(heap, size as usize, align as usize) as usize }
+                    };
+                    let block = Block { address, size: size as usize, align, stamp: index as u32 };
+                    self.blocks[slot] = block;
+                    if address == 0 {
+                        self.refuse(index);
+                        observer.refused(index);
+                    } else {
+                        verify_place(heap, index, &block)?;
+                        if STAMPED {
+                            // SAFETY: the block is live, in the region and ours.
+                            unsafe { stamp(&block) };
+                        }
+                        observer.granted(heap, index, &block, None);
+                    }
+                }
+                Op::Free { slot } => {
+                    let block = std::mem::replace(&mut self.blocks[slot as usize], Block::NONE);
+                    if block.address == 0 {
+                        observer.left_out(index);
+                    } else {
+                        if STAMPED {
+                            // SAFETY: the block is live and ours.
+                            unsafe { verify_stamp(index, &block, block.size) }?;
+                        }
+                        // SAFETY: the block is live and was asked for with this size and alignment.
+                        unsafe {
+                            observer.deallocate(heap, block.address as *mut u8, block.size, block.align as usize);
+                        }
+                        observer.freed(index, &block);
+                    }
+                }
+                Op::Reallocate { slot, size, .. } => {
+                    let old = self.blocks[slot as usize];
+                    if old.address == 0 {
+                        observer.left_out(index);
+                        self.index = index + 1;
+                        continue;
+                    }
+                    if STAMPED {
+                        // SAFETY: the block is live and ours.
+                        unsafe { verify_stamp(index, &old, old.size) }?;
+                    }
+                    let address = if size > MAX_REQUEST_BYTES {
+                        0
+                    } else {
+                        // SAFETY: the block is live and was asked for with this size and alignment; the new size
+                        // comes from a trace, so it is not zero.
+                        unsafe {
+                            let block = old.address as *mut u8;
+                            observer.reallocate(heap, block, old.size, old.align as usize, size as usize) as usize
+                        }
+                    };
+                    if address == 0 {
+                        self.refuse(index);
+                        observer.refused(index);
+                    } else {
+                        let block = Block { address, size: size as usize, align: old.align, stamp: old.stamp };
+                        verify_place(heap, index, &block)?;
+                        if STAMPED {
+                            // SAFETY: the block is live and at least as long as what is verified of the old content.
+                            unsafe { verify_stamp(index, &Block { size: old.size, ..block }, block.size) }?;
+                            // SAFETY: the block is live, in the region and ours.
+                            unsafe { stamp(&block) };
+                        }
+                        self.blocks[slot as usize] = block;
+                        observer.granted(heap, index, &block, Some(old.size));
+                    }
+                }
+            }
+            self.index = index + 1;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&mut self, index: u64) {
+        self.refused += 1;
+        self.first_refused.get_or_insert(index);
+    }
+}
+
+#[inline(always)]
+fn verify_place(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault> {
+    let align = block.align as usize;
+    if block.address & (align - 1) != 0 {
+        return Err(Fault::Misaligned { index, address: block.address, align });
+    }
+    if block.address < heap.start || heap.end - block.address < block.size {
+        return Err(Fault::Outside { index, address: block.address, size: block.size });
+    }
+    Ok(())
+}
+
+const STAMP_BYTES: usize = size_of::<u32>();
+
+/// Writes the block's mark at both ends; blocks shorter than a mark get its low byte in every byte.
+///
+/// # Safety
+///
+/// The block is live and nobody else's.
+#[inline(always)]
+unsafe fn stamp(block: &Block) {
+    let start = block.address as *mut u8;
+    // SAFETY: both places lie within the block.
+    unsafe {
+        if block.size >= STAMP_BYTES {
+            start.cast::<u32>().write_unaligned(block.stamp);
+            start.add(block.size - STAMP_BYTES).cast::<u32>().write_unaligned(block.stamp);
+        } else {
+            start.write_bytes(block.stamp as u8, block.size);
+        }
+    }
+}
+
+/// Verifies what of the mark lies in the first `valid` bytes: all of it, or after a shrinking reallocate its start.
+///
+/// # Safety
+///
+/// The block is live and at least `valid` bytes long.
+#[inline(always)]
+unsafe fn verify_stamp(index: u64, block: &Block, valid: usize) -> Result<(), Fault> {
+    let start = block.address as *const u8;
+    // SAFETY: every place read lies within the first `valid` bytes of the block.
+    let intact = unsafe {
+        if block.size >= STAMP_BYTES {
+            (valid < STAMP_BYTES || start.cast::<u32>().read_unaligned() == block.stamp)
+                && (valid < block.size
+                    || start.add(block.size - STAMP_BYTES).cast::<u32>().read_unaligned() == block.stamp)
+        } else {
+            (0..block.size.min(valid)).all(|place| start.add(place).read() == block.stamp as u8)
+        }
+    };
+    if intact { Ok(()) } else { Err(Fault::Overwritten { index, address: block.address, size: block.size }) }
+}

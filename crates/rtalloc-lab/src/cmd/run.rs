@@ -1,16 +1,227 @@
 //! `rtalloc run`
 
+use crate::present;
+use crate::replay::campaign::{self, Progress};
+use crate::replay::settings::{Probes, Settings};
+use crate::result::schema::{Outcome, Run};
+use crate::subject;
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Replays traces on allocators and tabulates time, instructions and space.
+///
+/// Every allocator replays every trace, each in processes of its own, so that one that crashes, hangs or runs out
+/// of memory stays in the table with what happened. A trace comes from `rtalloc record` or `rtalloc generate`.
+///
+/// Three probes look at different things:
+///
+///   cycles        time of every operation in ticks of the time-stamp counter. Of each operation the
+///                 minimum over R identical replays counts, so that interruptions do not; maxima on a
+///                 shared machine are noise nevertheless.
+///   instructions  executed instructions of a sample of the operations, evenly spread over the trace,
+///                 counted one by one. Exact, and the same on every run.
+///   space         H, the memory the allocator needed; F = (H - M) / M, where M is the largest live
+///                 memory; and the smallest heap in which the whole trace succeeds. Also verifies
+///                 that every block is aligned, in the heap, and no block overlaps another.
+///
+/// Allocators that take their pages from the system (mimalloc, jemalloc, system) have no space figures.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {}
+#[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+pub struct Arguments {
+    /// Traces to replay.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+
+    /// Allocators, separated by commas: names, or the groups ours, peers (everybody else's), all. A leading `-`
+    /// leaves out; a choice that begins with one begins with all.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
+    on: Vec<String>,
+
+    /// Bytes of the heap every allocator is given, with suffix K, M or G (powers of 1024). Without it, the next power
+    /// of two above eight times the largest live memory, at least 64K.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    heap: Option<u64>,
+
+    /// Probes, separated by commas: cycles, instructions, space.
+    #[arg(
+        long,
+        value_name = "P,Q",
+        value_delimiter = ',',
+        value_parser = ["cycles", "instructions", "space"],
+        default_value = "cycles,instructions,space"
+    )]
+    probe: Vec<String>,
+
+    /// Identical replays of the cycle probe, of which each operation's minimum counts.
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    replicas: u32,
+
+    /// Operations per cell whose instructions are counted.
+    #[arg(long, value_name = "N", default_value_t = Settings::default().sampled_operations)]
+    sample: u64,
+
+    /// Seconds a probe may spend on one allocator and trace; what is not done by then is reported as such.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: u64,
+
+    /// Writes the results as JSON to FILE, or to standard output in place of the tables for `-`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Writes one line per trace and allocator as CSV to FILE, or to standard output in place of the tables for `-`.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc run lua.trace                               everything, on everyone
+  rtalloc run *.trace --on ours,rlsf --heap 4M        ours and one peer in 4 MiB
+  rtalloc run lua.trace --on=-linked-list             everyone but one
+  rtalloc run lua.trace --probe space --csv -         space alone, for another program
+
+The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an argument or a trace was
+of no use.";
 
 /// Runs the verb.
 ///
 /// # Errors
 ///
 /// Whatever stopped it, with its context.
-pub fn main(_arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let subjects = subject::select(&arguments.on).context("--on")?;
+    let wants = |probe: &str| arguments.probe.iter().any(|wanted| wanted == probe);
+    let settings = Settings {
+        heap_bytes: arguments.heap,
+        probes: Probes { cycles: wants("cycles"), instructions: wants("instructions"), space: wants("space") },
+        replicas: arguments.replicas,
+        sampled_operations: arguments.sample,
+        limit: Duration::from_secs(arguments.limit),
+        ..Settings::default()
+    };
+    anyhow::ensure!(
+        !(is_stdout(arguments.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
+        "--json and --csv cannot both go to standard output; give one of them a file"
+    );
+
+    let bar = Bar::new();
+    let run = campaign::measure(&arguments.traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
+    bar.clear();
+    give_out(arguments, &run)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes what was asked for: files, and on standard output the tables or what took their place.
+fn give_out(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
+    let mut tables = true;
+    if let Some(path) = arguments.json.as_deref() {
+        let mut text = serde_json::to_string_pretty(run).context("the results as JSON")?;
+        text.push('\n');
+        write_out(path, &text)?;
+        tables &= !is_stdout(Some(path));
+    }
+    if let Some(path) = arguments.csv.as_deref() {
+        write_out(path, &present::csv(run))?;
+        tables &= !is_stdout(Some(path));
+    }
+    if tables {
+        let text = format!("{}\n", heaps(run)) + &present::table::run(run);
+        write_out(Path::new("-"), &text)?;
+    }
+    Ok(())
+}
+
+/// One line per trace: what was replayed and in how large a heap.
+fn heaps(run: &Run) -> String {
+    let mut text = String::new();
+    for trace in &run.traces {
+        let heap = trace.cells.iter().find_map(|cell| cell.heap_bytes);
+        let heap = heap.map_or_else(|| "their own pages".to_string(), |bytes| format!("a heap of {bytes} bytes"));
+        let facts = &trace.trace;
+        let operations = facts.allocations + facts.frees + facts.reallocations;
+        text.push_str(&format!(
+            "{}: {operations} operations, M = {} bytes, replayed in {heap}\n",
+            facts.name, facts.peak_live_bytes
+        ));
+        for cell in &trace.cells {
+            if let Outcome::Broken { what } = &cell.outcome {
+                text.push_str(&format!("  {} is broken: {what}\n", cell.subject.name));
+            }
+        }
+    }
+    text
+}
+
+fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|path| path.as_os_str() == "-")
+}
+
+fn write_out(path: &Path, text: &str) -> anyhow::Result<()> {
+    if is_stdout(Some(path)) {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+    } else {
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// A size with an optional suffix.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let (number, shift) = match text.char_indices().last() {
+        Some((place, 'K' | 'k')) => (&text[..place], 10),
+        Some((place, 'M' | 'm')) => (&text[..place], 20),
+        Some((place, 'G' | 'g')) => (&text[..place], 30),
+        _ => (text, 0),
+    };
+    let wrong = || format!("{text:?} is no size; write a number of bytes, or one with K, M or G behind it: 64K, 16M");
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    match number.checked_mul(1 << shift) {
+        Some(0) => Err("a heap needs at least one byte".into()),
+        Some(bytes) if bytes <= 1 << 40 => Ok(bytes),
+        _ => Err(format!("{text} is more than the 1024G a heap may have")),
+    }
+}
+
+/// The progress bar on standard error; indicatif hides it where that is no terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left  {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style);
+        Self(bar)
+    }
+
+    /// The bar has no thread of its own: the cells are forked from this process.
+    fn show(&self, progress: Progress<'_>) {
+        self.0.set_length(progress.total);
+        self.0.set_position(progress.done);
+        self.0.set_message(progress.last.to_string());
+    }
+
+    fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_suffixes_and_limits() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64K"), Ok(64 << 10));
+        assert_eq!(parse_size("16m"), Ok(16 << 20));
+        assert_eq!(parse_size("1G"), Ok(1 << 30));
+        for wrong in ["", "K", "0", "-1", "1.5M", "16MB", "99999999999999999999", "2000G", "ü"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
 }

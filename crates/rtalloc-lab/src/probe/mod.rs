@@ -1,1 +1,70 @@
 //! What is observed while an operation runs.
+//!
+//! A probe is an [`Observer`](crate::replay::Observer) of a replay and a function that measures one cell with it, in
+//! the process it is called in. [`space`] looks at addresses, [`instructions`] steps through a sample of the
+//! operations, [`cycles`] times each. Each returns a [`Report`].
+
+pub mod cycles;
+pub mod instructions;
+pub mod space;
+pub mod step;
+
+mod distribution;
+
+use crate::replay::course::{Course, CourseError};
+use crate::replay::isolate::Board;
+use crate::result::schema::Outcome;
+use crate::subject::Subject;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Instant;
+
+pub use distribution::{Counts, Samples};
+
+/// One subject on one trace, to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// The trace.
+    pub trace: &'a Path,
+    /// Its operations.
+    pub events: u64,
+    /// M of the whole trace.
+    pub peak_live_bytes: u64,
+    /// Who.
+    pub subject: &'a Subject,
+    /// Bytes of the region given.
+    pub heap_bytes: usize,
+    /// When to stop.
+    pub deadline: Instant,
+    /// Where to note progress.
+    pub board: &'a Board,
+}
+
+impl<'a> Task<'a> {
+    fn course(&self) -> Course<'a> {
+        Course { trace: self.trace, deadline: self.deadline, board: self.board }
+    }
+}
+
+/// What a probe reports of a cell: how the replay ended, and the figures if there are any.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report<T> {
+    /// How the replay ended.
+    pub outcome: Outcome,
+    /// The figures.
+    pub figures: Option<T>,
+}
+
+impl<T> Report<T> {
+    /// The report of a cell that could not be measured.
+    #[must_use]
+    pub fn broken(what: impl std::fmt::Display) -> Self {
+        Self { outcome: Outcome::Broken { what: what.to_string() }, figures: None }
+    }
+}
+
+impl<T> From<CourseError> for Report<T> {
+    fn from(error: CourseError) -> Self {
+        Self::broken(error)
+    }
+}

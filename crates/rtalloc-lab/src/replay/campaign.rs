@@ -1,10 +1,27 @@
 //! Every trace on every subject: the plan of a run, and its results put together.
+//!
+//! A *cell* is one subject on one trace. Each probe works on a cell in a process of its own. The probes that a busy
+//! neighbour does not disturb, space and instructions, come first and share the processors; then time is measured,
+//! one cell at a time on an otherwise idle machine.
 
-use super::settings::Settings;
-use crate::result::schema::Run;
+use super::isolate::{Board, Child, Death, Job, decode, run_all};
+use super::settings::{Settings, automatic_heap_bytes};
+use crate::probe::cycles::Clock;
+use crate::probe::instructions::Sample;
+use crate::probe::{Report, Task, cycles, instructions, space};
+use crate::result::schema::{Cell, Environment, Outcome, Run, TraceResult};
 use crate::subject::Subject;
-use crate::trace::TraceError;
-use std::path::PathBuf;
+use crate::trace::{Reader, Survey, TraceError, survey};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Version of the results this writes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How much longer than its limit a process may live before it is ended by force. It watches the limit itself, but
+/// cannot while an operation does not return.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// How far a campaign is. A *step* is one probe on one cell.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +30,7 @@ pub struct Progress<'a> {
     pub done: u64,
     /// Steps in all.
     pub total: u64,
-    /// What was done last, e.g. "lua / talc / space".
+    /// What was done last, e.g. "lua / talc / space"; empty at the beginning.
     pub last: &'a str,
 }
 
@@ -38,6 +55,32 @@ pub enum CampaignError {
     },
 }
 
+/// The probes, in the order of their work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    Space,
+    Instructions,
+    Cycles,
+}
+
+impl Probe {
+    fn name(self) -> &'static str {
+        match self {
+            Probe::Space => "space",
+            Probe::Instructions => "instructions",
+            Probe::Cycles => "cycles",
+        }
+    }
+}
+
+/// One step of the plan.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    trace: usize,
+    subject: usize,
+    probe: Probe,
+}
+
 /// Replays every trace on every subject and returns what was measured. Each cell works in processes of its own: a
 /// subject that crashes, hangs or fails is a result.
 ///
@@ -47,11 +90,164 @@ pub enum CampaignError {
 ///
 /// A trace that cannot be read, or a system without processes to spare.
 pub fn measure(
-    _traces: &[PathBuf],
-    _subjects: &[&'static Subject],
-    _settings: &Settings,
-    _progress: &mut dyn FnMut(Progress<'_>),
+    traces: &[PathBuf],
+    subjects: &[&'static Subject],
+    settings: &Settings,
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Run, CampaignError> {
-    let source = std::io::ErrorKind::Unsupported.into();
-    Err(CampaignError::System { action: "measure before this is built", source })
+    let clock = Clock::calibrate();
+    let environment = Environment::here(clock);
+    let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;
+    let heaps: Vec<u64> = surveys
+        .iter()
+        .map(|survey| settings.heap_bytes.unwrap_or_else(|| automatic_heap_bytes(survey.totals.peak_live_bytes)))
+        .collect();
+    let mut cells: Vec<Vec<Cell>> = heaps
+        .iter()
+        .map(|heap_bytes| subjects.iter().map(|subject| empty_cell(subject, *heap_bytes)).collect())
+        .collect();
+
+    let mut done = 0;
+    let phases =
+        [(settings.parallel, steps(traces, subjects, settings, false)), (1, steps(traces, subjects, settings, true))];
+    let total = phases.iter().map(|(_, steps)| steps.len() as u64).sum();
+    progress(Progress { done, total, last: "" });
+    for (width, steps) in &phases {
+        let jobs = steps
+            .iter()
+            .map(|step| {
+                let work = Work {
+                    trace: &traces[step.trace],
+                    survey: &surveys[step.trace],
+                    heap_bytes: heaps[step.trace] as usize,
+                    subject: subjects[step.subject],
+                    settings,
+                    clock,
+                };
+                let probe = step.probe;
+                Job { spawn: Box::new(move || work.spawn(probe)), limit: settings.limit + GRACE }
+            })
+            .collect();
+        run_all(jobs, *width, |number, result| {
+            let step = steps[number];
+            enter(&mut cells[step.trace][step.subject], step.probe, result);
+            done += 1;
+            let (trace, subject) = (&surveys[step.trace].meta.name, subjects[step.subject].name);
+            let last = format!("{trace} / {subject} / {}", step.probe.name());
+            progress(Progress { done, total, last: &last });
+        })
+        .map_err(|source| CampaignError::System { action: "run a cell in a process of its own", source })?;
+    }
+
+    let traces =
+        surveys.iter().zip(cells).map(|(survey, cells)| TraceResult { trace: survey.facts(), cells }).collect();
+    Ok(Run { schema: SCHEMA_VERSION, environment, traces })
+}
+
+fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
+    Reader::open(path).and_then(survey).map_err(|source| CampaignError::Trace { path: path.into(), source })
+}
+
+/// The steps of one phase: those that need the machine for themselves, or the others.
+fn steps(traces: &[PathBuf], subjects: &[&'static Subject], settings: &Settings, alone: bool) -> Vec<Step> {
+    let probes = [
+        (Probe::Space, settings.probes.space),
+        (Probe::Instructions, settings.probes.instructions),
+        (Probe::Cycles, settings.probes.cycles),
+    ];
+    let mut steps = Vec::new();
+    for trace in 0..traces.len() {
+        for subject in 0..subjects.len() {
+            for (probe, wanted) in probes {
+                if wanted && (probe == Probe::Cycles) == alone {
+                    steps.push(Step { trace, subject, probe });
+                }
+            }
+        }
+    }
+    steps
+}
+
+fn empty_cell(subject: &Subject, heap_bytes: u64) -> Cell {
+    Cell {
+        subject: subject.facts(),
+        heap_bytes: (!subject.own_pages).then_some(heap_bytes),
+        outcome: Outcome::Completed,
+        time: None,
+        instructions: None,
+        space: None,
+    }
+}
+
+/// What a step needs.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    trace: &'a Path,
+    survey: &'a Survey,
+    heap_bytes: usize,
+    subject: &'static Subject,
+    settings: &'a Settings,
+    clock: Clock,
+}
+
+impl Work<'_> {
+    fn spawn(self, probe: Probe) -> std::io::Result<Child> {
+        let settings = self.settings;
+        match probe {
+            Probe::Space => self.fork(move |task| space::measure(task, settings.smallest_heap)),
+            Probe::Instructions => self.fork(move |task| {
+                let sample =
+                    Sample { operations: settings.sampled_operations, instructions: settings.stepped_instructions };
+                instructions::measure(task, sample)
+            }),
+            Probe::Cycles => self.fork(move |task| cycles::measure(task, self.clock, settings.replicas)),
+        }
+    }
+
+    fn fork<T: Serialize>(self, probe: impl FnOnce(&Task<'_>) -> Report<T>) -> std::io::Result<Child> {
+        Child::spawn(|board: &Board| {
+            probe(&Task {
+                trace: self.trace,
+                events: self.survey.totals.events,
+                peak_live_bytes: self.survey.totals.peak_live_bytes,
+                subject: self.subject,
+                heap_bytes: self.heap_bytes,
+                deadline: Instant::now() + self.settings.limit,
+                board,
+            })
+        })
+    }
+}
+
+/// Enters what a step reported into its cell.
+fn enter(cell: &mut Cell, probe: Probe, result: Result<Vec<u8>, Death>) {
+    let outcome = match probe {
+        Probe::Space => take(result, &mut cell.space),
+        Probe::Instructions => take(result, &mut cell.instructions),
+        Probe::Cycles => take(result, &mut cell.time),
+    };
+    if severity(&outcome) > severity(&cell.outcome) {
+        cell.outcome = outcome;
+    }
+}
+
+fn take<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>, place: &mut Option<T>) -> Outcome {
+    match decode::<Report<T>>(result) {
+        Ok(report) => {
+            *place = report.figures;
+            report.outcome
+        }
+        Err(Death::Crashed(what)) => Outcome::Broken { what },
+        Err(Death::Hung { at }) => Outcome::TimedOut { at },
+    }
+}
+
+/// The worst of what the probes saw is what a cell says.
+fn severity(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Completed => 0,
+        Outcome::Failures { .. } => 1,
+        Outcome::TimedOut { .. } => 2,
+        Outcome::Broken { .. } => 3,
+    }
 }

@@ -13,6 +13,8 @@ mod peers;
 mod region;
 
 use crate::result::schema::{Origin, SubjectFacts};
+use rtalloc::mechanism::segregated::Exact;
+use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
 use std::ffi::c_void;
 
 pub use adapter::{Ours, Target};
@@ -149,6 +151,12 @@ pub fn all() -> &'static [Subject] {
 use Origin::{Peer, System};
 
 static ALL: &[Subject] = &[
+    adapter::ours::<Tlsf<'static>>("tlsf"),
+    adapter::ours::<Tlsf<'static, 5, Exact>>("tlsf-exact"),
+    adapter::ours::<HalfFit<'static>>("half-fit"),
+    adapter::ours::<FirstFit<'static>>("first-fit"),
+    adapter::ours::<AddressOrderedFirstFit<'static>>("first-fit-address"),
+    adapter::ours::<BestFit<'static>>("best-fit"),
     adapter::subject::<peers::Rlsf>("rlsf", Peer, "segregated", "O(1)"),
     adapter::subject::<peers::Talc>("talc", Peer, "segregated", "O(n)"),
     adapter::subject::<peers::Dlmalloc>("dlmalloc", Peer, "hybrid", "O(log n)"),

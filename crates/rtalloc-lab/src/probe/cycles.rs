@@ -1,0 +1,431 @@
+//! Time of every operation in ticks of the time-stamp counter.
+//!
+//! An operation is timed by `lfence; rdtsc; lfence` on both sides; the calibrated cost of the empty pair is
+//! subtracted. *Voting*: R replicas replay the identical sequence and of each operation the minimum is kept, since
+//! what disturbs a measurement only ever adds to it. A replica is a process of its own with a heap of its own,
+//! prefaulted where we own it, at the same addresses as the others. They work in turns on one processor, a batch of operations
+//! each, so that memory is needed for a batch and not for the trace.
+//!
+//! The maximum on a shared or virtual machine is noise nevertheless, where something disturbs every replica.
+
+use super::{Report, Samples, Task};
+use crate::replay::course::Noted;
+use crate::replay::isolate::{Board, Child, Death, SharedMemory};
+use crate::replay::{Block, Fault, Observer, Replay};
+use crate::result::schema::{Outcome, Time};
+use crate::subject::{Heap, Region, Subject};
+use crate::trace::{Event, Reader};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Operations a replica performs in its turn.
+const BATCH: usize = 65_536;
+/// Operations between two looks at the clock.
+const STRIDE: usize = 1024;
+/// A turn ends after this time even if the batch is not full.
+const TURN: Duration = Duration::from_millis(200);
+/// How long a turn may overdraw before the replica counts as hung.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The clock of a run, calibrated once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Ticks of an empty measurement.
+    pub overhead_ticks: u64,
+    /// Smallest step between two different readings.
+    pub step_ticks: u64,
+}
+
+/// The time-stamp counter when everything before has been executed and nothing behind has begun.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+#[must_use]
+pub fn ticks() -> u64 {
+    let (low, high): (u64, u64);
+    // SAFETY: reads a counter; the fences order, and touch no memory.
+    unsafe {
+        std::arch::asm!("lfence", "rdtsc", "lfence", out("rax") low, out("rdx") high, options(nostack));
+    }
+    (high << 32) | low
+}
+
+/// Nanoseconds of the monotonic clock, where there is no time-stamp counter that we know to read.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+#[must_use]
+pub fn ticks() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+impl Clock {
+    /// Calibrates the empty pair: the smallest of many, so that no time ever comes out too short by more than the
+    /// counter's step.
+    #[must_use]
+    pub fn calibrate() -> Self {
+        const ROUNDS: usize = 100_000;
+        let mut overhead_ticks = u64::MAX;
+        let mut step_ticks = u64::MAX;
+        let mut last = ticks();
+        for _ in 0..ROUNDS {
+            let before = ticks();
+            let after = ticks();
+            overhead_ticks = overhead_ticks.min(after.saturating_sub(before));
+            for step in [before.saturating_sub(last), after.saturating_sub(before)] {
+                step_ticks = if step > 0 { step_ticks.min(step) } else { step_ticks };
+            }
+            last = after;
+        }
+        // The counter advances in multiples of its step; two readings are several steps apart.
+        let mut divisor = 0;
+        let mut last = ticks();
+        for _ in 0..ROUNDS {
+            let now = ticks();
+            divisor = greatest_common_divisor(divisor, now.saturating_sub(last));
+            last = now;
+        }
+        Self { overhead_ticks, step_ticks: if divisor > 0 { divisor } else { step_ticks } }
+    }
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Measures one cell; the process called in coordinates, the replicas are its children.
+#[must_use]
+pub fn measure(task: &Task<'_>, clock: Clock, replicas: u32) -> Report<Time> {
+    match vote(task, clock, replicas.max(1)) {
+        Ok(report) => report,
+        Err(error) => Report::broken(format!("the replicas could not be run: {error}")),
+    }
+}
+
+fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>> {
+    pin_to_last_processor();
+    let mut children = Vec::new();
+    for _ in 0..replicas {
+        children.push(Replica::spawn(task)?);
+    }
+    let mut time = Time { replicas, ..Time::default() };
+    let (mut allocate, mut free, mut reallocate) = (Samples::default(), Samples::default(), Samples::default());
+    let (mut at, mut refused, mut first_refused) = (0_u64, 0_u64, None);
+    let mut timed_out = false;
+    loop {
+        // The first replica decides how far this round goes.
+        let mut order = Order { operations: BATCH, may_stop_early: true };
+        for child in &mut children {
+            match child.turn(order) {
+                Ok(done) => order = Order { operations: done, may_stop_early: false },
+                Err(what) => return Ok(Report::broken(what)),
+            }
+        }
+        let batch = order.operations;
+        if batch == 0 {
+            break;
+        }
+        for place in 0..batch {
+            let sample = children
+                .iter()
+                .map(|child| child.samples.words()[place].load(Ordering::Relaxed))
+                .min_by_key(|sample| sample & Kind::TICKS)
+                .unwrap_or(0);
+            let ticks = (sample & Kind::TICKS).saturating_sub(clock.overhead_ticks);
+            match sample >> Kind::SHIFT {
+                Kind::ALLOCATE => allocate.add(ticks),
+                Kind::FREE => free.add(ticks),
+                Kind::REALLOCATE => reallocate.add(ticks),
+                Kind::REFUSED => {
+                    refused += 1;
+                    first_refused.get_or_insert(at + place as u64);
+                }
+                _ => {}
+            }
+        }
+        at += batch as u64;
+        task.board.at(at);
+        if Instant::now() >= task.deadline && at < task.events {
+            timed_out = true;
+            break;
+        }
+    }
+    time.allocate = allocate.distribution();
+    time.free = free.distribution();
+    time.reallocate = reallocate.distribution();
+    let outcome = match first_refused {
+        _ if timed_out => Outcome::TimedOut { at },
+        Some(first) => Outcome::Failures { failed: refused, first },
+        None => Outcome::Completed,
+    };
+    Ok(Report { outcome, figures: Some(time) })
+}
+
+/// Keeps this process and its children on one processor, the last one it may use; timing goes on without if the
+/// system refuses.
+fn pin_to_last_processor() {
+    // SAFETY: plain system calls on a set of processors that is a value of ours.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        let bytes = size_of::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(0, bytes, &mut allowed) != 0 {
+            return;
+        }
+        let last = (0..libc::CPU_SETSIZE as usize).rev().find(|processor| libc::CPU_ISSET(*processor, &allowed));
+        if let Some(processor) = last {
+            let mut chosen: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(processor, &mut chosen);
+            libc::sched_setaffinity(0, bytes, &chosen);
+        }
+    }
+}
+
+/// A sample is a word: what it is of, and ticks.
+struct Kind;
+
+impl Kind {
+    const SHIFT: u32 = 56;
+    const TICKS: u64 = (1 << Self::SHIFT) - 1;
+    const ALLOCATE: u64 = 0;
+    const FREE: u64 = 1;
+    const REALLOCATE: u64 = 2;
+    const REFUSED: u64 = 3;
+    const LEFT_OUT: u64 = 4;
+}
+
+/// What a replica is told to do in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Order {
+    operations: usize,
+    /// Whether the turn may end when its time is over: it may for the first replica, whom the others follow.
+    may_stop_early: bool,
+}
+
+impl Order {
+    fn to_bytes(self) -> [u8; 8] {
+        ((self.operations as u64) << 1 | u64::from(self.may_stop_early)).to_le_bytes()
+    }
+
+    fn from_bytes(bytes: [u8; 8]) -> Self {
+        let word = u64::from_le_bytes(bytes);
+        Self { operations: ((word >> 1) as usize).min(BATCH), may_stop_early: word & 1 != 0 }
+    }
+}
+
+/// A replica as the coordinator sees it.
+struct Replica {
+    child: Option<Child>,
+    samples: std::rc::Rc<SharedMemory>,
+    orders: File,
+    answers: File,
+}
+
+impl Replica {
+    fn spawn(task: &Task<'_>) -> io::Result<Self> {
+        let samples = std::rc::Rc::new(SharedMemory::new(BATCH)?);
+        let (orders_read, orders) = io::pipe()?;
+        let (answers, answers_write) = io::pipe()?;
+        let [orders_read, orders, answers, answers_write] =
+            [OwnedFd::from(orders_read), orders.into(), answers.into(), answers_write.into()].map(File::from);
+        let child = Child::spawn(|board| {
+            let mut stage = Stage { orders: &orders_read, answers: &answers_write, samples: &samples, board };
+            stage.play(task.trace, task.subject, task.heap_bytes)
+        })?;
+        Ok(Self { child: Some(child), samples, orders, answers })
+    }
+
+    /// Lets the replica take its turn and tells how many operations it performed.
+    fn turn(&mut self, order: Order) -> Result<usize, String> {
+        let ordered = self.orders.write_all(&order.to_bytes());
+        let mut answer = [0; 8];
+        match ordered.and_then(|()| read_within(&mut self.answers, &mut answer, TURN + PATIENCE)) {
+            Ok(true) => Ok(u64::from_le_bytes(answer) as usize),
+            Ok(false) => {
+                let at = match self.child.take().map(Child::kill) {
+                    Some(Death::Hung { at }) => at,
+                    Some(Death::Crashed(_)) | None => 0,
+                };
+                Err(format!("operation {at} did not end within {} seconds", PATIENCE.as_secs()))
+            }
+            // The pipe is closed: the replica has something to say, or died.
+            Err(_) => Err(match self.child.take().map(|child| child.wait::<String>(PATIENCE)) {
+                Some(Ok(what)) => what,
+                Some(Err(Death::Crashed(what))) => what,
+                Some(Err(Death::Hung { at })) => format!("operation {at} did not end"),
+                None => "a replica that had ended was asked again".into(),
+            }),
+        }
+    }
+}
+
+/// Reads `bytes` from a pipe; `false` if that takes longer than `limit`.
+fn read_within(pipe: &mut File, bytes: &mut [u8], limit: Duration) -> io::Result<bool> {
+    use std::os::fd::AsRawFd;
+    let mut polled = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid entry.
+    let ready = unsafe { libc::poll(&mut polled, 1, limit.as_millis() as i32) };
+    match ready {
+        0 => Ok(false),
+        count if count < 0 => Err(io::Error::last_os_error()),
+        _ => pipe.read_exact(bytes).map(|()| true),
+    }
+}
+
+/// What a replica works with.
+struct Stage<'a> {
+    orders: &'a File,
+    answers: &'a File,
+    samples: &'a SharedMemory,
+    board: &'a Board,
+}
+
+impl Stage<'_> {
+    /// Replays the trace in turns, until it ends or nobody gives orders any more. Returns what went wrong, or
+    /// nothing in words.
+    fn play(&mut self, trace: &Path, subject: &Subject, heap_bytes: usize) -> String {
+        match self.replay(trace, subject, heap_bytes) {
+            Ok(()) => String::new(),
+            Err(what) => what,
+        }
+    }
+
+    fn replay(&mut self, trace: &Path, subject: &Subject, heap_bytes: usize) -> Result<(), String> {
+        let words = |error: &dyn std::fmt::Display| error.to_string();
+        let mut region = Region::new(heap_bytes, !subject.own_pages).map_err(|error| words(&error))?;
+        let heap = Heap::new(subject, &mut region, heap_bytes).map_err(|error| words(&error))?;
+        let mut reader = Reader::open(trace).map_err(|error| words(&error))?;
+        let mut events = Vec::new();
+        let mut rest = 0..0;
+        let mut replay = Replay::new();
+        let mut timing = Timing { samples: vec![0; BATCH], place: 0 };
+        // The lines the first turn would fault in.
+        for word in self.samples.words() {
+            word.store(0, Ordering::Relaxed);
+        }
+        while let Some(order) = self.order() {
+            let start = Instant::now();
+            timing.place = 0;
+            while timing.place < order.operations && !(order.may_stop_early && start.elapsed() >= TURN) {
+                if rest.is_empty() {
+                    if !reader.next_chunk(&mut events).map_err(|error| words(&error))? {
+                        break;
+                    }
+                    rest = 0..events.len();
+                }
+                let length = rest.len().min(STRIDE).min(order.operations - timing.place);
+                let stride = &events[rest.start..rest.start + length];
+                rest.start += length;
+                self.perform(&heap, stride, &mut replay, &mut timing).map_err(|fault| words(&fault))?;
+            }
+            for (word, sample) in self.samples.words().iter().zip(&timing.samples[..timing.place]) {
+                word.store(*sample, Ordering::Relaxed);
+            }
+            // Nobody listens where the coordinator is gone; then the next order says so.
+            let _ = self.answers.write_all(&(timing.place as u64).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// The next order, or `None` where nobody is left to give one.
+    fn order(&mut self) -> Option<Order> {
+        let mut order = [0; 8];
+        self.orders.read_exact(&mut order).ok().map(|()| Order::from_bytes(order))
+    }
+
+    fn perform(
+        &self,
+        heap: &Heap<'_>,
+        events: &[Event],
+        replay: &mut Replay,
+        timing: &mut Timing,
+    ) -> Result<(), Fault> {
+        replay.run::<false, _>(heap, events, &mut Noted { board: self.board, observer: timing })
+    }
+}
+
+/// Times every operation.
+struct Timing {
+    samples: Vec<u64>,
+    place: usize,
+}
+
+impl Timing {
+    #[inline(always)]
+    fn note(&mut self, kind: u64) {
+        self.samples[self.place] |= kind << Kind::SHIFT;
+        self.place += 1;
+    }
+
+    #[inline(always)]
+    fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let before = ticks();
+        let result = call();
+        let after = ticks();
+        self.samples[self.place] = after.wrapping_sub(before).min(Kind::TICKS);
+        result
+    }
+}
+
+impl Observer for Timing {
+    #[inline(always)]
+    unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        self.time(|| unsafe { (heap.entries.allocate)(heap.context, size, align) })
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        self.time(|| unsafe { (heap.entries.deallocate)(heap.context, block, size, align) });
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        self.time(|| unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) })
+    }
+
+    #[inline(always)]
+    fn before(&mut self, _index: u64) {
+        // A request that the replay refuses by itself is not timed.
+        self.samples[self.place] = 0;
+    }
+
+    #[inline(always)]
+    fn granted(&mut self, _heap: &Heap<'_>, _index: u64, _block: &Block, old_size: Option<usize>) {
+        self.note(if old_size.is_some() { Kind::REALLOCATE } else { Kind::ALLOCATE });
+    }
+
+    #[inline(always)]
+    fn freed(&mut self, _index: u64, _block: &Block) {
+        self.note(Kind::FREE);
+    }
+
+    #[inline(always)]
+    fn refused(&mut self, _index: u64) {
+        self.note(Kind::REFUSED);
+    }
+
+    #[inline(always)]
+    fn left_out(&mut self, _index: u64) {
+        self.note(Kind::LEFT_OUT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_calibrated() {
+        let clock = Clock::calibrate();
+        assert!(clock.step_ticks >= 1, "{clock:?}");
+        assert!(clock.overhead_ticks < 10_000, "{clock:?}");
+    }
+}

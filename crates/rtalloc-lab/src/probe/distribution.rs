@@ -1,0 +1,161 @@
+//! Samples and what is said about them.
+
+use crate::result::schema::Distribution;
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// Exact sums beside a histogram: mean and deviation do not suffer from its rounding.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments {
+    count: u64,
+    sum: u128,
+    sum_of_squares: u128,
+}
+
+impl Moments {
+    fn add(&mut self, value: u64) {
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.sum_of_squares += u128::from(value) * u128::from(value);
+    }
+
+    fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// Population standard deviation: sqrt(n·Σx² - (Σx)²) / n.
+    fn deviation(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let count = u128::from(self.count);
+        match count.checked_mul(self.sum_of_squares).zip(self.sum.checked_mul(self.sum)) {
+            Some((squares, square)) => (squares.saturating_sub(square) as f64).sqrt() / self.count as f64,
+            None => {
+                let mean = self.mean();
+                (self.sum_of_squares as f64 / self.count as f64 - mean * mean).max(0.0).sqrt()
+            }
+        }
+    }
+}
+
+/// Exact counts of every value: for instructions.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    moments: Moments,
+    counts: BTreeMap<u64, u64>,
+}
+
+impl Counts {
+    /// Adds a sample.
+    pub fn add(&mut self, value: u64) {
+        self.moments.add(value);
+        *self.counts.entry(value).or_default() += 1;
+    }
+
+    /// What is said about them.
+    #[must_use]
+    pub fn distribution(&self) -> Distribution {
+        let count = self.moments.count;
+        let quantile = |share: f64| {
+            let rank = ((share * count as f64).ceil() as u64).max(1);
+            let mut passed = 0;
+            let at = self.counts.iter().find(|(_, samples)| {
+                passed += **samples;
+                passed >= rank
+            });
+            at.map_or(0, |(value, _)| *value)
+        };
+        Distribution {
+            count,
+            min: self.counts.first_key_value().map_or(0, |(value, _)| *value),
+            mean: self.moments.mean(),
+            std: self.moments.deviation(),
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: self.counts.last_key_value().map_or(0, |(value, _)| *value),
+            histogram: self.counts.iter().map(|(value, samples)| (*value, *samples)).collect(),
+        }
+    }
+}
+
+/// A histogram at three significant digits: for time.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    moments: Moments,
+    smallest: u64,
+    largest: u64,
+    histogram: Histogram<u64>,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        const LARGEST_TICKS: u64 = 1 << 56;
+        let histogram = Histogram::new_with_bounds(1, LARGEST_TICKS, 3).expect("these bounds are legal");
+        Self { moments: Moments::default(), smallest: u64::MAX, largest: 0, histogram }
+    }
+}
+
+impl Samples {
+    /// Adds a sample.
+    pub fn add(&mut self, value: u64) {
+        self.moments.add(value);
+        self.smallest = self.smallest.min(value);
+        self.largest = self.largest.max(value);
+        self.histogram.saturating_record(value);
+    }
+
+    /// What is said about them; smallest, largest, mean and deviation are exact.
+    #[must_use]
+    pub fn distribution(&self) -> Distribution {
+        if self.moments.count == 0 {
+            return Distribution::default();
+        }
+        let quantile = |share| self.histogram.value_at_quantile(share).min(self.largest);
+        Distribution {
+            count: self.moments.count,
+            min: self.smallest,
+            mean: self.moments.mean(),
+            std: self.moments.deviation(),
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: self.largest,
+            histogram: self
+                .histogram
+                .iter_recorded()
+                .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_agree_with_the_definitions() {
+        let (mut counts, mut samples) = (Counts::default(), Samples::default());
+        for value in 1..=1000 {
+            counts.add(value);
+            samples.add(value);
+        }
+        for distribution in [counts.distribution(), samples.distribution()] {
+            assert_eq!((distribution.count, distribution.min, distribution.max), (1000, 1, 1000));
+            assert!((distribution.mean - 500.5).abs() < 1e-9);
+            assert!((distribution.std - ((1000.0_f64 * 1000.0 - 1.0) / 12.0).sqrt()).abs() < 1e-9);
+            assert_eq!((distribution.p50, distribution.p99, distribution.p999), (500, 990, 999));
+            assert_eq!(distribution.histogram.iter().map(|(_, samples)| samples).sum::<u64>(), 1000);
+        }
+    }
+
+    #[test]
+    fn nothing_gives_zeros() {
+        for distribution in [Counts::default().distribution(), Samples::default().distribution()] {
+            assert_eq!((distribution.count, distribution.min, distribution.max, distribution.p50), (0, 0, 0, 0));
+            assert!(distribution.histogram.is_empty());
+        }
+    }
+}

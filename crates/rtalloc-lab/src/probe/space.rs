@@ -1,0 +1,211 @@
+//! Memory used: H, F, the curve of H, and the smallest heap that serves the trace.
+//!
+//! *H* is the largest end address that was handed out, rounded up to what the allocator granted where it tells,
+//! minus the start of the area of blocks; *F* = (H - M) / M, where M is the largest sum of requested sizes of blocks
+//! that were live in this replay. The replay runs stamped, so that figures exist only for an allocator that kept its
+//! blocks apart.
+//!
+//! *The smallest heap* is searched with a resolution of M/256 (at least 64 bytes): the size returned was verified to
+//! serve the whole trace, and one step less to fail. Success is not monotone in the heap's size, an allocator may
+//! get along by luck in a smaller one still; what is returned is a heap that suffices, not a bound.
+
+use super::{Report, Task};
+use crate::replay::course::{End, outcome};
+use crate::replay::{Block, Nobody, Observer, Replay};
+use crate::result::schema::{Curve, Outcome, Space};
+use crate::subject::{Heap, Region};
+
+/// Most points of the curve of H.
+const CURVE_POINTS: u64 = 400;
+
+/// Measures one cell. A subject with its own pages is replayed, and so tested, but has no figures.
+#[must_use]
+pub fn measure(task: &Task<'_>, smallest_heap: bool) -> Report<Space> {
+    let mut region = match Region::new(task.heap_bytes, false) {
+        Ok(region) => region,
+        Err(error) => return Report::broken(format!("no memory for a heap of {} bytes: {error}", task.heap_bytes)),
+    };
+    let heap = match Heap::new(task.subject, &mut region, task.heap_bytes) {
+        Ok(heap) => heap,
+        Err(refusal) => return Report::broken(refusal),
+    };
+    let mut watch = Watch::new(task.events, heap.start);
+    let mut replay = Replay::new();
+    let end = match task.course().run::<true, false, _>(&heap, &mut replay, &mut watch) {
+        Ok(end) => end,
+        Err(error) => return error.into(),
+    };
+    let outcome = outcome(end, &replay);
+    if task.subject.own_pages {
+        return Report { outcome, figures: None };
+    }
+    let (control_bytes, outside_bytes) = (heap.control_bytes(), heap.outside_bytes);
+    drop(heap);
+
+    let high_water_bytes = watch.high_water_bytes();
+    let peak_live_bytes = watch.peak_live_bytes;
+    let mut space = Space {
+        high_water_bytes,
+        high_water_with_control_bytes: high_water_bytes + control_bytes as u64,
+        peak_live_bytes,
+        fragmentation: if peak_live_bytes == 0 {
+            0.0
+        } else {
+            (high_water_bytes as f64 - peak_live_bytes as f64) / peak_live_bytes as f64
+        },
+        smallest_heap_bytes: None,
+        used: watch.curve(),
+    };
+    if smallest_heap && outcome == Outcome::Completed && peak_live_bytes > 0 {
+        let search = Search { task, outside_bytes };
+        space.smallest_heap_bytes = search.run(&mut region, space.high_water_with_control_bytes);
+    }
+    Report { outcome, figures: Some(space) }
+}
+
+/// Watches the addresses handed out.
+struct Watch {
+    start: usize,
+    highest_end: usize,
+    live_bytes: u64,
+    peak_live_bytes: u64,
+    /// Operations per point of the curve.
+    width: u64,
+    curve: Vec<(u64, u64)>,
+}
+
+impl Watch {
+    fn new(events: u64, start: usize) -> Self {
+        let width = events.div_ceil(CURVE_POINTS).max(1);
+        Self { start, highest_end: start, live_bytes: 0, peak_live_bytes: 0, width, curve: Vec::new() }
+    }
+
+    fn high_water_bytes(&self) -> u64 {
+        (self.highest_end - self.start) as u64
+    }
+
+    /// H never falls, so the last value in each stretch of operations is its maximum.
+    #[cold]
+    fn raise(&mut self, index: u64, end: usize) {
+        self.highest_end = end;
+        let high = self.high_water_bytes();
+        match self.curve.last_mut() {
+            Some(last) if last.0 / self.width == index / self.width => *last = (index, high),
+            _ => self.curve.push((index, high)),
+        }
+    }
+
+    fn curve(self) -> Curve {
+        Curve { points: self.curve }
+    }
+}
+
+impl Observer for Watch {
+    #[inline(always)]
+    fn granted(&mut self, heap: &Heap<'_>, index: u64, block: &Block, old_size: Option<usize>) {
+        self.live_bytes = self.live_bytes + block.size as u64 - old_size.unwrap_or(0) as u64;
+        self.peak_live_bytes = self.peak_live_bytes.max(self.live_bytes);
+        let granted_bytes = match heap.entries.granted {
+            // SAFETY: the block is live and was asked for with this size and alignment.
+            Some(granted) => unsafe {
+                granted(heap.context, block.address as *mut u8, block.size, block.align as usize)
+            },
+            None => block.size,
+        };
+        let end = block.address + granted_bytes;
+        if end > self.highest_end {
+            self.raise(index, end);
+        }
+    }
+
+    #[inline(always)]
+    fn freed(&mut self, _index: u64, block: &Block) {
+        self.live_bytes -= block.size as u64;
+    }
+}
+
+/// The search for the smallest heap.
+struct Search<'a> {
+    task: &'a Task<'a>,
+    outside_bytes: usize,
+}
+
+/// What one heap size was found to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Serves,
+    Fails,
+    /// No time is left to know.
+    Unknown,
+}
+
+impl Search<'_> {
+    /// Gallops from a first guess to a pair of sizes that fail and serve, then halves. All sizes are in steps.
+    fn run(&self, region: &mut Region, guess_bytes: u64) -> Option<u64> {
+        let step_bytes = (self.task.peak_live_bytes / 256).max(64);
+        // A heap smaller than what is live at once fails without a trial.
+        let hopeless = (self.task.peak_live_bytes - 1) / step_bytes;
+        let given = (self.task.heap_bytes + self.outside_bytes) as u64 / step_bytes;
+        let mut verdict = |steps: u64| {
+            if steps <= hopeless { Verdict::Fails } else { self.verdict(region, steps * step_bytes) }
+        };
+
+        let mut stride = 1;
+        let (mut fails, mut serves);
+        let guess = guess_bytes.div_ceil(step_bytes).min(given);
+        match verdict(guess) {
+            Verdict::Unknown => return None,
+            Verdict::Serves => {
+                serves = guess;
+                fails = loop {
+                    let lower = serves.saturating_sub(stride).max(hopeless);
+                    match verdict(lower) {
+                        Verdict::Unknown => return None,
+                        Verdict::Serves => serves = lower,
+                        Verdict::Fails => break lower,
+                    }
+                    stride *= 2;
+                };
+            }
+            Verdict::Fails => {
+                fails = guess;
+                serves = loop {
+                    if fails >= given {
+                        return None;
+                    }
+                    let higher = (fails + stride).min(given);
+                    match verdict(higher) {
+                        Verdict::Unknown => return None,
+                        Verdict::Serves => break higher,
+                        Verdict::Fails => fails = higher,
+                    }
+                    stride *= 2;
+                };
+            }
+        }
+        while serves - fails > 1 {
+            let middle = fails + (serves - fails) / 2;
+            match verdict(middle) {
+                Verdict::Unknown => return None,
+                Verdict::Serves => serves = middle,
+                Verdict::Fails => fails = middle,
+            }
+        }
+        Some(serves * step_bytes)
+    }
+
+    /// Whether a heap of this size, what the subject keeps outside its region included, serves the whole trace.
+    fn verdict(&self, region: &mut Region, total_bytes: u64) -> Verdict {
+        let Some(region_bytes) = (total_bytes as usize).checked_sub(self.outside_bytes) else {
+            return Verdict::Fails;
+        };
+        let Ok(heap) = Heap::new(self.task.subject, region, region_bytes) else {
+            return Verdict::Fails;
+        };
+        match self.task.course().run::<false, true, _>(&heap, &mut Replay::new(), &mut Nobody) {
+            Ok(End::Completed) => Verdict::Serves,
+            Ok(End::Refused) | Err(_) => Verdict::Fails,
+            Ok(End::TimedOut) => Verdict::Unknown,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A replay through a whole trace: read, perform, watch the clock.
+
+use super::isolate::Board;
+use super::{Fault, Observer, Replay};
+use crate::result::schema::Outcome;
+use crate::subject::Heap;
+use crate::trace::{Event, Reader, TraceError};
+use std::path::Path;
+use std::time::Instant;
+
+/// Operations between two looks at the clock.
+const STRIDE: usize = 1024;
+
+/// Where a course takes its operations from and when it must end.
+#[derive(Clone, Copy, Debug)]
+pub struct Course<'a> {
+    /// The trace.
+    pub trace: &'a Path,
+    /// When to stop.
+    pub deadline: Instant,
+    /// Where to note progress.
+    pub board: &'a Board,
+}
+
+/// How a course ended that found no fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At the end of the trace.
+    Completed,
+    /// At the deadline.
+    TimedOut,
+    /// At the first refused request, where that was asked for.
+    Refused,
+}
+
+/// A course that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CourseError {
+    /// The trace cannot be read.
+    #[error("the trace cannot be read: {0}")]
+    Trace(#[from] TraceError),
+    /// The allocator is broken.
+    #[error("{0}")]
+    Fault(#[from] Fault),
+}
+
+impl Course<'_> {
+    /// Replays the trace. `STAMPED` as in [`Replay::run`]; `FIRM` stops at the first refused request.
+    ///
+    /// # Errors
+    ///
+    /// [`CourseError`].
+    pub fn run<const STAMPED: bool, const FIRM: bool, O: Observer>(
+        &self,
+        heap: &Heap<'_>,
+        replay: &mut Replay,
+        observer: &mut O,
+    ) -> Result<End, CourseError> {
+        let mut reader = Reader::open(self.trace)?;
+        let mut events = Vec::new();
+        while reader.next_chunk(&mut events)? {
+            for stride in events.chunks(STRIDE) {
+                self.step::<STAMPED, O>(heap, stride, replay, observer)?;
+                if FIRM && replay.refused() > 0 {
+                    return Ok(End::Refused);
+                }
+                if Instant::now() >= self.deadline {
+                    return Ok(End::TimedOut);
+                }
+            }
+        }
+        Ok(End::Completed)
+    }
+
+    /// One stride, with the operation underway on the board in case it is the last one.
+    fn step<const STAMPED: bool, O: Observer>(
+        &self,
+        heap: &Heap<'_>,
+        events: &[Event],
+        replay: &mut Replay,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        replay.run::<STAMPED, _>(heap, events, &mut Noted { board: self.board, observer })
+    }
+}
+
+/// How a replay that ended so counts.
+#[must_use]
+pub fn outcome(end: End, replay: &Replay) -> Outcome {
+    match (end, replay.first_refused()) {
+        (End::TimedOut, _) => Outcome::TimedOut { at: replay.index() },
+        (_, Some(first)) => Outcome::Failures { failed: replay.refused(), first },
+        (End::Completed | End::Refused, None) => Outcome::Completed,
+    }
+}
+
+/// An observer whose operations are noted on a board first.
+pub(crate) struct Noted<'a, O> {
+    pub(crate) board: &'a Board,
+    pub(crate) observer: &'a mut O,
+}
+
+impl<O: Observer> Observer for Noted<'_, O> {
+    #[inline(always)]
+    unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.observer.allocate(heap, size, align) }
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.observer.deallocate(heap, block, size, align) }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.observer.reallocate(heap, block, old, align, new) }
+    }
+
+    #[inline(always)]
+    fn before(&mut self, index: u64) {
+        self.board.at(index);
+        self.observer.before(index);
+    }
+
+    #[inline(always)]
+    fn granted(&mut self, heap: &Heap<'_>, index: u64, block: &super::Block, old_size: Option<usize>) {
+        self.observer.granted(heap, index, block, old_size);
+    }
+
+    #[inline(always)]
+    fn freed(&mut self, index: u64, block: &super::Block) {
+        self.observer.freed(index, block);
+    }
+
+    #[inline(always)]
+    fn refused(&mut self, index: u64) {
+        self.observer.refused(index);
+    }
+
+    #[inline(always)]
+    fn left_out(&mut self, index: u64) {
+        self.observer.left_out(index);
+    }
+}
