@@ -1,0 +1,384 @@
+//! A sheet to draw on in SVG, and the scales that map values to it.
+//!
+//! Colours are not drawn but named: every shape carries a class (`sK`, `fK` for allocator K, `ink-...` for the rest),
+//! and the report's style sheet decides what it looks like on a light, a dark or a printed page.
+
+use super::super::palette::Marker;
+use plotters::prelude::{DrawingBackend, SVGBackend};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{Color, FontStyle, RGBAColor, RGBColor, ShapeStyle, TextStyle};
+
+/// A position on the sheet in pixels from the upper left.
+pub type Point = (i32, i32);
+
+/// The drawing did not succeed; only a full memory or a defect in here can be the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("a figure could not be drawn: {0}")]
+pub struct PlotError(String);
+
+/// What a shape is drawn in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// The colour of allocator K.
+    Allocator(usize),
+    /// Titles.
+    Text,
+    /// Numbers at the axes and notes.
+    Faint,
+    /// Grid lines.
+    Grid,
+    /// Live memory.
+    Live,
+    /// What was chosen.
+    Chosen,
+}
+
+impl Ink {
+    /// The colour under which the ink passes through the SVG backend, to be turned into a class afterwards.
+    fn key(self) -> RGBColor {
+        #[allow(clippy::cast_possible_truncation)] // 65,536 allocators
+        match self {
+            Self::Allocator(index) => RGBColor(0x0A, (index >> 8) as u8, index as u8),
+            Self::Text => RGBColor(0x0B, 0, 0),
+            Self::Faint => RGBColor(0x0B, 0, 1),
+            Self::Grid => RGBColor(0x0B, 0, 2),
+            Self::Live => RGBColor(0x0B, 0, 3),
+            Self::Chosen => RGBColor(0x0B, 0, 4),
+        }
+    }
+
+    /// What a stroke or a fill in this ink is called in the style sheet.
+    fn class(self, stroke: bool) -> String {
+        let role = if stroke { "s" } else { "f" };
+        match self {
+            Self::Allocator(index) => format!("{role}{index}"),
+            Self::Text => format!("ink-text-{role}"),
+            Self::Faint => format!("ink-faint-{role}"),
+            Self::Grid => format!("ink-grid-{role}"),
+            Self::Live => format!("ink-live-{role}"),
+            Self::Chosen => format!("ink-chosen-{role}"),
+        }
+    }
+}
+
+/// Where a text sits relative to its point; always centred vertically.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// The point is the text's left end.
+    Left,
+    /// The point is the text's middle.
+    Middle,
+    /// The point is the text's right end.
+    Right,
+}
+
+/// A sheet that is being drawn on.
+pub struct Canvas<'a> {
+    backend: SVGBackend<'a>,
+}
+
+/// Draws a figure and returns it as an `svg` element for inclusion in HTML.
+///
+/// # Errors
+///
+/// As [`PlotError`] says.
+pub fn sheet(
+    width: u32,
+    height: u32,
+    allocators: usize,
+    description: &str,
+    draw: impl FnOnce(&mut Canvas<'_>) -> Result<(), PlotError>,
+) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    {
+        let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (width, height)) };
+        draw(&mut canvas)?;
+        canvas.backend.present().map_err(refused)?;
+    }
+    Ok(finished(&svg, allocators, description))
+}
+
+/// Turns keys into classes and leaves out what the style sheet says or HTML implies.
+fn finished(svg: &str, allocators: usize, description: &str) -> String {
+    let mut text = svg
+        .replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
+        .replace(" opacity=\"1\"", "")
+        .replace(" font-family=\"sans-serif\"", "")
+        .replace(" stroke=\"none\"", "")
+        .replace(" stroke-width=\"1\"", "")
+        .replace(" \"", "\"")
+        .replace("\n</text>", "</text>");
+    let others = [Ink::Text, Ink::Faint, Ink::Grid, Ink::Live, Ink::Chosen];
+    for ink in (0..allocators).map(Ink::Allocator).chain(others) {
+        let RGBColor(red, green, blue) = ink.key();
+        for (attribute, stroke) in [("stroke", true), ("fill", false)] {
+            let key = format!("{attribute}=\"#{red:02X}{green:02X}{blue:02X}\"");
+            text = text.replace(&key, &format!("class=\"{}\"", ink.class(stroke)));
+        }
+    }
+    let label = maud::html!((description)).into_string();
+    text.replacen("<svg", &format!("<svg class=\"plot\" role=\"img\" aria-label=\"{label}\""), 1)
+}
+
+/// What the backend reports, in our words.
+fn refused(error: impl std::fmt::Display) -> PlotError {
+    PlotError(error.to_string())
+}
+
+impl Canvas<'_> {
+    fn stroke(ink: Ink, width: u32) -> ShapeStyle {
+        ShapeStyle { color: ink.key().to_rgba(), filled: false, stroke_width: width }
+    }
+
+    fn fill(ink: Ink, opacity: f64) -> ShapeStyle {
+        ShapeStyle { color: RGBAColor(ink.key().0, ink.key().1, ink.key().2, opacity), filled: true, stroke_width: 0 }
+    }
+
+    /// Writes `text` at `at`, `size` pixels high.
+    ///
+    /// # Errors
+    ///
+    /// As [`PlotError`] says; so for every shape below.
+    pub fn text(&mut self, text: &str, at: Point, anchor: Anchor, size: u32, ink: Ink) -> Result<(), PlotError> {
+        let horizontal = match anchor {
+            Anchor::Left => HPos::Left,
+            Anchor::Middle => HPos::Center,
+            Anchor::Right => HPos::Right,
+        };
+        let key = ink.key();
+        let style = TextStyle::from(("sans-serif", f64::from(size) * 1.24, FontStyle::Normal))
+            .color(&key)
+            .pos(Pos::new(horizontal, VPos::Center));
+        self.backend.draw_text(text, &style, at).map_err(refused)
+    }
+
+    /// A straight or broken line.
+    ///
+    /// # Errors
+    ///
+    /// See [`Canvas::text`].
+    pub fn line(&mut self, points: Vec<Point>, width: u32, ink: Ink) -> Result<(), PlotError> {
+        self.backend.draw_path(points, &Self::stroke(ink, width)).map_err(refused)
+    }
+
+    /// A filled area.
+    ///
+    /// # Errors
+    ///
+    /// See [`Canvas::text`].
+    pub fn area(&mut self, points: Vec<Point>, opacity: f64, ink: Ink) -> Result<(), PlotError> {
+        self.backend.fill_polygon(points, &Self::fill(ink, opacity)).map_err(refused)
+    }
+
+    /// A filled rectangle between two corners.
+    ///
+    /// # Errors
+    ///
+    /// See [`Canvas::text`].
+    pub fn bar(&mut self, from: Point, to: Point, opacity: f64, ink: Ink) -> Result<(), PlotError> {
+        self.backend.draw_rect(from, to, &Self::fill(ink, opacity), true).map_err(refused)
+    }
+
+    /// A circle line.
+    ///
+    /// # Errors
+    ///
+    /// See [`Canvas::text`].
+    pub fn ring(&mut self, at: Point, radius: u32, ink: Ink) -> Result<(), PlotError> {
+        self.backend.draw_circle(at, radius, &Self::stroke(ink, 2), false).map_err(refused)
+    }
+
+    /// A point in an allocator's shape, filled or hollow.
+    ///
+    /// # Errors
+    ///
+    /// See [`Canvas::text`].
+    pub fn marker(&mut self, at: Point, radius: u8, shape: Marker, filled: bool, ink: Ink) -> Result<(), PlotError> {
+        let (x, y) = at;
+        let r = i32::from(radius);
+        let outline = match shape {
+            Marker::Circle if filled => {
+                return self.backend.draw_circle(at, radius.into(), &Self::fill(ink, 1.0), true).map_err(refused);
+            }
+            Marker::Circle => return self.ring(at, radius.into(), ink),
+            Marker::Square => vec![(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)],
+            Marker::Diamond => vec![(x, y - r - 1), (x + r + 1, y), (x, y + r + 1), (x - r - 1, y)],
+            Marker::Up => vec![(x, y - r), (x + r + 1, y + r), (x - r - 1, y + r)],
+            Marker::Down => vec![(x, y + r), (x + r + 1, y - r), (x - r - 1, y - r)],
+            Marker::Cross => {
+                self.edge((x - r, y - r), (x + r, y + r), 2, ink)?;
+                return self.edge((x - r, y + r), (x + r, y - r), 2, ink);
+            }
+            Marker::Plus => {
+                self.edge((x - r, y), (x + r, y), 2, ink)?;
+                return self.edge((x, y - r), (x, y + r), 2, ink);
+            }
+        };
+        if filled {
+            self.area(outline, 1.0, ink)
+        } else {
+            // Edge by edge, since a line as a whole takes the allocator's dashes.
+            let next = outline.iter().cycle().skip(1);
+            outline.iter().zip(next).try_for_each(|(from, to)| self.edge(*from, *to, 2, ink))
+        }
+    }
+
+    /// A straight line that no style sheet dashes.
+    ///
+    /// # Errors
+    ///
+    /// See [`Canvas::text`].
+    pub fn edge(&mut self, from: Point, to: Point, width: u32, ink: Ink) -> Result<(), PlotError> {
+        self.backend.draw_line(from, to, &Self::stroke(ink, width)).map_err(refused)
+    }
+}
+
+/// A scale: values from `low` to `high` on pixels from `start` to `end`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    low: f64,
+    high: f64,
+    start: i32,
+    end: i32,
+    logarithmic: bool,
+}
+
+impl Scale {
+    /// A scale on which equal differences are equally long.
+    #[must_use]
+    pub fn linear((low, high): (f64, f64), (start, end): (i32, i32)) -> Self {
+        Self { low, high: if high > low { high } else { low + 1.0 }, start, end, logarithmic: false }
+    }
+
+    /// A scale on which equal quotients are equally long. Values must be positive.
+    #[must_use]
+    pub fn logarithmic((low, high): (f64, f64), (start, end): (i32, i32)) -> Self {
+        let low = low.max(f64::MIN_POSITIVE);
+        Self { low, high: if high > low { high } else { low * 10.0 }, start, end, logarithmic: true }
+    }
+
+    /// Where a value lies; beyond the ends, at the end.
+    #[must_use]
+    pub fn at(&self, value: f64) -> i32 {
+        let value = value.clamp(self.low, self.high);
+        let share = if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        #[allow(clippy::cast_possible_truncation)] // within the sheet
+        let offset = (share * f64::from(self.end - self.start)).round() as i32;
+        self.start + offset
+    }
+
+    /// Whether a value lies beyond the upper end.
+    #[must_use]
+    pub fn is_beyond(&self, value: f64) -> bool {
+        value > self.high
+    }
+
+    /// Round values to label, at least `gap` pixels apart.
+    #[must_use]
+    pub fn ticks(&self, gap: i32) -> Vec<f64> {
+        if self.logarithmic { self.logarithmic_ticks(gap) } else { self.linear_ticks(gap) }
+    }
+
+    /// As [`Scale::ticks`], round in multiples of `unit` rather than of one.
+    #[must_use]
+    pub fn ticks_in(&self, unit: f64, gap: i32) -> Vec<f64> {
+        let scaled = Self { low: self.low / unit, high: self.high / unit, ..*self };
+        scaled.ticks(gap).into_iter().map(|tick| tick * unit).collect()
+    }
+
+    fn linear_ticks(&self, gap: i32) -> Vec<f64> {
+        let length = f64::from((self.end - self.start).abs());
+        let step = nice_step((self.high - self.low) * f64::from(gap) / length);
+        let first = (self.low / step).ceil();
+        (0..200)
+            .map(|index| (first + f64::from(index)) * step)
+            .take_while(|value| *value <= self.high * 1.000_1)
+            .collect()
+    }
+
+    fn logarithmic_ticks(&self, gap: i32) -> Vec<f64> {
+        // The densest of these that keeps the gap; a scale of less than a decade may need linear ticks.
+        const LADDERS: [&[f64]; 5] = [
+            &[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
+            &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0],
+            &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+            &[1.0, 2.0, 5.0],
+            &[1.0],
+        ];
+        #[allow(clippy::cast_possible_truncation)] // exponents of two digits
+        let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
+        let candidates = |ladder: &[f64]| -> Vec<f64> {
+            decades
+                .clone()
+                .flat_map(|decade| ladder.iter().map(move |rung| rung * 10_f64.powi(decade)))
+                .filter(|value| (self.low * 0.999..=self.high * 1.001).contains(value))
+                .collect()
+        };
+        let roomy = |ticks: &[f64]| ticks.windows(2).all(|pair| (self.at(pair[1]) - self.at(pair[0])).abs() >= gap);
+        let mut ticks: Vec<f64> = LADDERS
+            .iter()
+            .map(|ladder| candidates(ladder))
+            .find(|ticks| roomy(ticks))
+            .unwrap_or_else(|| candidates(&[1.0]));
+        while !roomy(&ticks) {
+            ticks = ticks.into_iter().step_by(2).collect();
+        }
+        ticks
+    }
+}
+
+/// The smallest of 1, 2, 5 x 10^k that is at least `least`.
+fn nice_step(least: f64) -> f64 {
+    let magnitude = 10_f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|rung| rung * magnitude)
+        .find(|step| *step >= least * 0.999)
+        .unwrap_or(magnitude * 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_apart_and_inside() {
+        assert_eq!(Scale::linear((0.0, 103.0), (0, 500)).ticks(100), [0.0, 50.0, 100.0]);
+        assert_eq!(Scale::logarithmic((30.0, 30_000.0), (0, 300)).ticks(90), [100.0, 1000.0, 10_000.0]);
+        assert_eq!(Scale::logarithmic((1.05, 2.1), (0, 400)).ticks(60), [1.2, 1.5, 2.0]);
+        for high in [1.2_f64, 7.0, 99.0, 1e5, 1e12] {
+            let scale = Scale::logarithmic((1.0, high), (0, 400));
+            let ticks = scale.ticks(50);
+            assert!(!ticks.is_empty(), "{high}");
+            assert!(ticks.windows(2).all(|pair| scale.at(pair[1]) - scale.at(pair[0]) >= 50), "{high}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn scales_keep_to_the_sheet() {
+        let upwards = Scale::linear((0.0, 10.0), (100, 0));
+        assert_eq!((upwards.at(0.0), upwards.at(10.0), upwards.at(99.0), upwards.at(-5.0)), (100, 0, 0, 100));
+        assert!(upwards.is_beyond(11.0));
+        assert_eq!(Scale::linear((3.0, 3.0), (0, 10)).at(3.0), 0);
+        assert_eq!(Scale::logarithmic((0.0, 0.0), (0, 10)).at(0.0), 0);
+    }
+
+    #[test]
+    fn inks_become_classes_and_texts_are_escaped() {
+        let svg = sheet(100, 50, 12, "a <b> \"c\"", |canvas| {
+            canvas.text("x < y & z", (5, 5), Anchor::Left, 12, Ink::Allocator(11))?;
+            canvas.line(vec![(0, 0), (10, 10)], 2, Ink::Allocator(3))?;
+            canvas.marker((20, 20), 4, Marker::Square, false, Ink::Allocator(0))
+        })
+        .expect("drawn");
+        assert!(svg.starts_with("<svg class=\"plot\" role=\"img\" aria-label=\"a &lt;b&gt; &quot;c&quot;\""), "{svg}");
+        assert!(svg.contains("class=\"f11\">") || svg.contains("class=\"f11\""), "{svg}");
+        assert!(svg.contains("x &lt; y &amp; z</text>"), "{svg}");
+        assert!(svg.contains("class=\"s3\"") && svg.contains("<line class=\"s0\""), "{svg}");
+        assert!(!svg.contains("#0") && !svg.contains("http"), "{svg}");
+    }
+}

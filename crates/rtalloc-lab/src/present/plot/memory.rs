@@ -1,0 +1,139 @@
+//! Memory over the course of a trace: what was live, and what each allocator used for it.
+
+use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
+use super::{Cast, WIDTH, shortened, spread};
+use crate::present::number;
+use crate::present::standing;
+use crate::result::schema::{Curve, TraceResult};
+
+const LEFT: i32 = 78;
+const RIGHT: i32 = 790;
+const TOP: i32 = 16;
+const BOTTOM: i32 = 376;
+const LABEL: i32 = 15;
+/// Used memory beyond this multiple of M is drawn at the upper edge, so that one glutton does not flatten the rest.
+const HIGHEST_SHARE: f64 = 3.0;
+/// Points of a curve; more do not show at this width.
+const POINTS: usize = 240;
+
+/// Live and used memory over the operations of a trace; `None` where no allocator has a curve.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn memory(result: &TraceResult, cast: Cast<'_>) -> Result<Option<String>, PlotError> {
+    let mut curves: Vec<(usize, Vec<(u64, u64)>)> = cast
+        .standings
+        .iter()
+        .enumerate()
+        .filter_map(|(index, standing)| {
+            let space = standing::cell_of(result, &standing.subject.name)?.space.as_ref()?;
+            (!space.used.points.is_empty()).then(|| (index, thinned(&space.used)))
+        })
+        .collect();
+    if curves.is_empty() {
+        return Ok(None);
+    }
+    let live = thinned(&result.trace.live);
+    let last_index = live.iter().chain(curves.iter().flat_map(|(_, points)| points)).map(|(at, _)| *at).max();
+    let most = curves.iter().flat_map(|(_, points)| points).map(|(_, used)| *used).max().unwrap_or(0);
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let (operations, peak, most) = (last_index.unwrap_or(1) as f64, result.trace.peak_live_bytes as f64, most as f64);
+    let x = Scale::linear((0.0, operations), (LEFT, RIGHT));
+    let y = Scale::linear((0.0, most.min(peak * HIGHEST_SHARE).max(peak) * 1.03), (BOTTOM, TOP));
+    let final_of = |points: &[(u64, u64)]| points.last().map_or(0, |(_, used)| *used);
+    curves.sort_by_key(|(_, points)| std::cmp::Reverse(final_of(points)));
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let at = |(index, bytes): &(u64, u64)| (x.at(*index as f64), y.at(*bytes as f64));
+    let description = format!("Live and used memory over the operations of {}", result.trace.name);
+    #[allow(clippy::cast_sign_loss)] // a sheet of positive size
+    let svg = sheet(WIDTH, (BOTTOM + 46) as u32, cast.standings.len(), &description, |canvas| {
+        for tick in y.ticks_in(byte_unit(peak), 44) {
+            canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes
+            let label = if tick == 0.0 { "0".to_owned() } else { number::bytes(tick.round() as u64) };
+            canvas.text(&label, (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
+        }
+        for tick in x.ticks(90) {
+            canvas.text(&number::compact(tick), (x.at(tick), BOTTOM + 14), Anchor::Middle, 11, Ink::Faint)?;
+        }
+        canvas.text("operations replayed", ((LEFT + RIGHT) / 2, BOTTOM + 34), Anchor::Middle, 13, Ink::Text)?;
+        let mut shade: Vec<(i32, i32)> = live.iter().map(at).collect();
+        shade.insert(0, (shade.first().map_or(LEFT, |first| first.0), BOTTOM));
+        shade.push((shade.last().map_or(LEFT, |last| last.0), BOTTOM));
+        canvas.area(shade, 1.0, Ink::Live)?;
+        for (index, points) in curves.iter().rev() {
+            canvas.line(steps(points.iter().map(at)), cast.styles[*index].line_width, Ink::Allocator(*index))?;
+        }
+        canvas.edge((LEFT, BOTTOM), (RIGHT, BOTTOM), 1, Ink::Faint)?;
+        let ends: Vec<(i32, i32)> = curves.iter().filter_map(|(_, points)| points.last().map(at)).collect();
+        let wanted: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
+        let places = spread(&wanted, LABEL, TOP, BOTTOM + 30);
+        for (((index, points), end), place) in curves.iter().zip(ends).zip(places) {
+            let ink = Ink::Allocator(*index);
+            canvas.edge((end.0, end.1), (RIGHT + 26, place), 1, Ink::Grid)?;
+            canvas.marker((RIGHT + 34, place), 4, cast.styles[*index].marker, true, ink)?;
+            let name = shortened(&cast.standings[*index].subject.name, 15);
+            canvas.text(&name, (RIGHT + 44, place), Anchor::Left, 12, ink)?;
+            let size = number::bytes(final_of(points));
+            canvas.text(&size, (996, place), Anchor::Right, 11, Ink::Faint)?;
+        }
+        Ok(())
+    })?;
+    Ok(Some(svg))
+}
+
+fn byte_unit(peak: f64) -> f64 {
+    if peak >= 1_048_576.0 {
+        1_048_576.0
+    } else if peak >= 1024.0 {
+        1024.0
+    } else {
+        1.0
+    }
+}
+
+/// Horizontal from point to point: used memory does not change between the operations that change it.
+fn steps(points: impl Iterator<Item = (i32, i32)>) -> Vec<(i32, i32)> {
+    let mut path: Vec<(i32, i32)> = Vec::new();
+    for (x, y) in points {
+        match path.last() {
+            Some((_, last)) if *last != y => path.extend([(x, *last), (x, y)]),
+            Some(_) if path.len() > 1 && path[path.len() - 2].1 == y => {
+                path.pop();
+                path.push((x, y));
+            }
+            _ => path.push((x, y)),
+        }
+    }
+    path
+}
+
+/// At most [`POINTS`] points, of each group the highest, and the last of all.
+fn thinned(curve: &Curve) -> Vec<(u64, u64)> {
+    let group = curve.points.len().div_ceil(POINTS).max(1);
+    let mut points: Vec<(u64, u64)> =
+        curve.points.chunks(group).filter_map(|chunk| chunk.iter().max_by_key(|(_, bytes)| *bytes).copied()).collect();
+    points.extend(curve.points.last().filter(|last| points.last() != Some(last)));
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_peaks_and_the_end() {
+        let curve = Curve { points: (0..1000).map(|at| (at, if at == 777 { 99 } else { 1 })).collect() };
+        let points = thinned(&curve);
+        assert!(points.len() <= POINTS + 1);
+        assert!(points.contains(&(777, 99)));
+        assert_eq!(points.last(), Some(&(999, 1)));
+        assert!(thinned(&Curve::default()).is_empty());
+    }
+
+    #[test]
+    fn steps_merge_what_is_level() {
+        assert_eq!(steps([(0, 5), (1, 5), (2, 5), (3, 2)].into_iter()), [(0, 5), (2, 5), (3, 5), (3, 2)]);
+    }
+}

@@ -1,0 +1,495 @@
+//! The report: one HTML file with everything in it, and nothing loaded from anywhere.
+
+use super::metric::{self, Metric, Scale};
+use super::number;
+use super::palette;
+use super::plot::{self, Cast, Measure, PlotError};
+use super::standing::{self, Standing};
+use super::table;
+use super::verdict::{Verdict, verdict};
+use crate::result::schema::{Cell, Origin, Outcome, Run, TraceResult};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// The whole report of a run as an HTML document.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn html(run: &Run) -> Result<String, PlotError> {
+    let verdict = verdict(run);
+    let styles = palette::of(&verdict.standings);
+    let cast = Cast { standings: &verdict.standings, styles: &styles };
+    let traces = run
+        .traces
+        .iter()
+        .enumerate()
+        .map(|(index, result)| trace(index, result, cast))
+        .collect::<Result<Vec<_>, _>>()?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                // The browser itself is told to load nothing.
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+                link rel="icon" href="data:,";
+                title { "rtalloc: " (verdict.headline) }
+                style { (PreEscaped(include_str!("report.css"))) (PreEscaped(palette::css(&styles))) }
+            }
+            body {
+                h1 { "rtalloc: which allocator, how large a heap, what worst case" }
+                nav {
+                    @for (index, result) in run.traces.iter().enumerate() {
+                        a href={ "#trace-" (index) } { (result.trace.name) }
+                    }
+                    a href="#methods" { "methods" }
+                    a href="#environment" { "environment" }
+                }
+                main {
+                    (verdict_section(&verdict, cast)?)
+                    @for trace in &traces { (trace) }
+                    (methods())
+                    (environment(run))
+                }
+                script { (PreEscaped(include_str!("report.js"))) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// A figure that scrolls in itself on narrow screens; nothing where there is no figure.
+fn figure(svg: Option<String>, caption: &Markup) -> Markup {
+    html! {
+        @if let Some(svg) = svg {
+            figure {
+                div.scroll { (PreEscaped(svg)) }
+                figcaption { (caption) }
+            }
+        }
+    }
+}
+
+fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotError> {
+    let picture = plot::pareto(verdict, cast)?;
+    Ok(html! {
+        section.verdict {
+            h2 { (verdict.headline) }
+            @for paragraph in &verdict.paragraphs {
+                @let mut lines = paragraph.lines();
+                p { (lines.next().unwrap_or_default()) }
+                @let listed: Vec<&str> = lines.collect();
+                @if !listed.is_empty() { ul { @for line in listed { li { (line) } } } }
+            }
+        }
+        (figure(picture, &html! {
+            b { "Worst instructions against heap needed. " }
+            "Lower left is better; both axes are logarithmic. Each allocator stands where its worst trace puts it. \
+             Filled: constant cost as its author states; hollow: not. The dotted line is the front: what no allocator \
+             of constant cost beats. The ring is the verdict's choice. Who failed on a trace, or has no heap of a \
+             chosen size, is not shown."
+        }))
+        @if !verdict.standings.is_empty() {
+            h3 { "All traces together" }
+            (overview(verdict))
+        }
+    })
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Ours => "ours",
+        Origin::Peer => "peer",
+        Origin::System => "system",
+    }
+}
+
+/// The name of an allocator as the first cell of a row, in its colour.
+fn name_cell(index: usize, name: &str) -> Markup {
+    html! { th scope="row" class={ "c" (index) } data-allocator=(index) data-v=(name) { (name) } }
+}
+
+fn overview(verdict: &Verdict) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        th.left { "allocator" }
+                        th.left { "origin" }
+                        th.left { "family" }
+                        th.left { "cost" }
+                        th { "worst operation" br; "instructions" }
+                        th.left { "which" }
+                        th { "heap needed" br; "/ M" }
+                        th.left { "on" }
+                        th.left { "what happened" }
+                    }
+                }
+                tbody {
+                    @for (index, standing) in verdict.standings.iter().enumerate() {
+                        tr.taken[verdict.take == Some(index)] {
+                            (name_cell(index, &standing.subject.name))
+                            td.left data-v=(origin(standing.subject.origin)) { (origin(standing.subject.origin)) }
+                            td.left data-v=(standing.subject.family) { (standing.subject.family) }
+                            td.left data-v=(standing.subject.cost) { (standing.subject.cost) }
+                            @if let Some(worst) = &standing.worst {
+                                td data-v=(worst.instructions) { (number::grouped(worst.instructions)) }
+                                td.left data-v=(worst.operation) { (worst.operation) ", " (worst.trace) }
+                            } @else { td { "-" } td.left { "-" } }
+                            @if let Some(heap) = &standing.heap {
+                                td data-v=(heap.ratio) { (format!("{:.2}", heap.ratio)) }
+                                td.left data-v=(heap.trace) { (heap.trace) }
+                            } @else { td { "-" } td.left { "-" } }
+                            (happened(standing))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn happened(standing: &Standing) -> Markup {
+    html! {
+        @if standing.troubles.is_empty() {
+            td.left data-v="" { @if standing.own_pages { "served every trace, from its own pages" } @else { "served every trace" } }
+        } @else {
+            td.left.warn data-v="trouble" {
+                "trouble on "
+                @for (position, (trace, _)) in standing.troubles.iter().enumerate() {
+                    @if position > 0 { ", " }
+                    (trace)
+                }
+            }
+        }
+    }
+}
+
+fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, PlotError> {
+    let memory = plot::memory(result, cast)?;
+    let fragmentation = plot::fragmentation(result, cast)?;
+    let instructions = plot::distributions(result, cast, Measure::Instructions)?;
+    let ticks = plot::distributions(result, cast, Measure::Ticks)?;
+    let heap = result.cells.iter().find_map(|cell| cell.heap_bytes);
+    Ok(html! {
+        section id={ "trace-" (index) } {
+            h2 { (result.trace.name) }
+            p.about { (result.trace.about) }
+            p {
+                (table::facts(result)) "."
+                @if let Some(heap) = heap { " Replayed in a heap of " (number::bytes(heap)) "." }
+            }
+            (figures_table(result, cast))
+            (figure(instructions, &html! {
+                b { "Instructions per operation. " }
+                "One row per allocator. The height is the share of operations on a logarithmic scale, so that rare ones \
+                 are seen; the upright line is the 99.9th percentile, the thick end the maximum observed. A bounded \
+                 allocator's row ends early."
+            }))
+            (figure(ticks, &html! {
+                b { "Time per operation in ticks of the time-stamp counter. " }
+                "As above. An arrow means that raw maxima lie beyond the figure: on a shared machine they are noise, \
+                 the interrupt that fell into an operation."
+            }))
+            (figure(memory, &html! {
+                b { "Memory over the trace. " }
+                "Shaded: live memory, what the program had requested and not freed. Lines: what each allocator had used \
+                 of its heap by then (its running H); the numbers are where it ended."
+            }))
+            (figure(fragmentation, &html! {
+                b { "Memory beyond the live memory. " }
+                "F = (H - M) / M, and by how much the smallest heap that serves the whole trace, control structure \
+                 included, exceeds M. Markers at the right edge lie beyond it."
+            }))
+        }
+    })
+}
+
+/// The table of the terminal, sortable, every column.
+fn figures_table(result: &TraceResult, cast: Cast<'_>) -> Markup {
+    let scale = Scale::for_bytes(result.trace.peak_live_bytes);
+    let rows: Vec<(usize, &Cell)> = cast
+        .standings
+        .iter()
+        .enumerate()
+        .filter_map(|(index, standing)| standing::cell_of(result, &standing.subject.name).map(|cell| (index, cell)))
+        .collect();
+    let cells: Vec<&Cell> = rows.iter().map(|(_, cell)| *cell).collect();
+    let best: Vec<Option<f64>> = metric::ALL.iter().map(|metric| metric.best(&cells)).collect();
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr.groups {
+                        th colspan="2" {}
+                        th colspan="3" { "allocate, ticks" }
+                        th colspan="3" { "free, ticks" }
+                        th colspan="2" { "allocate, instructions" }
+                        th colspan="2" { "free, instructions" }
+                        th colspan="3" { "space" }
+                        th {}
+                    }
+                    tr {
+                        th.left { "allocator" }
+                        th.left { "cost" }
+                        @for metric in &metric::ALL { th { (heading(metric, scale)) } }
+                        th.left { "outcome" }
+                    }
+                }
+                tbody {
+                    @for (index, cell) in &rows {
+                        tr {
+                            (name_cell(*index, &cell.subject.name))
+                            td.left data-v=(cell.subject.cost) { (cell.subject.cost) }
+                            @for (metric, best) in metric::ALL.iter().zip(&best) {
+                                @let value = (metric.value)(cell);
+                                @let is_best = value.is_some() && value == *best && cell.outcome == Outcome::Completed;
+                                td.best[is_best] data-v=[value] { (metric.text(cell, scale)) }
+                            }
+                            @let word = metric::outcome_word(&cell.outcome);
+                            td.left.warn[cell.outcome != Outcome::Completed] data-v=(word) { (word) }
+                        }
+                    }
+                }
+            }
+        }
+        ul.notes {
+            @for cell in &cells {
+                @if let Some(what) = metric::outcome_sentence(&cell.outcome, standing::operations(result)) {
+                    li { b { (cell.subject.name) } ": " (what) }
+                }
+            }
+        }
+    }
+}
+
+fn heading(metric: &Metric, scale: Scale) -> Markup {
+    html! {
+        @match metric.unit {
+            metric::Unit::Ticks | metric::Unit::Instructions => (metric.name),
+            metric::Unit::Percent | metric::Unit::Bytes => {
+                @if !metric.group.is_empty() { (metric.group) " " }
+                (metric.name) br; (metric.unit_name(scale))
+            }
+        }
+    }
+}
+
+/// What every word, number and dash of the report means.
+fn methods() -> Markup {
+    html! {
+        section id="methods" {
+            h2 { "Methods" }
+            p {
+                "Every trace is the sequence of memory operations of a real program or of a model. It is replayed on each \
+                 allocator: the same sizes in the same order, blocks freed when the program freed them. Each allocator \
+                 works in a process of its own; one that crashes, fails or is too slow stays in the tables with what \
+                 happened."
+            }
+            dl {
+                dt { "live memory, M" }
+                dd { "Sum of the requested sizes of the blocks not yet freed; M is its maximum over the trace." }
+                dt { "used memory, H" }
+                dd { "Maximum over time of the highest end address handed out minus the start of the heap, control structure \
+                      excluded." }
+                dt { "fragmentation, F" }
+                dd { "(H - M) / M." }
+                dt { "smallest heap" }
+                dd { "The smallest region, control structure included, in which the whole trace succeeds; found by bisection. \
+                      This is what a system has to reserve." }
+                dt { "instructions" }
+                dd { "Executed machine instructions of one operation from its entry to its return, counted by single-stepping a \
+                      sample of the operations spread evenly over the trace. Exact for each operation counted; the same on \
+                      every run of the same binary, whatever else the machine does." }
+                dt { "ticks" }
+                dd { "Differences of the processor's time-stamp counter around an operation, less the cost of an empty \
+                      measurement. The trace is replayed several times and of each operation the minimum is kept (voting), \
+                      which removes most disturbances by the rest of the machine, not all." }
+                dt { "raw maxima of ticks" }
+                dd { "On a shared or virtual machine they are noise. Compare the quantiles, and the instructions." }
+                dt { "observed maximum" }
+                dd { "The largest value seen in a replay. It is not a bound: a bound would hold for every sequence of operations." }
+                dt { "cost" }
+                dd { "How the cost of an operation grows with the number n of blocks, as the allocator's author states it." }
+                dt { "the verdict" }
+                dd {
+                    "Candidates are the allocators of stated constant cost that served every trace and of which both figures are \
+                     known: the most instructions of an allocate or a free on any trace, and the largest quotient of smallest \
+                     heap and M on any trace. Each figure is divided by the best candidate's; the smallest product wins. It is \
+                     therefore never beaten in both. Ties go to the fewer instructions, then to ours, then to the first name."
+                }
+            }
+            h3 { "Words in the tables" }
+            dl {
+                dt { "-" }
+                dd { "No figure: the probe did not take part or could not; or (space) the allocator takes its own pages from the \
+                      system, or no heap tried served the whole trace." }
+                dt { "ok" }
+                dd { "Every operation succeeded." }
+                dt { "failed" }
+                dd { "So many allocations failed; the replay went on without those blocks." }
+                dt { "stopped" }
+                dd { "The time limit ended it; its figures are of the operations up to there, and it competes for nothing." }
+                dt { "broken" }
+                dd { "It did not run at all, or crashed." }
+                dt { "green" }
+                dd { "The best value of its column among those that served the whole trace." }
+            }
+        }
+    }
+}
+
+fn environment(run: &Run) -> Markup {
+    let environment = &run.environment;
+    #[allow(clippy::cast_precision_loss)] // shown with three decimals
+    let gigahertz = environment.tsc_hz as f64 / 1e9;
+    let rows = [
+        ("rtalloc", environment.rtalloc.clone()),
+        ("processor", format!("{}, {}", environment.cpu, number::counted(environment.cores as u64, "core"))),
+        ("kernel", environment.kernel.clone()),
+        ("compiler", environment.rustc.clone()),
+        ("binary", environment.binary.clone()),
+        ("time-stamp counter", format!("{gigahertz:.3} GHz")),
+        ("empty measurement", format!("{} (subtracted)", number::counted(environment.timer_overhead_ticks, "tick"))),
+        ("smallest step", number::counted(environment.timer_step_ticks, "tick")),
+        ("measured", number::date(environment.unix_time)),
+    ];
+    html! {
+        section id="environment" {
+            h2 { "Environment" }
+            table.environment {
+                tbody {
+                    @for (name, value) in &rows { tr { th scope="row" { (name) } td { (value) } } }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    /// Elements that have no end.
+    const VOID: [&str; 5] = ["meta", "link", "br", "hr", "img"];
+
+    /// Walks the tags of a document; every one must be closed in order.
+    fn assert_balanced(html: &str) {
+        let mut open: Vec<String> = Vec::new();
+        let mut rest = html;
+        while let Some(at) = rest.find('<') {
+            rest = &rest[at + 1..];
+            // Between quotes a '>' does not end the tag.
+            let mut quoted = false;
+            let end = rest
+                .char_indices()
+                .find(|(_, letter)| {
+                    quoted ^= *letter == '"';
+                    *letter == '>' && !quoted
+                })
+                .map(|(at, _)| at)
+                .expect("a tag that ends");
+            let tag = &rest[..end];
+            rest = &rest[end + 1..];
+            let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
+            if tag.starts_with('!') || tag.ends_with('/') || VOID.contains(&name.as_str()) {
+                continue;
+            }
+            if tag.starts_with('/') {
+                assert_eq!(open.pop().as_deref(), Some(name.as_str()), "closed out of order");
+                continue;
+            }
+            if name == "style" || name == "script" {
+                let closing = format!("</{name}>");
+                let at = rest.find(&closing).expect("a closed style or script");
+                rest = &rest[at + closing.len()..];
+                continue;
+            }
+            open.push(name);
+        }
+        assert!(open.is_empty(), "left open: {open:?}");
+    }
+
+    fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+        html.split(&format!(" {name}=\"")).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+    }
+
+    #[test]
+    fn the_report_is_well_formed_and_complete() {
+        let run = fixture::usual();
+        let page = html(&run).expect("drawn");
+        assert_balanced(&page);
+        let ids = attributes(&page, "id");
+        let mut unique = ids.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(ids.len(), unique.len(), "{ids:?}");
+        // Every link within the page arrives.
+        for target in attributes(&page, "href").iter().filter_map(|target| target.strip_prefix('#')) {
+            assert!(ids.contains(&target), "{target}");
+        }
+        // The verdict's picture, and four figures per trace.
+        assert_eq!(page.matches("<svg ").count(), 1 + 4 * run.traces.len());
+        assert!(page.find("Take tlsf.").expect("the verdict") < page.find("trace-0\"").expect("a trace") + 2000);
+        assert!(page.contains("stopped by the time limit at operation 150,000 of 200,000"));
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_anywhere() {
+        let page = html(&fixture::usual()).expect("drawn");
+        for mark in ["http:", "https:", "//cdn", "@import", "url(", "src=\"", "xmlns"] {
+            assert!(!page.contains(mark), "{mark}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let mut run = fixture::usual();
+        let hostile = "\"><script>alert(1)</script><b x='&";
+        run.traces[0].trace.name = hostile.into();
+        run.traces[0].trace.about = hostile.into();
+        for result in &mut run.traces {
+            result.cells[0].subject.name = hostile.into();
+            result.cells[0].subject.family = hostile.into();
+        }
+        run.environment.cpu = hostile.into();
+        let page = html(&run).expect("drawn");
+        assert_balanced(&page);
+        assert!(!page.contains("<script>alert") && !page.contains("<b x="));
+        assert!(page.contains("&lt;script&gt;alert(1)"));
+    }
+
+    #[test]
+    fn degenerate_runs_make_a_report_too() {
+        let empty = html(&fixture::run(vec![])).expect("drawn");
+        assert_balanced(&empty);
+        assert!(empty.contains("No verdict: nothing was measured."));
+        let mut bare = fixture::usual();
+        for cell in bare.traces.iter_mut().flat_map(|result| &mut result.cells) {
+            cell.time = None;
+            cell.instructions = None;
+            cell.space = None;
+        }
+        let bare = html(&bare).expect("drawn");
+        assert_balanced(&bare);
+        assert_eq!(bare.matches("<svg ").count(), 0);
+        // A trace of nothing, on one allocator that took one instruction.
+        let mut tiny = fixture::run(vec![fixture::trace("nothing", 0, &[("a", Origin::Ours, "f", "O(1)", 5, 6, 1.0)])]);
+        tiny.traces[0].trace.live.points.clear();
+        assert_balanced(&html(&tiny).expect("drawn"));
+    }
+
+    #[test]
+    fn eight_traces_of_fifteen_allocators_stay_small() {
+        let mut cast = fixture::CAST.to_vec();
+        cast.extend([("x", Origin::Peer, "hybrid", "O(n)", 60, 900, 1.3); 1]);
+        cast.extend([("y", Origin::Peer, "hybrid", "O(n)", 61, 950, 1.31); 1]);
+        cast.extend([("z", Origin::Peer, "hybrid", "O(n)", 62, 990, 1.32); 1]);
+        let run = fixture::run((0..8).map(|index| fixture::trace(&format!("t{index}"), 1 << 20, &cast)).collect());
+        assert!(html(&run).expect("drawn").len() < 3 << 20);
+    }
+}

@@ -1,0 +1,182 @@
+//! How every allocator did over all traces together.
+
+use super::metric;
+use super::number;
+use crate::result::schema::{Cell, Origin, Outcome, Run, SubjectFacts, TraceResult};
+
+/// One allocator over all traces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Who.
+    pub subject: SubjectFacts,
+    /// Most instructions an allocate or a free executed; `None` unless counted on every trace.
+    pub worst: Option<Worst>,
+    /// Largest heap it needed relative to the live memory; `None` unless found on every trace.
+    pub heap: Option<HeapNeed>,
+    /// Worst operation on the trace of fewest and of most live blocks, where both were counted and differ.
+    pub growth: Option<Growth>,
+    /// Traces that it did not serve completely, and what happened there in words.
+    pub troubles: Vec<(String, String)>,
+    /// Whether it takes its pages from the system instead of the region given to every other.
+    pub own_pages: bool,
+}
+
+/// The most instructions an operation executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worst {
+    /// How many.
+    pub instructions: u64,
+    /// `allocate` or `free`.
+    pub operation: &'static str,
+    /// In which trace.
+    pub trace: String,
+}
+
+/// The heap an allocator needed relative to the live memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeapNeed {
+    /// Smallest heap that served the trace / M.
+    pub ratio: f64,
+    /// In which trace.
+    pub trace: String,
+}
+
+/// The worst operation on a small and on a large trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// On the trace with the fewest live blocks.
+    pub few: Worst,
+    /// Live blocks at that trace's peak.
+    pub few_blocks: u64,
+    /// On the trace with the most live blocks.
+    pub many: Worst,
+    /// Live blocks at that trace's peak.
+    pub many_blocks: u64,
+}
+
+impl Standing {
+    /// Whether its author states a constant cost.
+    #[must_use]
+    pub fn constant_cost(&self) -> bool {
+        cost_rank(&self.subject.cost) == 0
+    }
+
+    /// Worst instructions and heap / M, where it served every trace and both are known: what the verdict compares.
+    #[must_use]
+    pub fn figures(&self) -> Option<(&Worst, &HeapNeed)> {
+        match (&self.worst, &self.heap) {
+            (Some(worst), Some(heap)) if self.troubles.is_empty() => Some((worst, heap)),
+            _ => None,
+        }
+    }
+}
+
+/// Position of a cost class: constant, logarithmic, linear, anything else.
+fn cost_rank(cost: &str) -> u8 {
+    match cost.trim() {
+        "O(1)" => 0,
+        cost if cost.starts_with("O(log") => 1,
+        cost if cost.starts_with("O(") => 2,
+        _ => 3,
+    }
+}
+
+fn origin_rank(origin: Origin) -> u8 {
+    match origin {
+        Origin::Ours => 0,
+        Origin::Peer => 1,
+        Origin::System => 2,
+    }
+}
+
+/// Every allocator of a run in the order of every table and figure: ours, peers, system; in each the constant ones
+/// first, then by their worst operation.
+#[must_use]
+pub fn all(run: &Run) -> Vec<Standing> {
+    let mut subjects: Vec<&SubjectFacts> = Vec::new();
+    for cell in run.traces.iter().flat_map(|result| &result.cells) {
+        if !subjects.iter().any(|known| known.name == cell.subject.name) {
+            subjects.push(&cell.subject);
+        }
+    }
+    let mut standings: Vec<Standing> = subjects.into_iter().map(|subject| standing(run, subject)).collect();
+    standings.sort_by_key(|standing| {
+        (
+            origin_rank(standing.subject.origin),
+            cost_rank(&standing.subject.cost),
+            standing.worst.as_ref().map_or(u64::MAX, |worst| worst.instructions),
+            standing.subject.name.clone(),
+        )
+    });
+    standings
+}
+
+/// The cell of a subject in a trace.
+#[must_use]
+pub fn cell_of<'a>(result: &'a TraceResult, name: &str) -> Option<&'a Cell> {
+    result.cells.iter().find(|cell| cell.subject.name == name)
+}
+
+/// Operations of a trace of any kind.
+#[must_use]
+pub fn operations(result: &TraceResult) -> u64 {
+    result.trace.allocations + result.trace.frees + result.trace.reallocations
+}
+
+fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
+    let mut worst_of_each = Vec::new();
+    let mut needs = Vec::new();
+    let mut troubles = Vec::new();
+    let mut own_pages = false;
+    for result in &run.traces {
+        let trace = &result.trace;
+        let Some(cell) = cell_of(result, &subject.name) else {
+            troubles.push((trace.name.clone(), "was not replayed.".into()));
+            continue;
+        };
+        if let Some(what) = metric::outcome_sentence(&cell.outcome, operations(result)) {
+            troubles.push((trace.name.clone(), what));
+        }
+        own_pages |= cell.heap_bytes.is_none() && !matches!(cell.outcome, Outcome::Broken { .. });
+        if let Some(worst) = worst_operation(cell, &trace.name) {
+            worst_of_each.push((trace.peak_live_blocks, worst));
+        }
+        let smallest = cell.space.as_ref().and_then(|space| space.smallest_heap_bytes);
+        if let Some(smallest) = smallest.filter(|_| trace.peak_live_bytes > 0) {
+            #[allow(clippy::cast_precision_loss)] // a ratio shown with two decimals
+            let ratio = smallest as f64 / trace.peak_live_bytes as f64;
+            needs.push(HeapNeed { ratio, trace: trace.name.clone() });
+        }
+    }
+    let few = worst_of_each.iter().min_by_key(|(blocks, _)| *blocks);
+    let many = worst_of_each.iter().max_by_key(|(blocks, _)| *blocks);
+    let growth = few.zip(many).filter(|(few, many)| few.0 < many.0).map(|(few, many)| Growth {
+        few: few.1.clone(),
+        few_blocks: few.0,
+        many: many.1.clone(),
+        many_blocks: many.0,
+    });
+    let everywhere = |count: usize| count == run.traces.len();
+    let worst = everywhere(worst_of_each.len())
+        .then(|| worst_of_each.into_iter().map(|(_, worst)| worst).max_by_key(|worst| worst.instructions))
+        .flatten();
+    let heap = everywhere(needs.len())
+        .then(|| needs.into_iter().max_by(|left, right| left.ratio.total_cmp(&right.ratio)))
+        .flatten();
+    Standing { subject: subject.clone(), worst, heap, growth, troubles, own_pages }
+}
+
+fn worst_operation(cell: &Cell, trace: &str) -> Option<Worst> {
+    let instructions = cell.instructions.as_ref()?;
+    [("allocate", &instructions.allocate), ("free", &instructions.free)]
+        .into_iter()
+        .filter(|(_, distribution)| distribution.count > 0)
+        .map(|(operation, distribution)| Worst { instructions: distribution.max, operation, trace: trace.into() })
+        .max_by_key(|worst| worst.instructions)
+}
+
+/// `159 instructions (free, on lua)`.
+#[must_use]
+pub fn worst_in_words(worst: &Worst) -> String {
+    format!("{} ({}, on {})", number::counted(worst.instructions, "instruction"), worst.operation, worst.trace)
+}

@@ -1,0 +1,256 @@
+//! One table per trace for the terminal.
+
+use super::metric::{self, Metric, Scale};
+use super::number;
+use super::standing::{self, Standing};
+use super::verdict::wrapped;
+use crate::result::schema::{Cell, Outcome, Run, TraceResult};
+use comfy_table::{Attribute, CellAlignment, Color, ContentLineStyle, LineStyle, Table, TableStyle};
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+/// What the terminal at hand allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Columns of text.
+    pub columns: usize,
+    /// Whether the best values are emphasised by escape sequences.
+    pub colour: bool,
+}
+
+impl Look {
+    /// Width of tables that do not go to a terminal.
+    const PIPE_COLUMNS: usize = 150;
+
+    /// What standard output allows: plain and wide in a pipe, colour only where `NO_COLOR` is not set.
+    #[must_use]
+    pub fn of_stdout() -> Self {
+        if !std::io::stdout().is_terminal() {
+            return Self { columns: Self::PIPE_COLUMNS, colour: false };
+        }
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self { columns: usize::from(console::Term::stdout().size().1), colour: !no_colour && !dumb }
+    }
+}
+
+/// Rules under the heading and below the table, nothing between columns but space.
+const STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('-').junction('-'))
+    .header_lines(ContentLineStyle::none())
+    .header_separator(LineStyle::none().fill('-').junction('-'))
+    .content_lines(ContentLineStyle::none())
+    .bottom_border(LineStyle::none().fill('-').junction('-'));
+
+/// The tables of a run for standard output.
+#[must_use]
+pub fn run(run: &Run) -> String {
+    render(run, Look::of_stdout())
+}
+
+/// The tables of a run: one per trace, and the notes that hold for all.
+#[must_use]
+pub fn render(run: &Run, look: Look) -> String {
+    let standings = standing::all(run);
+    let mut text = String::new();
+    let mut left_out = Vec::new();
+    for result in &run.traces {
+        text.push_str(&trace(result, &standings, look, &mut left_out));
+        text.push('\n');
+    }
+    if run.traces.is_empty() {
+        text.push_str("No trace was replayed.\n");
+        return text;
+    }
+    for note in notes(run, &left_out) {
+        text.push_str(&wrapped(&note, look.columns, 0));
+        text.push('\n');
+    }
+    text
+}
+
+/// The facts of a trace in one line.
+#[must_use]
+pub fn facts(result: &TraceResult) -> String {
+    let trace = &result.trace;
+    format!(
+        "{}, {}, {}, {}; live memory M = {} in at most {}, largest request {}",
+        number::counted(trace.allocations, "allocation"),
+        number::counted(trace.frees, "free"),
+        number::counted(trace.reallocations, "reallocation"),
+        number::counted(u64::from(trace.threads), "thread"),
+        number::bytes(trace.peak_live_bytes),
+        number::counted(trace.peak_live_blocks, "block"),
+        number::bytes(trace.largest_request_bytes),
+    )
+}
+
+/// The notes that hold for every table.
+fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
+    let mut notes = vec![
+        "ticks: of the time-stamp counter, the cost of an empty measurement subtracted, the minimum over identical \
+         replays kept per operation. A raw maximum in ticks on a shared machine is noise: an interrupt lands in it. \
+         instr: executed instructions of a sample of the operations, exact for each."
+            .to_string(),
+        "M: most bytes requested and not freed. H: used memory, without control structure. F = (H - M) / M. smallest \
+         heap: the smallest region, control structure included, that serves the whole trace."
+            .to_string(),
+    ];
+    let cells = || run.traces.iter().flat_map(|result| &result.cells);
+    if cells().any(|cell| metric::ALL.iter().any(|metric| (metric.value)(cell).is_none())) {
+        notes.push(
+            "-: no figure: the probe did not take part or could not, or (F, H, heap) the allocator takes its own pages \
+             from the system or no heap served the whole trace."
+                .to_string(),
+        );
+    }
+    if !left_out.is_empty() {
+        notes.push(format!("Left out for want of width: {}.", left_out.join(", ")));
+    }
+    notes
+}
+
+fn trace(result: &TraceResult, standings: &[Standing], look: Look, left_out: &mut Vec<String>) -> String {
+    let mut text = String::new();
+    let name = if look.colour {
+        console::style(&result.trace.name).bold().force_styling(true).to_string()
+    } else {
+        result.trace.name.clone()
+    };
+    let _ = writeln!(text, "{name}: {}", result.trace.about);
+    let _ = writeln!(text, "{}", wrapped(&facts(result), look.columns, 0));
+    let cells: Vec<&Cell> =
+        standings.iter().filter_map(|standing| standing::cell_of(result, &standing.subject.name)).collect();
+    let mut columns: Vec<&Metric> =
+        metric::ALL.iter().filter(|metric| cells.iter().any(|cell| (metric.value)(cell).is_some())).collect();
+    let mut with_cost = true;
+    let table = loop {
+        let table = build(result, &cells, &columns, with_cost, look);
+        let width = table.lines().next().map_or(0, |line| line.chars().count());
+        // The cost class leaves after the raw maxima and H, before any other figure.
+        let most_dispensable = columns.iter().map(|metric| metric.dispensable).max().unwrap_or(0);
+        if width <= look.columns || (most_dispensable == 0 && !with_cost) {
+            break table;
+        }
+        if with_cost && most_dispensable < 6 {
+            with_cost = false;
+            note(left_out, "cost".into());
+        } else if let Some(at) = columns.iter().rposition(|metric| metric.dispensable == most_dispensable) {
+            let metric = columns.remove(at);
+            let full = format!("{} {} {}", metric.group, metric.name, metric.unit_name(Scale::for_bytes(0)));
+            note(left_out, full.trim().trim_end_matches(" B").into());
+        }
+    };
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for cell in &cells {
+        if let Some(what) = metric::outcome_sentence(&cell.outcome, standing::operations(result)) {
+            text.push_str(&wrapped(&format!("{}: {what}", cell.subject.name), look.columns, 2));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn note(left_out: &mut Vec<String>, what: String) {
+    if !left_out.contains(&what) {
+        left_out.push(what);
+    }
+}
+
+fn build(result: &TraceResult, cells: &[&Cell], columns: &[&Metric], with_cost: bool, look: Look) -> String {
+    let scale = Scale::for_bytes(result.trace.peak_live_bytes);
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    if look.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    let heading = |text: String, alignment| comfy_table::Cell::new(text).set_alignment(alignment);
+    let mut header = vec![heading("\n\nallocator".into(), CellAlignment::Left)];
+    if with_cost {
+        header.push(heading("\n\ncost".into(), CellAlignment::Left));
+    }
+    for metric in columns {
+        let text = format!("{}\n{}\n{}", metric.group, metric.name, metric.unit_name(scale));
+        header.push(heading(text, CellAlignment::Right));
+    }
+    header.push(heading("\n\noutcome".into(), CellAlignment::Left));
+    table.set_header(header);
+    let best: Vec<Option<f64>> = columns.iter().map(|metric| metric.best(cells)).collect();
+    for cell in cells {
+        let mut row = vec![comfy_table::Cell::new(&cell.subject.name)];
+        if with_cost {
+            row.push(comfy_table::Cell::new(&cell.subject.cost));
+        }
+        for (metric, best) in columns.iter().zip(&best) {
+            let value = (metric.value)(cell);
+            let mut shown = heading(metric.text(cell, scale), CellAlignment::Right);
+            if value.is_some() && value == *best && cell.outcome == Outcome::Completed {
+                shown = shown.add_attribute(Attribute::Bold).fg(Color::Green);
+            }
+            row.push(shown);
+        }
+        let mut outcome = comfy_table::Cell::new(metric::outcome_word(&cell.outcome));
+        if cell.outcome != Outcome::Completed {
+            outcome = outcome.fg(Color::Yellow);
+        }
+        row.push(outcome);
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn plain(columns: usize) -> String {
+        render(&fixture::usual(), Look { columns, colour: false })
+    }
+
+    /// The first table as it must look; a change of the layout is a change of this file.
+    #[test]
+    fn the_table_of_the_fixture() {
+        let text = plain(140);
+        let first: String = text.split("\n\n").next().unwrap_or_default().to_owned() + "\n";
+        assert_eq!(first, include_str!("table_snapshot.txt"));
+    }
+
+    #[test]
+    fn every_width_is_kept_to_and_what_is_left_out_is_said() {
+        for columns in [80, 100, 120, 140, 200] {
+            let text = plain(columns);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest.is_some_and(|longest| longest <= columns), "{columns}: {longest:?}\n{text}");
+        }
+        assert!(plain(80).contains("Left out for want of width: free max ticks, allocate max ticks, H"));
+        assert!(!plain(200).contains("Left out"));
+    }
+
+    #[test]
+    fn escape_sequences_only_with_colour() {
+        assert!(!plain(140).contains('\x1b'));
+        assert!(render(&fixture::usual(), Look { columns: 140, colour: true }).contains("\x1b[1m"));
+    }
+
+    #[test]
+    fn what_happened_is_told_in_words() {
+        let text = plain(140);
+        assert!(text.contains("buddy-system: 3 allocations failed, the first at operation 91,234 of 200,000"));
+        assert!(text.contains("linked-list: stopped by the time limit at operation 150,000 of 200,000"));
+        assert!(text.contains("mimalloc: did not run: killed by signal 11"));
+    }
+
+    #[test]
+    fn a_run_without_traces_says_so() {
+        assert_eq!(render(&fixture::run(vec![]), Look { columns: 80, colour: false }), "No trace was replayed.\n");
+    }
+}

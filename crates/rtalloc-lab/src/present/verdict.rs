@@ -1,0 +1,443 @@
+//! The verdict: which allocator to take, by a rule that can be checked against the tables.
+//!
+//! **The rule.** A *candidate* is an allocator whose author states constant cost for allocate and free, which served
+//! every trace without a failure, and of which both figures are known on every trace: the most instructions an
+//! allocate or a free was observed to execute, and the smallest heap relative to the live memory M (the worst of the
+//! traces counts, in both). Each figure is divided by the best candidate's; the candidate with the smallest product of
+//! the two quotients is taken. It is therefore never beaten in both figures. Ties go to the fewer instructions, then
+//! to ours, then to the name that sorts first.
+//!
+//! Every number in the sentences is computed from the results.
+
+use super::number;
+use super::standing::{self, Standing, worst_in_words};
+use crate::result::schema::{Origin, Run};
+use std::fmt::Write as _;
+
+/// From here on an operation is said to have grown with the heap: worst on the trace of most live blocks / worst on
+/// the trace of fewest.
+const GROWTH_WORTH_NAMING: f64 = 2.0;
+
+/// What a run says about which allocator to take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Every allocator over all traces, in table order.
+    pub standings: Vec<Standing>,
+    /// The one to take, as an index into `standings`; `None` where no allocator satisfies the rule.
+    pub take: Option<usize>,
+    /// The candidates that no other candidate beats in one figure without losing in the other, fewest instructions
+    /// first; indices into `standings`.
+    pub front: Vec<usize>,
+    /// The verdict in one line.
+    pub headline: String,
+    /// Its reasons, one paragraph each.
+    pub paragraphs: Vec<String>,
+}
+
+/// The two figures compared.
+#[derive(Clone, Copy)]
+struct Figures {
+    instructions: f64,
+    heap: f64,
+}
+
+fn figures_of(standing: &Standing) -> Option<Figures> {
+    #[allow(clippy::cast_precision_loss)] // compared as quotients
+    standing.figures().map(|(worst, heap)| Figures { instructions: worst.instructions as f64, heap: heap.ratio })
+}
+
+/// Judges a run by the rule of this module.
+#[must_use]
+pub fn verdict(run: &Run) -> Verdict {
+    let standings = standing::all(run);
+    let candidates: Vec<(usize, Figures)> = standings
+        .iter()
+        .enumerate()
+        .filter(|(_, standing)| standing.constant_cost())
+        .filter_map(|(index, standing)| figures_of(standing).map(|figures| (index, figures)))
+        .collect();
+    let take = choose(&candidates, &standings);
+    let front = front(&candidates);
+    let headline = headline(run, &standings, take);
+    let mut paragraphs = Vec::new();
+    if let Some(take) = take {
+        paragraphs.push(reasons(run, &standings[take], candidates.len()));
+        paragraphs.extend(alternatives(&standings, take, &front));
+    }
+    paragraphs.extend(avoid(&standings, take));
+    paragraphs.extend(not_judged(&standings));
+    paragraphs.extend(caveat(run));
+    Verdict { standings, take, front, headline, paragraphs }
+}
+
+fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
+    let fewest = candidates.iter().map(|(_, figures)| figures.instructions).fold(f64::INFINITY, f64::min).max(1.0);
+    let smallest = candidates.iter().map(|(_, figures)| figures.heap).fold(f64::INFINITY, f64::min);
+    let product = |figures: &Figures| figures.instructions / fewest * figures.heap / smallest;
+    let ours = |index: usize| standings[index].subject.origin != Origin::Ours;
+    candidates
+        .iter()
+        .min_by(|(left, a), (right, b)| {
+            product(a)
+                .total_cmp(&product(b))
+                .then(a.instructions.total_cmp(&b.instructions))
+                .then(ours(*left).cmp(&ours(*right)))
+                .then(standings[*left].subject.name.cmp(&standings[*right].subject.name))
+        })
+        .map(|(index, _)| *index)
+}
+
+/// The candidates that are not beaten: by increasing instructions, decreasing heap.
+fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
+    let mut sorted = candidates.to_vec();
+    sorted.sort_by(|(_, a), (_, b)| a.instructions.total_cmp(&b.instructions).then(a.heap.total_cmp(&b.heap)));
+    let mut smallest = f64::INFINITY;
+    sorted.retain(|(_, figures)| {
+        let unbeaten = figures.heap < smallest;
+        smallest = smallest.min(figures.heap);
+        unbeaten
+    });
+    sorted.into_iter().map(|(index, _)| index).collect()
+}
+
+fn headline(run: &Run, standings: &[Standing], take: Option<usize>) -> String {
+    let name = |index: usize| &standings[index].subject.name;
+    if let Some(take) = take {
+        return format!("Take {}.", name(take));
+    }
+    if standings.is_empty() {
+        return "No verdict: nothing was measured.".into();
+    }
+    let counted = run.traces.iter().flat_map(|result| &result.cells).any(|cell| cell.instructions.is_some());
+    let sized = standings.iter().any(|standing| standing.heap.is_some());
+    match (counted, sized) {
+        (false, _) => "No verdict: it needs the instruction probe, which did not take part.".into(),
+        (true, false) => "No verdict: the smallest heap is known of no allocator on every trace.".into(),
+        (true, true) => "No verdict: no allocator of constant cost served every trace.".into(),
+    }
+}
+
+fn origin_in_words(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Ours => "ours",
+        Origin::Peer => "a published crate",
+        Origin::System => "the system's",
+    }
+}
+
+fn reasons(run: &Run, taken: &Standing, candidates: usize) -> String {
+    let Some((worst, heap)) = taken.figures() else { return String::new() };
+    let mut text = format!(
+        "{} ({}, {}, {}) served {} without a failure. Its worst observed allocate or free executed {}, and the \
+         smallest heap that served a trace was at most {:.2} times its live memory M (on {}).",
+        taken.subject.name,
+        origin_in_words(taken.subject.origin),
+        taken.subject.family,
+        taken.subject.cost,
+        number::counted(run.traces.len() as u64, "trace"),
+        worst_in_words(worst),
+        heap.ratio,
+        heap.trace,
+    );
+    if candidates > 1 {
+        let _ = write!(
+            text,
+            " Of the {candidates} allocators of constant cost that served every trace it has the smallest product of \
+             the two figures; none of them beats it in both."
+        );
+    } else {
+        text.push_str(" It is the only allocator of constant cost that served every trace.");
+    }
+    text
+}
+
+/// The ends of the front, and what a user without deadlines would take.
+fn alternatives(standings: &[Standing], take: usize, front: &[usize]) -> Option<String> {
+    let mut sentences = Vec::new();
+    let (taken_worst, taken_heap) = standings[take].figures()?;
+    let of = |index: usize| standings[index].figures().map(|figures| (&standings[index].subject.name, figures));
+    if let Some((name, (worst, heap))) = front.first().filter(|first| **first != take).and_then(|first| of(*first)) {
+        sentences.push(format!(
+            "If instructions matter more than memory: {name}, whose worst observed operation executed {}, in at most \
+             {:.2} times M (on {}).",
+            worst_in_words(worst),
+            heap.ratio,
+            heap.trace,
+        ));
+    }
+    if let Some((name, (worst, heap))) = front.last().filter(|last| **last != take).and_then(|last| of(*last)) {
+        sentences.push(format!(
+            "If memory matters more than instructions: {name}, which needed at most {:.2} times M (on {}), at {} in \
+             the worst case observed.",
+            heap.ratio,
+            heap.trace,
+            worst_in_words(worst),
+        ));
+    }
+    let frugal = standings
+        .iter()
+        .filter(|standing| !standing.constant_cost())
+        .filter_map(|standing| standing.figures().map(|figures| (standing, figures)))
+        .min_by(|(_, (_, a)), (_, (_, b))| a.ratio.total_cmp(&b.ratio));
+    if let Some((standing, (worst, heap))) = frugal.filter(|(_, (_, heap))| heap.ratio < taken_heap.ratio) {
+        sentences.push(format!(
+            "Where no deadline has to hold: {} ({}) got by with {:.2} times M (on {}), but an operation executed {}, \
+             {} as many.",
+            standing.subject.name,
+            standing.subject.cost,
+            heap.ratio,
+            heap.trace,
+            worst_in_words(worst),
+            times(worst.instructions, taken_worst.instructions),
+        ));
+    }
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+fn times(of: u64, reference: u64) -> String {
+    #[allow(clippy::cast_precision_loss)] // shown with two digits
+    let quotient = of as f64 / reference.max(1) as f64;
+    if quotient < 10.0 { format!("{quotient:.1} times") } else { format!("{} times", number::compact(quotient)) }
+}
+
+/// Whose worst operation is not constant or who failed, the worst first.
+fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
+    let reference = take.and_then(|take| standings[take].worst.as_ref());
+    let mut entries: Vec<(u64, String)> = Vec::new();
+    for (index, standing) in standings.iter().enumerate() {
+        if Some(index) == take {
+            continue;
+        }
+        let mut reasons = Vec::new();
+        if !standing.constant_cost()
+            && let Some(worst) = most_seen(standing)
+        {
+            reasons.push(why_not_constant(standing, worst, reference));
+        }
+        if let Some((trace, what)) = standing.troubles.first() {
+            let more = match standing.troubles.len() {
+                1 => String::new(),
+                count => format!(" (and {} more)", number::counted(count as u64 - 1, "trace")),
+            };
+            reasons.push(format!("on {trace}{more}, {}", what.trim_end_matches('.')));
+        }
+        if !reasons.is_empty() {
+            let worst = most_seen(standing).map_or(u64::MAX, |worst| worst.instructions);
+            entries.push((worst, format!("{}: {}", standing.subject.name, reasons.join("; "))));
+        }
+    }
+    if entries.is_empty() {
+        return None;
+    }
+    entries.sort_by_key(|(worst, _)| std::cmp::Reverse(*worst));
+    let list: Vec<String> = entries.into_iter().map(|(_, text)| text).collect();
+    Some(format!("Avoid where a deadline has to hold -\n{}.", list.join(".\n")))
+}
+
+/// The most instructions seen even where not every trace was counted.
+fn most_seen(standing: &Standing) -> Option<&super::standing::Worst> {
+    standing.worst.as_ref().or(standing
+        .growth
+        .as_ref()
+        .map(|growth| if growth.many.instructions >= growth.few.instructions { &growth.many } else { &growth.few }))
+}
+
+fn why_not_constant(
+    standing: &Standing,
+    worst: &super::standing::Worst,
+    reference: Option<&super::standing::Worst>,
+) -> String {
+    let grown = standing.growth.as_ref().filter(|growth| {
+        #[allow(clippy::cast_precision_loss)] // a quotient
+        let quotient = growth.many.instructions as f64 / growth.few.instructions.max(1) as f64;
+        quotient >= GROWTH_WORTH_NAMING
+    });
+    let mut text = match grown {
+        Some(growth) => format!(
+            "{}; its worst operation grew with the heap, from {} with {} live blocks ({}) to {} with {} ({})",
+            standing.subject.cost,
+            number::counted(growth.few.instructions, "instruction"),
+            number::grouped(growth.few_blocks),
+            growth.few.trace,
+            number::grouped(growth.many.instructions),
+            number::grouped(growth.many_blocks),
+            growth.many.trace,
+        ),
+        None => format!("{}; an operation executed {}", standing.subject.cost, worst_in_words(worst)),
+    };
+    if grown.is_some_and(|growth| growth.many.instructions < worst.instructions) {
+        let _ = write!(text, ", and reached {}", worst_in_words(worst));
+    }
+    if let Some(reference) = reference.filter(|reference| reference.instructions < worst.instructions) {
+        let _ = write!(text, ", {} the choice's worst", times(worst.instructions, reference.instructions));
+    }
+    text
+}
+
+fn not_judged(standings: &[Standing]) -> Option<String> {
+    let names: Vec<&str> =
+        standings.iter().filter(|standing| standing.own_pages).map(|standing| standing.subject.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Without a figure for space: {}. They take pages from the system as they please, so that there is no heap \
+             whose size could be chosen.",
+            names.join(", ")
+        )
+    })
+}
+
+fn caveat(run: &Run) -> Option<String> {
+    let sampled = || {
+        run.traces
+            .iter()
+            .flat_map(|result| &result.cells)
+            .filter_map(|cell| cell.instructions.as_ref().map(|instructions| instructions.sampled))
+    };
+    let (least, most) = (sampled().min()?, sampled().max()?);
+    let range = if least == most {
+        number::grouped(most)
+    } else {
+        format!("{} to {}", number::grouped(least), number::grouped(most))
+    };
+    Some(format!(
+        "These are observed maxima: of {range} counted operations per trace and allocator, spread over the trace. They \
+         are not bounds."
+    ))
+}
+
+impl Verdict {
+    /// The verdict as text, wrapped at `columns`.
+    #[must_use]
+    pub fn text(&self, columns: usize) -> String {
+        let mut text = self.headline.clone();
+        text.push('\n');
+        for paragraph in &self.paragraphs {
+            text.push('\n');
+            for (position, line) in paragraph.lines().enumerate() {
+                text.push_str(&wrapped(line, columns, if position > 0 { 2 } else { 0 }));
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+/// Breaks a line at spaces so that none is longer than `columns`, where words allow; `indent` spaces before the
+/// first and two more before the following lines.
+#[must_use]
+pub fn wrapped(line: &str, columns: usize, indent: usize) -> String {
+    let mut text = " ".repeat(indent);
+    let mut width = indent;
+    let mut first = true;
+    for word in line.split_whitespace() {
+        let length = word.chars().count();
+        if !first && width + 1 + length > columns {
+            text.push('\n');
+            width = if indent > 0 { indent + 2 } else { 0 };
+            text.push_str(&" ".repeat(width));
+        } else if !first {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += length;
+        first = false;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+    use crate::result::schema::{Origin, Outcome};
+
+    fn taken(verdict: &Verdict) -> Option<&str> {
+        verdict.take.map(|take| verdict.standings[take].subject.name.as_str())
+    }
+
+    #[test]
+    fn the_usual_run_takes_the_best_product() {
+        let verdict = verdict(&fixture::usual());
+        // tlsf 131 x 1.12, tlsf-exact 133 x 1.14, half-fit 104 x 1.61, rlsf 180 x 1.15.
+        assert_eq!(taken(&verdict), Some("tlsf"));
+        assert_eq!(verdict.headline, "Take tlsf.");
+        let front: Vec<&str> =
+            verdict.front.iter().map(|index| verdict.standings[*index].subject.name.as_str()).collect();
+        assert_eq!(front, ["half-fit", "tlsf"]);
+        let text = verdict.text(100);
+        let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for sentence in [
+            "executed 131 instructions (allocate, on gcc)",
+            "at most 1.12 times its live memory M",
+            "If instructions matter more than memory: half-fit",
+            "Where no deadline has to hold: best-fit (O(n)) got by with 1.07",
+            "first-fit: O(n); its worst operation grew with the heap, from 1,566 instructions",
+        ] {
+            assert!(unwrapped.contains(sentence), "{sentence}\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn an_allocator_that_failed_anywhere_is_not_taken() {
+        let mut run = fixture::usual();
+        run.traces[1].cells[0].outcome = Outcome::Failures { failed: 1, first: 7 };
+        let verdict = verdict(&run);
+        assert_eq!(taken(&verdict), Some("tlsf-exact"));
+        let text = verdict.text(200);
+        assert!(text.contains("tlsf: on lame, 1 allocation failed, the first at operation 7 of 200,000"), "{text}");
+    }
+
+    #[test]
+    fn ties_go_to_ours_then_to_the_name() {
+        let twins = [
+            ("alpha", Origin::Peer, "segregated", "O(1)", 50, 100, 1.2),
+            ("zeta", Origin::Ours, "segregated", "O(1)", 50, 100, 1.2),
+            ("eta", Origin::Ours, "segregated", "O(1)", 50, 100, 1.2),
+        ];
+        assert_eq!(taken(&verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &twins)]))), Some("eta"));
+        // Equal products: fewer instructions win.
+        let traded = [
+            ("lean", Origin::Ours, "segregated", "O(1)", 50, 200, 1.0),
+            ("quick", Origin::Peer, "segregated", "O(1)", 50, 100, 2.0),
+        ];
+        let verdict = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &traded)]));
+        assert_eq!(taken(&verdict), Some("quick"));
+        assert!(verdict.text(200).contains("If memory matters more than instructions: lean"));
+    }
+
+    #[test]
+    fn a_run_of_peers_only_takes_a_peer() {
+        let peers: Vec<_> = fixture::CAST.into_iter().filter(|profile| profile.1 == Origin::Peer).collect();
+        let verdict = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &peers)]));
+        assert_eq!(taken(&verdict), Some("rlsf"));
+        assert!(verdict.paragraphs[0].contains("the only allocator of constant cost"), "{}", verdict.paragraphs[0]);
+    }
+
+    #[test]
+    fn without_candidates_there_is_no_verdict_but_a_reason() {
+        assert_eq!(verdict(&fixture::run(vec![])).headline, "No verdict: nothing was measured.");
+        let linear = [("list", Origin::Ours, "sequential", "O(n)", 50, 100, 1.2)];
+        let slow = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &linear)]));
+        assert_eq!(slow.headline, "No verdict: no allocator of constant cost served every trace.");
+        let mut uncounted = fixture::usual();
+        for cell in uncounted.traces.iter_mut().flat_map(|result| &mut result.cells) {
+            cell.instructions = None;
+        }
+        assert!(verdict(&uncounted).headline.contains("instruction probe"));
+        assert_eq!(verdict(&uncounted).take, None);
+        let mut unsized_heaps = fixture::usual();
+        for space in unsized_heaps.traces.iter_mut().flat_map(|r| &mut r.cells).filter_map(|cell| cell.space.as_mut()) {
+            space.smallest_heap_bytes = None;
+        }
+        assert!(verdict(&unsized_heaps).headline.contains("smallest heap"));
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_at_spaces() {
+        assert_eq!(wrapped("one two three", 7, 0), "one two\nthree");
+        assert_eq!(wrapped("one two three", 9, 2), "  one two\n    three");
+        assert_eq!(wrapped("incompressible", 5, 0), "incompressible");
+    }
+}
