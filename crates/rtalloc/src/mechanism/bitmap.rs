@@ -164,6 +164,8 @@ impl Bitmap for TwoLevel {
             memory.store_bits(leaf_at, members);
             if members == 0 {
                 memory.store_bits(at, memory.load_bits(at) & all_but(below / BITS, number / BITS));
+            } else {
+                core::hint::cold_path();
             }
         }
     }

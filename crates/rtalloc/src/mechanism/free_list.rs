@@ -79,7 +79,10 @@ pub(crate) unsafe fn unlink_or_empty<W: Width>(memory: Memory<W>, block: usize, 
                 memory.store(next_at::<W>(pair), NULL);
                 return Some(pair);
             }
-            Some(pair) => (W::get(W::put(pair)), pair >> W::BITS),
+            Some(pair) => {
+                core::hint::cold_path();
+                (W::get(W::put(pair)), pair >> W::BITS)
+            }
             None => (memory.load(block), memory.load(next_at::<W>(block))),
         };
         memory.store(next_at::<W>(node), after);
