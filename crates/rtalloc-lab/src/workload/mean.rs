@@ -33,8 +33,10 @@ pub struct MeanModel {
 impl Generator for MeanModel {
     fn about(&self) -> String {
         format!(
-            "mean size {} B, mean lifetime {} allocations, mean time between allocations {} ticks; {} mallocs",
-            self.size, self.lifetime, self.interval, self.mallocs
+            "size U[0, {}] B, lifetime U[0, {}] mean intervals, interval U[0, {}] ticks",
+            2 * self.size,
+            2 * self.lifetime,
+            2 * self.interval
         )
     }
 

@@ -144,15 +144,23 @@ impl Model {
         }
     }
 
+    /// Refuses parameters the model cannot work with.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError::Parameter`] with the parameter and what it must be.
+    pub fn check(&self) -> Result<(), WorkloadError> {
+        self.generator().check()
+    }
+
     /// Sends every event of the trace to `sink`, in memory that does not grow with the trace.
     ///
     /// # Errors
     ///
     /// [`WorkloadError::Parameter`] before the first event, or what the sink returned.
     pub fn generate(&self, seed: u64, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
-        let generator = self.generator();
-        generator.check()?;
-        generator.events(&mut Random::new(seed), sink)
+        self.check()?;
+        self.generator().events(&mut Random::new(seed), sink)
     }
 
     /// Writes the trace to a file.
@@ -161,7 +169,7 @@ impl Model {
     ///
     /// As [`generate`](Self::generate), and what the file system returned; then there is no file.
     pub fn write_to(&self, seed: u64, path: impl AsRef<Path>) -> Result<Totals, WorkloadError> {
-        self.generator().check()?;
+        self.check()?;
         let mut writer = Writer::create(path, &self.meta(seed))?;
         self.generate(seed, &mut writer)?;
         Ok(writer.finish()?)

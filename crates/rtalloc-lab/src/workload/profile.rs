@@ -16,8 +16,8 @@ pub struct Profile {
     /// Allocations in the trace
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub mallocs: u64,
-    /// Holding time of a block, h: see the readings
-    #[arg(long, value_enum, default_value_t = Holding::Fit)]
+    /// Holding time of a block, h
+    #[arg(long, value_enum, value_name = "READING", default_value_t = Holding::Fit)]
     pub holding: Holding,
     /// Maximum memory a task requests per period, g_i, bytes, drawn per task
     #[arg(long, value_name = "MIN..MAX")]
@@ -94,15 +94,8 @@ impl Task {
 
 impl Generator for Profile {
     fn about(&self) -> String {
-        format!(
-            "{} tasks of period {} ticks, {} requests of g/N_r from g = {} B per activation, held {}; {} mallocs",
-            self.tasks,
-            self.period,
-            self.requests,
-            self.g,
-            self.holding.describe(),
-            self.mallocs
-        )
+        let holding = self.holding.describe();
+        format!("{} periodic tasks, g = {} B per period, holding time {holding}", self.tasks, self.g)
     }
 
     fn parameters(&self) -> BTreeMap<String, String> {

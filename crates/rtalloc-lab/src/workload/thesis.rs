@@ -72,7 +72,10 @@ fn grow(
 
 impl Generator for Uniform {
     fn about(&self) -> String {
-        format!("sizes U[{}] B, a random live block freed after every second of {} mallocs", self.size, self.mallocs)
+        format!(
+            "sizes U[{}, {}] B, a random live block freed after every second allocation",
+            self.size.min, self.size.max
+        )
     }
 
     fn parameters(&self) -> BTreeMap<String, String> {
@@ -118,14 +121,11 @@ impl Small {
 impl Generator for Small {
     fn about(&self) -> String {
         format!(
-            "sizes Normal({}, {}.{:03}) B within 1..{}, each above {} once or more, a random live block freed after \
-             every second of {} mallocs",
+            "sizes Normal({}, {}.{:03}) B in 1..{}, a random live block freed after every second allocation",
             self.mean,
             self.deviation / 1000,
             self.deviation % 1000,
-            self.max,
-            self.rare,
-            self.mallocs
+            self.max
         )
     }
 
