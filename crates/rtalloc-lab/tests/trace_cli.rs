@@ -1,0 +1,179 @@
+//! `rtalloc generate` and `rtalloc inspect` as a person meets them.
+
+use assert_cmd::Command;
+use rtalloc_lab::trace::{Event, Meta, Op, Origin, Reader, Survey, TickUnit, Writer, survey};
+use std::path::{Path, PathBuf};
+
+fn rtalloc(folder: &Path, arguments: &str) -> assert_cmd::assert::Assert {
+    Command::new(env!("CARGO_BIN_EXE_rtalloc")).current_dir(folder).args(arguments.split_whitespace()).assert()
+}
+
+fn stdout(assert: assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn stderr(assert: assert_cmd::assert::Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+/// A folder and the names of the files in it.
+fn folder() -> (tempfile::TempDir, impl Fn() -> Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().into();
+    let files = move || {
+        let mut names: Vec<String> =
+            path.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    (folder, files)
+}
+
+#[test]
+fn a_generated_trace_regenerates_bit_for_bit_and_another_seed_does_not() {
+    let (folder, files) = folder();
+    let at = folder.path();
+    let said = stdout(rtalloc(at, "generate p2 --mallocs 5000 --seed 9").success());
+    assert!(said.starts_with("p2.trace: 5,000 allocations, "), "{said}");
+    rtalloc(at, "generate p2 --mallocs 5000 --seed 9 -o again").success();
+    rtalloc(at, "generate --seed 10 p2 --mallocs 5000 --output other").success();
+    let bytes = |name: &str| std::fs::read(at.join(name)).unwrap();
+    assert!(bytes("p2.trace") == bytes("again"));
+    assert!(bytes("p2.trace") != bytes("other"));
+    assert_eq!(files(), ["again", "other", "p2.trace"]);
+}
+
+#[test]
+fn every_model_can_be_generated_and_inspected() {
+    let (folder, _) = folder();
+    for model in rtalloc_lab::workload::Model::NAMES {
+        rtalloc(folder.path(), &format!("generate {model} --mallocs 3000")).success();
+        let text = stdout(rtalloc(folder.path(), &format!("inspect {model}.trace")).success());
+        assert!(text.contains(&format!("{model}, seed 1")), "{text}");
+        assert!(text.contains("allocations                  3,000\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+}
+
+#[test]
+fn the_help_names_every_model_its_source_and_every_default() {
+    let (folder, _) = folder();
+    let help = stdout(rtalloc(folder.path(), "generate --help").success());
+    for model in rtalloc_lab::workload::Model::NAMES {
+        assert!(help.contains(&format!("rtalloc generate {model} [OPTIONS]")), "{help}");
+    }
+    for word in ["Masmano", "Puaut", "Bitframe", "[default: 8192..65536]", "[default: 64..49152]", "ticks", "bytes"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}
+
+#[test]
+fn the_json_is_the_whole_survey() {
+    let (folder, _) = folder();
+    rtalloc(folder.path(), "generate p3 --mallocs 2000").success();
+    let json = stdout(rtalloc(folder.path(), "inspect --json p3.trace").success());
+    let told: Survey = serde_json::from_str(&json).unwrap();
+    let own = survey(Reader::open(folder.path().join("p3.trace")).unwrap()).unwrap();
+    assert_eq!(serde_json::to_value(&told).unwrap(), serde_json::to_value(&own).unwrap());
+    assert_eq!(told.totals.allocations, 2000);
+}
+
+#[test]
+fn threads_and_reallocations_are_told() {
+    let (folder, _) = folder();
+    let meta = Meta {
+        name: "pair".into(),
+        about: "two threads \u{1b}[31mred".into(),
+        origin: Origin::Program { command: vec!["/usr/bin/pair".into(), "two words".into(), "it's".into()] },
+        tick_unit: TickUnit::Nanoseconds,
+        created_unix_seconds: Some(0),
+    };
+    let path = folder.path().join("pair.trace");
+    let mut writer = Writer::create(&path, &meta).unwrap();
+    for (tick, thread, op) in [
+        (0, 0, Op::Allocate { slot: 0, size: 600, align: 64 }),
+        (1_500_000_000, 1, Op::Reallocate { slot: 0, size: 900, align: 64 }),
+        (2_000_000_000, 1, Op::Free { slot: 0 }),
+    ] {
+        writer.push(&Event { tick, thread, op }).unwrap();
+    }
+    writer.finish().unwrap();
+    let text = stdout(rtalloc(folder.path(), "inspect pair.trace").success());
+    for line in [
+        "pair: two threads \u{fffd}[31mred",
+        "recorded from     /usr/bin/pair 'two words' 'it'\\''s'",
+        "recorded on       1970-01-01",
+        "duration          2.000 s",
+        "1 grew (+300 B)",
+        "Threads: 2, 1 free of another thread's blocks (100.0 %)",
+        "alignment: 64 B 100.0 %",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn an_empty_trace_is_a_trace() {
+    let (folder, _) = folder();
+    let meta = Meta {
+        name: "nothing".into(),
+        about: "a program without a heap".into(),
+        origin: Origin::Program { command: vec!["nothing".into()] },
+        tick_unit: TickUnit::Nanoseconds,
+        created_unix_seconds: None,
+    };
+    Writer::create(folder.path().join("nothing.trace"), &meta).unwrap().finish().unwrap();
+    let text = stdout(rtalloc(folder.path(), "inspect nothing.trace").success());
+    assert!(text.contains("allocations                      0\n"), "{text}");
+    rtalloc(folder.path(), "inspect nothing.trace --json").success();
+}
+
+#[test]
+fn what_is_no_trace_is_told_with_its_place() {
+    let (folder, _) = folder();
+    let at = folder.path();
+    rtalloc(at, "generate steady --mallocs 3000").success();
+    let good = std::fs::read(at.join("steady.trace")).unwrap();
+    let middle = good.len() / 2;
+    let mut changed = good.clone();
+    changed[middle] ^= 1;
+    std::fs::write(at.join("changed"), changed).unwrap();
+    std::fs::write(at.join("short"), &good[..middle]).unwrap();
+    std::fs::write(at.join("empty"), "").unwrap();
+    std::fs::write(at.join("text"), "malloc 24\n").unwrap();
+    for (arguments, complaint) in [
+        ("inspect changed", "damaged"),
+        ("inspect short", "cut off at byte"),
+        ("inspect empty", "not an rtalloc trace: the file is empty at byte 0"),
+        ("inspect text", "not an rtalloc trace: the signature is another at byte 0"),
+        ("inspect missing", "cannot open missing"),
+        ("inspect .", "cannot open ."),
+        ("inspect --json short", "cut off at byte"),
+    ] {
+        let assert = rtalloc(at, arguments).failure();
+        assert_eq!(assert.get_output().stdout, b"", "{arguments}");
+        let said = stderr(assert);
+        assert!(said.starts_with("rtalloc: ") && said.contains(complaint), "{arguments}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+#[test]
+fn a_refused_generation_leaves_no_file() {
+    let (folder, files) = folder();
+    for (arguments, complaint) in [
+        ("generate", "rtalloc generate p1 [OPTIONS]"),
+        ("generate p9", "unrecognized subcommand 'p9'"),
+        ("generate p1 --mallocs few", "invalid value 'few'"),
+        ("generate p1 --mallocs 0", "--mallocs must be at least 1, not 0"),
+        ("generate p1 --align 24", "--align must be a power of two, not 24"),
+        ("generate p1 --holding never", "possible values: fit, literal, periods"),
+        ("generate steady --min 9 --max 8", "--max must be at least 9, not 8"),
+        ("generate p1 --mallocs 10 -o no/such/folder/p1.trace", "cannot create no/such/folder/p1.trace"),
+    ] {
+        let said = stderr(rtalloc(folder.path(), arguments).failure());
+        assert!(said.contains(complaint), "{arguments}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+    assert_eq!(files(), [""; 0]);
+}
