@@ -1,4 +1,45 @@
-//! Real-time memory allocators.
+//! Dynamic memory for real-time systems: bounded time, bounded memory.
+//!
+//! A heap lives in memory its user gives and nowhere else: no operating system, no `alloc`, no dependency, no panic, no
+//! lock. Several heaps live side by side; each is one pointer in the user's hand.
+//!
+//! ```
+//! use core::alloc::Layout;
+//! use core::mem::MaybeUninit;
+//! use rtalloc::{RegionAllocator, Tlsf};
+//!
+//! let mut memory = [MaybeUninit::<u8>::uninit(); 64 * 1024];
+//! let mut heap: Tlsf = Tlsf::new(&mut memory, Default::default())?;
+//!
+//! let block = heap.allocate(Layout::new::<[u64; 32]>())?;
+//! assert!(heap.largest_allocatable() < 64 * 1024);
+//! // SAFETY: the block came from this heap, once, and nobody uses it any more.
+//! unsafe { heap.deallocate(block) };
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # The map
+//!
+//! | folder | what is in it |
+//! |---|---|
+//! | [`contract`] | what every allocator promises: the traits and their vocabulary |
+//! | [`hook`] | the one place where misuse is reported |
+//! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`BestFit`] |
+//! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`] |
+//! | [`mechanism`] | what they are built of |
+//!
+//! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
+//! mechanism, then allocators; a lower layer never names a higher one.
+//!
+//! # Which one
+//!
+//! | | allocate, deallocate | memory | header |
+//! |---|---|---|---|
+//! | [`Tlsf`] | O(1) | best-fit's level | 2, 4 or 8 B |
+//! | [`HalfFit`] | O(1), fewer instructions | up to twice | 2, 4 or 8 B |
+//! | [`BestFit`] | O(free blocks), O(1) | the measure | 2, 4 or 8 B |
+//! | [`FirstFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
+//! | [`AddressOrderedFirstFit`] | O(free blocks) both | least in the worst case | 2, 4 or 8 B |
 
 #![no_std]
 
@@ -10,5 +51,6 @@ pub mod segregated;
 pub mod sequential;
 
 pub use contract::{MultiRegion, RegionAllocator};
+pub use mechanism::boundary_tag::TagConfig;
 pub use segregated::{HalfFit, Tlsf};
 pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit};

@@ -1,4 +1,20 @@
-//! Best-fit.
+//! Best-fit: the smallest free block that is large enough.
+//!
+//! # Idea
+//!
+//! As first-fit ([`FirstFit`](super::FirstFit)), but the whole list is searched for the smallest block that fits, and
+//! the search ends early at an exact fit. What becomes free goes to the end of the list, so that of equal blocks the one
+//! that has been free longest is taken (Puaut 2002, section 2.2).
+//!
+//! # Costs
+//!
+//! Allocate is linear in the number of free blocks, and mostly visits them all; deallocate is constant.
+//!
+//! # When it wins, when it loses
+//!
+//! Hardly any policy fragments less on real programs, and TLSF does what it does in constant time: best-fit is here as
+//! the measure. Under an adversary it can need M·(n - 2) (Robson 1977).
+
 use crate::contract::{Contract, Cost, Mechanism};
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
 use crate::mechanism::free_list::{Best, Fifo, OneList};
@@ -11,7 +27,7 @@ pub type BestFit<'r, W = Offset32, T = Untallied> = TagHeap<'r, OneList<Best, Fi
 impl<W: Width> Named<W> for OneList<Best, Fifo> {
     const CONTRACT: Contract = Contract {
         name: "best-fit",
-        source: "Puaut 2.2",
+        source: "Puaut 2002, section 2.2",
         policy: "best fit, FIFO",
         mechanism: Mechanism::SequentialFit,
         allocate: Cost::LinearInFreeBlocks,
