@@ -42,6 +42,13 @@ pub trait Bitmap: Copy + core::fmt::Debug + 'static {
     ///
     /// As [`find`](Self::find), and the class is a member.
     unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize);
+
+    /// Removes `class` if `gone`, which is hard to predict: without a branch.
+    ///
+    /// # Safety
+    ///
+    /// As [`find`](Self::find), and the class is a member.
+    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, gone: bool);
 }
 
 /// The bit of `class` in its word. The shift takes the class modulo the word's width, as the processor does.
@@ -91,6 +98,12 @@ impl Bitmap for OneWord {
     unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize) {
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe { memory.store_bits(at, memory.load_bits(at) & all_but(below, number)) }
+    }
+
+    #[inline(always)]
+    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize, gone: bool) {
+        // SAFETY: the set is at `at` by the caller's promise. The class is a member: flipping its bit clears it.
+        unsafe { memory.store_bits(at, memory.load_bits(at) ^ usize::from(gone).wrapping_shl(class as u32)) }
     }
 }
 
@@ -166,6 +179,21 @@ impl Bitmap for TwoLevel {
                 memory.store_bits(at, memory.load_bits(at) & all_but(below / BITS, number / BITS));
             } else {
                 core::hint::cold_path();
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, gone: bool) {
+        let leaf = class / BITS;
+        let leaf_at = Self::leaf_at(at, below, leaf);
+        // SAFETY: the set is at `at` by the caller's promise. The class is a member: flipping its bit clears it, and only
+        // clearing the last one leaves a leaf without members.
+        unsafe {
+            let members = memory.load_bits(leaf_at) ^ usize::from(gone).wrapping_shl(class as u32);
+            memory.store_bits(leaf_at, members);
+            if members == 0 {
+                memory.store_bits(at, memory.load_bits(at) & all_but(0, leaf));
             }
         }
     }

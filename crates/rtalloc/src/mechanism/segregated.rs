@@ -125,11 +125,8 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
             let block = memory.load(next_at::<W>(head));
             let after = memory.load(next_at::<W>(block));
             memory.store(next_at::<W>(head), after);
-            if after != NULL {
-                memory.store(after, head);
-            } else {
-                B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), head / W::BYTES);
-            }
+            memory.store(after, head);
+            B::remove_if(memory, Self::bitmap::<W>(), C::below::<W>(), class, after == NULL);
             Some((block, P::granted(need, rounded), ()))
         }
     }
