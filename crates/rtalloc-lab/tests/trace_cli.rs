@@ -34,13 +34,13 @@ fn a_generated_trace_regenerates_bit_for_bit_and_another_seed_does_not() {
     let (folder, files) = folder();
     let at = folder.path();
     let said = stdout(rtalloc(at, "generate p2 --mallocs 5000 --seed 9").success());
-    assert!(said.starts_with("p2.trace: 5,000 allocations, "), "{said}");
+    assert!(said.starts_with("p2.rtrace: 5,000 allocations, "), "{said}");
     rtalloc(at, "generate p2 --mallocs 5000 --seed 9 -o again").success();
     rtalloc(at, "generate --seed 10 p2 --mallocs 5000 --output other").success();
     let bytes = |name: &str| std::fs::read(at.join(name)).unwrap();
-    assert!(bytes("p2.trace") == bytes("again"));
-    assert!(bytes("p2.trace") != bytes("other"));
-    assert_eq!(files(), ["again", "other", "p2.trace"]);
+    assert!(bytes("p2.rtrace") == bytes("again"));
+    assert!(bytes("p2.rtrace") != bytes("other"));
+    assert_eq!(files(), ["again", "other", "p2.rtrace"]);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn every_model_can_be_generated_and_inspected() {
     let (folder, _) = folder();
     for model in rtalloc_lab::workload::Model::NAMES {
         rtalloc(folder.path(), &format!("generate {model} --mallocs 3000")).success();
-        let text = stdout(rtalloc(folder.path(), &format!("inspect {model}.trace")).success());
+        let text = stdout(rtalloc(folder.path(), &format!("inspect {model}.rtrace")).success());
         assert!(text.contains(&format!("{model}, seed 1")), "{text}");
         assert!(text.contains("allocations                  3,000\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
@@ -71,9 +71,9 @@ fn the_help_names_every_model_its_source_and_every_default() {
 fn the_json_is_the_whole_survey() {
     let (folder, _) = folder();
     rtalloc(folder.path(), "generate p3 --mallocs 2000").success();
-    let json = stdout(rtalloc(folder.path(), "inspect --json p3.trace").success());
+    let json = stdout(rtalloc(folder.path(), "inspect --json p3.rtrace").success());
     let told: Survey = serde_json::from_str(&json).unwrap();
-    let own = survey(Reader::open(folder.path().join("p3.trace")).unwrap()).unwrap();
+    let own = survey(Reader::open(folder.path().join("p3.rtrace")).unwrap()).unwrap();
     assert_eq!(serde_json::to_value(&told).unwrap(), serde_json::to_value(&own).unwrap());
     assert_eq!(told.totals.allocations, 2000);
 }
@@ -88,7 +88,7 @@ fn threads_and_reallocations_are_told() {
         tick_unit: TickUnit::Nanoseconds,
         created_unix_seconds: Some(0),
     };
-    let path = folder.path().join("pair.trace");
+    let path = folder.path().join("pair.rtrace");
     let mut writer = Writer::create(&path, &meta).unwrap();
     for (tick, thread, op) in [
         (0, 0, Op::Allocate { slot: 0, size: 600, align: 64 }),
@@ -98,7 +98,7 @@ fn threads_and_reallocations_are_told() {
         writer.push(&Event { tick, thread, op }).unwrap();
     }
     writer.finish().unwrap();
-    let text = stdout(rtalloc(folder.path(), "inspect pair.trace").success());
+    let text = stdout(rtalloc(folder.path(), "inspect pair.rtrace").success());
     for line in [
         "pair: two threads \u{fffd}[31mred",
         "recorded from     /usr/bin/pair 'two words' 'it'\\''s'",
@@ -122,10 +122,10 @@ fn an_empty_trace_is_a_trace() {
         tick_unit: TickUnit::Nanoseconds,
         created_unix_seconds: None,
     };
-    Writer::create(folder.path().join("nothing.trace"), &meta).unwrap().finish().unwrap();
-    let text = stdout(rtalloc(folder.path(), "inspect nothing.trace").success());
+    Writer::create(folder.path().join("nothing.rtrace"), &meta).unwrap().finish().unwrap();
+    let text = stdout(rtalloc(folder.path(), "inspect nothing.rtrace").success());
     assert!(text.contains("allocations                      0\n"), "{text}");
-    rtalloc(folder.path(), "inspect nothing.trace --json").success();
+    rtalloc(folder.path(), "inspect nothing.rtrace --json").success();
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn what_is_no_trace_is_told_with_its_place() {
     let (folder, _) = folder();
     let at = folder.path();
     rtalloc(at, "generate steady --mallocs 3000").success();
-    let good = std::fs::read(at.join("steady.trace")).unwrap();
+    let good = std::fs::read(at.join("steady.rtrace")).unwrap();
     let middle = good.len() / 2;
     let mut changed = good.clone();
     changed[middle] ^= 1;
@@ -169,7 +169,7 @@ fn a_refused_generation_leaves_no_file() {
         ("generate p1 --align 24", "--align must be a power of two, not 24"),
         ("generate p1 --holding never", "possible values: fit, literal, periods"),
         ("generate steady --min 9 --max 8", "--max must be at least 9, not 8"),
-        ("generate p1 --mallocs 10 -o no/such/folder/p1.trace", "cannot create no/such/folder/p1.trace"),
+        ("generate p1 --mallocs 10 -o no/such/folder/p1.rtrace", "cannot create no/such/folder/p1.rtrace"),
     ] {
         let said = stderr(rtalloc(folder.path(), arguments).failure());
         assert!(said.contains(complaint), "{arguments}: {said}");

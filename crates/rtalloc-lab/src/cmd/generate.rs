@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub struct Arguments {
     #[command(subcommand)]
     model: Model,
-    /// Trace file to write; by default MODEL.trace
+    /// Trace file to write; by default MODEL.rtrace
     #[arg(short, long, value_name = "FILE", global = true)]
     output: Option<PathBuf>,
     /// Seed of the random numbers
@@ -57,7 +57,7 @@ Readings of the holding time h, whose unit the paper does not give:
   periods     10..20 of the task's own periods
 
 Examples:
-  rtalloc generate p3 --seed 7 -o p3.trace
+  rtalloc generate p3 --seed 7 -o p3.rtrace
   rtalloc generate p1 --holding literal --mallocs 100000
   rtalloc generate loguniform --min 32 --max 4096 --live 500";
 
@@ -103,7 +103,7 @@ struct Watched<W: std::io::Write> {
 impl<W: std::io::Write> Sink for Watched<W> {
     fn take(&mut self, event: &Event) -> Result<(), TraceError> {
         self.writer.push(event)?;
-        if self.writer.totals().events % 65_536 == 0 {
+        if self.writer.totals().events.is_multiple_of(65_536) {
             self.progress.set(self.writer.totals().allocations);
         }
         Ok(())
@@ -117,7 +117,7 @@ impl<W: std::io::Write> Sink for Watched<W> {
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { model, seed, output } = arguments;
-    let path = output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.trace", model.name())));
+    let path = output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.rtrace", model.name())));
     model.check()?;
     let progress = Progress::new(model.mallocs(), "{bar:40} {human_pos} of {human_len} mallocs, {eta} left");
     let mut sink = Watched { writer: Writer::create(&path, &model.meta(*seed))?, progress };

@@ -322,7 +322,7 @@ impl Page {
         for &Bin { from, to, count } in bins {
             let eighths = (u128::from(count) * (BAR_COLUMNS * 8) as u128).div_ceil(u128::from(fullest)) as usize;
             let mut bar = "█".repeat(eighths / 8);
-            if eighths % 8 > 0 {
+            if !eighths.is_multiple_of(8) {
                 bar.push(RIGHTWARDS[eighths % 8 - 1]);
             }
             let (from, to) = (compact(from as f64), compact(to as f64));

@@ -114,6 +114,47 @@ proptest! {
     }
 }
 
+proptest! {
+    // About one case in twenty is accepted.
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Contents a writer never makes, with lengths and checksum as they should be: refused, or else as good as any.
+    #[test]
+    fn arbitrary_columns_are_refused_or_obey_the_rules(
+        count in 1u32..12,
+        ops in prop::collection::vec(0u8..4, 0..12),
+        slots in prop::collection::vec(0u8..3, 0..12),
+        sizes in prop::collection::vec(any::<u8>(), 0..24),
+        aligns in prop::collection::vec(0u8..34, 0..12),
+        ticks in prop::collection::vec(any::<u8>(), 0..24),
+        threads in prop::collection::vec(0u8..4, 0..12),
+        fit in any::<bool>(),
+    ) {
+        let (mut ops, mut slots, mut sizes, mut aligns, mut ticks, mut threads) = (ops, slots, sizes, aligns, ticks, threads);
+        if fit {
+            // Columns of just the right length, so that some are accepted.
+            let requests = ops.iter().filter(|&&op| op != 1).count();
+            slots.resize(ops.len(), 0);
+            for (column, length) in [(&mut sizes, requests), (&mut aligns, requests), (&mut ticks, ops.len())] {
+                column.resize(length, 3);
+                column.iter_mut().for_each(|byte| *byte &= 0x7f);
+            }
+            threads = vec![0, ops.len() as u8];
+            for op in &mut ops {
+                *op %= 3;
+            }
+        }
+        let count = if fit { (ops.len() as u32).max(1) } else { count };
+        let file = crafted(|file| append_chunk(file, count, [&ops, &slots, &sizes, &aligns, &ticks, &threads]));
+        let mut events = Vec::new();
+        if Reader::new(file.as_slice()).unwrap().next_chunk(&mut events).is_ok() {
+            prop_assert_eq!(read(write(&events).0.as_slice()).unwrap().1, events);
+        } else {
+            prop_assert!(events.is_empty());
+        }
+    }
+}
+
 #[test]
 fn chunks_end_at_their_limit_and_readers_may_give_little_at_a_time() {
     struct Drip<'a>(&'a [u8]);
@@ -406,6 +447,17 @@ fn a_file_appears_only_when_it_is_finished() {
     let mut reader = Reader::open(&path).unwrap();
     while reader.next_chunk(&mut Vec::new()).unwrap() {}
     assert_eq!(reader.totals(), Some(&totals));
+
+    // What is not a file stays what it is, and a link stays a link.
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("a.trace", &link).unwrap();
+    Writer::create(&link, &meta()).unwrap().finish().unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert!(!Reader::open(&path).unwrap().next_chunk(&mut Vec::new()).unwrap());
+    Writer::create("/dev/null", &meta()).unwrap().finish().unwrap();
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+    let message = Writer::create(folder.path(), &meta()).err().unwrap().to_string();
+    assert!(message.starts_with("cannot create") && message.contains("directory"), "{message}");
 
     let message = Writer::create(folder.path().join("no/such/folder"), &meta()).err().unwrap().to_string();
     assert!(message.starts_with("cannot create"), "{message}");

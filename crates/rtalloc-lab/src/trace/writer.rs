@@ -51,21 +51,36 @@ impl Drop for Destination {
 }
 
 impl Writer<BufWriter<File>> {
-    /// Starts a trace that appears at `path` when it is finished, replacing a file that was there.
+    /// Starts a trace that appears at `path` when it is finished, replacing a file that was there; the target of a
+    /// symbolic link is replaced, not the link. A device or a pipe is written to directly.
+    ///
+    /// A process killed underway leaves the hidden file `.NAME.PID.partial` beside `path`.
     ///
     /// # Errors
     ///
     /// The file system's refusal.
     pub fn create(path: impl AsRef<Path>, meta: &Meta) -> Result<Self, TraceError> {
-        let path = path.as_ref().to_path_buf();
-        let file_error = |source| TraceError::File { action: "create", path: path.clone(), source };
-        let name = path.file_name().ok_or_else(|| file_error(io::ErrorKind::InvalidInput.into()))?;
+        let path = path.as_ref();
+        let file_error = |source| TraceError::File { action: "create", path: path.to_path_buf(), source };
+        let mut target = path.to_path_buf();
+        if let Ok(metadata) = std::fs::metadata(path) {
+            if metadata.is_dir() {
+                return Err(file_error(io::ErrorKind::IsADirectory.into()));
+            }
+            if !metadata.is_file() {
+                // Renaming would put a file in the place of /dev/null.
+                let device = File::options().write(true).open(path).map_err(file_error)?;
+                return Writer::new(BufWriter::new(device), meta);
+            }
+            target = path.canonicalize().map_err(file_error)?;
+        }
+        let name = target.file_name().ok_or_else(|| file_error(io::ErrorKind::InvalidInput.into()))?;
         let mut partial = std::ffi::OsString::from(".");
         partial.push(name);
         partial.push(format!(".{}.partial", std::process::id()));
-        let temporary = path.with_file_name(partial);
+        let temporary = target.with_file_name(partial);
         let file = File::create(&temporary).map_err(file_error)?;
-        let destination = Destination { path, temporary, renamed: false };
+        let destination = Destination { path: target, temporary, renamed: false };
         let mut writer = Writer::new(BufWriter::new(file), meta)?;
         writer.destination = Some(destination);
         Ok(writer)
