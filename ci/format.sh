@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# The code is formatted as rustfmt.toml says.
+# Needs: rustfmt. Takes: a second.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo fmt --all --check
+cargo fmt --manifest-path ci/no_std/Cargo.toml --check
