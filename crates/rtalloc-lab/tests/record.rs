@@ -249,9 +249,11 @@ fn the_first_allocations_and_those_after_closing_every_file_are_there() {
 
 #[test]
 fn threads_never_show_an_address_live_twice_and_every_free_finds_its_block() {
-    // Four threads hand each other blocks through a table of 64 places: whoever finds a block frees or grows it.
+    // Four threads hand each other blocks through a table of 64 places: whoever finds a block frees or grows it. One arena
+    // for all, and sizes beyond the per-thread caches, so that a freed address is another thread's a moment later.
     let bench = Bench::compile(
         r#"
+        #include <malloc.h>
         #include <pthread.h>
         #include <stdatomic.h>
         #include <stdlib.h>
@@ -260,19 +262,19 @@ fn threads_never_show_an_address_live_twice_and_every_free_finds_its_block() {
         static void *work(void *number) {
             unsigned state = (unsigned)(size_t)number * 2654435761u + 1;
             pthread_barrier_wait(&together);
-            for (int i = 0; i < 25000; i++) {
-                if (i % 16 == 0) sched_yield();
+            for (int i = 0; i < 200000; i++) {
                 state = state * 1664525u + 1013904223u;
                 _Atomic(void *) *place = &table[state >> 26];
-                void *block = malloc(16 + (state >> 8) % 2000);
+                void *block = malloc(1100 + (state >> 8) % 2 * 800);
                 block = atomic_exchange(place, block);
-                if (block && i % 4 == 0) block = realloc(block, 16 + (state >> 12) % 4000);
+                if (block && i % 4 == 0) block = realloc(block, 1100 + (state >> 12) % 2 * 800);
                 free(block);
             }
             return NULL;
         }
         int main(void) {
             pthread_t threads[4];
+            mallopt(M_ARENA_MAX, 1);
             pthread_barrier_init(&together, NULL, 4);
             for (size_t i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, (void *)(i + 1));
             for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
@@ -292,12 +294,24 @@ fn threads_never_show_an_address_live_twice_and_every_free_finds_its_block() {
         }
     }
     // The main thread is number 0: it allocates what the others start with.
-    assert_eq!(allocations[1..], [25_000; 4]);
+    assert_eq!(allocations[1..], [200_000; 4]);
     assert_eq!(recorded.totals.threads, 5);
     assert!(recorded.finding("cross_thread_frees") > 500, "{}", recorded.stderr);
     assert_eq!(own(&recorded.events), ["+1000001/16", "-1000001"]);
     // Nothing of the threads' traffic is left: what lives at the end is the C library's own.
     assert!(recorded.totals.allocations - recorded.totals.frees < 50, "{:?}", recorded.totals);
+}
+
+#[test]
+fn a_free_is_written_before_the_block_is_given_back() {
+    // The C library ends the program inside the second free: what was written before the call is there.
+    let bench = Bench::compile(
+        "#include <stdlib.h>\nint main(void) { void *block = malloc(24); free(block); free(block); return 0; }",
+        &[],
+    );
+    let recorded = bench.record(&[], &[]);
+    assert_eq!(recorded.exit_code, Some(128 + 6), "{}", recorded.stderr);
+    assert_eq!(recorded.finding("unknown_frees"), 1);
 }
 
 #[test]
