@@ -2,7 +2,7 @@
 # Records the traces of this folder again: traces/record.sh [NAME...]
 #
 # needs: Debian 12 or later on x86-64, with the packages named below (installed with apt-get if run as root); network only for that
-# takes: some ten seconds after the build of rtalloc
+# takes: ten seconds after the build of rtalloc
 #
 # Everything the programs work on is made here, in a temporary folder; nothing is fetched or copied from anywhere. RTALLOC
 # names an rtalloc that is already built. What a program does may differ a little from run to run (time of day, address
@@ -100,9 +100,8 @@ gstreamer_ogg() {
     # The registry of plug-ins is made by a first run, so that the recorded one only reads it.
     export GST_REGISTRY="$work/registry"
     gst-launch-1.0 -q filesrc location=tone.ogg ! decodebin ! fakesink
-    record gstreamer-ogg gstreamer1.0-tools "a media pipeline with several threads: 30 s of Ogg Vorbis decoded and resampled" \
-        gst-launch-1.0 -q filesrc location=tone.ogg ! queue ! oggdemux ! vorbisdec ! queue ! audioconvert ! \
-        audioresample ! audio/x-raw,rate=48000 ! queue ! wavenc ! filesink location=decoded.wav
+    record gstreamer-ogg gstreamer1.0-tools "a media pipeline with several threads: 30 s of Ogg Vorbis decoded and converted" \
+        gst-launch-1.0 -q filesrc location=tone.ogg ! oggdemux ! vorbisdec ! queue ! audioconvert ! queue ! fakesink
 }
 
 sqlite_shop() {

@@ -2,7 +2,7 @@
 //!
 //! # Protocol
 //!
-//! The first allocation of the process attaches ([`attach`]); this is before any constructor, as the dynamic linker itself
+//! The first allocation of the process attaches (`attach`); this is before any constructor, as the dynamic linker itself
 //! allocates through us. From then on a record is: read the clock, add one to [`Header::next`], fill the record of
 //! that index, store its tag. One atomic addition orders the records of all threads, and it is the same order in which
 //! blocks change hands: who frees takes his index before the block is free, who allocates takes his after it is his.
@@ -17,7 +17,7 @@
 //!
 //! # Fork, vfork, exec
 //!
-//! [`Local`] is on a page that the kernel clears in a forked child, and the log itself is not inherited: a child notices at
+//! `Local` is on a page that the kernel clears in a forked child, and the log itself is not inherited: a child notices at
 //! its first allocation that it is one, and leaves. A `vfork`ed child works in its parent's memory, so what it
 //! does to the heap is the parent's and is recorded as such. A program started by `exec` in the owning process attaches to the
 //! same log and begins anew there; any other process finds the log owned and passes everything through.
