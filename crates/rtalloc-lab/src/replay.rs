@@ -15,6 +15,9 @@ pub mod course;
 pub mod isolate;
 pub mod settings;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use crate::subject::Heap;
 use crate::trace::{Event, Op};
 
@@ -293,9 +296,10 @@ fn verify_place(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault>
     Ok(())
 }
 
+/// A block's mark at one end. Blocks too short for two of them get its low byte in every byte.
 const STAMP_BYTES: usize = size_of::<u32>();
 
-/// Writes the block's mark at both ends; blocks shorter than a mark get its low byte in every byte.
+/// Writes the block's mark at both ends.
 ///
 /// # Safety
 ///
@@ -303,9 +307,9 @@ const STAMP_BYTES: usize = size_of::<u32>();
 #[inline(always)]
 unsafe fn stamp(block: &Block) {
     let start = block.address as *mut u8;
-    // SAFETY: both places lie within the block.
+    // SAFETY: all places lie within the block.
     unsafe {
-        if block.size >= STAMP_BYTES {
+        if block.size >= 2 * STAMP_BYTES {
             start.cast::<u32>().write_unaligned(block.stamp);
             start.add(block.size - STAMP_BYTES).cast::<u32>().write_unaligned(block.stamp);
         } else {
@@ -324,7 +328,7 @@ unsafe fn verify_stamp(index: u64, block: &Block, valid: usize) -> Result<(), Fa
     let start = block.address as *const u8;
     // SAFETY: every place read lies within the first `valid` bytes of the block.
     let intact = unsafe {
-        if block.size >= STAMP_BYTES {
+        if block.size >= 2 * STAMP_BYTES {
             (valid < STAMP_BYTES || start.cast::<u32>().read_unaligned() == block.stamp)
                 && (valid < block.size
                     || start.add(block.size - STAMP_BYTES).cast::<u32>().read_unaligned() == block.stamp)

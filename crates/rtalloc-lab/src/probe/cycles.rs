@@ -29,7 +29,7 @@ const STRIDE: usize = 1024;
 /// A turn ends after this time even if the batch is not full.
 const TURN: Duration = Duration::from_millis(200);
 /// How long a turn may overdraw before the replica counts as hung.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The clock of a run, calibrated once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

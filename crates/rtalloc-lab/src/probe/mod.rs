@@ -9,6 +9,8 @@ pub mod instructions;
 pub mod space;
 pub mod step;
 
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod crosscheck;
 mod distribution;
 
 use crate::replay::course::{Course, CourseError};

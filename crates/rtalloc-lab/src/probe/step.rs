@@ -3,8 +3,8 @@
 //! The processor's trap flag is set right before the call; from then on it traps after every instruction, and the
 //! handler of `SIGTRAP`, on a stack of its own, counts the places the program was about to execute, until it is back
 //! behind the call with the stack as it was. That counts from the entry's first instruction to its `ret`, both
-//! included, the `call` excluded: the definition of METHODOLOGY.md. It costs a microsecond or two per instruction,
-//! a tenth of what a tracing process costs, and changes nothing of what the program does.
+//! included, the `call` excluded: the definition of METHODOLOGY.md. It costs a microsecond or two per instruction
+//! (ten on a virtual machine), a fraction of what a tracing process costs, and changes nothing of what the program does.
 //!
 //! Three instructions need care:
 //! - a `rep` string instruction traps after every repetition at its own address: it counts once. `rep movs` and
@@ -33,10 +33,10 @@ pub use unsupported::Stepper;
 
 /// Finds out whether the bytes of an instruction are a repeated string operation.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod decode {
+pub(super) mod decode {
     /// What matters about an instruction.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(super) enum Instruction {
+    pub(in crate::probe) enum Instruction {
         /// `rep movs` or `rep stos`: operand width in bytes, length of the instruction.
         RepeatedCopy { fills: bool, width: u8, length: u8 },
         /// Another repeated string operation.
@@ -52,7 +52,7 @@ mod decode {
     /// # Safety
     ///
     /// A complete instruction stands there.
-    pub(super) unsafe fn decode(place: *const u8) -> Instruction {
+    pub(in crate::probe) unsafe fn decode(place: *const u8) -> Instruction {
         const REP: u8 = 0xf3;
         const REPNE: u8 = 0xf2;
         let (mut repeats, mut wide, mut narrow, mut address_size) = (None, false, false, false);

@@ -21,7 +21,7 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// How much longer than its limit a process may live before it is ended by force. It watches the limit itself, but
 /// cannot while an operation does not return.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// How far a campaign is. A *step* is one probe on one cell.
 #[derive(Clone, Copy, Debug)]

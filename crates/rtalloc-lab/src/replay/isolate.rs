@@ -66,6 +66,15 @@ impl Drop for SharedMemory {
 pub struct Board(SharedMemory);
 
 impl Board {
+    /// A board for this process and the children it forks.
+    ///
+    /// # Errors
+    ///
+    /// The system's refusal.
+    pub fn new() -> io::Result<Self> {
+        SharedMemory::new(1).map(Self)
+    }
+
     /// Notes the index of the operation that comes next.
     #[inline(always)]
     pub fn at(&self, index: u64) {
@@ -109,7 +118,7 @@ impl Child {
     ///
     /// The system's refusal.
     pub fn spawn<T: Serialize>(job: impl FnOnce(&Board) -> T) -> io::Result<Self> {
-        let board = Board(SharedMemory::new(1)?);
+        let board = Board::new()?;
         let last_words = memory_file()?;
         let (results, sender) = io::pipe()?;
         let (results, mut sender) = (File::from(OwnedFd::from(results)), File::from(OwnedFd::from(sender)));

@@ -13,8 +13,8 @@ pub struct Settings {
     pub replicas: u32,
     /// Operations per cell the instruction probe steps through, evenly spread.
     pub sampled_operations: u64,
-    /// Instructions per cell the instruction probe steps through at most (about 1.5 us each): a subject with long
-    /// operations gets fewer samples.
+    /// Instructions per cell the instruction probe steps through, give or take an operation; each takes one to ten
+    /// microseconds, the more the deeper the machine is virtualised. A subject with long operations gets fewer samples.
     pub stepped_instructions: u64,
     /// Whether the space probe also looks for the smallest heap that serves the whole trace.
     pub smallest_heap: bool,
@@ -32,7 +32,7 @@ impl Default for Settings {
             probes: Probes::ALL,
             replicas: 3,
             sampled_operations: 2_000,
-            stepped_instructions: 1_000_000,
+            stepped_instructions: 400_000,
             smallest_heap: true,
             limit: Duration::from_secs(60),
             parallel: std::thread::available_parallelism().map_or(1, usize::from),

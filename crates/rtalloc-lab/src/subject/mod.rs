@@ -7,7 +7,7 @@
 //! To add an allocator: implement [`adapter::Target`] (ours: nothing, `adapter::Ours` does), and add a line to the
 //! table in this file.
 
-mod adapter;
+pub(crate) mod adapter;
 mod paged;
 mod peers;
 mod region;

@@ -1,0 +1,318 @@
+//! Whole cells: every subject, and allocators made to fail.
+
+use super::campaign::measure;
+use super::course::{Course, End};
+use super::isolate::Board;
+use super::settings::{Probes, Settings, automatic_heap_bytes};
+use super::{Nobody, Replay};
+use crate::probe::{Task, space};
+use crate::result::schema::{Cell, Origin, Outcome};
+use crate::subject::adapter::{self, Made, Target};
+use crate::subject::{Heap, Region, Subject, all, select};
+use crate::trace::{self, Event, Meta, Op, TickUnit, Totals, Writer};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::cell::Cell as StdCell;
+use std::ffi::c_void;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
+
+/// A program of `count` operations: mostly small blocks, some aligned, some reallocated.
+pub(crate) fn random_events(count: usize, seed: u64) -> Vec<Event> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut live: Vec<(u32, u32)> = Vec::new();
+    let mut free: Vec<u32> = Vec::new();
+    let mut used = 0;
+    (0..count as u64)
+        .map(|tick| {
+            let op = match random.random_range(0..10) {
+                0..=2 if live.len() > 4 => {
+                    let (slot, _) = live.swap_remove(random.random_range(0..live.len()));
+                    free.push(slot);
+                    Op::Free { slot }
+                }
+                3 if !live.is_empty() => {
+                    let (slot, align) = live[random.random_range(0..live.len())];
+                    Op::Reallocate { slot, size: random.random_range(1..3000), align }
+                }
+                kind => {
+                    let slot = free.pop().unwrap_or_else(|| {
+                        used += 1;
+                        used - 1
+                    });
+                    let align = if kind == 4 { 1 << random.random_range(0..9) } else { 16 };
+                    live.push((slot, align));
+                    let size = if kind == 5 { random.random_range(1..5000) } else { random.random_range(1..200) };
+                    Op::Allocate { slot, size, align }
+                }
+            };
+            Event { tick, thread: 0, op }
+        })
+        .collect()
+}
+
+fn written(events: &[Event]) -> (NamedTempFile, Totals) {
+    let file = NamedTempFile::new().expect("a temporary file");
+    let meta = Meta {
+        name: "test".into(),
+        about: "made by a test".into(),
+        origin: trace::Origin::Program { command: vec!["test".into()] },
+        tick_unit: TickUnit::Logical,
+        created_unix_seconds: None,
+    };
+    let mut writer = Writer::new(file.reopen().expect("the file"), &meta).expect("a writer");
+    for event in events {
+        writer.push(event).expect("a valid event");
+    }
+    let totals = writer.finish().expect("a trace");
+    (file, totals)
+}
+
+fn quick() -> Settings {
+    Settings {
+        replicas: 2,
+        sampled_operations: 30,
+        stepped_instructions: 20_000,
+        limit: Duration::from_secs(60),
+        parallel: 2,
+        ..Settings::default()
+    }
+}
+
+fn cells(trace: &Path, subjects: &[&'static Subject], settings: &Settings) -> Vec<Cell> {
+    let mut steps = 0;
+    let run = measure(&[trace.into()], subjects, settings, &mut |progress| steps = progress.done).expect("a run");
+    let probes = [settings.probes.cycles, settings.probes.instructions, settings.probes.space];
+    assert_eq!(steps as usize, subjects.len() * probes.iter().filter(|wanted| **wanted).count());
+    run.traces.into_iter().next().expect("one trace").cells
+}
+
+#[test]
+fn every_subject_completes_with_all_its_figures() {
+    let (file, totals) = written(&random_events(3000, 1));
+    let subjects: Vec<&Subject> = all().iter().collect();
+    let cells = cells(file.path(), &subjects, &quick());
+    assert_eq!(cells.len(), subjects.len());
+    for (cell, subject) in cells.iter().zip(&subjects) {
+        let name = subject.name;
+        assert_eq!(cell.outcome, Outcome::Completed, "{name}");
+        let time = cell.time.as_ref().expect(name);
+        assert_eq!(
+            (time.allocate.count, time.free.count, time.reallocate.count, time.replicas),
+            (totals.allocations, totals.frees, totals.reallocations, 2),
+            "{name}"
+        );
+        let instructions = cell.instructions.as_ref().expect(name);
+        assert!((10..=30).contains(&instructions.sampled), "{name}: {}", instructions.sampled);
+        assert!(instructions.allocate.min > 3 && instructions.free.min > 3, "{name}");
+        assert_eq!(cell.space.is_some(), !subject.own_pages, "{name}");
+        if let Some(space) = &cell.space {
+            assert_eq!(space.peak_live_bytes, totals.peak_live_bytes, "{name}");
+            assert!(space.high_water_bytes >= totals.peak_live_bytes, "{name}");
+            assert!(space.high_water_with_control_bytes > space.high_water_bytes, "{name}");
+            assert!(space.fragmentation >= 0.0, "{name}");
+            assert!(space.smallest_heap_bytes.expect(name) >= totals.peak_live_bytes, "{name}");
+            let points = &space.used.points;
+            assert!(points.len() <= 401 && points.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{name}");
+            assert_eq!(points.last().expect(name).1, space.high_water_bytes, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_heap_that_is_too_small_gives_failures_and_one_without_room_is_refused() {
+    let (file, totals) = written(&random_events(2000, 2));
+    let subjects = select(&["tlsf", "half-fit", "best-fit", "rlsf", "talc"]).expect("subjects");
+    let small = Settings { heap_bytes: Some(totals.peak_live_bytes / 2), ..quick() };
+    for cell in cells(file.path(), &subjects, &small) {
+        let Outcome::Failures { failed, first } = cell.outcome else { panic!("{cell:?}") };
+        assert!(failed > 0 && failed < totals.events && first < totals.events, "{failed} {first}");
+        assert_eq!(cell.space.expect("space").smallest_heap_bytes, None);
+    }
+    let none = Settings { heap_bytes: Some(16), ..quick() };
+    for cell in cells(file.path(), &subjects, &none) {
+        let Outcome::Broken { what } = &cell.outcome else { panic!("{cell:?}") };
+        assert!(what.starts_with("no heap of 16 bytes: "), "{what}");
+    }
+}
+
+/// Hands out memory from the front and never takes it back; goes wrong in one way on request.
+struct Bump<const WRONG: u8>;
+const NOTHING: u8 = 0;
+const CRASHES: u8 = 1;
+const OVERLAPS: u8 = 2;
+const MISALIGNS: u8 = 3;
+const ESCAPES: u8 = 4;
+const HANGS: u8 = 5;
+
+struct BumpHeap {
+    next: StdCell<usize>,
+    end: usize,
+    calls: StdCell<u64>,
+}
+
+// SAFETY: not what the trait asks for where `WRONG` says so; the replay is to find out.
+unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
+    unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
+        let (next, calls) = (StdCell::new(region as usize), StdCell::new(0));
+        let heap = Box::new(BumpHeap { next, end: region as usize + bytes, calls });
+        Ok(Made { context: Box::into_raw(heap).cast(), first_block_address: region as usize, outside_bytes: 0 })
+    }
+
+    unsafe fn release(context: *mut c_void) {
+        // SAFETY: `make` boxed it.
+        drop(unsafe { Box::from_raw(context.cast::<BumpHeap>()) });
+    }
+
+    unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
+        // SAFETY: `make` boxed it.
+        let heap = unsafe { &*context.cast::<BumpHeap>() };
+        let call = heap.calls.replace(heap.calls.get() + 1);
+        let start = heap.next.get().next_multiple_of(align);
+        if start + size > heap.end {
+            return null_mut();
+        }
+        heap.next.set(start + size);
+        match WRONG {
+            CRASHES if call == 100 => {
+                // SAFETY: none; it is to crash.
+                unsafe { std::hint::black_box(8 as *mut u8).write_volatile(1) };
+                null_mut()
+            }
+            OVERLAPS if call == 100 => (start - 16) as *mut u8,
+            MISALIGNS if call == 100 => (start + 1) as *mut u8,
+            ESCAPES if call == 100 => heap.end as *mut u8,
+            HANGS if call == 100 => loop {
+                std::hint::spin_loop();
+            },
+            _ => start as *mut u8,
+        }
+    }
+
+    unsafe fn deallocate(_context: *mut c_void, _block: *mut u8, _size: usize, _align: usize) {}
+
+    unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
+        // SAFETY: the old block is `old` bytes long and stays where it is.
+        unsafe {
+            let moved = Self::allocate(context, new, align);
+            if !moved.is_null() {
+                std::ptr::copy_nonoverlapping(block, moved, old.min(new));
+            }
+            moved
+        }
+    }
+}
+
+const fn bump<const WRONG: u8>() -> Subject {
+    adapter::subject::<Bump<WRONG>>("bump", Origin::Peer, "none", "O(1)")
+}
+
+static CRASHING: Subject = bump::<CRASHES>();
+static OVERLAPPING: Subject = bump::<OVERLAPS>();
+static MISALIGNING: Subject = bump::<MISALIGNS>();
+static ESCAPING: Subject = bump::<ESCAPES>();
+static HANGING: Subject = bump::<HANGS>();
+static BUMPING: Subject = bump::<NOTHING>();
+
+/// 16-byte blocks, none ever freed before the last allocation; every allocation is its own index.
+fn plain_events(count: u32, size: u64) -> Vec<Event> {
+    let allocate = |slot| Event { tick: u64::from(slot), thread: 0, op: Op::Allocate { slot, size, align: 16 } };
+    let free = |slot| Event { tick: u64::from(count + slot), thread: 0, op: Op::Free { slot } };
+    (0..count).map(allocate).chain((0..count).map(free)).collect()
+}
+
+#[test]
+fn a_subject_that_breaks_is_reported_and_takes_nobody_along() {
+    let (file, _) = written(&plain_events(300, 64));
+    let expected: [(&'static Subject, &str); 4] = [
+        (&CRASHING, "SIGSEGV in operation 100"),
+        (&OVERLAPPING, "overwritten while it was live"),
+        (&MISALIGNING, "operation 100: the block at"),
+        (&ESCAPING, "is not within the heap"),
+    ];
+    for (subject, words) in expected {
+        let cells = cells(file.path(), &[subject, &BUMPING], &quick());
+        let Outcome::Broken { what } = &cells[0].outcome else { panic!("{:?}", cells[0].outcome) };
+        assert!(what.contains(words), "{what}");
+        assert_eq!(cells[1].outcome, Outcome::Completed);
+    }
+    let only_time = Settings { probes: Probes { cycles: true, instructions: false, space: false }, ..quick() };
+    let crashed = &cells(file.path(), &[&CRASHING], &only_time)[0].outcome;
+    let Outcome::Broken { what } = crashed else { panic!("{crashed:?}") };
+    assert!(what.contains("SIGSEGV in operation 100"), "{what}");
+}
+
+#[test]
+fn a_subject_that_hangs_is_ended() {
+    let (file, _) = written(&plain_events(300, 64));
+    let probes = Probes { cycles: false, instructions: false, space: true };
+    let settings = Settings { probes, limit: Duration::from_millis(100), ..quick() };
+    assert_eq!(cells(file.path(), &[&HANGING], &settings)[0].outcome, Outcome::TimedOut { at: 100 });
+}
+
+#[test]
+fn a_replay_beyond_its_time_reports_how_far_it_came() {
+    let (file, totals) = written(&random_events(300_000, 3));
+    let settings = Settings { limit: Duration::ZERO, smallest_heap: false, ..quick() };
+    for cell in cells(file.path(), &select(&["tlsf"]).expect("tlsf"), &settings) {
+        let Outcome::TimedOut { at } = cell.outcome else { panic!("{:?}", cell.outcome) };
+        assert!(at > 0 && at < totals.events, "{at}");
+        assert!(cell.time.expect("time").allocate.count > 0);
+        assert!(cell.space.expect("space").high_water_bytes > 0);
+    }
+}
+
+/// Replays in a heap of exactly this size, everything included.
+fn serves(trace: &Path, subject: &Subject, total_bytes: u64) -> bool {
+    let mut region = Region::new(total_bytes as usize, false).expect("a region");
+    let board = Board::new().expect("a board");
+    let mut probing = Region::new(1 << 20, false).expect("a region");
+    let outside = Heap::new(subject, &mut probing, 1 << 20).expect("a heap").outside_bytes;
+    let Ok(heap) = Heap::new(subject, &mut region, total_bytes as usize - outside) else { return false };
+    let course = Course { trace, deadline: Instant::now() + Duration::from_secs(60), board: &board };
+    course.run::<true, true, _>(&heap, &mut Replay::new(), &mut Nobody).expect("no fault") == End::Completed
+}
+
+#[test]
+fn the_smallest_heap_suffices_and_one_step_less_does_not() {
+    let (file, totals) = written(&random_events(5000, 4));
+    let step = (totals.peak_live_bytes / 256).max(64);
+    for subject in select(&["tlsf", "first-fit", "rlsf", "talc", "dlmalloc", "linked-list"]).expect("subjects") {
+        let board = Board::new().expect("a board");
+        let task = Task {
+            trace: file.path(),
+            events: totals.events,
+            peak_live_bytes: totals.peak_live_bytes,
+            subject,
+            heap_bytes: automatic_heap_bytes(totals.peak_live_bytes) as usize,
+            deadline: Instant::now() + Duration::from_secs(60),
+            board: &board,
+        };
+        let smallest = space::measure(&task, true).figures.expect("figures").smallest_heap_bytes.expect("a heap");
+        assert!(serves(file.path(), subject, smallest), "{}: {smallest}", subject.name);
+        assert!(!serves(file.path(), subject, smallest - step), "{}: {smallest} - {step}", subject.name);
+    }
+}
+
+#[test]
+fn the_smallest_heap_of_an_allocator_without_overhead_is_what_is_live() {
+    // 1000 blocks of 96 bytes side by side: 96,000 bytes, in steps of 375 bytes exactly 256 of them.
+    let (file, totals) = written(&plain_events(1000, 96));
+    assert_eq!(totals.peak_live_bytes, 96_000);
+    let probes = Probes { cycles: false, instructions: false, space: true };
+    let settings = Settings { probes, ..quick() };
+    let space = cells(file.path(), &[&BUMPING], &settings).remove(0).space.expect("space");
+    assert_eq!(space.smallest_heap_bytes, Some(96_000));
+    assert_eq!((space.high_water_bytes, space.fragmentation), (96_000, 0.0));
+}
+
+#[test]
+fn the_automatic_heap_is_generous_within_reason() {
+    assert_eq!(automatic_heap_bytes(0), 64 << 10);
+    assert_eq!(automatic_heap_bytes(1 << 20), 8 << 20);
+    assert_eq!(automatic_heap_bytes((1 << 20) + 1), 16 << 20);
+    assert_eq!(automatic_heap_bytes(100 << 20), 256 << 20);
+    assert_eq!(automatic_heap_bytes(200 << 20), 512 << 20);
+}

@@ -1,0 +1,80 @@
+//! `rtalloc run` from the outside.
+
+use assert_cmd::Command;
+use rtalloc_lab::result::schema::{Outcome, Run};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+fn rtalloc() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_rtalloc"))
+}
+
+fn small_trace(directory: &TempDir) -> PathBuf {
+    let path = directory.path().join("small.trace");
+    rtalloc().args(["generate", "small", "--mallocs", "2000", "-o"]).arg(&path).assert().success();
+    path
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn tables_and_files_hold_every_chosen_allocator() {
+    let directory = TempDir::new().expect("a directory");
+    let trace = small_trace(&directory);
+    let (json, csv) = (directory.path().join("run.json"), directory.path().join("run.csv"));
+    let output = rtalloc()
+        .args(["run", "--on", "ours,rlsf,-best-fit", "--sample", "20", "--replicas", "2", "--heap", "4M"])
+        .arg(&trace)
+        .arg("--json")
+        .arg(&json)
+        .arg("--csv")
+        .arg(&csv)
+        .assert()
+        .success();
+    let table = text(&output.get_output().stdout);
+    let run: Run = serde_json::from_slice(&std::fs::read(&json).expect("the JSON")).expect("a run");
+    let csv = std::fs::read_to_string(&csv).expect("the CSV");
+    assert!(table.contains("4194304"), "the heap is stated: {table}");
+    let cells = &run.traces[0].cells;
+    assert!(cells.len() >= 5);
+    for cell in cells {
+        let name = &cell.subject.name;
+        assert_ne!(name, "best-fit");
+        assert_eq!(cell.outcome, Outcome::Completed, "{name}");
+        assert_eq!(cell.heap_bytes, Some(4 << 20));
+        assert!(table.contains(name) && csv.contains(name), "{name}");
+    }
+    assert!(run.environment.tsc_hz > 0 && run.environment.rustc.starts_with("rustc "));
+}
+
+#[test]
+fn standard_output_is_for_one_format() {
+    let directory = TempDir::new().expect("a directory");
+    let trace = small_trace(&directory);
+    let only_space = ["run", "--on", "tlsf", "--probe", "space"];
+    let output = rtalloc().args(only_space).arg(&trace).args(["--json", "-"]).assert().success();
+    let run: Run = serde_json::from_slice(&output.get_output().stdout).expect("nothing but a run");
+    let cell = &run.traces[0].cells[0];
+    assert!(cell.space.is_some() && cell.time.is_none() && cell.instructions.is_none());
+    let both = rtalloc().args(only_space).arg(&trace).args(["--json", "-", "--csv", "-"]).assert().failure();
+    assert!(text(&both.get_output().stderr).contains("--json and --csv"));
+}
+
+#[test]
+fn a_wrong_argument_is_answered_with_what_is_right() {
+    let directory = TempDir::new().expect("a directory");
+    let trace = small_trace(&directory);
+    let refused = |arguments: &[&str]| {
+        let output = rtalloc().arg("run").arg(&trace).args(arguments).assert().failure();
+        text(&output.get_output().stderr)
+    };
+    let unknown = refused(&["--on", "tlfs"]);
+    assert!(unknown.contains("tlfs") && unknown.contains("half-fit") && unknown.contains("system"), "{unknown}");
+    assert!(refused(&["--on", "tlsf,-tlsf"]).contains("empty"));
+    assert!(refused(&["--heap", "12Q"]).contains("64K"));
+    assert!(refused(&["--probe", "luck"]).contains("instructions"));
+    let missing = rtalloc().args(["run", "nowhere.trace"]).assert().failure();
+    assert!(text(&missing.get_output().stderr).contains("nowhere.trace"));
+}
