@@ -111,6 +111,7 @@ if $namespace sh -euc '
     lua5.4 traces/programs/entities.lua >"$work/expected"
     grep -q '"stop_reason": "disk-full"' "$work/summary" || { echo "a full disk was not noticed" >&2; failures=$((failures + 1)); }
     cmp "$work/expected" "$work/output" || failures=$((failures + 1))
+    [ "$(field unfinished)" = 0 ] || { echo "unfinished records on a full disk" >&2; failures=$((failures + 1)); }
     echo "full disk: the program went on; $(field events) operations kept, $(field lost) counted as lost"
 else
     echo "recording onto a full disk failed:" >&2

@@ -131,7 +131,7 @@ fn count_lost(local: &Local, kind: u8) {
     header.lost.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Makes the chunk of record `index` accessible; false if there is no room, and recording has stopped.
+/// Makes all records up to the end of `index`' chunk accessible; false if there is no room, and recording has stopped.
 ///
 /// Several threads may do this for the same chunk at once: each step may be done twice without harm.
 #[cold]
@@ -141,7 +141,9 @@ fn make_ready(local: &Local, header: &Header, index: u64) -> bool {
     let status = if index >= capacity {
         STATUS_LIMIT
     } else {
-        let from = HEADER_BYTES + (end - 1) as usize / CHUNK_RECORDS as usize * CHUNK_RECORDS as usize * RECORD_BYTES;
+        // From where the accessible part ends, not from where this chunk begins: no record below `ready` may be left out.
+        let ready = local.ready.load(Ordering::Acquire).min(end);
+        let from = HEADER_BYTES + ready as usize * RECORD_BYTES;
         let to = HEADER_BYTES + end as usize * RECORD_BYTES;
         if open_up(ptr::from_ref(header).cast_mut().cast(), from, to) {
             local.ready.fetch_max(end, Ordering::AcqRel);

@@ -26,7 +26,8 @@ pub struct Arguments {
     /// One line for people on what is running; by default the command
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
-    /// Directory for the raw log while the program runs: 32 bytes per call, 64 per realloc
+    /// Directory for the raw log while the program runs: 32 bytes per call, 64 per realloc. One in memory, such as
+    /// /dev/shm, slows the program least
     #[arg(long, value_name = "DIRECTORY")]
     log_directory: Option<PathBuf>,
     /// Largest raw log in MiB; recording stops there and the program goes on

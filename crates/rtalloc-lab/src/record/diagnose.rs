@@ -128,3 +128,56 @@ fn examine(path: &Path) -> Option<Obstacle> {
     }
     Some(Obstacle::Static(path.to_path_buf()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program file: a header, one segment of `segment_type` and the name of a linker.
+    fn program(class: u8, machine: u16, segment_type: u32, linker: &str) -> Vec<u8> {
+        let mut file = vec![0; elf::HEADER_BYTES + 56];
+        file[..4].copy_from_slice(elf::MAGIC);
+        file[elf::CLASS] = class;
+        file[elf::MACHINE..][..2].copy_from_slice(&machine.to_le_bytes());
+        file[elf::SEGMENTS_OFFSET..][..8].copy_from_slice(&(elf::HEADER_BYTES as u64).to_le_bytes());
+        file[elf::SEGMENT_BYTES..][..2].copy_from_slice(&56u16.to_le_bytes());
+        file[elf::SEGMENT_COUNT..][..2].copy_from_slice(&1u16.to_le_bytes());
+        let segment = &mut file[elf::HEADER_BYTES..];
+        segment[elf::TYPE..][..4].copy_from_slice(&segment_type.to_le_bytes());
+        segment[elf::OFFSET..][..8].copy_from_slice(&(elf::HEADER_BYTES as u64 + 56).to_le_bytes());
+        segment[elf::LENGTH..][..8].copy_from_slice(&(linker.len() as u64 + 1).to_le_bytes());
+        file.extend_from_slice(linker.as_bytes());
+        file.push(0);
+        file
+    }
+
+    #[test]
+    fn every_obstacle_is_read_off_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        let judge = |content: &[u8], mode: u32| {
+            std::fs::write(&path, content).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            obstacle(path.as_os_str())
+        };
+        let gnu = program(elf::CLASS_64, elf::THIS_MACHINE, elf::TYPE_LINKER, "/lib64/ld-linux-x86-64.so.2");
+        assert_eq!(judge(&gnu, 0o755), Obstacle::Unknown(path.clone()));
+        assert_eq!(judge(&gnu, 0o4755), Obstacle::Privileged(path.clone()));
+        assert_eq!(judge(&gnu, 0o2755), Obstacle::Privileged(path.clone()));
+        let musl = "/lib/ld-musl-x86_64.so.1";
+        assert_eq!(
+            judge(&program(elf::CLASS_64, elf::THIS_MACHINE, elf::TYPE_LINKER, musl), 0o755),
+            Obstacle::OtherLibrary { path: path.clone(), linker: musl.to_owned() }
+        );
+        assert_eq!(judge(&program(elf::CLASS_64, elf::THIS_MACHINE, 1, ""), 0o755), Obstacle::Static(path.clone()));
+        assert_eq!(judge(&program(1, 3, 1, ""), 0o755), Obstacle::OtherMachine(path.clone()));
+        for length in 0..gnu.len() {
+            // A file that ends early is not understood, and that is all.
+            judge(&gnu[..length], 0o755);
+        }
+        assert_eq!(
+            obstacle(OsStr::new("no-such-program-anywhere")),
+            Obstacle::Unknown("no-such-program-anywhere".into())
+        );
+    }
+}

@@ -174,9 +174,9 @@ impl RawReader {
                 layout::REALLOCATE_END => Step::ReallocateEnd { address, size },
                 layout::REALLOCATE_REFUSED => Step::ReallocateRefused { address },
                 layout::REFUSED => Step::Refused,
-                // Reserved, but its thread did not live to complete it.
+                // Reserved, but its thread did not live to complete it, or found the disk full and counted it as lost.
                 _ => {
-                    self.unfinished += 1;
+                    self.unfinished += u64::from(self.stop_reason().is_none());
                     continue;
                 }
             };
