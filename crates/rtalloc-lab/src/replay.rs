@@ -2,18 +2,19 @@
 //!
 //! A [`Replay`] takes the events of a trace as they are read, keeps a table of the live blocks by slot, and calls
 //! the heap through an [`Observer`], which decides *how* (plainly, timed, stepped) and sees the results. A replay is
-//! a test of the allocator too: every block must be aligned as asked and lie in the region, and in the [stamped]
-//! mode carry its own mark at both ends until it is freed, which two overlapping blocks cannot.
+//! a test of the allocator too: every block must be aligned as asked and lie in the region, and in the [verifying]
+//! mode may not overlap a live one, and must carry its own mark at both ends until it is freed.
 //!
 //! A refused request is counted; the slot stays empty and later operations on it are left out. Memory is needed for
 //! the blocks that live at once, not for the trace's length.
 //!
-//! [stamped]: Replay::run
+//! [verifying]: Replay::run
 
 pub mod campaign;
 pub mod course;
 pub mod isolate;
 pub mod settings;
+mod shadow;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -123,6 +124,16 @@ pub enum Fault {
         /// What was asked for.
         size: usize,
     },
+    /// The block covers memory of another live one.
+    #[error("operation {index}: the block of {size} bytes at {address:#x} overlaps one that is live")]
+    Overlapping {
+        /// Index of the operation.
+        index: u64,
+        /// Where the block is.
+        address: usize,
+        /// What was asked for.
+        size: usize,
+    },
     /// The marks of the block are gone: two blocks overlap, or the allocator wrote into a live block, or its
     /// reallocate lost the content.
     #[error("operation {index}: the block of {size} bytes at {address:#x} was overwritten while it was live")]
@@ -147,6 +158,7 @@ pub struct Replay {
     index: u64,
     refused: u64,
     first_refused: Option<u64>,
+    shadow: shadow::Shadow,
 }
 
 impl Replay {
@@ -174,19 +186,23 @@ impl Replay {
         self.first_refused
     }
 
-    /// Performs `events`, the continuation of those performed before, on `heap`. `STAMPED` marks every block at
-    /// both ends and verifies the marks when it is freed or reallocated; that touches the blocks' memory.
+    /// Performs `events`, the continuation of those performed before, on `heap`. `VERIFYING` keeps a map
+    /// of the live blocks, marks every block at both ends, and verifies the marks when it is freed or reallocated;
+    /// that touches the blocks' memory.
     ///
     /// # Errors
     ///
     /// The first [`Fault`] of the allocator.
     #[inline(always)]
-    pub fn run<const STAMPED: bool, O: Observer>(
+    pub fn run<const VERIFYING: bool, O: Observer>(
         &mut self,
         heap: &Heap<'_>,
         events: &[Event],
         observer: &mut O,
     ) -> Result<(), Fault> {
+        if VERIFYING {
+            self.shadow.cover(heap);
+        }
         for event in events {
             let index = self.index;
             observer.before(index);
@@ -211,7 +227,8 @@ impl Replay {
                         observer.refused(index);
                     } else {
                         verify_place(heap, index, &block)?;
-                        if STAMPED {
+                        if VERIFYING {
+                            self.claim(index, &block)?;
                             // SAFETY: the block is live, in the region and ours.
                             unsafe { stamp(&block) };
                         }
@@ -223,9 +240,10 @@ impl Replay {
                     if block.address == 0 {
                         observer.left_out(index);
                     } else {
-                        if STAMPED {
+                        if VERIFYING {
                             // SAFETY: the block is live and ours.
                             unsafe { verify_stamp(index, &block, block.size) }?;
+                            self.shadow.release(block.address, block.size);
                         }
                         // SAFETY: the block is live and was asked for with this size and alignment.
                         unsafe {
@@ -241,7 +259,7 @@ impl Replay {
                         self.index = index + 1;
                         continue;
                     }
-                    if STAMPED {
+                    if VERIFYING {
                         // SAFETY: the block is live and ours.
                         unsafe { verify_stamp(index, &old, old.size) }?;
                     }
@@ -261,7 +279,9 @@ impl Replay {
                     } else {
                         let block = Block { address, size: size as usize, align: old.align, stamp: old.stamp };
                         verify_place(heap, index, &block)?;
-                        if STAMPED {
+                        if VERIFYING {
+                            self.shadow.release(old.address, old.size);
+                            self.claim(index, &block)?;
                             // SAFETY: the block is live and at least as long as what is verified of the old content.
                             unsafe { verify_stamp(index, &Block { size: old.size, ..block }, block.size) }?;
                             // SAFETY: the block is live, in the region and ours.
@@ -275,6 +295,15 @@ impl Replay {
             self.index = index + 1;
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn claim(&mut self, index: u64, block: &Block) -> Result<(), Fault> {
+        if self.shadow.claim(block.address, block.size) {
+            Ok(())
+        } else {
+            Err(Fault::Overlapping { index, address: block.address, size: block.size })
+        }
     }
 
     #[cold]

@@ -1,13 +1,13 @@
 //! `rtalloc run`
 
+use super::inspect::print;
+use super::progress::Bar;
 use crate::present;
-use crate::replay::campaign::{self, Progress};
+use crate::replay::campaign;
 use crate::replay::settings::{Probes, Settings};
 use crate::result::schema::{Outcome, Run};
 use crate::subject;
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -162,8 +162,7 @@ fn is_stdout(path: Option<&Path>) -> bool {
 
 fn write_out(path: &Path, text: &str) -> anyhow::Result<()> {
     if is_stdout(Some(path)) {
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+        print(text).context("standard output")
     } else {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
@@ -183,30 +182,6 @@ fn parse_size(text: &str) -> Result<u64, String> {
         Some(0) => Err("a heap needs at least one byte".into()),
         Some(bytes) if bytes <= 1 << 40 => Ok(bytes),
         _ => Err(format!("{text} is more than the 1024G a heap may have")),
-    }
-}
-
-/// The progress bar on standard error; indicatif hides it where that is no terminal.
-struct Bar(ProgressBar);
-
-impl Bar {
-    fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left  {wide_msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style);
-        Self(bar)
-    }
-
-    /// The bar has no thread of its own: the cells are forked from this process.
-    fn show(&self, progress: Progress<'_>) {
-        self.0.set_length(progress.total);
-        self.0.set_position(progress.done);
-        self.0.set_message(progress.last.to_string());
-    }
-
-    fn clear(&self) {
-        self.0.finish_and_clear();
     }
 }
 

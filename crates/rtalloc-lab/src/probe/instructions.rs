@@ -2,9 +2,9 @@
 //!
 //! All operations are performed; those of the sample by [`Stepper`]. The trace is cut into as many stretches of
 //! equal length as samples are wanted, and one operation of each, at a place chosen by a fixed hash so that no rhythm
-//! of the program can hide in it, is stepped through. A subject with long operations would take minutes: it has a
-//! budget of stepped instructions that grows along the trace, and while it is overdrawn stretches are skipped. As
-//! many samples as operations count every one.
+//! of the program can hide in it, is stepped through. A subject with long operations would take minutes: there is a
+//! budget of stepped instructions, and one of half the time allowed, that grow along the trace; while one is overdrawn
+//! stretches are skipped. As many samples as operations count every one.
 
 use super::step::Stepper;
 use super::{Counts, Report, Task};
@@ -13,14 +13,22 @@ use crate::replay::{Block, Observer, Replay};
 use crate::result::schema::Instructions;
 use crate::subject::{Heap, Region};
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
 /// How operations are chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Operations to step through.
     pub operations: u64,
-    /// Instructions to step through.
+    /// Instructions to step through at most.
     pub instructions: u64,
+}
+
+/// What stepping may cost, or has cost.
+#[derive(Clone, Copy, Debug)]
+struct Expense {
+    instructions: u64,
+    time: Duration,
 }
 
 /// Measures one cell.
@@ -38,7 +46,11 @@ pub fn measure(task: &Task<'_>, sample: Sample) -> Report<Instructions> {
         Ok(heap) => heap,
         Err(refusal) => return Report::broken(refusal),
     };
-    let mut stepping = Stepping::new(&mut stepper, Choice::new(task.events, sample));
+    let budget = Expense {
+        instructions: sample.instructions,
+        time: task.deadline.saturating_duration_since(Instant::now()) / 2,
+    };
+    let mut stepping = Stepping::new(&mut stepper, Choice::new(task.events, sample.operations, budget));
     let mut replay = Replay::new();
     match task.course().run::<false, false, _>(&heap, &mut replay, &mut stepping) {
         Ok(end) => Report { outcome: outcome(end, &replay), figures: Some(stepping.figures()) },
@@ -50,29 +62,30 @@ pub fn measure(task: &Task<'_>, sample: Sample) -> Report<Instructions> {
 #[derive(Clone, Debug)]
 struct Choice {
     events: u64,
-    sample: Sample,
+    operations: u64,
     stretch: u64,
     next: u64,
-    stepped_instructions: u64,
+    budget: Expense,
+    spent: Expense,
 }
 
 impl Choice {
-    fn new(events: u64, sample: Sample) -> Self {
-        let sample = Sample { operations: sample.operations.min(events), ..sample };
-        let mut choice = Self { events, sample, stretch: 0, next: u64::MAX, stepped_instructions: 0 };
+    fn new(events: u64, operations: u64, budget: Expense) -> Self {
+        let spent = Expense { instructions: 0, time: Duration::ZERO };
+        let operations = operations.min(events);
+        let mut choice = Self { events, operations, stretch: 0, next: u64::MAX, budget, spent };
         choice.advance();
         choice
     }
 
     /// Chooses the operation of the next stretch.
     fn advance(&mut self) {
-        let Sample { operations, .. } = self.sample;
-        if self.stretch >= operations {
+        if self.stretch >= self.operations {
             self.next = u64::MAX;
             return;
         }
         let boundary = |stretch: u64| {
-            let product = u128::from(stretch) * u128::from(self.events) / u128::from(operations);
+            let product = u128::from(stretch) * u128::from(self.events) / u128::from(self.operations);
             u64::try_from(product).unwrap_or(u64::MAX)
         };
         let (start, end) = (boundary(self.stretch), boundary(self.stretch + 1));
@@ -89,7 +102,8 @@ impl Choice {
         self.advance();
         // A tenth of the budget is there from the start.
         let share = (index + self.events / 10 + 1) as f64 / self.events as f64;
-        (self.stepped_instructions as f64) <= self.sample.instructions as f64 * share
+        self.spent.instructions as f64 <= self.budget.instructions as f64 * share
+            && self.spent.time.as_secs_f64() <= self.budget.time.as_secs_f64() * share
     }
 }
 
@@ -132,10 +146,12 @@ impl<'a> Stepping<'a> {
     /// As [`Stepper::call`].
     #[cold]
     unsafe fn step(&mut self, entry: *const c_void, arguments: [usize; 5]) -> usize {
+        let start = Instant::now();
         // SAFETY: the caller's promise.
         let (result, count) = unsafe { self.stepper.call(entry, arguments) };
         self.count = count;
-        self.choice.stepped_instructions += count;
+        self.choice.spent.instructions += count;
+        self.choice.spent.time += start.elapsed();
         result
     }
 
@@ -218,20 +234,26 @@ impl Observer for Stepping<'_> {
 mod tests {
     use super::*;
 
-    fn chosen(events: u64, sample: Sample, cost: u64) -> Vec<u64> {
-        let mut choice = Choice::new(events, sample);
+    fn chosen(events: u64, operations: u64, budget: Expense, cost: Expense) -> Vec<u64> {
+        let mut choice = Choice::new(events, operations, budget);
         (0..events)
             .filter(|index| {
                 let takes = choice.takes(*index);
-                choice.stepped_instructions += if takes { cost } else { 0 };
+                if takes {
+                    choice.spent.instructions += cost.instructions;
+                    choice.spent.time += cost.time;
+                }
                 takes
             })
             .collect()
     }
 
+    const PLENTY: Expense = Expense { instructions: u64::MAX, time: Duration::MAX };
+    const LITTLE: Expense = Expense { instructions: 1, time: Duration::from_nanos(1) };
+
     #[test]
     fn one_operation_of_every_stretch_is_chosen() {
-        let indices = chosen(10_000, Sample { operations: 100, instructions: u64::MAX }, 1);
+        let indices = chosen(10_000, 100, PLENTY, LITTLE);
         let stretches: Vec<u64> = indices.iter().map(|index| index / 100).collect();
         assert_eq!(stretches, (0..100).collect::<Vec<_>>());
         let offsets: std::collections::BTreeSet<u64> = indices.iter().map(|index| index % 100).collect();
@@ -240,13 +262,18 @@ mod tests {
 
     #[test]
     fn a_sample_as_large_as_the_trace_is_every_operation() {
-        assert_eq!(chosen(50, Sample { operations: 90, instructions: u64::MAX }, 1), (0..50).collect::<Vec<_>>());
+        assert_eq!(chosen(50, 90, PLENTY, LITTLE), (0..50).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_budget_is_spread_over_the_trace() {
-        let indices = chosen(10_000, Sample { operations: 1_000, instructions: 10_000 }, 100);
-        assert!((90..=115).contains(&indices.len()), "{}", indices.len());
-        assert!(indices.iter().any(|index| *index > 9_000), "the end is sampled too");
+        let cost = Expense { instructions: 100, time: Duration::from_millis(1) };
+        let budgets =
+            [Expense { instructions: 10_000, ..PLENTY }, Expense { time: Duration::from_millis(100), ..PLENTY }];
+        for budget in budgets {
+            let indices = chosen(10_000, 1_000, budget, cost);
+            assert!((90..=115).contains(&indices.len()), "{}", indices.len());
+            assert!(indices.iter().any(|index| *index > 9_000), "the end is sampled too");
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! *H* is the largest end address that was handed out, rounded up to what the allocator granted where it tells,
 //! minus the start of the area of blocks; *F* = (H - M) / M, where M is the largest sum of requested sizes of blocks
-//! that were live in this replay. The replay runs stamped, so that figures exist only for an allocator that kept its
-//! blocks apart.
+//! that were live in this replay. The replay verifies as it goes, so that figures exist only for an allocator
+//! that kept its blocks apart.
 //!
 //! *The smallest heap* is searched with a resolution of M/256 (at least 64 bytes): the size returned was verified to
 //! serve the whole trace, and one step less to fail. Success is not monotone in the heap's size, an allocator may

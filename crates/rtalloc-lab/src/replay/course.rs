@@ -45,12 +45,12 @@ pub enum CourseError {
 }
 
 impl Course<'_> {
-    /// Replays the trace. `STAMPED` as in [`Replay::run`]; `FIRM` stops at the first refused request.
+    /// Replays the trace. `VERIFYING` as in [`Replay::run`]; `FIRM` stops at the first refused request.
     ///
     /// # Errors
     ///
     /// [`CourseError`].
-    pub fn run<const STAMPED: bool, const FIRM: bool, O: Observer>(
+    pub fn run<const VERIFYING: bool, const FIRM: bool, O: Observer>(
         &self,
         heap: &Heap<'_>,
         replay: &mut Replay,
@@ -60,7 +60,7 @@ impl Course<'_> {
         let mut events = Vec::new();
         while reader.next_chunk(&mut events)? {
             for stride in events.chunks(STRIDE) {
-                self.step::<STAMPED, O>(heap, stride, replay, observer)?;
+                self.step::<VERIFYING, O>(heap, stride, replay, observer)?;
                 if FIRM && replay.refused() > 0 {
                     return Ok(End::Refused);
                 }
@@ -73,14 +73,14 @@ impl Course<'_> {
     }
 
     /// One stride, with the operation underway on the board in case it is the last one.
-    fn step<const STAMPED: bool, O: Observer>(
+    fn step<const VERIFYING: bool, O: Observer>(
         &self,
         heap: &Heap<'_>,
         events: &[Event],
         replay: &mut Replay,
         observer: &mut O,
     ) -> Result<(), Fault> {
-        replay.run::<STAMPED, _>(heap, events, &mut Noted { board: self.board, observer })
+        replay.run::<VERIFYING, _>(heap, events, &mut Noted { board: self.board, observer })
     }
 }
 

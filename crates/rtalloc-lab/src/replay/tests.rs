@@ -146,6 +146,7 @@ const OVERLAPS: u8 = 2;
 const MISALIGNS: u8 = 3;
 const ESCAPES: u8 = 4;
 const HANGS: u8 = 5;
+const SCRIBBLES: u8 = 6;
 
 struct BumpHeap {
     next: StdCell<usize>,
@@ -184,6 +185,11 @@ unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
             OVERLAPS if call == 100 => (start - 16) as *mut u8,
             MISALIGNS if call == 100 => (start + 1) as *mut u8,
             ESCAPES if call == 100 => heap.end as *mut u8,
+            SCRIBBLES if call == 100 => {
+                // SAFETY: memory of this heap, of the block before.
+                unsafe { (start as *mut u8).sub(1).write(0xff) };
+                start as *mut u8
+            }
             HANGS if call == 100 => loop {
                 std::hint::spin_loop();
             },
@@ -211,6 +217,7 @@ const fn bump<const WRONG: u8>() -> Subject {
 
 static CRASHING: Subject = bump::<CRASHES>();
 static OVERLAPPING: Subject = bump::<OVERLAPS>();
+static SCRIBBLING: Subject = bump::<SCRIBBLES>();
 static MISALIGNING: Subject = bump::<MISALIGNS>();
 static ESCAPING: Subject = bump::<ESCAPES>();
 static HANGING: Subject = bump::<HANGS>();
@@ -226,9 +233,10 @@ fn plain_events(count: u32, size: u64) -> Vec<Event> {
 #[test]
 fn a_subject_that_breaks_is_reported_and_takes_nobody_along() {
     let (file, _) = written(&plain_events(300, 64));
-    let expected: [(&'static Subject, &str); 4] = [
+    let expected: [(&'static Subject, &str); 5] = [
         (&CRASHING, "SIGSEGV in operation 100"),
-        (&OVERLAPPING, "overwritten while it was live"),
+        (&OVERLAPPING, "overlaps one that is live"),
+        (&SCRIBBLING, "overwritten while it was live"),
         (&MISALIGNING, "operation 100: the block at"),
         (&ESCAPING, "is not within the heap"),
     ];
