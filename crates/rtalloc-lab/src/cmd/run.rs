@@ -5,7 +5,7 @@ use super::progress::Bar;
 use crate::present;
 use crate::replay::campaign;
 use crate::replay::settings::{Probes, Settings};
-use crate::result::schema::{Outcome, Run};
+use crate::result::schema::Run;
 use crate::subject;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,9 @@ use std::time::Duration;
 
 /// Replays traces on allocators and tabulates time, instructions and space.
 ///
-/// Every allocator replays every trace, each in processes of its own, so that one that crashes, hangs or runs out
-/// of memory stays in the table with what happened. A trace comes from `rtalloc record` or `rtalloc generate`.
+/// Every allocator replays every trace, each in processes of its own, so that one that crashes,
+/// hangs or runs out of memory stays in the table with what happened. Traces come from
+/// `rtalloc record` and `rtalloc generate`.
 ///
 /// Three probes look at different things:
 ///
@@ -23,7 +24,7 @@ use std::time::Duration;
 ///                 minimum over R identical replays counts, so that interruptions do not; maxima on a
 ///                 shared machine are noise nevertheless.
 ///   instructions  executed instructions of a sample of the operations, evenly spread over the trace,
-///                 counted one by one. Exact, and the same on every run.
+///                 counted one by one: exact, not estimated. Slow allocators get fewer samples.
 ///   space         H, the memory the allocator needed; F = (H - M) / M, where M is the largest live
 ///                 memory; and the smallest heap in which the whole trace succeeds. Also verifies
 ///                 that every block is aligned, in the heap, and no block overlaps another.
@@ -129,31 +130,9 @@ fn give_out(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
         tables &= !is_stdout(Some(path));
     }
     if tables {
-        let text = format!("{}\n", heaps(run)) + &present::table::run(run);
-        write_out(Path::new("-"), &text)?;
+        print(&present::table::run(run)).context("standard output")?;
     }
     Ok(())
-}
-
-/// One line per trace: what was replayed and in how large a heap.
-fn heaps(run: &Run) -> String {
-    let mut text = String::new();
-    for trace in &run.traces {
-        let heap = trace.cells.iter().find_map(|cell| cell.heap_bytes);
-        let heap = heap.map_or_else(|| "their own pages".to_string(), |bytes| format!("a heap of {bytes} bytes"));
-        let facts = &trace.trace;
-        let operations = facts.allocations + facts.frees + facts.reallocations;
-        text.push_str(&format!(
-            "{}: {operations} operations, M = {} bytes, replayed in {heap}\n",
-            facts.name, facts.peak_live_bytes
-        ));
-        for cell in &trace.cells {
-            if let Outcome::Broken { what } = &cell.outcome {
-                text.push_str(&format!("  {} is broken: {what}\n", cell.subject.name));
-            }
-        }
-    }
-    text
 }
 
 fn is_stdout(path: Option<&Path>) -> bool {

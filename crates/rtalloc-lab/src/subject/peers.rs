@@ -350,7 +350,7 @@ type GoodMemoryHeap = good_memory_allocator::Allocator;
 // SAFETY: `good_memory_allocator` is an allocator; blocks lie in its region.
 unsafe impl Target for GoodMemory {
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
-        if bytes < 8 * size_of::<usize>() {
+        if bytes < 64 {
             return Err("good_memory_allocator needs room for one chunk".into());
         }
         let context = boxed(GoodMemoryHeap::empty());
