@@ -1,4 +1,4 @@
-//! Builds the trace recorder, so that the laboratory can carry it inside itself.
+//! Builds the trace recorder, and lists the shipped traces, so that the laboratory can carry both inside itself.
 //!
 //! `rtalloc record` preloads a shared library into the program it records. Cargo cannot hand one package's cdylib to
 //! another, so the compiler is called here on the sources of `rtalloc-preload` directly; they need nothing but the compiler. The
@@ -26,6 +26,7 @@ fn build() -> Result<(), String> {
     let library = PathBuf::from(variable("OUT_DIR")?).join("librtalloc_record.so");
 
     println!("cargo:rustc-env=RTALLOC_RUSTC_VERSION={}", compiler_version()?);
+    list_traces(Path::new("../../traces"))?;
 
     let mut compiler = Command::new(variable("RUSTC")?);
     compiler.arg(sources.join("lib.rs")).arg("-o").arg(&library).arg("--target").arg(variable("TARGET")?).args([
@@ -51,6 +52,29 @@ fn build() -> Result<(), String> {
     } else {
         Err(format!("the trace recorder does not build: {compiler:?} ended with {status}"))
     }
+}
+
+/// Writes `shipped.rs`: the table of all `folder/*.rtrace`, each with its content, in the order of their names.
+fn list_traces(folder: &Path) -> Result<(), String> {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let unreadable = |error| format!("cannot read {}: {error}", folder.display());
+    let mut traces = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "rtrace") {
+            traces.push(path.canonicalize().map_err(unreadable)?);
+        }
+    }
+    traces.sort();
+    let mut table =
+        String::from("/// Name and content of every shipped trace, by name.\nstatic TRACES: &[(&str, &[u8])] = &[\n");
+    for path in traces {
+        let name = path.file_name().unwrap_or_default().display().to_string();
+        table.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", path.display().to_string()));
+    }
+    table.push_str("];\n");
+    let target = PathBuf::from(variable("OUT_DIR")?).join("shipped.rs");
+    std::fs::write(&target, table).map_err(|error| format!("cannot write {}: {error}", target.display()))
 }
 
 /// The compiler as it names itself, for the results measured with what it builds.

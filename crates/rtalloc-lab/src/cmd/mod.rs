@@ -2,8 +2,10 @@
 
 pub mod generate;
 pub mod inspect;
+pub mod progress;
 pub mod record;
 pub mod run;
+mod shipped;
 pub mod showcase;
 
 use clap::{Parser, Subcommand};

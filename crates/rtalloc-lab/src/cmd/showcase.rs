@@ -1,16 +1,140 @@
-//! `rtalloc showcase`
+//! The main job, `rtalloc` without a command: the shipped traces on everything, and a report.
 
+use super::progress::Bar;
+use super::shipped;
+use crate::present;
+use crate::replay::campaign;
+use crate::replay::settings::Settings;
+use crate::subject;
+use anyhow::Context as _;
+use std::fs::OpenOptions;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// The main job: the shipped traces on everything.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {}
+pub struct Arguments {
+    /// Where the report goes: one HTML file with everything in it.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    report: PathBuf,
+
+    /// Writes the results as JSON to FILE as well.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// How much is measured, so that two cores are done within a minute.
+fn settings() -> Settings {
+    Settings {
+        replicas: 3,
+        sampled_operations: 1_000,
+        stepped_instructions: 35_000,
+        limit: Duration::from_secs(2),
+        ..Settings::default()
+    }
+}
+
+/// A file whose name was found writable before the measuring, so that a minute's work is not lost to a typing error.
+struct Destination<'a> {
+    path: &'a Path,
+    /// Whether the trial left an empty file where there was none.
+    created: bool,
+    written: bool,
+}
+
+impl<'a> Destination<'a> {
+    fn open(path: &'a Path) -> anyhow::Result<Self> {
+        let created = !path.exists();
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .with_context(|| format!("cannot write {}; choose another place", path.display()))?;
+        Ok(Self { path, created, written: false })
+    }
+
+    fn write(mut self, text: &str) -> anyhow::Result<()> {
+        std::fs::write(self.path, text).with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.written = true;
+        Ok(())
+    }
+}
+
+impl Drop for Destination<'_> {
+    fn drop(&mut self) {
+        if self.created && !self.written {
+            // What cannot be removed stays behind as an empty file; the reason to stop has been reported already.
+            let _ = std::fs::remove_file(self.path);
+        }
+    }
+}
 
 /// Runs the verb.
 ///
 /// # Errors
 ///
 /// Whatever stopped it, with its context.
-pub fn main(_arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let begun = Instant::now();
+    let report = Destination::open(&arguments.report).context("--report")?;
+    let json = arguments.json.as_deref().map(Destination::open).transpose().context("--json")?;
+    let subjects = subject::select(&["all"])?;
+    let traces = shipped::unpack()?;
+    let mut progress_to = std::io::stderr();
+    if progress_to.is_terminal() {
+        writeln!(
+            progress_to,
+            "Replaying {} traces of real programs on {} allocators.",
+            traces.paths.len(),
+            subjects.len()
+        )?;
+    }
+    let bar = Bar::new();
+    let run = campaign::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
+    bar.clear();
+    report.write(&present::report::html(&run)?)?;
+    if let Some(json) = json {
+        json.write(&(serde_json::to_string_pretty(&run).context("the results as JSON")? + "\n"))?;
+    }
+    let look = present::table::Look::of_stdout();
+    let text = format!(
+        "{}\n{}\nThe report with every figure: {} ({:.0} s in all)\n",
+        present::table::render(&run, look),
+        present::verdict(&run).text(look.columns.min(120)),
+        arguments.report.display(),
+        begun.elapsed().as_secs_f64(),
+    );
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unwritable_place_is_refused_before_anything_is_measured() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let nowhere = directory.path().join("no/such/folder/report.html");
+        let error = Destination::open(&nowhere).err().expect("refused").to_string();
+        assert!(error.contains("no/such/folder/report.html"), "{error}");
+        assert!(Destination::open(directory.path()).is_err(), "a directory is no file");
+    }
+
+    #[test]
+    fn an_interrupted_run_leaves_no_empty_report_and_spoils_no_old_one() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let new = directory.path().join("new.html");
+        drop(Destination::open(&new).expect("writable"));
+        assert!(!new.exists());
+        let old = directory.path().join("old.html");
+        std::fs::write(&old, "yesterday's").expect("written");
+        drop(Destination::open(&old).expect("writable"));
+        assert_eq!(std::fs::read_to_string(&old).expect("read"), "yesterday's");
+        Destination::open(&old).expect("writable").write("today's").expect("written");
+        assert_eq!(std::fs::read_to_string(&old).expect("read"), "today's");
+    }
 }

@@ -256,6 +256,6 @@ pub fn outcome_sentence(outcome: &Outcome, operations: u64) -> Option<String> {
             number::grouped(*at),
             number::grouped(operations),
         )),
-        Outcome::Broken { what } => Some(format!("did not run: {what}")),
+        Outcome::Broken { what } => Some(format!("did not finish: {what}")),
     }
 }

@@ -29,12 +29,17 @@ const MARKERS: [Marker; 7] =
 /// Dash patterns by member of a family; ours are solid and thick besides.
 const DASHES: [&str; 6] = ["none", "7 3", "2 2", "9 3 2 3", "4 4", "12 4"];
 
-/// Hue in degrees and saturation in per cent, in the order families appear: hues that the usual kinds of colour
-/// blindness keep apart (after Okabe and Ito), and a grey.
-const HUES: [(u16, u8); 8] = [(206, 90), (24, 95), (164, 85), (322, 60), (44, 90), (262, 55), (188, 75), (220, 8)];
+/// Hue in degrees, saturation in per cent, and by how many per cent it is darkened to look as light as the others; in
+/// the order families appear. Hues that the usual kinds of colour blindness keep apart (after Okabe and Ito), and a
+/// grey.
+const HUES: [(i16, u8, u8); 8] =
+    [(208, 90, 0), (22, 90, 2), (164, 90, 9), (322, 58, 0), (42, 92, 8), (262, 50, 0), (188, 80, 8), (220, 10, 0)];
+
+/// By how many degrees the members of a family stray from its hue.
+const SHADES: [i16; 6] = [0, 18, -14, 30, -24, 10];
 
 /// Lightness in per cent by member of a family, on a light and on a dark ground.
-const TONES: [(u8, u8); 4] = [(36, 62), (52, 76), (26, 50), (44, 68)];
+const TONES: [(u8, u8); 4] = [(37, 62), (48, 76), (26, 52), (43, 70)];
 
 /// One allocator's looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,12 +71,13 @@ pub fn of(standings: &[Standing]) -> Vec<Style> {
             });
             let member = families[position].1;
             families[position].1 += 1;
-            let (hue, saturation) = HUES[position % HUES.len()];
+            let (hue, saturation, darker) = HUES[position % HUES.len()];
+            let hue = (hue + SHADES[member % SHADES.len()]).rem_euclid(360);
             let (light, dark) = TONES[member % TONES.len()];
             let ours = standing.subject.origin == Origin::Ours;
             Style {
-                light: format!("hsl({hue} {saturation}% {light}%)"),
-                dark: format!("hsl({hue} {saturation}% {dark}%)"),
+                light: format!("hsl({hue} {saturation}% {}%)", light - darker),
+                dark: format!("hsl({hue} {saturation}% {}%)", dark - darker),
                 dash: DASHES[member % DASHES.len()],
                 marker: MARKERS[index % MARKERS.len()],
                 line_width: if ours { 2 } else { 1 },

@@ -155,9 +155,9 @@ fn overview(verdict: &Verdict) -> Markup {
 fn happened(standing: &Standing) -> Markup {
     html! {
         @if standing.troubles.is_empty() {
-            td.left data-v="" { @if standing.own_pages { "served every trace, from its own pages" } @else { "served every trace" } }
+            td.left.what data-v="" { @if standing.own_pages { "served every trace, from its own pages" } @else { "served every trace" } }
         } @else {
-            td.left.warn data-v="trouble" {
+            td.left.what.warn data-v="trouble" {
                 "trouble on "
                 @for (position, (trace, _)) in standing.troubles.iter().enumerate() {
                     @if position > 0 { ", " }
@@ -173,15 +173,11 @@ fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, P
     let fragmentation = plot::fragmentation(result, cast)?;
     let instructions = plot::distributions(result, cast, Measure::Instructions)?;
     let ticks = plot::distributions(result, cast, Measure::Ticks)?;
-    let heap = result.cells.iter().find_map(|cell| cell.heap_bytes);
     Ok(html! {
         section id={ "trace-" (index) } {
             h2 { (result.trace.name) }
             p.about { (result.trace.about) }
-            p {
-                (table::facts(result)) "."
-                @if let Some(heap) = heap { " Replayed in a heap of " (number::bytes(heap)) "." }
-            }
+            p { (table::facts(result)) "." }
             (figures_table(result, cast))
             (figure(instructions, &html! {
                 b { "Instructions per operation. " }
@@ -271,8 +267,8 @@ fn heading(metric: &Metric, scale: Scale) -> Markup {
         @match metric.unit {
             metric::Unit::Ticks | metric::Unit::Instructions => (metric.name),
             metric::Unit::Percent | metric::Unit::Bytes => {
-                @if !metric.group.is_empty() { (metric.group) " " }
-                (metric.name) br; (metric.unit_name(scale))
+                @if !metric.group.is_empty() { (metric.group) br; }
+                (metric.name) ", " (metric.unit_name(scale))
             }
         }
     }
@@ -304,6 +300,9 @@ fn methods() -> Markup {
                 dd { "Executed machine instructions of one operation from its entry to its return, counted by single-stepping a \
                       sample of the operations spread evenly over the trace. Exact for each operation counted; the same on \
                       every run of the same binary, whatever else the machine does." }
+                dt { "reallocations" }
+                dd { "Replayed like everything else; their figures are in the JSON and CSV exports alone, since what they cost \
+                      depends on whether the block has to move." }
                 dt { "ticks" }
                 dd { "Differences of the processor's time-stamp counter around an operation, less the cost of an empty \
                       measurement. The trace is replayed several times and of each operation the minimum is kept (voting), \

@@ -69,12 +69,14 @@ pub fn render(run: &Run, look: Look) -> String {
     text
 }
 
-/// The facts of a trace in one line.
+/// The facts of a trace in one line, and the heap it was replayed in.
 #[must_use]
 pub fn facts(result: &TraceResult) -> String {
     let trace = &result.trace;
+    let heap = result.cells.iter().find_map(|cell| cell.heap_bytes);
+    let heap = heap.map_or_else(String::new, |heap| format!("; replayed in a heap of {}", number::bytes(heap)));
     format!(
-        "{}, {}, {}, {}; live memory M = {} in at most {}, largest request {}",
+        "{}, {}, {}, {}; live memory M = {} in at most {}, largest request {}{heap}",
         number::counted(trace.allocations, "allocation"),
         number::counted(trace.frees, "free"),
         number::counted(trace.reallocations, "reallocation"),
@@ -246,7 +248,7 @@ mod tests {
         let text = plain(140);
         assert!(text.contains("buddy-system: 3 allocations failed, the first at operation 91,234 of 200,000"));
         assert!(text.contains("linked-list: stopped by the time limit at operation 150,000 of 200,000"));
-        assert!(text.contains("mimalloc: did not run: killed by signal 11"));
+        assert!(text.contains("mimalloc: did not finish: killed by signal 11"));
     }
 
     #[test]

@@ -90,7 +90,13 @@ pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> 
     Ok(Some(svg))
 }
 
-fn axis(canvas: &mut Canvas<'_>, x: &Scale, (left, right): (i32, i32), bottom: i32, title: &str) -> Result<(), PlotError> {
+fn axis(
+    canvas: &mut Canvas<'_>,
+    x: &Scale,
+    (left, right): (i32, i32),
+    bottom: i32,
+    title: &str,
+) -> Result<(), PlotError> {
     canvas.text(title, ((left + right) / 2, 14), Anchor::Middle, 14, Ink::Text)?;
     for tick in x.ticks(44) {
         let at = x.at(tick);

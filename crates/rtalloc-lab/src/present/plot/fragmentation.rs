@@ -50,7 +50,7 @@ pub fn fragmentation(result: &TraceResult, cast: Cast<'_>) -> Result<Option<Stri
             let middle = row_middle(TOP, index);
             let Some((f, heap)) = row else {
                 canvas.text(
-                    "takes its own pages, or did not run",
+                    "no figure: takes its own pages, or did not finish",
                     (NAMES + 8, middle),
                     Anchor::Left,
                     11,

@@ -42,7 +42,10 @@ pub fn pareto(verdict: &Verdict, cast: Cast<'_>) -> Result<Option<String>, PlotE
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
     let svg = sheet(WIDTH, (BOTTOM + 50) as u32, cast.standings.len(), description, |canvas| {
         axes(canvas, &x, &y)?;
-        front(canvas, verdict, &points)?;
+        let front = front_path(verdict, &points);
+        if !front.is_empty() {
+            canvas.line(front.clone(), 2, Ink::Chosen)?;
+        }
         for (index, at) in &points {
             let constant = verdict.standings[*index].constant_cost();
             canvas.marker(*at, 6, cast.styles[*index].marker, constant, Ink::Allocator(*index))?;
@@ -50,7 +53,7 @@ pub fn pareto(verdict: &Verdict, cast: Cast<'_>) -> Result<Option<String>, PlotE
                 canvas.ring(*at, 13, Ink::Chosen)?;
             }
         }
-        labels(canvas, verdict, &points)
+        labels(canvas, verdict, &points, &front)
     })?;
     Ok(Some(svg))
 }
@@ -75,26 +78,35 @@ fn axes(canvas: &mut Canvas<'_>, x: &Scale, y: &Scale) -> Result<(), PlotError> 
 }
 
 /// The steps that no candidate is below and to the left of.
-fn front(canvas: &mut Canvas<'_>, verdict: &Verdict, points: &[(usize, Point)]) -> Result<(), PlotError> {
+fn front_path(verdict: &Verdict, points: &[(usize, Point)]) -> Vec<Point> {
     let at = |member: &usize| points.iter().find(|(index, _)| index == member).map(|(_, at)| *at);
     let members: Vec<Point> = verdict.front.iter().filter_map(at).collect();
     let (Some(first), Some(last)) = (members.first(), members.last()) else {
-        return Ok(());
+        return Vec::new();
     };
     let mut path = vec![(RIGHT, first.1), *first];
     for pair in members.windows(2) {
         path.extend([(pair[0].0, pair[1].1), pair[1]]);
     }
     path.push((last.0, TOP));
-    canvas.line(path, 2, Ink::Chosen)
+    path
 }
 
 /// A rectangle that a label covers: left, top, right, bottom.
 type Covered = (i32, i32, i32, i32);
 
-/// Names beside their points, where they cover neither each other nor a point.
-fn labels(canvas: &mut Canvas<'_>, verdict: &Verdict, points: &[(usize, Point)]) -> Result<(), PlotError> {
+/// Names beside their points, where they cover neither each other nor a point nor the front.
+fn labels(
+    canvas: &mut Canvas<'_>,
+    verdict: &Verdict,
+    points: &[(usize, Point)],
+    front: &[Point],
+) -> Result<(), PlotError> {
     let mut taken: Vec<Covered> = points.iter().map(|(_, (x, y))| (x - 8, y - 8, x + 8, y + 8)).collect();
+    taken.extend(front.windows(2).map(|ends| {
+        let ((a, b), (c, d)) = (ends[0], ends[1]);
+        (a.min(c) - 1, b.min(d) - 1, a.max(c) + 1, b.max(d) + 1)
+    }));
     for (index, at) in points {
         let name = shortened(&verdict.standings[*index].subject.name, 24);
         #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // a short name
