@@ -47,14 +47,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     heap: Option<u64>,
 
-    /// Probes, separated by commas: cycles, instructions, space.
-    #[arg(
-        long,
-        value_name = "P,Q",
-        value_delimiter = ',',
-        value_parser = ["cycles", "instructions", "space"],
-        default_value = "cycles,instructions,space"
-    )]
+    /// Probes, separated by commas. Without it, all; instructions can be counted on x86-64 Linux only.
+    #[arg(long, value_name = "P,Q", value_delimiter = ',', value_parser = ["cycles", "instructions", "space"])]
     probe: Vec<String>,
 
     /// Identical replays of the cycle probe, of which each operation's minimum counts.
@@ -96,9 +90,14 @@ of no use.";
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = subject::select(&arguments.on).context("--on")?;
     let wants = |probe: &str| arguments.probe.iter().any(|wanted| wanted == probe);
+    let probes = if arguments.probe.is_empty() {
+        Probes::available()
+    } else {
+        Probes { cycles: wants("cycles"), instructions: wants("instructions"), space: wants("space") }
+    };
     let settings = Settings {
         heap_bytes: arguments.heap,
-        probes: Probes { cycles: wants("cycles"), instructions: wants("instructions"), space: wants("space") },
+        probes,
         replicas: arguments.replicas,
         sampled_operations: arguments.sample,
         limit: Duration::from_secs(arguments.limit),

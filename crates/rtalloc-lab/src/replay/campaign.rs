@@ -8,6 +8,7 @@ use super::isolate::{Board, Child, Death, Job, decode, run_all};
 use super::settings::{Settings, automatic_heap_bytes};
 use crate::probe::cycles::Clock;
 use crate::probe::instructions::Sample;
+use crate::probe::step::{StepError, Stepper};
 use crate::probe::{Report, Task, cycles, instructions, space};
 use crate::result::schema::{Cell, Environment, Outcome, Run, TraceResult};
 use crate::subject::Subject;
@@ -45,6 +46,9 @@ pub enum CampaignError {
         /// What is wrong with it.
         source: TraceError,
     },
+    /// Instructions cannot be counted here.
+    #[error("{0}")]
+    Step(#[from] StepError),
     /// The system refused a process, a pipe or memory.
     #[error("the system refused to {action}: {source}")]
     System {
@@ -88,13 +92,17 @@ struct Step {
 ///
 /// # Errors
 ///
-/// A trace that cannot be read, or a system without processes to spare.
+/// A trace that cannot be read, a probe that this machine does not offer, or a system without processes to spare.
 pub fn measure(
     traces: &[PathBuf],
     subjects: &[&'static Subject],
     settings: &Settings,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Run, CampaignError> {
+    if settings.probes.instructions {
+        // Better no run than one in which every cell says the same.
+        drop(Stepper::new()?);
+    }
     let clock = Clock::calibrate();
     let environment = Environment::here(clock);
     let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;

@@ -29,7 +29,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             heap_bytes: None,
-            probes: Probes::ALL,
+            probes: Probes::available(),
             replicas: 3,
             sampled_operations: 2_000,
             stepped_instructions: 400_000,
@@ -52,8 +52,12 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Every probe.
-    pub const ALL: Self = Self { cycles: true, instructions: true, space: true };
+    /// Every probe that works on this machine: instructions are counted on x86-64 Linux only.
+    #[must_use]
+    pub const fn available() -> Self {
+        let instructions = cfg!(all(target_arch = "x86_64", target_os = "linux"));
+        Self { cycles: true, instructions, space: true }
+    }
 }
 
 /// The heap a trace is given where nobody chose one: the next power of two above 8 M, so that every allocator,
