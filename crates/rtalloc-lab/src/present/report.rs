@@ -77,12 +77,7 @@ fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotErro
     Ok(html! {
         section.verdict {
             h2 { (verdict.headline) }
-            @for paragraph in &verdict.paragraphs {
-                @let mut lines = paragraph.lines();
-                p { (lines.next().unwrap_or_default()) }
-                @let listed: Vec<&str> = lines.collect();
-                @if !listed.is_empty() { ul { @for line in listed { li { (line) } } } }
-            }
+            @for paragraph in &verdict.reasons { p { (paragraph) } }
         }
         (figure(picture, &html! {
             b { "Worst instructions against heap needed. " }
@@ -91,6 +86,12 @@ fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotErro
              of constant cost beats. The ring is the verdict's choice. Who failed on a trace, or has no heap of a \
              chosen size, is not shown."
         }))
+        @for paragraph in &verdict.cautions {
+            @let mut lines = paragraph.lines();
+            p { (lines.next().unwrap_or_default()) }
+            @let listed: Vec<&str> = lines.collect();
+            @if !listed.is_empty() { ul { @for line in listed { li { (line) } } } }
+        }
         @if !verdict.standings.is_empty() {
             h3 { "All traces together" }
             (overview(verdict))
@@ -188,7 +189,7 @@ fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, P
             (figure(ticks, &html! {
                 b { "Time per operation in ticks of the time-stamp counter. " }
                 "As above. An arrow means that raw maxima lie beyond the figure: on a shared machine they are noise, \
-                 the interrupt that fell into an operation."
+                 the interrupt that fell into an operation. The combs at the left are the steps of the counter."
             }))
             (figure(memory, &html! {
                 b { "Memory over the trace. " }

@@ -30,8 +30,10 @@ pub struct Verdict {
     pub front: Vec<usize>,
     /// The verdict in one line.
     pub headline: String,
-    /// Its reasons, one paragraph each.
-    pub paragraphs: Vec<String>,
+    /// Why, and when to take another: one paragraph each.
+    pub reasons: Vec<String>,
+    /// Whom to avoid, and what the verdict does not say: one paragraph each; lines after the first are a list.
+    pub cautions: Vec<String>,
 }
 
 /// The two figures compared.
@@ -59,15 +61,13 @@ pub fn verdict(run: &Run) -> Verdict {
     let take = choose(&candidates, &standings);
     let front = front(&candidates);
     let headline = headline(run, &standings, take);
-    let mut paragraphs = Vec::new();
+    let mut reasons = Vec::new();
     if let Some(take) = take {
-        paragraphs.push(reasons(run, &standings[take], candidates.len()));
-        paragraphs.extend(alternatives(&standings, take, &front));
+        reasons.push(praise(run, &standings[take], candidates.len()));
+        reasons.extend(alternatives(&standings, take, &front));
     }
-    paragraphs.extend(avoid(&standings, take));
-    paragraphs.extend(not_judged(&standings));
-    paragraphs.extend(caveat(run));
-    Verdict { standings, take, front, headline, paragraphs }
+    let cautions = [avoid(&standings, take), not_judged(&standings), caveat(run)].into_iter().flatten().collect();
+    Verdict { standings, take, front, headline, reasons, cautions }
 }
 
 fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
@@ -125,7 +125,7 @@ fn origin_in_words(origin: Origin) -> &'static str {
     }
 }
 
-fn reasons(run: &Run, taken: &Standing, candidates: usize) -> String {
+fn praise(run: &Run, taken: &Standing, candidates: usize) -> String {
     let Some((worst, heap)) = taken.figures() else { return String::new() };
     let mut text = format!(
         "{} ({}, {}, {}) served {} without a failure. Its worst observed allocate or free executed {}, and the \
@@ -179,7 +179,8 @@ fn alternatives(standings: &[Standing], take: usize, front: &[usize]) -> Option<
         .filter(|standing| !standing.constant_cost())
         .filter_map(|standing| standing.figures().map(|figures| (standing, figures)))
         .min_by(|(_, (_, a)), (_, (_, b))| a.ratio.total_cmp(&b.ratio));
-    if let Some((standing, (worst, heap))) = frugal.filter(|(_, (_, heap))| heap.ratio < taken_heap.ratio) {
+    let least = front.last().and_then(|last| of(*last)).map_or(taken_heap.ratio, |(_, (_, heap))| heap.ratio);
+    if let Some((standing, (worst, heap))) = frugal.filter(|(_, (_, heap))| heap.ratio < least) {
         sentences.push(format!(
             "Where no deadline has to hold: {} ({}) got by with {:.2} times M (on {}), but an operation executed {}, \
              {} as many.",
@@ -231,7 +232,7 @@ fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
     }
     entries.sort_by_key(|(worst, _)| std::cmp::Reverse(*worst));
     let list: Vec<String> = entries.into_iter().map(|(_, text)| text).collect();
-    Some(format!("Avoid where a deadline has to hold -\n{}.", list.join(".\n")))
+    Some(format!("Avoid where a deadline has to hold:\n{}.", list.join(".\n")))
 }
 
 /// The most instructions seen even where not every trace was counted.
@@ -311,7 +312,7 @@ impl Verdict {
     pub fn text(&self, columns: usize) -> String {
         let mut text = self.headline.clone();
         text.push('\n');
-        for paragraph in &self.paragraphs {
+        for paragraph in self.reasons.iter().chain(&self.cautions) {
             text.push('\n');
             for (position, line) in paragraph.lines().enumerate() {
                 text.push_str(&wrapped(line, columns, if position > 0 { 2 } else { 0 }));
@@ -412,7 +413,7 @@ mod tests {
         let peers: Vec<_> = fixture::CAST.into_iter().filter(|profile| profile.1 == Origin::Peer).collect();
         let verdict = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &peers)]));
         assert_eq!(taken(&verdict), Some("rlsf"));
-        assert!(verdict.paragraphs[0].contains("the only allocator of constant cost"), "{}", verdict.paragraphs[0]);
+        assert!(verdict.reasons[0].contains("the only allocator of constant cost"), "{}", verdict.reasons[0]);
     }
 
     #[test]

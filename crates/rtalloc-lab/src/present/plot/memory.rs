@@ -4,7 +4,7 @@ use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
 use crate::present::number;
 use crate::present::standing;
-use crate::result::schema::{Curve, TraceResult};
+use crate::result::schema::{Curve, Outcome, TraceResult};
 
 const LEFT: i32 = 78;
 const RIGHT: i32 = 790;
@@ -12,7 +12,7 @@ const TOP: i32 = 16;
 const BOTTOM: i32 = 376;
 const LABEL: i32 = 15;
 /// Used memory beyond this multiple of M is drawn at the upper edge, so that one glutton does not flatten the rest.
-const HIGHEST_SHARE: f64 = 3.0;
+const HIGHEST_SHARE: f64 = 2.0;
 /// Points of a curve; more do not show at this width.
 const POINTS: usize = 240;
 
@@ -27,8 +27,14 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>) -> Result<Option<String>, Pl
         .iter()
         .enumerate()
         .filter_map(|(index, standing)| {
-            let space = standing::cell_of(result, &standing.subject.name)?.space.as_ref()?;
-            (!space.used.points.is_empty()).then(|| (index, thinned(&space.used)))
+            let cell = standing::cell_of(result, &standing.subject.name)?;
+            let mut points = thinned(&cell.space.as_ref()?.used);
+            let (_, end) = *points.last()?;
+            if !matches!(cell.outcome, Outcome::TimedOut { .. }) {
+                // After its last change it stays level to the end of the trace.
+                points.push((standing::operations(result), end));
+            }
+            Some((index, points))
         })
         .collect();
     if curves.is_empty() {
