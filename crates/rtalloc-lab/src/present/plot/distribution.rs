@@ -38,6 +38,9 @@ impl Measure {
 const BINS_PER_DECADE: f64 = 30.0;
 /// How many times the largest 99.9th percentile of ticks is drawn.
 const TICKS_BEYOND_P999: f64 = 4.0;
+/// How far below its median a distribution may reach before it is drawn at the edge: one reading of the counter that
+/// came out as 0 would take a third of the sheet.
+const FURTHEST_BELOW_MEDIAN: u64 = 10;
 const TOP: i32 = 44;
 const GAP: i32 = 24;
 
@@ -53,7 +56,7 @@ pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> 
         .map(|standing| standing::cell_of(result, &standing.subject.name).and_then(|cell| measure.of(cell)))
         .collect();
     let sampled = || rows.iter().flatten().flatten().copied().filter(|distribution| distribution.count > 0);
-    let Some(least) = sampled().map(|distribution| distribution.min).min() else {
+    let Some(least) = sampled().map(|one| one.min.max(one.p50 / FURTHEST_BELOW_MEDIAN)).min() else {
         return Ok(None);
     };
     #[allow(clippy::cast_precision_loss)] // drawn
