@@ -1,0 +1,164 @@
+//! Bad input: a typed error, and nothing changed.
+
+use super::memory::{Buffer, Subject, smallest_region_bytes, within_reach};
+use super::ops::Op;
+use super::shadow::Shadow;
+use rtalloc::contract::{AllocError, InitError};
+
+/// Requests that nobody can serve, on a heap that is fresh, half full and exhausted: the shadow judges the error and
+/// compares state and bytes.
+pub fn impossible_requests<A: Subject>() {
+    let len_bytes = within_reach::<A>(1 << 13);
+    let buffer = Buffer::new(len_bytes);
+    let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+    for fill in 0..3 {
+        let live = shadow.live.len();
+        for (size_bytes, align_bytes) in impossible(len_bytes) {
+            shadow.apply(&Op::Allocate { size_bytes, align_bytes });
+            for index in 0..live.min(3) {
+                shadow.apply(&Op::Reallocate { index, size_bytes, align_bytes });
+            }
+            assert_eq!(shadow.live.len(), live, "served {size_bytes} bytes at alignment {align_bytes}");
+        }
+        match fill {
+            0 => (0..20).for_each(|_| assert!(shadow.allocate(48))),
+            _ => while shadow.allocate(1) {},
+        }
+    }
+    assert_eq!(shadow.allocator.allocate_bytes(1, 1).err(), Some(AllocError::Exhausted));
+}
+
+/// Sizes and alignments beyond everything in a heap of `len_bytes`.
+fn impossible(len_bytes: usize) -> Vec<(usize, usize)> {
+    let mut requests = Vec::new();
+    for align_bytes in [1, 8, 16, 64, 4096, 1 << 16, 1 << (usize::BITS - 1)] {
+        requests.push((0, align_bytes));
+        requests.extend((0..200).map(|below| (usize::MAX - below, align_bytes)));
+        requests.extend((0..200).map(|above| (isize::MAX as usize - 100 + above, align_bytes)));
+        requests.extend((0..200).map(|above| (u32::MAX as usize - 100 + above, align_bytes)));
+        requests.extend((0..100).map(|above| (len_bytes + above, align_bytes)));
+        requests.extend(
+            (4..usize::BITS).map(|log2| 1 << log2).filter(|&size| size >= len_bytes).map(|size| (size, align_bytes)),
+        );
+    }
+    for size_bytes in [0, 1, 24, 1000, usize::MAX] {
+        requests.extend([0, 3, 5, 6, 7, 12, 24, 48, 1000, usize::MAX].map(|align_bytes| (size_bytes, align_bytes)));
+        let beyond = (len_bytes.ilog2() + 1)..usize::BITS;
+        requests.extend(beyond.map(|log2| (size_bytes, 1 << log2)));
+    }
+    requests
+}
+
+/// Each kind of refusal has its error.
+pub fn errors_are_typed<A: Subject>() {
+    let len_bytes = within_reach::<A>(1 << 13);
+    let buffer = Buffer::new(len_bytes);
+    // SAFETY: the heap ends with this function, before the buffer.
+    let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+    assert_eq!(allocator.allocate_bytes(0, 1).err(), Some(AllocError::ZeroSize));
+    assert_eq!(allocator.allocate_bytes(usize::MAX, 1).err(), Some(AllocError::TooLarge));
+    assert_eq!(allocator.allocate_bytes(len_bytes, 16).err(), Some(AllocError::TooLarge));
+    assert_eq!(allocator.allocate_bytes(8, 0).err(), Some(AllocError::Alignment));
+    assert_eq!(allocator.allocate_bytes(8, 3).err(), Some(AllocError::Alignment));
+    assert_eq!(allocator.allocate_bytes(8, 1 << (usize::BITS - 1)).err(), Some(AllocError::Alignment));
+    assert_eq!(allocator.allocate_bytes(8, len_bytes.next_power_of_two()).err(), Some(AllocError::Alignment));
+    let block = allocator.allocate_bytes(allocator.largest_allocatable(), 1).expect("promised");
+    while allocator.allocate_bytes(1, 1).is_ok() {}
+    assert_eq!(allocator.allocate_bytes(1, 1).err(), Some(AllocError::Exhausted));
+    // SAFETY: the block is live.
+    let answer = unsafe { allocator.reallocate_bytes(block, 0, 1) };
+    assert_eq!(answer.err(), Some(AllocError::ZeroSize));
+}
+
+/// Alignments up to powers of two that need most of the heap: the largest that the promise covers is served.
+pub fn large_alignments<A: Subject>() {
+    let len_bytes = within_reach::<A>(1 << 16);
+    let buffer = Buffer::new(len_bytes);
+    for align_log2 in 0..usize::BITS {
+        for size_bytes in [1, 16, 100, 1000] {
+            let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+            let request = Op::Allocate { size_bytes, align_bytes: 1 << align_log2 };
+            while shadow.live.len() < 4 {
+                let before = shadow.live.len();
+                shadow.apply(&request);
+                if shadow.live.len() == before {
+                    break;
+                }
+            }
+            shadow.finish();
+        }
+    }
+}
+
+/// Regions of every length from nothing to more than enough, at every misalignment: refused with the error that tells
+/// how much is needed, and untouched; or accepted, and then a heap that keeps the contract. Acceptance is monotonic
+/// in the length, and what the error says is needed suffices at every misalignment.
+pub fn small_and_misaligned_regions<A: Subject>() {
+    let most_bytes = smallest_region_bytes::<A>() + 512;
+    let buffer = Buffer::new(2 * most_bytes);
+    for offset_bytes in 0..64 {
+        let mut is_accepted = false;
+        for len_bytes in 0..most_bytes {
+            let untouched = buffer.save();
+            // SAFETY: the heap ends with this iteration, before the buffer.
+            match unsafe { buffer.heap::<A>(offset_bytes, len_bytes) } {
+                Ok(allocator) => {
+                    is_accepted = true;
+                    try_heap(allocator, &buffer, &untouched, offset_bytes, len_bytes);
+                    buffer.restore(&untouched);
+                }
+                Err(InitError::TooSmall { needed_bytes }) => {
+                    assert!(!is_accepted, "{len_bytes} bytes at offset {offset_bytes} refused, fewer accepted");
+                    assert!(untouched == buffer.bytes(), "a refused region was written");
+                    assert!(needed_bytes > len_bytes, "{len_bytes} bytes refused because {needed_bytes} are needed");
+                    // SAFETY: as above.
+                    let retry = unsafe { buffer.heap::<A>(offset_bytes, needed_bytes) };
+                    assert!(
+                        retry.is_ok(),
+                        "{needed_bytes} bytes at offset {offset_bytes} should do: {:?}",
+                        retry.err()
+                    );
+                    drop(retry);
+                    buffer.restore(&untouched);
+                }
+                Err(error) => panic!("{len_bytes} bytes at offset {offset_bytes}: {error}"),
+            }
+        }
+        assert!(is_accepted, "no region at offset {offset_bytes} was accepted");
+    }
+    buffer.assert_guards();
+}
+
+/// Fills a tiny heap and empties it; the bytes around its region stay as they are.
+fn try_heap<A: Subject>(mut allocator: A, buffer: &Buffer, untouched: &[u8], offset_bytes: usize, len_bytes: usize) {
+    let outside = |bytes: &[u8]| (bytes[..offset_bytes].to_vec(), bytes[offset_bytes + len_bytes..].to_vec());
+    assert!(allocator.largest_allocatable() > 0, "an accepted region of {len_bytes} bytes serves nothing");
+    let mut blocks = Vec::new();
+    while let Ok(block) = allocator.allocate_bytes(1, 1) {
+        // SAFETY: the block is live and as large as the heap says.
+        unsafe { block.write_bytes(0xEE, allocator.usable_size(block)) };
+        blocks.push(block);
+    }
+    assert!(!blocks.is_empty());
+    assert_eq!(allocator.check(), Ok(()));
+    for block in blocks {
+        // SAFETY: the block is live and forgotten here.
+        unsafe { allocator.deallocate(block) };
+    }
+    assert_eq!(allocator.check(), Ok(()));
+    assert!(outside(untouched) == outside(buffer.bytes()), "bytes around the region were written");
+}
+
+/// A region beyond the reach of the tags is refused before it is touched. For heaps whose reach a test can allocate.
+pub fn regions_out_of_reach<A: Subject>() {
+    let reach = A::CONTRACT.max_span_bytes;
+    let buffer = Buffer::new(reach + 100);
+    let untouched = buffer.save();
+    for len_bytes in reach + 1..reach + 100 {
+        // SAFETY: the heap would end here, before the buffer.
+        let answer = unsafe { buffer.heap::<A>(0, len_bytes) }.map(drop);
+        assert_eq!(answer.err(), Some(InitError::OutOfReach { max_span_bytes: reach }), "{len_bytes} bytes");
+    }
+    assert!(untouched == buffer.bytes());
+    Shadow::<A>::new(&buffer, reach, 1).finish();
+}

@@ -1,0 +1,94 @@
+//! Exhaustion and recovery: fill a heap until it refuses, empty it in some order, and find it as good as new.
+
+use super::memory::{Buffer, Subject, fingerprint, smallest_region_bytes, within_reach};
+use super::ops::{Distribution, Op, Random};
+use super::shadow::Shadow;
+
+/// Orders in which blocks are freed.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Lifo,
+    Fifo,
+    Random,
+    EverySecond,
+}
+
+/// Filling with one size, for many sizes, alignments and orders of freeing.
+pub fn fill_and_empty<A: Subject>() {
+    let len_bytes = within_reach::<A>(1 << 14);
+    let buffer = Buffer::new(len_bytes);
+    let granule = A::CONTRACT.granule_bytes;
+    let sizes = [1, 7, granule, granule + 1, 24, 100, 513, 1000, len_bytes / 5, len_bytes / 2, len_bytes - 1];
+    for size_bytes in sizes {
+        for align_bytes in [1, 64, 1024] {
+            for order in [Order::Lifo, Order::Fifo, Order::Random, Order::EverySecond] {
+                fill_and_empty_once::<A>(&buffer, len_bytes, &Op::Allocate { size_bytes, align_bytes }, order);
+            }
+        }
+    }
+}
+
+fn fill_and_empty_once<A: Subject>(buffer: &Buffer, len_bytes: usize, request: &Op, order: Order) {
+    let mut shadow = Shadow::<A>::new(buffer, len_bytes, 61);
+    let fresh = fingerprint(&shadow.allocator);
+    let filled = fill(&mut shadow, request);
+    shadow.audit();
+    let mut random = Random::new(1, Distribution::Small, 0, 0);
+    let mut second = 0;
+    while !shadow.live.is_empty() {
+        let index = match order {
+            Order::Lifo => (0..shadow.live.len()).max_by_key(|&index| shadow.live[index].number).unwrap_or(0),
+            Order::Fifo => (0..shadow.live.len()).min_by_key(|&index| shadow.live[index].number).unwrap_or(0),
+            Order::Random => random.below(shadow.live.len()),
+            Order::EverySecond => {
+                second = (second + 1) % shadow.live.len();
+                second
+            }
+        };
+        shadow.apply(&Op::Free { index });
+    }
+    shadow.assert_recovered();
+    if A::CONTRACT.coalesces {
+        assert_eq!(fresh, fingerprint(&shadow.allocator), "{request:?}, freed in {order:?} order");
+        assert_eq!(filled, fill(&mut shadow, request), "the second fill holds another number of blocks");
+    }
+}
+
+/// Repeats a request until it is refused; returns how often it was served.
+fn fill<A: Subject>(shadow: &mut Shadow<'_, A>, request: &Op) -> usize {
+    loop {
+        let before = shadow.live.len();
+        shadow.apply(request);
+        if shadow.live.len() == before {
+            return before;
+        }
+    }
+}
+
+/// The smallest region a heap accepts holds a block, and a region of the size that a refusal names is accepted and
+/// holds one too.
+pub fn documented_size_serves<A: Subject>() {
+    let len_bytes = smallest_region_bytes::<A>();
+    let buffer = Buffer::new(len_bytes);
+    let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+    let largest = shadow.fresh_largest_bytes;
+    assert!(largest > 0, "a heap that can serve nothing was accepted");
+    for size_bytes in 1..=largest {
+        assert!(shadow.allocate(size_bytes), "{size_bytes} bytes in a heap for {largest}");
+        shadow.free(0);
+    }
+    shadow.finish();
+}
+
+/// A request takes from a fresh heap about what it asks, not the whole.
+pub fn request_leaves_the_rest<A: Subject>() {
+    let len_bytes = within_reach::<A>(1 << 14);
+    let buffer = Buffer::new(len_bytes);
+    for size_bytes in 1..200 {
+        let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+        assert!(shadow.allocate(size_bytes) && shadow.allocate(size_bytes));
+        let free_bytes: usize = shadow.blocks().iter().filter(|block| block.free).map(|block| block.size_bytes).sum();
+        assert!(free_bytes > len_bytes / 2, "two requests for {size_bytes} bytes left {free_bytes} of {len_bytes}");
+        shadow.finish();
+    }
+}

@@ -1,0 +1,261 @@
+//! Exhaustive exploration of small scope: every state that a tiny heap can reach, every operation in each.
+//!
+//! Breadth first from the fresh heap. A state is the allocator's fingerprint and nothing else; the live blocks are those
+//! of the walk, and each holds a pattern that follows from its address, so that a state needs no history. Operations
+//! start from a copy of the state's bytes, restored at the same addresses.
+//!
+//! That the fingerprint is the whole state is verified too: of the transitions that lead to a known state, a sample
+//! keeps its bytes, and all operations on them must have the outcomes they had on the bytes the state was found with.
+
+use super::memory::{Buffer, Pattern, Subject, fingerprint, smallest_region_bytes};
+use rtalloc::contract::{AllocError, Block};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ptr::NonNull;
+
+/// Bytes for blocks in the tiny heap: so many granules, and at least so many of the smallest blocks.
+const GRANULES: usize = 10;
+const SMALLEST_BLOCKS: usize = 9;
+/// Of the transitions to a known state, one in this many is kept to compare behaviours.
+const SAMPLE_EVERY: usize = 101;
+
+/// The size of what was explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explored {
+    /// States reached.
+    pub states: usize,
+    /// Operations tried.
+    pub transitions: usize,
+    /// Operations on the longest of the shortest ways to a state.
+    pub depth: usize,
+}
+
+/// One operation from a state.
+#[derive(Clone, Copy, Debug, Hash)]
+enum Step {
+    Allocate(usize, usize),
+    Free(usize),
+    Reallocate(usize, usize),
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Served(usize),
+    Freed,
+    Refused(AllocError),
+}
+
+struct Explorer {
+    buffer: Buffer,
+    /// Sizes of requests in bytes, for a handful of block sizes.
+    sizes: Vec<usize>,
+    large_align_bytes: usize,
+    blocks: Vec<Block>,
+}
+
+/// Explores every state; fails if a fact of the contract does not hold in one.
+pub fn every_state<A: Subject>() -> Explored {
+    let contract = A::CONTRACT;
+    let smallest = contract.min_block_bytes;
+    let block_sizes = [smallest, smallest + contract.granule_bytes, 2 * smallest, 3 * smallest, 5 * smallest];
+    let mut sizes: Vec<usize> = block_sizes.iter().map(|bytes| bytes - contract.header_bytes).collect();
+    sizes.dedup();
+    let (len_bytes, block_bytes) =
+        tiny_heap_bytes::<A>((GRANULES * contract.granule_bytes).max(SMALLEST_BLOCKS * smallest));
+    let buffer = Buffer::new(len_bytes);
+    // SAFETY: the heap ends with this function, and the explorer drops the buffer after it.
+    let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+    let mut explorer = Explorer { buffer, sizes, large_align_bytes: 4 * smallest, blocks: Vec::new() };
+
+    let mut numbers: HashMap<Box<[usize]>, usize> = HashMap::new();
+    numbers.insert(fingerprint(&allocator), 0);
+    let mut frontier = vec![explorer.buffer.save()];
+    // For each state, in the order found, a digest of the outcomes of all operations on it.
+    let mut digests: Vec<u64> = Vec::new();
+    let mut samples: Vec<(usize, Vec<u8>)> = Vec::new();
+    let mut explored = Explored { states: 1, transitions: 0, depth: 0 };
+    let mut known = 0;
+    while !frontier.is_empty() {
+        let mut next = Vec::new();
+        for bytes in &frontier {
+            let digest = explorer.expand(&mut allocator, bytes, |words, buffer| {
+                explored.transitions += 1;
+                let number = numbers.len();
+                match numbers.entry(words) {
+                    Entry::Vacant(entry) => {
+                        entry.insert(number);
+                        next.push(buffer.save());
+                    }
+                    Entry::Occupied(entry) => {
+                        known += 1;
+                        if known % SAMPLE_EVERY == 0 {
+                            samples.push((*entry.get(), buffer.save()));
+                        }
+                    }
+                }
+            });
+            digests.push(digest);
+        }
+        if !next.is_empty() {
+            explored.depth += 1;
+        }
+        explored.states += next.len();
+        frontier = next;
+    }
+    for (number, bytes) in &samples {
+        let digest = explorer.expand(&mut allocator, bytes, |_, _| {});
+        assert_eq!(digest, digests[*number], "two heaps with the fingerprint of state {number} behave differently");
+    }
+    explorer.buffer.assert_guards();
+    println!(
+        "{}, {}: {} states, {} transitions, depth {}, {} compared twice; {block_bytes} bytes for blocks, requests of {:?} bytes",
+        contract.name,
+        contract.policy,
+        explored.states,
+        explored.transitions,
+        explored.depth,
+        samples.len(),
+        explorer.sizes
+    );
+    explored
+}
+
+/// The length of the smallest region whose fresh heap has at least `wanted_bytes` for blocks, and how many it has.
+fn tiny_heap_bytes<A: Subject>(wanted_bytes: usize) -> (usize, usize) {
+    for len_bytes in smallest_region_bytes::<A>().. {
+        let buffer = Buffer::new(len_bytes);
+        // SAFETY: the heap ends here, before the buffer.
+        let allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+        let mut block_bytes = 0;
+        allocator.walk(&mut |block| block_bytes += block.size_bytes);
+        if block_bytes >= wanted_bytes {
+            return (len_bytes, block_bytes);
+        }
+    }
+    unreachable!("some region is large enough")
+}
+
+impl Explorer {
+    /// Tries every operation on the state whose bytes are given, and hands each successor to `found`. Returns a digest
+    /// of all outcomes.
+    fn expand<A: Subject>(
+        &mut self,
+        allocator: &mut A,
+        bytes: &[u8],
+        mut found: impl FnMut(Box<[usize]>, &Buffer),
+    ) -> u64 {
+        self.buffer.restore(bytes);
+        let before = fingerprint(allocator);
+        let most = allocator.largest_allocatable();
+        let live: Vec<Block> = blocks_of(allocator).into_iter().filter(|block| !block.free).collect();
+        let mut steps: Vec<Step> = self.sizes.iter().map(|&size_bytes| Step::Allocate(size_bytes, 1)).collect();
+        steps.push(Step::Allocate(1, self.large_align_bytes));
+        for block in &live {
+            steps.push(Step::Free(block.address));
+            steps.extend(self.sizes.iter().map(|&size_bytes| Step::Reallocate(block.address, size_bytes)));
+        }
+        let mut digest = DefaultHasher::new();
+        for step in steps {
+            self.buffer.restore(bytes);
+            let outcome = self.run(allocator, step, &live);
+            let after = fingerprint(allocator);
+            if let Outcome::Refused(error) = outcome {
+                assert_eq!(before, after, "{step:x?} was refused and changed the state");
+                assert_eq!(error, AllocError::Exhausted, "{step:x?} on {live:x?}");
+            }
+            if let (Step::Allocate(size_bytes, 1), true) = (step, A::CONTRACT.largest_is_exact) {
+                let is_served = matches!(outcome, Outcome::Served(_));
+                assert_eq!(is_served, size_bytes <= most, "{step:x?}, {most} bytes were promised, on {live:x?}");
+            }
+            self.verify(allocator, step, outcome, &live);
+            after.hash(&mut digest);
+            found(after, &self.buffer);
+        }
+        digest.finish()
+    }
+
+    /// Runs one operation and keeps the blocks' patterns right.
+    fn run<A: Subject>(&self, allocator: &mut A, step: Step, live: &[Block]) -> Outcome {
+        let answer = match step {
+            Step::Allocate(size_bytes, align_bytes) => allocator.allocate_bytes(size_bytes, align_bytes),
+            Step::Free(address) => {
+                // SAFETY: the block is live.
+                unsafe { allocator.deallocate(self.buffer.at(address)) };
+                return Outcome::Freed;
+            }
+            Step::Reallocate(address, size_bytes) => {
+                // SAFETY: the block is live.
+                unsafe { allocator.reallocate_bytes(self.buffer.at(address), size_bytes, 1) }
+            }
+        };
+        let pointer: NonNull<u8> = match answer {
+            Ok(pointer) => pointer,
+            Err(error) => return Outcome::Refused(error),
+        };
+        let address = pointer.addr().get();
+        // SAFETY: the heap says that the block is live.
+        let usable_bytes = unsafe { allocator.usable_size(pointer) };
+        match step {
+            Step::Reallocate(old, size_bytes) => {
+                assert!(usable_bytes >= size_bytes, "{step:x?} on {live:x?}: {usable_bytes} bytes");
+                let old_usable = live.iter().find(|block| block.address == old).expect("live").usable_bytes;
+                // SAFETY: the block is live and has this size.
+                let is_kept = unsafe { Pattern(old as u64).is_at(pointer, size_bytes.min(old_usable)) };
+                assert!(is_kept, "{step:x?} on {live:x?} lost content");
+            }
+            Step::Allocate(size_bytes, align_bytes) => {
+                assert!(usable_bytes >= size_bytes, "{step:x?} on {live:x?}: {usable_bytes} bytes");
+                assert!(address.is_multiple_of(align_bytes), "{step:x?} on {live:x?}: {address:#x}");
+            }
+            Step::Free(_) => {}
+        }
+        assert!(
+            address >= self.buffer.start() && address + usable_bytes <= self.buffer.end(),
+            "{step:x?} on {live:x?}"
+        );
+        // SAFETY: the block is live and has this size; that it lies apart from the others their patterns tell.
+        unsafe { Pattern(address as u64).write(pointer, usable_bytes) };
+        Outcome::Served(address)
+    }
+
+    /// Verifies the heap after an operation: its own check, the walk, and every block's pattern.
+    fn verify<A: Subject>(&mut self, allocator: &A, step: Step, outcome: Outcome, before: &[Block]) {
+        let contract = A::CONTRACT;
+        assert_eq!(allocator.check(), Ok(()), "after {step:x?} on {before:x?}");
+        self.blocks.clear();
+        allocator.walk(&mut |block| self.blocks.push(block));
+        let mut expected: Vec<usize> = before.iter().map(|block| block.address).collect();
+        match (step, outcome) {
+            (_, Outcome::Refused(_)) => {}
+            (Step::Free(address), _) => expected.retain(|&live| live != address),
+            (Step::Reallocate(address, _), Outcome::Served(moved)) => {
+                expected.retain(|&live| live != address);
+                expected.push(moved);
+            }
+            (_, Outcome::Served(address)) => expected.push(address),
+            (_, Outcome::Freed) => unreachable!("only a free frees"),
+        }
+        expected.sort_unstable();
+        let shown: Vec<usize> = self.blocks.iter().filter(|block| !block.free).map(|block| block.address).collect();
+        assert_eq!(shown, expected, "the live blocks after {step:x?} on {before:x?}");
+        for pair in self.blocks.windows(2) {
+            assert_eq!(pair[0].address + pair[0].size_bytes, pair[1].address, "a gap after {step:x?} on {before:x?}");
+            let is_apart = pair[0].free && pair[1].free;
+            assert!(!(is_apart && contract.coalesces), "free neighbours after {step:x?} on {before:x?}");
+        }
+        for block in self.blocks.iter().filter(|block| !block.free) {
+            // SAFETY: the block is live and has this size.
+            let is_kept =
+                unsafe { Pattern(block.address as u64).is_at(self.buffer.at(block.address), block.usable_bytes) };
+            assert!(is_kept, "{block:x?} changed by {step:x?} on {before:x?}");
+        }
+    }
+}
+
+fn blocks_of<A: Subject>(allocator: &A) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    allocator.walk(&mut |block| blocks.push(block));
+    blocks
+}

@@ -1,0 +1,171 @@
+//! The one suite: every test, instantiated for every allocator by one macro.
+//!
+//! What an allocator can do is read from its [`Contract`](rtalloc::contract::Contract). What Rust must know at compile
+//! time, or no contract says, is listed behind the type: `regions` for a heap that takes further regions,
+//! `serves_again` for one that serves a request with any block freed by the same request, `short_reach` for one whose
+//! reach a test can allocate. `explored` pins what exhaustive exploration finds: (states, transitions, depth).
+//!
+//! | module | what it tests |
+//! |---|---|
+//! | [`shadow`] | the books kept beside a heap, against which every other test compares it |
+//! | [`property`] | random sequences, shrunk; the promise of the largest request |
+//! | [`exhaustion`] | fill, empty in several orders, as good as new |
+//! | [`bad_input`] | impossible requests and regions |
+//! | [`misuse`] | double free, foreign pointers, overwritten tags |
+//! | [`resize`] | reallocation |
+//! | [`regions`] | regions that come and go |
+//! | [`long_run`] | 10^6 operations with fixed seeds |
+//! | [`explore`] | every reachable state of a tiny heap |
+//! | [`detection`] | that the suite finds faults: a naive allocator with each of many |
+
+mod apart;
+mod bad_input;
+mod detection;
+mod exhaustion;
+mod explore;
+mod long_run;
+mod memory;
+mod misuse;
+mod ops;
+mod property;
+mod reference;
+mod regions;
+mod resize;
+mod shadow;
+
+use rtalloc::mechanism::segregated::{Exact, RoundUp};
+use rtalloc::mechanism::tally::{Tallied, Untallied};
+use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
+use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
+
+/// Calls a macro with a type and every test that any allocator must pass. Those marked `apart` may crash when they
+/// fail.
+macro_rules! every_test {
+    ($with:ident $(, $argument:tt)*) => {
+        $with! { $($argument)*
+            errors_are_typed: crate::bad_input::errors_are_typed,
+            documented_size_serves: crate::exhaustion::documented_size_serves,
+            request_leaves_the_rest: crate::exhaustion::request_leaves_the_rest,
+            same_size_is_nothing: crate::resize::same_size_is_nothing,
+            shrinking_returns_the_tail: crate::resize::shrinking_returns_the_tail,
+            moving_keeps_content_and_alignment: crate::resize::moving_keeps_content_and_alignment,
+            exhaustion_keeps_the_old_block: crate::resize::exhaustion_keeps_the_old_block,
+            grows_in_place: crate::resize::grows_in_place,
+            double_free (apart): crate::misuse::double_free,
+            foreign_pointers (apart): crate::misuse::foreign_pointers,
+            overwritten_header (apart): crate::misuse::overwritten_header,
+            overwritten_next_header (apart): crate::misuse::overwritten_next_header,
+            large_alignments: crate::bad_input::large_alignments,
+            fill_and_empty: crate::exhaustion::fill_and_empty,
+            small_and_misaligned_regions: crate::bad_input::small_and_misaligned_regions,
+            any_sequence: crate::property::any_sequence,
+            largest_allocatable_is_kept: crate::property::largest_allocatable_is_kept,
+            stale_pointers (apart): crate::misuse::stale_pointers,
+            impossible_requests: crate::bad_input::impossible_requests,
+            long_run: crate::long_run::fixed_seed,
+        }
+    };
+}
+
+/// The tests of one allocator.
+macro_rules! instantiate {
+    ([$type:ty] $($test:ident $(($apart:ident))?: $path:path,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                use $path as run;
+                call!($test, run::<$type> $(, $apart)?);
+            }
+        )*
+    };
+}
+
+/// Calls a test, in a process of its own if it is marked so.
+macro_rules! call {
+    ($test:ident, $function:expr) => {
+        $function()
+    };
+    ($test:ident, $function:expr, apart) => {
+        crate::apart::run(concat!(module_path!(), "::", stringify!($test)), $function)
+    };
+}
+
+/// Tests that need more than the contract says.
+macro_rules! ability {
+    ($type:ty, regions) => {
+        #[test]
+        fn regions_are_added_used_and_removed() {
+            crate::regions::add_use_remove::<$type>();
+        }
+        #[test]
+        fn regions_stay_apart() {
+            crate::regions::regions_stay_apart::<$type>();
+        }
+        #[test]
+        fn removed_region_is_foreign() {
+            crate::regions::removed_region_is_foreign::<$type>();
+        }
+        #[test]
+        fn refused_regions() {
+            crate::regions::refused_regions::<$type>();
+        }
+        #[test]
+        fn region_below() {
+            crate::regions::region_below::<$type>();
+        }
+        #[test]
+        fn any_sequence_with_regions() {
+            crate::regions::any_sequence::<$type>();
+        }
+    };
+    ($type:ty, serves_again) => {
+        #[test]
+        fn freed_block_serves_again() {
+            crate::property::freed_block_serves_again::<$type>();
+        }
+    };
+    ($type:ty, short_reach) => {
+        #[test]
+        fn regions_out_of_reach() {
+            crate::bad_input::regions_out_of_reach::<$type>();
+        }
+    };
+}
+
+/// Instantiates every test for allocators, each in a module of its name.
+macro_rules! suite {
+    ($($name:ident: $type:ty, explored: ($states:literal, $transitions:literal, $depth:literal) $(, $ability:ident)*;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                every_test!(instantiate, [$type]);
+                $(ability!($type, $ability);)*
+
+                #[test]
+                fn every_state() {
+                    let explored = crate::explore::every_state::<$type>();
+                    let expected = crate::explore::Explored { states: $states, transitions: $transitions, depth: $depth };
+                    assert_eq!(explored, expected);
+                }
+            }
+        )*
+    };
+}
+
+suite! {
+    naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
+    tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
+    tlsf_tallied: Tlsf<'static, 5, RoundUp, Offset32, Tallied>, explored: (22_854, 657_425, 11), regions, serves_again;
+    tlsf_exact: Tlsf<'static, 5, Exact, Offset32, Tallied>, explored: (22_854, 657_425, 11), regions;
+    tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, Untallied>, explored: (23_034, 660_885, 11), regions, serves_again, short_reach;
+    tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, Tallied>, explored: (22_854, 657_425, 11), regions, short_reach;
+    tlsf_wide: Tlsf<'static, 6, RoundUp, Wide, Tallied>, explored: (40_974, 1_268_802, 13), regions, serves_again;
+    half_fit: HalfFit<'static>, explored: (23_310, 667_175, 11), regions;
+    half_fit_wide: HalfFit<'static, Wide, Tallied>, explored: (56_284, 1_710_066, 13), regions;
+    first_fit: FirstFit<'static, Offset32, Tallied>, explored: (37_370, 1_021_525, 11), regions, serves_again;
+    first_fit_address_ordered: AddressOrderedFirstFit<'static, Offset32, Tallied>, explored: (9434, 270_535, 11), regions, serves_again;
+    first_fit_short: AddressOrderedFirstFit<'static, Offset16>, explored: (9434, 270_535, 11), regions, serves_again, short_reach;
+    best_fit: BestFit<'static, Offset32, Tallied>, explored: (37_370, 1_021_525, 11), regions, serves_again;
+    best_fit_wide: BestFit<'static, Wide>, explored: (73_864, 2_166_150, 12), regions, serves_again;
+}

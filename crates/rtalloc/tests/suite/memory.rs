@@ -1,0 +1,196 @@
+//! Memory for heaps under test: aligned alike in every run, guarded at both ends, saved and restored byte by byte.
+//!
+//! All state of a heap lives in its regions. Copying their bytes back to the same addresses therefore takes the heap
+//! back in time, and lets a test branch: try an operation, look, and continue as if it had not happened.
+
+use rtalloc::contract::{InitError, RegionAllocator};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// An allocator under test.
+pub trait Subject: RegionAllocator<'static> {}
+
+impl<A: RegionAllocator<'static>> Subject for A {}
+
+/// Memory starts at a multiple of this, so that what depends on addresses is the same in every run.
+const ALIGN_BYTES: usize = 1 << 16;
+/// Bytes behind and in front of the memory that nobody may touch.
+const GUARD_BYTES: usize = 512;
+const GUARD: u8 = 0xC3;
+/// What fresh memory holds: read as a tag, a live block of an absurd size.
+const FRESH: u8 = 0xA5;
+
+/// Memory that regions are cut from.
+pub struct Buffer {
+    memory: NonNull<u8>,
+    len_bytes: usize,
+}
+
+impl Buffer {
+    /// `len_bytes` of initialised memory.
+    pub fn new(len_bytes: usize) -> Self {
+        let layout = Self::layout(len_bytes);
+        // SAFETY: the layout is not empty.
+        let raw = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        // SAFETY: the allocation has ALIGN_BYTES in front of the memory and GUARD_BYTES behind it.
+        let buffer = unsafe {
+            let memory = raw.add(ALIGN_BYTES);
+            memory.sub(GUARD_BYTES).write_bytes(GUARD, GUARD_BYTES);
+            memory.add(len_bytes).write_bytes(GUARD, GUARD_BYTES);
+            Buffer { memory, len_bytes }
+        };
+        buffer.fill(FRESH);
+        buffer
+    }
+
+    fn layout(len_bytes: usize) -> Layout {
+        Layout::from_size_align(ALIGN_BYTES + len_bytes + GUARD_BYTES, ALIGN_BYTES).expect("a small layout")
+    }
+
+    /// Address of the first byte.
+    pub fn start(&self) -> usize {
+        self.memory.addr().get()
+    }
+
+    /// First address behind the memory.
+    pub fn end(&self) -> usize {
+        self.start() + self.len_bytes
+    }
+
+    /// Sets every byte.
+    pub fn fill(&self, byte: u8) {
+        // SAFETY: the memory is `len_bytes` long.
+        unsafe { self.memory.write_bytes(byte, self.len_bytes) }
+    }
+
+    /// A part of the memory, to be given to a heap.
+    ///
+    /// # Safety
+    ///
+    /// The heap is gone before the buffer is, and nobody else uses the part meanwhile. (A test looks at the bytes of a
+    /// heap, and restores them, only between two calls of it.)
+    pub unsafe fn region(&self, offset_bytes: usize, len_bytes: usize) -> &'static mut [MaybeUninit<u8>] {
+        assert!(offset_bytes + len_bytes <= self.len_bytes, "the test asks for more memory than it made");
+        // SAFETY: the part lies in the memory; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.add(offset_bytes).as_ptr().cast(), len_bytes) }
+    }
+
+    /// Makes a heap in a part of the memory.
+    ///
+    /// # Safety
+    ///
+    /// As [`region`](Self::region).
+    pub unsafe fn heap<A: Subject>(&self, offset_bytes: usize, len_bytes: usize) -> Result<A, InitError> {
+        // SAFETY: the caller's promise.
+        A::new(unsafe { self.region(offset_bytes, len_bytes) }, A::Config::default())
+    }
+
+    /// The bytes now.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: every byte was initialised by `new`, and heaps and tests write initialised bytes only.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len_bytes) }
+    }
+
+    /// The bytes now, to be restored later.
+    pub fn save(&self) -> Vec<u8> {
+        self.bytes().to_vec()
+    }
+
+    /// Takes the memory back to what it was when `saved` was made.
+    pub fn restore(&self, saved: &[u8]) {
+        assert_eq!(saved.len(), self.len_bytes);
+        // SAFETY: both are `len_bytes` long, and a copy does not overlap its original.
+        unsafe { self.memory.copy_from_nonoverlapping(NonNull::from(saved).cast(), saved.len()) }
+    }
+
+    /// A pointer to a byte of the memory.
+    pub fn at(&self, address: usize) -> NonNull<u8> {
+        assert!(address >= self.start() && address <= self.end(), "address {address:#x} is outside the memory");
+        // SAFETY: the address lies in the memory or at its end.
+        unsafe { self.memory.add(address - self.start()) }
+    }
+
+    /// Fails if somebody wrote in front of or behind the memory.
+    pub fn assert_guards(&self) {
+        // SAFETY: the guards are initialised and part of the allocation.
+        let guards = unsafe {
+            [
+                std::slice::from_raw_parts(self.memory.sub(GUARD_BYTES).as_ptr(), GUARD_BYTES),
+                std::slice::from_raw_parts(self.memory.add(self.len_bytes).as_ptr(), GUARD_BYTES),
+            ]
+        };
+        assert!(guards.concat().iter().all(|&byte| byte == GUARD), "a byte outside the region was written");
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: `new` allocated it with this layout, ALIGN_BYTES in front of the memory.
+        unsafe { dealloc(self.memory.sub(ALIGN_BYTES).as_ptr(), Self::layout(self.len_bytes)) }
+    }
+}
+
+/// An address that no heap handed out, as a pointer to be passed to one.
+pub fn foreign(address: usize) -> Option<NonNull<u8>> {
+    NonNull::new(std::ptr::without_provenance_mut(address))
+}
+
+/// The words of a heap's abstract state.
+pub fn fingerprint<A: Subject>(allocator: &A) -> Box<[usize]> {
+    let mut words = Vec::new();
+    allocator.fingerprint(&mut |word| words.push(word));
+    words.into_boxed_slice()
+}
+
+/// Length in bytes of the smallest region at the start of a buffer that the allocator accepts.
+pub fn smallest_region_bytes<A: Subject>() -> usize {
+    let buffer = Buffer::new(1 << 16);
+    for len_bytes in 0..1 << 16 {
+        // SAFETY: the heap ends here, before the buffer.
+        if unsafe { buffer.heap::<A>(0, len_bytes) }.is_ok() {
+            return len_bytes;
+        }
+    }
+    panic!("{} accepts no region below 64 KiB", A::CONTRACT.name);
+}
+
+/// `len_bytes`, or as much of it as the allocator's tags reach.
+pub fn within_reach<A: Subject>(len_bytes: usize) -> usize {
+    len_bytes.min(A::CONTRACT.max_span_bytes)
+}
+
+/// Bytes that differ from block to block and from place to place.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern(pub u64);
+
+impl Pattern {
+    fn word(self, index: usize) -> u64 {
+        let mixed = (self.0 ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    }
+
+    /// Writes the pattern.
+    ///
+    /// # Safety
+    ///
+    /// `len_bytes` from `start` on belong to the test: they are a live block's.
+    pub unsafe fn write(self, start: NonNull<u8>, len_bytes: usize) {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len_bytes) };
+        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+            chunk.copy_from_slice(&self.word(index).to_le_bytes()[..chunk.len()]);
+        }
+    }
+
+    /// Whether the pattern is there.
+    ///
+    /// # Safety
+    ///
+    /// As [`write`](Self::write).
+    pub unsafe fn is_at(self, start: NonNull<u8>, len_bytes: usize) -> bool {
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len_bytes) };
+        bytes.chunks(8).enumerate().all(|(index, chunk)| chunk == &self.word(index).to_le_bytes()[..chunk.len()])
+    }
+}

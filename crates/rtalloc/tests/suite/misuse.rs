@@ -1,0 +1,458 @@
+//! Misuse: reported through the hook or harmless, and the heap's other blocks unharmed.
+//!
+//! The hook is one per process and tests run in threads, so the hook of this binary writes to a list that each thread
+//! has for itself. These tests run in processes of their own ([`crate::apart`]): a crash fails the test that caused it.
+
+use super::memory::{Buffer, Subject, fingerprint, foreign, within_reach};
+use super::ops::{self, Op};
+use super::property::holds;
+use super::shadow::Shadow;
+use proptest::prelude::*;
+use rtalloc::contract::{AllocError, Misuse, MisuseKind};
+use rtalloc::hook::set_misuse_hook;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+use std::sync::Once;
+
+thread_local! {
+    static REPORTS: RefCell<Vec<Misuse>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The hook of this binary.
+pub fn record(misuse: &Misuse) {
+    REPORTS.with_borrow_mut(|reports| reports.push(*misuse));
+}
+
+/// Takes what was reported on this thread since the last call, and sees to it that reports come here.
+pub fn reports() -> Vec<Misuse> {
+    static HOOKED: Once = Once::new();
+    HOOKED.call_once(|| set_misuse_hook(Some(record)));
+    REPORTS.take()
+}
+
+/// Fails unless exactly one misuse of this address was reported; returns its kind.
+fn assert_reported<A: Subject>(address: usize, what: &str) -> MisuseKind {
+    match reports()[..] {
+        [misuse] => {
+            assert_eq!((misuse.allocator, misuse.address), (A::CONTRACT.name, address), "{what}: {misuse}");
+            misuse.kind
+        }
+        ref other => panic!("{what} of {address:#x}: reported {other:?}, expected one report"),
+    }
+}
+
+const HEAP_BYTES: usize = 1 << 12;
+
+/// A heap with live blocks that have live and free neighbours on either side, in every combination.
+fn mixed_heap<A: Subject>(buffer: &Buffer, audit_every: usize) -> Shadow<'_, A> {
+    let len_bytes = within_reach::<A>(HEAP_BYTES);
+    let mut shadow = Shadow::<A>::new(buffer, len_bytes, audit_every);
+    for size_bytes in SIZES_BYTES {
+        assert!(shadow.allocate(size_bytes));
+    }
+    for index in FREED {
+        shadow.apply(&Op::Free { index });
+    }
+    reports();
+    shadow
+}
+
+/// Sizes of blocks, and which of them are freed (each time the last one takes the place of the freed one): alone, in
+/// pairs, and beside the rest of the heap.
+const SIZES_BYTES: [usize; 16] = [40, 100, 24, 200, 1, 64, 48, 30, 90, 17, 120, 56, 33, 70, 28, 150];
+const FREED: [usize; 5] = [2, 11, 8, 9, 5];
+
+/// Says that a contract does not promise what a test is about.
+fn is_promised<A: Subject>(promise: bool, what: &str) -> bool {
+    if !promise {
+        println!("{} does not promise {what}: nothing to test", A::CONTRACT.name);
+    }
+    promise
+}
+
+/// Freeing a block twice, at once or after its neighbours were freed too, in every order, is reported and changes
+/// nothing; so is resizing it.
+pub fn double_free<A: Subject>() {
+    if !is_promised::<A>(A::CONTRACT.detects_double_free, "to detect a double free") {
+        return;
+    }
+    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
+    let heap = mixed_heap::<A>(&buffer, 1 << 20);
+    let saved = buffer.save();
+    let blocks: Vec<NonNull<u8>> = {
+        let mut live = heap.live.clone();
+        live.sort_by_key(|block| block.address());
+        live.iter().map(|block| block.pointer).collect()
+    };
+    let mut allocator = heap.allocator;
+    for three in blocks.windows(3) {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            buffer.restore(&saved);
+            for (freed, &index) in order.iter().enumerate() {
+                // SAFETY: the block is live.
+                unsafe { allocator.deallocate(three[index]) };
+                assert_eq!(reports(), [], "a correct free was reported");
+                let state = fingerprint(&allocator);
+                for (&again, when) in order[..=freed].iter().zip(["first", "second", "third"]) {
+                    let address = three[again].addr().get();
+                    let what = format!("second free of the {when} of {order:?} after {freed} more");
+                    // SAFETY: not what the contract asks; the block is free, and must be seen to be.
+                    unsafe { allocator.deallocate(three[again]) };
+                    assert_ne!(assert_reported::<A>(address, &what), MisuseKind::ForeignPointer, "{what}");
+                    // SAFETY: as above.
+                    let answer = unsafe { allocator.reallocate_bytes(three[again], 24, 1) };
+                    assert_eq!(answer.err(), Some(AllocError::Misused), "{what}");
+                    assert_reported::<A>(address, &what);
+                }
+                assert_eq!(state, fingerprint(&allocator), "a second free changed the heap");
+                assert_eq!(allocator.check(), Ok(()));
+            }
+        }
+    }
+}
+
+/// In any sequence, every block that was ever freed and whose memory was not handed out again since is still seen to
+/// be free.
+pub fn stale_pointers<A: Subject>() {
+    if !is_promised::<A>(A::CONTRACT.detects_double_free, "to detect a double free") {
+        return;
+    }
+    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
+    let len_bytes = within_reach::<A>(HEAP_BYTES);
+    holds(96, prop::collection::vec(ops::op(), 1..120), |ops| {
+        let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+        let mut stale: Vec<usize> = Vec::new();
+        reports();
+        for op in &ops {
+            let before: Vec<usize> = shadow.live.iter().map(|block| block.address()).collect();
+            shadow.apply(op);
+            assert_eq!(reports(), [], "{op:?} was reported although nobody erred");
+            stale.extend(before.into_iter().filter(|&address| shadow.find(address).is_none()));
+            stale.retain(|&address| {
+                !shadow.live.iter().any(|block| {
+                    (block.address() - A::CONTRACT.header_bytes..block.address() + block.usable_bytes)
+                        .contains(&address)
+                })
+            });
+            let state = fingerprint(&shadow.allocator);
+            for &address in &stale {
+                shadow.misfree(address);
+                assert_reported::<A>(address, "a free of a stale pointer");
+            }
+            assert_eq!(state, fingerprint(&shadow.allocator), "freeing stale pointers changed the heap");
+        }
+        shadow.finish();
+    });
+}
+
+/// Pointers that are none of the heap's blocks: outside its region, in its control structure, off the alignment that
+/// every block has, and inside a block whose content cannot be taken for a tag.
+pub fn foreign_pointers<A: Subject>() {
+    let len_bytes = within_reach::<A>(HEAP_BYTES);
+    let gap_bytes = 256;
+    let buffer = Buffer::new(len_bytes + gap_bytes);
+    for fill in [0x00, 0xFF] {
+        let mut shadow = mixed_heap::<A>(&buffer, 1 << 20);
+        let blocks = shadow.blocks();
+        let contract = A::CONTRACT;
+        let first = blocks[0].address - contract.header_bytes;
+        let last = blocks[blocks.len() - 1];
+        let end = last.address - contract.header_bytes + last.size_bytes;
+        let mut addresses: Vec<usize> = Vec::new();
+        addresses.extend(1..100);
+        addresses.extend((0..100).map(|below| usize::MAX - below));
+        addresses.extend(buffer.start() - 256..blocks[0].address);
+        addresses.extend(first..blocks[0].address);
+        // Up to the granule behind the last block, where the header of a following block would end, tags decide; from
+        // there on the address does.
+        addresses.extend(end + contract.granule_bytes..buffer.end());
+        addresses.extend((32..usize::BITS).map(|log2| blocks[0].address.wrapping_add(1 << log2)));
+        addresses.extend((32..usize::BITS).map(|log2| blocks[0].address.wrapping_sub(1 << log2)));
+        for block in &blocks {
+            let inside = block.address + 1..block.address + block.usable_bytes;
+            addresses.extend(inside.filter(|address| !address.is_multiple_of(contract.alignment_bytes)));
+        }
+        let live: Vec<_> = shadow.live.drain(..).collect();
+        for block in &live {
+            // SAFETY: the block is live.
+            unsafe { block.pointer.write_bytes(fill, block.usable_bytes) };
+            let inside = block.address() + 1..block.address() + block.usable_bytes;
+            addresses.extend(inside.filter(|address| address.is_multiple_of(contract.alignment_bytes)));
+        }
+        let mut allocator = shadow.allocator;
+        let state = fingerprint(&allocator);
+        let bytes = buffer.save();
+        for address in addresses {
+            let Some(pointer) = foreign(address) else { continue };
+            // SAFETY: not what the contract asks; the pointer is foreign, and must be seen to be.
+            unsafe { allocator.deallocate(pointer) };
+            let kind = assert_reported::<A>(address, "a free of a foreign pointer");
+            let is_outside = address < buffer.start() || address >= buffer.start() + len_bytes;
+            if is_outside || !address.is_multiple_of(contract.alignment_bytes) {
+                assert_eq!(kind, MisuseKind::ForeignPointer, "free of {address:#x}");
+            }
+            assert!(bytes == buffer.bytes(), "a free of {address:#x}, a foreign pointer, changed bytes");
+            // SAFETY: as above.
+            let answer = unsafe { allocator.reallocate_bytes(pointer, 24, 1) };
+            assert_eq!(answer.err(), Some(AllocError::Misused), "resizing {address:#x}");
+            assert_reported::<A>(address, "a resize of a foreign pointer");
+            if allocator.stats().is_some() {
+                buffer.restore(&bytes);
+            }
+            assert!(bytes == buffer.bytes(), "a resize of {address:#x}, a foreign pointer, changed bytes");
+        }
+        assert_eq!(state, fingerprint(&allocator));
+        for block in live {
+            // SAFETY: the block is live.
+            unsafe { allocator.deallocate(block.pointer) };
+        }
+        assert_eq!(reports(), []);
+        assert_eq!(allocator.check(), Ok(()));
+    }
+}
+
+/// What the blocks of a damaged heap hold. What a tag looks like is the allocator's affair, so the contents are the
+/// extremes: no bit, every bit, and every bit but a small odd number in a block's last words, where a boundary tag in
+/// front of the next header would be.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    Zeros,
+    Ones,
+    OddLastWord,
+}
+
+/// A live block of a damaged heap.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    pointer: NonNull<u8>,
+    usable_bytes: usize,
+}
+
+impl Victim {
+    fn address(&self) -> usize {
+        self.pointer.addr().get()
+    }
+
+    /// The bytes a block holds.
+    fn content(&self, content: Content, header_bytes: usize) -> Vec<u8> {
+        let mut bytes = vec![if matches!(content, Content::Zeros) { 0 } else { 0xFF }; self.usable_bytes];
+        if matches!(content, Content::OddLastWord) && header_bytes != 0 && bytes.len() >= header_bytes {
+            let last = bytes.len() - header_bytes;
+            bytes[last..].fill(0);
+            bytes[last] = 33;
+        }
+        bytes
+    }
+
+    /// The bytes it holds now.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the block is live and filled.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.usable_bytes) }
+    }
+}
+
+/// What is done with the damaged block.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Free,
+    Shrink,
+    Grow,
+}
+
+/// One experiment: a heap, damage near one of its blocks, and an operation on that block.
+struct Damage<'b, A> {
+    buffer: &'b Buffer,
+    allocator: A,
+    saved: Vec<u8>,
+    blocks: Vec<Victim>,
+    content: Content,
+    /// Where blocks of the intact heap begin and end, or began before they were freed: tags are there.
+    boundaries: BTreeSet<usize>,
+    /// Whether a report may change bytes of the control structure.
+    has_tallies: bool,
+}
+
+impl<'b, A: Subject> Damage<'b, A> {
+    fn new(buffer: &'b Buffer, content: Content) -> Self {
+        // Memory that is free holds the same as the blocks, because a wrong size leads there as well.
+        buffer.fill(if matches!(content, Content::Zeros) { 0 } else { 0xFF });
+        let len_bytes = within_reach::<A>(HEAP_BYTES);
+        // SAFETY: the buffer outlives the heap.
+        let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+        let mut blocks = Vec::new();
+        let mut boundaries = BTreeSet::new();
+        for size_bytes in SIZES_BYTES {
+            let pointer = allocator.allocate_bytes(size_bytes, 1).expect("a large heap");
+            // SAFETY: the block is live.
+            let block = Victim { pointer, usable_bytes: unsafe { allocator.usable_size(pointer) } };
+            let bytes = block.content(content, A::CONTRACT.header_bytes);
+            // SAFETY: the block is live and as large as its content.
+            unsafe { NonNull::from(&bytes[..]).cast::<u8>().copy_to_nonoverlapping(pointer, bytes.len()) };
+            boundaries.insert(block.address());
+            blocks.push(block);
+        }
+        for index in FREED {
+            // SAFETY: the block is live and forgotten here.
+            unsafe { allocator.deallocate(blocks.swap_remove(index).pointer) };
+        }
+        allocator.walk(&mut |block| {
+            boundaries.insert(block.address);
+            boundaries.insert(block.address + block.size_bytes);
+        });
+        let has_tallies = allocator.stats().is_some();
+        Damage { buffer, has_tallies, saved: buffer.save(), allocator, blocks, content, boundaries }
+    }
+
+    /// Overwrites `damage.len()` bytes at an address, acts on `victim`, and judges. `ruined` is the block whose header,
+    /// and perhaps more, was overwritten; nothing is asked of it.
+    fn run(&mut self, victim: Victim, act: Act, address: usize, damage: &[u8], ruined: usize) {
+        let what = format!("{act:?} of {victim:x?} with {damage:x?} at {address:#x}, {:?} in blocks", self.content);
+        self.buffer.restore(&self.saved);
+        let place = self.buffer.at(address);
+        // SAFETY: the place is in the buffer.
+        unsafe { NonNull::from(damage).cast::<u8>().copy_to_nonoverlapping(place, damage.len()) };
+        let damaged = self.buffer.save();
+        reports();
+        // SAFETY: not what the contract asks, because somebody wrote over the tags.
+        let answer = unsafe {
+            match act {
+                Act::Free => {
+                    self.allocator.deallocate(victim.pointer);
+                    None
+                }
+                Act::Shrink => self.allocator.reallocate_bytes(victim.pointer, 1, 1).err(),
+                Act::Grow => self.allocator.reallocate_bytes(victim.pointer, victim.usable_bytes + 40, 1).err(),
+            }
+        };
+        let seen = reports();
+        if seen.is_empty() {
+            assert_ne!(answer, Some(AllocError::Misused), "{what}: refused without a report");
+            return self.assert_others_unharmed(victim, ruined, &what);
+        }
+        assert_eq!(seen.len(), 1, "{what}: {seen:?}");
+        assert_eq!(seen[0].address, victim.address(), "{what}");
+        if !matches!(act, Act::Free) && answer != Some(AllocError::Misused) {
+            // It was moved before the damage was seen: the old block is lost, and nothing else.
+            return self.assert_others_unharmed(victim, ruined, &what);
+        }
+        assert!(damaged == self.buffer.bytes() || self.has_tallies, "{what}: reported, and bytes changed nevertheless");
+        // Undone, the damage leaves a whole heap.
+        let offset = address - self.buffer.start();
+        let original = &self.saved[offset..offset + damage.len()];
+        // SAFETY: the place is in the buffer.
+        unsafe { NonNull::from(original).cast::<u8>().copy_to_nonoverlapping(place, original.len()) };
+        assert_eq!(self.allocator.check(), Ok(()), "{what}: reported, and the heap changed nevertheless");
+        for block in &self.blocks {
+            assert!(
+                block.bytes() == block.content(self.content, A::CONTRACT.header_bytes),
+                "{what}: {block:x?} changed"
+            );
+        }
+        for block in self.blocks.clone() {
+            // SAFETY: the block is live.
+            unsafe { self.allocator.deallocate(block.pointer) };
+        }
+        assert_eq!(reports(), [], "{what}: a later free was reported");
+        assert_eq!(self.allocator.check(), Ok(()), "{what}");
+    }
+
+    /// The damage went unnoticed. Then the blocks that nobody damaged must keep their content while they are freed one
+    /// after the other, and blocks handed out later may not lie on one that is still live.
+    fn assert_others_unharmed(&mut self, victim: Victim, ruined: usize, what: &str) {
+        let header_bytes = A::CONTRACT.header_bytes;
+        let is_other = |block: &&Victim| block.address() != victim.address() && block.address() != ruined;
+        let others: Vec<Victim> = self.blocks.iter().filter(is_other).copied().collect();
+        let (kept, freed) = others.split_at(others.len() / 2);
+        let assert_content = |blocks: &[Victim]| {
+            for block in blocks {
+                assert!(block.bytes() == block.content(self.content, header_bytes), "{what}: {block:x?} harmed");
+            }
+        };
+        assert_content(&others);
+        if !self.blocks.iter().any(|block| block.address() == ruined) {
+            return; // A free block's header: whoever is given that block next is a victim too.
+        }
+        for (done, block) in freed.iter().enumerate() {
+            // SAFETY: the block is live.
+            unsafe { self.allocator.deallocate(block.pointer) };
+            assert_content(&freed[done + 1..]);
+            assert_content(kept);
+        }
+        for _ in 0..HEAP_BYTES {
+            let Ok(block) = self.allocator.allocate_bytes(1, 1) else { break };
+            // SAFETY: the heap says that the block is live and this large.
+            unsafe { block.write_bytes(0x5A, self.allocator.usable_size(block)) };
+            assert_content(kept);
+        }
+    }
+
+    /// Whether a header of `victim` that claims `claimed_bytes` for the whole block leads to where another block begins
+    /// or began: then all tags agree, and nobody can see the lie.
+    fn is_plausible(&self, victim: Victim, claimed_bytes: usize) -> bool {
+        self.boundaries.contains(&victim.address().wrapping_add(claimed_bytes))
+    }
+}
+
+/// Every bit of a block's header flipped, one at a time; the header overwritten with zeros and ones.
+pub fn overwritten_header<A: Subject>() {
+    let header_bytes = A::CONTRACT.header_bytes;
+    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
+    for content in [Content::Zeros, Content::Ones, Content::OddLastWord] {
+        let mut heap = Damage::<A>::new(&buffer, content);
+        for victim in heap.blocks.clone() {
+            let header_at = victim.address() - header_bytes;
+            let offset = header_at - buffer.start();
+            let header = heap.saved[offset..offset + header_bytes].to_vec();
+            let block_bytes = victim.usable_bytes + header_bytes;
+            for act in [Act::Free, Act::Shrink, Act::Grow] {
+                for bit in 0..8 * header_bytes {
+                    if heap.is_plausible(victim, block_bytes ^ 1 << bit) {
+                        continue;
+                    }
+                    let mut damage = header.clone();
+                    damage[bit / 8] ^= 1 << (bit % 8);
+                    heap.run(victim, act, header_at, &damage, victim.address());
+                }
+                for byte in [0x00, 0xFF] {
+                    heap.run(victim, act, header_at, &vec![byte; header_bytes], victim.address());
+                }
+            }
+        }
+    }
+}
+
+/// Every bit of the header behind a block flipped, one at a time; that header, and what follows it, overwritten with
+/// zeros and ones, as by a buffer overrun.
+pub fn overwritten_next_header<A: Subject>() {
+    let header_bytes = A::CONTRACT.header_bytes;
+    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
+    for content in [Content::Zeros, Content::Ones, Content::OddLastWord] {
+        let mut heap = Damage::<A>::new(&buffer, content);
+        for victim in heap.blocks.clone() {
+            let header_at = victim.address() + victim.usable_bytes;
+            let next = header_at + header_bytes;
+            if heap.boundaries.last() == Some(&next) {
+                continue; // The last block: what follows is no block.
+            }
+            let offset = header_at - buffer.start();
+            let header = heap.saved[offset..offset + header_bytes].to_vec();
+            for act in [Act::Free, Act::Shrink, Act::Grow] {
+                for bit in 0..8 * header_bytes {
+                    let mut damage = header.clone();
+                    damage[bit / 8] ^= 1 << (bit % 8);
+                    heap.run(victim, act, header_at, &damage, next);
+                }
+                for byte in [0x00, 0xFF] {
+                    // One byte first: the end of a string written one too far.
+                    let mut damage = header.clone();
+                    damage.iter_mut().take(1).for_each(|first| *first = byte);
+                    heap.run(victim, act, header_at, &damage, next);
+                    for more_bytes in [0, 1, 8, 16] {
+                        heap.run(victim, act, header_at, &vec![byte; header_bytes + more_bytes], next);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Reallocation: in place where it can be, content and alignment kept, the old block kept where it fails.
+
+use super::memory::{Buffer, Subject, fingerprint, within_reach};
+use super::ops::Op;
+use super::shadow::Shadow;
+
+const HEAP_BYTES: usize = 1 << 13;
+
+/// A heap with nothing in it, audited after every operation.
+fn fresh<A: Subject>(buffer: &Buffer) -> Shadow<'_, A> {
+    Shadow::new(buffer, within_reach::<A>(HEAP_BYTES), 1)
+}
+
+/// Changes the size of the block at an address; returns its address afterwards.
+fn resize<A: Subject>(shadow: &mut Shadow<'_, A>, address: usize, size_bytes: usize, align_bytes: usize) -> usize {
+    let index = shadow.live.iter().position(|block| block.address() == address).expect("a live block");
+    shadow.apply(&Op::Reallocate { index, size_bytes, align_bytes });
+    shadow.live[shadow.live.len() - 1].address()
+}
+
+/// Allocates and returns the address.
+fn take<A: Subject>(shadow: &mut Shadow<'_, A>, size_bytes: usize, align_bytes: usize) -> usize {
+    let before = shadow.live.len();
+    shadow.apply(&Op::Allocate { size_bytes, align_bytes });
+    assert_eq!(shadow.live.len(), before + 1, "a fresh heap refused {size_bytes} bytes");
+    shadow.live[before].address()
+}
+
+/// The live block in front of whose end another one begins, and that other one: found by the walk, because only the
+/// allocator knows where it puts things.
+fn neighbours<A: Subject>(shadow: &Shadow<'_, A>) -> (usize, usize) {
+    let blocks = shadow.blocks();
+    let pair = blocks.windows(2).find(|pair| !pair[0].free && !pair[1].free).expect("two live neighbours");
+    (pair[0].address, pair[1].address)
+}
+
+/// A block grows into its free next neighbour without moving, up to the last byte of it.
+pub fn grows_in_place<A: Subject>() {
+    let buffer = Buffer::new(HEAP_BYTES);
+    for (size_bytes, next_bytes) in [(40, 40), (1, 24), (100, 300), (24, 1000), (500, 60)] {
+        for more_bytes in 0..=next_bytes {
+            let mut shadow = fresh::<A>(&buffer);
+            take(&mut shadow, size_bytes, 1);
+            take(&mut shadow, next_bytes.max(size_bytes), 1);
+            let (first, second) = neighbours(&shadow);
+            let fence = take(&mut shadow, 8, 1);
+            assert_ne!(fence, first);
+            let index = shadow.live.iter().position(|block| block.address() == second).expect("live");
+            let freed_bytes = shadow.live[index].size_bytes;
+            shadow.apply(&Op::Free { index });
+            let size_bytes = shadow.find(first).expect("live").size_bytes;
+            let more_bytes = more_bytes.min(freed_bytes);
+            let after = resize(&mut shadow, first, size_bytes + more_bytes, 1);
+            assert!(
+                !A::CONTRACT.grows_in_place || after == first,
+                "moved to grow by {more_bytes} of {next_bytes} bytes"
+            );
+            shadow.finish();
+        }
+    }
+}
+
+/// A shrunken block stays where it is and its tail is free again.
+pub fn shrinking_returns_the_tail<A: Subject>() {
+    let buffer = Buffer::new(HEAP_BYTES);
+    for is_next_live in [false, true] {
+        for size_bytes in [1000, 1500, 2000] {
+            for to_bytes in [1, 24, 100, size_bytes / 2] {
+                let mut shadow = fresh::<A>(&buffer);
+                let block = take(&mut shadow, size_bytes, 1);
+                if is_next_live {
+                    take(&mut shadow, 8, 1);
+                }
+                let free_bytes = |shadow: &Shadow<'_, A>| -> usize {
+                    shadow.blocks().iter().filter(|block| block.free).map(|block| block.size_bytes).sum()
+                };
+                let before = free_bytes(&shadow);
+                assert_eq!(resize(&mut shadow, block, to_bytes, 1), block, "a block moved to shrink");
+                let gained = free_bytes(&shadow) - before;
+                // What a block of the new size may keep: its granted size, at most twice the request and a block.
+                let expected = size_bytes.saturating_sub(2 * to_bytes + 2 * A::CONTRACT.min_block_bytes);
+                assert!(gained >= expected, "shrinking {size_bytes} to {to_bytes} bytes freed {gained}");
+                shadow.finish();
+            }
+        }
+    }
+}
+
+/// Asking for the same size again changes nothing.
+pub fn same_size_is_nothing<A: Subject>() {
+    let buffer = Buffer::new(HEAP_BYTES);
+    for size_bytes in 1..600 {
+        let mut shadow = fresh::<A>(&buffer);
+        let block = take(&mut shadow, size_bytes, 1);
+        let state = fingerprint(&shadow.allocator);
+        assert_eq!(resize(&mut shadow, block, size_bytes, 1), block, "{size_bytes} bytes moved");
+        assert_eq!(state, fingerprint(&shadow.allocator), "{size_bytes} bytes changed the heap");
+        shadow.finish();
+    }
+}
+
+/// A block that must move keeps its content and gets the alignment asked for, whether it is moved for its size or
+/// for its alignment.
+pub fn moving_keeps_content_and_alignment<A: Subject>() {
+    let buffer = Buffer::new(HEAP_BYTES);
+    for align_log2 in 0..=8 {
+        for (size_bytes, to_bytes) in [(24, 600), (100, 101), (300, 900), (64, 32), (500, 500)] {
+            for from_log2 in [0, align_log2] {
+                let mut shadow = fresh::<A>(&buffer);
+                let block = take(&mut shadow, size_bytes, 1 << from_log2);
+                for _ in 0..4 {
+                    take(&mut shadow, 24, 1);
+                }
+                // The shadow verifies content and alignment of wherever it went.
+                let moved = resize(&mut shadow, block, to_bytes, 1 << align_log2);
+                assert!(moved.is_multiple_of(1 << align_log2));
+                shadow.finish();
+            }
+        }
+    }
+}
+
+/// On an exhausted heap a block that cannot grow stays as it is.
+pub fn exhaustion_keeps_the_old_block<A: Subject>() {
+    let buffer = Buffer::new(HEAP_BYTES);
+    for size_bytes in [1, 24, 200, 1000] {
+        let mut shadow = fresh::<A>(&buffer);
+        while shadow.allocate(size_bytes) {}
+        while shadow.allocate(1) {}
+        let live: Vec<usize> = shadow.live.iter().map(|block| block.address()).collect();
+        for index in 0..live.len() {
+            let usable_bytes = shadow.live[index].usable_bytes;
+            for to_bytes in [usable_bytes + 1, usable_bytes * 2, HEAP_BYTES / 2] {
+                shadow.apply(&Op::Reallocate { index, size_bytes: to_bytes, align_bytes: 1 });
+                assert_eq!(live[index], shadow.live[index].address(), "an exhausted heap moved a block");
+            }
+        }
+        shadow.finish();
+    }
+}
