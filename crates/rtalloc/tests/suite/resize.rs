@@ -128,11 +128,11 @@ pub fn exhaustion_keeps_the_old_block<A: Subject>() {
         while shadow.allocate(size_bytes) {}
         while shadow.allocate(1) {}
         let live: Vec<usize> = shadow.live.iter().map(|block| block.address()).collect();
-        for index in 0..live.len() {
+        for (index, &address) in live.iter().enumerate() {
             let usable_bytes = shadow.live[index].usable_bytes;
             for to_bytes in [usable_bytes + 1, usable_bytes * 2, HEAP_BYTES / 2] {
                 shadow.apply(&Op::Reallocate { index, size_bytes: to_bytes, align_bytes: 1 });
-                assert_eq!(live[index], shadow.live[index].address(), "an exhausted heap moved a block");
+                assert_eq!(address, shadow.live[index].address(), "an exhausted heap moved a block");
             }
         }
         shadow.finish();
