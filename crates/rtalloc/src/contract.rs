@@ -234,8 +234,12 @@ pub struct Contract {
     pub coalesces: bool,
     /// A block may grow into its free next neighbour.
     pub grows_in_place: bool,
-    /// A second deallocate of a block whose memory was not handed out again is always detected.
+    /// A second deallocate, at once or after the neighbours were freed as well, is always detected.
     pub detects_double_free: bool,
+    /// So is one at any later time, until memory of the block is handed out again.
+    pub detects_stale_pointers: bool,
+    /// An overwritten tag is always detected, unless it is overwritten by what it could have been.
+    pub detects_overwritten_tags: bool,
     /// [`RegionAllocator::largest_allocatable`] is the largest request that succeeds, not a lower bound.
     pub largest_is_exact: bool,
 }

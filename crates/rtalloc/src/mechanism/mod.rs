@@ -10,6 +10,7 @@
 //! | [`size_class`] | maps from block sizes to classes |
 //! | [`bitmap`] | which classes have a free block |
 //! | [`segregated`] | the index of one list per class |
+//! | [`scrutiny`] | how closely tags are tested before a block is freed |
 //! | [`tally`] | running statistics, or none |
 //! | [`bits`] | bit searches |
 
@@ -18,6 +19,7 @@ pub mod bits;
 pub mod boundary_tag;
 pub mod free_list;
 pub mod memory;
+pub mod scrutiny;
 pub mod segregated;
 pub mod size_class;
 pub mod tally;

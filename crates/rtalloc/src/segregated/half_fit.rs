@@ -24,6 +24,7 @@
 use crate::contract::{Contract, Mechanism};
 use crate::mechanism::bitmap::OneWord;
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
+use crate::mechanism::scrutiny::Brief;
 use crate::mechanism::segregated::{Exact, Segregated};
 use crate::mechanism::size_class::PowerOfTwoClasses;
 use crate::mechanism::tally::Untallied;
@@ -32,8 +33,8 @@ use crate::mechanism::word::{Offset32, Width};
 /// The index of a [`HalfFit`] heap.
 pub type HalfFitIndex = Segregated<PowerOfTwoClasses, OneWord, Exact>;
 
-/// Half-fit with tags of width `W`, keeping the statistics `T`.
-pub type HalfFit<'r, W = Offset32, T = Untallied> = TagHeap<'r, HalfFitIndex, W, T>;
+/// Half-fit with tags of width `W`, keeping the statistics `T`, testing tags as closely as `G` says.
+pub type HalfFit<'r, W = Offset32, T = Untallied, G = Brief> = TagHeap<'r, HalfFitIndex, W, T, G>;
 
 impl<W: Width> Named<W> for HalfFitIndex {
     const CONTRACT: Contract = Contract {

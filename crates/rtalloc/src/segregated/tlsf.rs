@@ -27,10 +27,10 @@
 //!
 //! | | 4 KiB | 64 KiB | 1 MiB | 16 MiB |
 //! |---|---|---|---|---|
-//! | `Tlsf<5>` (32-bit tags) | 668 B | 1,180 B | 1,692 B | 2,204 B |
-//! | `Tlsf<4>` | 428 B | 684 B | 940 B | 1,196 B |
-//! | `Tlsf<3>` | 276 B | 404 B | 532 B | 660 B |
-//! | `Tlsf<3, RoundUp, Offset16>` (up to 64 KiB) | 178 B | 242 B | | |
+//! | `Tlsf<5>` (32-bit tags) | 636 B | 1,184 B | 1,700 B | 2,212 B |
+//! | `Tlsf<4>` | 424 B | 692 B | 948 B | 1,204 B |
+//! | `Tlsf<3>` | 280 B | 412 B | 540 B | 668 B |
+//! | `Tlsf<3, RoundUp, Offset16>` (up to 64 KiB) | 186 B | 250 B | | |
 //!
 //! In a 4 KiB heap `Tlsf<3, RoundUp, Offset16>` leaves 3,904 bytes for blocks, each of which costs two bytes of tag.
 //!
@@ -46,11 +46,13 @@
 //! `J` is log2 of the classes per power-of-two range; internal fragmentation of the round-up policy is at most
 //! 1/(1 + 2^J) (section 5.3). `P` is the split policy: [`RoundUp`] grants the rounded size, so that a freed block serves
 //! the same request again (section 4.3); [`Exact`](crate::mechanism::segregated::Exact) grants what was asked. `W` is
-//! the width of tags and links ([`crate::mechanism::word`]), `T` the statistics ([`crate::mechanism::tally`]).
+//! the width of tags and links ([`crate::mechanism::word`]), `T` the statistics ([`crate::mechanism::tally`]), `G` how
+//! closely tags are tested ([`crate::mechanism::scrutiny`]).
 
 use crate::contract::{Contract, Mechanism};
 use crate::mechanism::bitmap::TwoLevel;
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
+use crate::mechanism::scrutiny::Brief;
 use crate::mechanism::segregated::{RoundUp, Segregated, SplitPolicy};
 use crate::mechanism::size_class::TwoLevelClasses;
 use crate::mechanism::tally::Untallied;
@@ -72,7 +74,8 @@ pub type TlsfIndex<const J: u32, P> = Segregated<TwoLevelClasses<J>, TwoLevel, P
 /// unsafe { heap.deallocate(block) };
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub type Tlsf<'r, const J: u32 = 5, P = RoundUp, W = Offset32, T = Untallied> = TagHeap<'r, TlsfIndex<J, P>, W, T>;
+pub type Tlsf<'r, const J: u32 = 5, P = RoundUp, W = Offset32, T = Untallied, G = Brief> =
+    TagHeap<'r, TlsfIndex<J, P>, W, T, G>;
 
 impl<const J: u32, P: SplitPolicy, W: Width> Named<W> for TlsfIndex<J, P> {
     const CONTRACT: Contract = Contract {
@@ -99,11 +102,11 @@ mod tests {
     fn control_structures_have_the_documented_sizes() {
         let kib = |size: usize| size << 10;
         let sizes = [kib(4), kib(64), kib(1024), kib(16384)];
-        assert_eq!(sizes.map(Tlsf::<5>::control_bytes), [668, 1180, 1692, 2204]);
-        assert_eq!(sizes.map(Tlsf::<4>::control_bytes), [428, 684, 940, 1196]);
-        assert_eq!(sizes.map(Tlsf::<3>::control_bytes), [276, 404, 532, 660]);
+        assert_eq!(sizes.map(Tlsf::<5>::control_bytes), [636, 1184, 1700, 2212]);
+        assert_eq!(sizes.map(Tlsf::<4>::control_bytes), [424, 692, 948, 1204]);
+        assert_eq!(sizes.map(Tlsf::<3>::control_bytes), [280, 412, 540, 668]);
         type Small<'r> = Tlsf<'r, 3, RoundUp, Offset16>;
-        assert_eq!([kib(4), kib(64) - 1].map(Small::control_bytes), [178, 242]);
+        assert_eq!([kib(4), kib(64) - 1].map(Small::control_bytes), [186, 250]);
 
         #[repr(align(16))]
         struct Aligned([MaybeUninit<u8>; 4096]);

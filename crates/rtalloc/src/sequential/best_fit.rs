@@ -18,11 +18,12 @@
 use crate::contract::{Contract, Cost, Mechanism};
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
 use crate::mechanism::free_list::{Best, Fifo, OneList};
+use crate::mechanism::scrutiny::Brief;
 use crate::mechanism::tally::Untallied;
 use crate::mechanism::word::{Offset32, Width};
 
 /// Best-fit over a FIFO list.
-pub type BestFit<'r, W = Offset32, T = Untallied> = TagHeap<'r, OneList<Best, Fifo>, W, T>;
+pub type BestFit<'r, W = Offset32, T = Untallied, G = Brief> = TagHeap<'r, OneList<Best, Fifo>, W, T, G>;
 
 impl<W: Width> Named<W> for OneList<Best, Fifo> {
     const CONTRACT: Contract = Contract {

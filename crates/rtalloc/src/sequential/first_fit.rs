@@ -26,14 +26,16 @@
 use crate::contract::{Contract, Cost, Mechanism};
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
 use crate::mechanism::free_list::{AddressOrder, First, Lifo, OneList};
+use crate::mechanism::scrutiny::Brief;
 use crate::mechanism::tally::Untallied;
 use crate::mechanism::word::{Offset32, Width};
 
 /// First-fit over a LIFO list.
-pub type FirstFit<'r, W = Offset32, T = Untallied> = TagHeap<'r, OneList<First, Lifo>, W, T>;
+pub type FirstFit<'r, W = Offset32, T = Untallied, G = Brief> = TagHeap<'r, OneList<First, Lifo>, W, T, G>;
 
 /// First-fit over an address-ordered list.
-pub type AddressOrderedFirstFit<'r, W = Offset32, T = Untallied> = TagHeap<'r, OneList<First, AddressOrder>, W, T>;
+pub type AddressOrderedFirstFit<'r, W = Offset32, T = Untallied, G = Brief> =
+    TagHeap<'r, OneList<First, AddressOrder>, W, T, G>;
 
 impl<W: Width> Named<W> for OneList<First, Lifo> {
     const CONTRACT: Contract = Contract {

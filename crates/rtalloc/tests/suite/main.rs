@@ -33,6 +33,7 @@ mod regions;
 mod resize;
 mod shadow;
 
+use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::{Tallied, Untallied};
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
@@ -156,16 +157,16 @@ macro_rules! suite {
 suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
     tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
-    tlsf_tallied: Tlsf<'static, 5, RoundUp, Offset32, Tallied>, explored: (22_854, 657_425, 11), regions, serves_again;
+    tlsf_thorough: Tlsf<'static, 5, RoundUp, Offset32, Tallied, Thorough>, explored: (22_854, 657_425, 11), regions, serves_again;
     tlsf_exact: Tlsf<'static, 5, Exact, Offset32, Tallied>, explored: (22_854, 657_425, 11), regions;
-    tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, Untallied>, explored: (23_034, 660_885, 11), regions, serves_again, short_reach;
+    tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, Untallied, Thorough>, explored: (23_034, 660_885, 11), regions, serves_again, short_reach;
     tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, Tallied>, explored: (22_854, 657_425, 11), regions, short_reach;
-    tlsf_wide: Tlsf<'static, 6, RoundUp, Wide, Tallied>, explored: (40_974, 1_268_802, 13), regions, serves_again;
+    tlsf_wide: Tlsf<'static, 6, RoundUp, Wide, Tallied, Thorough>, explored: (40_974, 1_268_802, 13), regions, serves_again;
     half_fit: HalfFit<'static>, explored: (23_310, 667_175, 11), regions;
-    half_fit_wide: HalfFit<'static, Wide, Tallied>, explored: (56_284, 1_710_066, 13), regions;
-    first_fit: FirstFit<'static, Offset32, Tallied>, explored: (37_370, 1_021_525, 11), regions, serves_again;
-    first_fit_address_ordered: AddressOrderedFirstFit<'static, Offset32, Tallied>, explored: (9434, 270_535, 11), regions, serves_again;
+    half_fit_wide: HalfFit<'static, Wide, Tallied, Thorough>, explored: (56_284, 1_710_066, 12), regions;
+    first_fit: FirstFit<'static, Offset32, Tallied, Thorough>, explored: (37_370, 1_021_525, 11), regions, serves_again;
+    first_fit_address_ordered: AddressOrderedFirstFit<'static, Offset32, Tallied, Thorough>, explored: (9434, 270_535, 11), regions, serves_again;
     first_fit_short: AddressOrderedFirstFit<'static, Offset16>, explored: (9434, 270_535, 11), regions, serves_again, short_reach;
     best_fit: BestFit<'static, Offset32, Tallied>, explored: (37_370, 1_021_525, 11), regions, serves_again;
-    best_fit_wide: BestFit<'static, Wide>, explored: (73_864, 2_166_150, 12), regions, serves_again;
+    best_fit_wide: BestFit<'static, Wide, Untallied, Thorough>, explored: (73_864, 2_166_150, 12), regions, serves_again;
 }

@@ -348,6 +348,8 @@ unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
         coalesces: true,
         grows_in_place: true,
         detects_double_free: true,
+        detects_stale_pointers: true,
+        detects_overwritten_tags: true,
         largest_is_exact: true,
     };
 

@@ -29,9 +29,10 @@
 //!
 //! `deallocate` reads only tags it needs anyway and tests them: the address must lie between the first block and the
 //! last sentinel and be a multiple of the granule; the header must have a size; the next header must lie in the heap
-//! and say that this block is live; a free previous block's header must repeat its footer. Whatever fails is reported
-//! to the [hook](crate::hook) and the call ignored. A block freed twice fails the test of the next header, or, when it
-//! has become the middle of a larger free block, that of the previous one.
+//! and say that this block is live; a free previous block's header must repeat its footer. A block freed twice fails the
+//! test of the next header, or, when it has become the middle of a larger free block, that of the previous one. A heap
+//! of [`Thorough`](crate::mechanism::scrutiny::Thorough) scrutiny tests the rest as well. Whatever fails is reported to
+//! the [hook](crate::hook) and the call ignored.
 
 mod regions;
 mod resize;
@@ -40,6 +41,7 @@ mod verify;
 use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, Stats};
 use crate::hook::report;
 use crate::mechanism::memory::Memory;
+use crate::mechanism::scrutiny::{Brief, Scrutiny};
 use crate::mechanism::tally::{Tally, Untallied};
 use crate::mechanism::word::{Offset32, Width};
 use crate::region::{Region, round_up};
@@ -185,6 +187,8 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
         coalesces: true,
         grows_in_place: true,
         detects_double_free: true,
+        detects_stale_pointers: false,
+        detects_overwritten_tags: false,
         largest_is_exact: true,
     }
 }
@@ -208,10 +212,20 @@ struct Front<T> {
     limit: usize,
     /// Offset of the highest sentinel: every block begins below it.
     span: usize,
-    /// The same in granules.
-    span_granules: usize,
+    /// Address of the first block.
+    first_address: usize,
+    /// Granules from the first block to the highest sentinel.
+    block_granules: usize,
     /// Running statistics.
     tally: T,
+}
+
+/// How a region is divided, in offsets from the base.
+struct Plan {
+    first: usize,
+    sentinel: usize,
+    /// Largest block the control structure is made for.
+    max_block: usize,
 }
 
 /// A live block whose tags were tested.
@@ -234,21 +248,22 @@ pub struct TagConfig {
     pub max_region_bytes: usize,
 }
 
-/// A heap of blocks with boundary tags over the index `I`, with tags of width `W`, keeping the statistics `T`.
+/// A heap of blocks with boundary tags over the index `I`, with tags of width `W`, keeping the statistics `T`, testing tags as
+/// closely as `G` says.
 ///
 /// The value is one pointer; everything else is in the region.
 #[derive(Debug)]
-pub struct TagHeap<'r, I, W = Offset32, T = Untallied> {
+pub struct TagHeap<'r, I, W = Offset32, T = Untallied, G = Brief> {
     /// The base: a multiple of the granule, with the front before it and the control structure behind it.
     base: NonNull<u8>,
     regions: PhantomData<&'r mut [MaybeUninit<u8>]>,
-    kind: PhantomData<(I, W, T)>,
+    kind: PhantomData<(I, W, T, G)>,
 }
 
 // SAFETY: the heap owns its regions exclusively for 'r and has no thread affinity.
-unsafe impl<I, W, T> Send for TagHeap<'_, I, W, T> {}
+unsafe impl<I, W, T, G> Send for TagHeap<'_, I, W, T, G> {}
 
-impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
+impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// Alignment of the base.
     const BASE_ALIGN: usize = if W::GRANULE > align_of::<Front<T>>() { W::GRANULE } else { align_of::<Front<T>>() };
     /// Bytes of a sentinel: its header and the region's record of four words.
@@ -260,48 +275,64 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         size_of::<Front<T>>() + I::bytes_below() + control_bytes::<W>()
     }
 
-    /// Bytes that a heap in a region of `region_bytes` spends on its control structure, alignment apart.
+    /// Bytes that a heap in a region of `region_bytes`, aligned to [`BASE_ALIGN`](Self::BASE_ALIGN), spends on its control
+    /// structure; the header of the first block not included.
     pub fn control_bytes(region_bytes: usize) -> usize {
-        Self::front_bytes() + I::bytes_above(Self::max_block(region_bytes))
+        let room = region_bytes.saturating_sub(Self::front_bytes());
+        let max_block = Self::plan(room, TagConfig::default()).map_or(W::MIN_BLOCK, |plan| plan.max_block);
+        Self::front_bytes() + I::bytes_above(max_block)
     }
 
-    /// Size of the largest block that fits a region of `region_bytes`, in bytes; at least one granule.
-    fn max_block(region_bytes: usize) -> usize {
-        let limit = region_bytes.min(W::MAX);
-        let room = limit.saturating_sub(Self::SENTINEL_BYTES);
-        (room & !(W::GRANULE - 1)).max(W::MIN_BLOCK)
+    /// Offset of the first block behind a control structure for blocks of at most `max_block` bytes.
+    fn first_block_behind(max_block: usize) -> usize {
+        (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
+    }
+
+    /// Divides the `room` bytes from the base to the region's end; `None` if they do not hold one smallest block. The
+    /// control structure is the smallest one that suffices for the block it leaves room for.
+    fn plan(room: usize, config: TagConfig) -> Option<Plan> {
+        let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES)? & !(W::GRANULE - 1);
+        let left_beside = |max_block| sentinel.saturating_sub(Self::first_block_behind(max_block));
+        let mut max_block = left_beside(W::MIN_BLOCK).max(W::MIN_BLOCK);
+        while max_block > W::MIN_BLOCK && left_beside(max_block - W::GRANULE) <= max_block - W::GRANULE {
+            max_block -= W::GRANULE;
+        }
+        if config.max_region_bytes > Self::SENTINEL_BYTES {
+            let added = (config.max_region_bytes.min(W::MAX) - Self::SENTINEL_BYTES) & !(W::GRANULE - 1);
+            max_block = max_block.max(added);
+        }
+        let first = Self::first_block_behind(max_block);
+        (sentinel >= first + W::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
+    }
+
+    /// Length of a region that suffices for a heap with one smallest block, wherever it starts.
+    fn needed_bytes(config: TagConfig) -> usize {
+        let added = config.max_region_bytes.min(W::MAX);
+        let first = Self::first_block_behind(added.saturating_sub(Self::SENTINEL_BYTES).max(W::MIN_BLOCK));
+        Self::BASE_ALIGN - 1 + Self::front_bytes() + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES
     }
 
     /// See [`RegionAllocator::new`](crate::contract::RegionAllocator::new).
     fn init(region: &'r mut [MaybeUninit<u8>], config: TagConfig) -> Result<Self, InitError> {
-        let len_bytes = region.len();
-        if len_bytes > W::MAX {
+        if region.len() > W::MAX {
             return Err(InitError::OutOfReach { max_span_bytes: W::MAX });
         }
-        // A heap whose own region is the largest plans for what is left of it beside the smallest control structure.
-        let own = Self::max_block(len_bytes.saturating_sub(Self::control_bytes(0)));
-        let max_block =
-            own.max(if config.max_region_bytes == 0 { 0 } else { Self::max_block(config.max_region_bytes) });
-        let first = (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE);
-        let needed_bytes =
-            Self::BASE_ALIGN - 1 + Self::front_bytes() + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES;
-        let too_small = InitError::TooSmall { needed_bytes };
-        let region_start = region.as_ptr().addr();
-        let base = region_start.checked_add(Self::front_bytes()).and_then(|base| round_up(base, Self::BASE_ALIGN));
+        let too_small = InitError::TooSmall { needed_bytes: Self::needed_bytes(config) };
+        let start = region.as_ptr().addr();
+        let base = start.checked_add(Self::front_bytes()).and_then(|base| round_up(base, Self::BASE_ALIGN));
         let base = base.ok_or(too_small)?;
-        let room = (region_start + len_bytes).checked_sub(base).ok_or(too_small)?;
-        let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES).ok_or(too_small)? & !(W::GRANULE - 1);
-        if sentinel < first + W::MIN_BLOCK {
-            return Err(too_small);
-        }
+        let room = (start + region.len()).checked_sub(base).ok_or(too_small)?;
+        let Plan { first, sentinel, max_block } = Self::plan(room, config).ok_or(too_small)?;
         let region = Region::new(region);
         let base = NonNull::new(core::ptr::with_exposed_provenance_mut(base)).ok_or(too_small)?;
         let mut heap = TagHeap { base, regions: PhantomData, kind: PhantomData };
         let memory = heap.memory();
+        let first_address = memory.address(first);
         // SAFETY: front and control structure lie between the region's start and the first block, aligned as their
         // types need because the base is a multiple of BASE_ALIGN and what is in front of it has whole `usize`s.
         unsafe {
-            heap.front().write(Front { limit: max_block - W::BYTES, span: 0, span_granules: 0, tally: T::default() });
+            let limit = max_block - W::BYTES;
+            heap.front().write(Front { limit, span: 0, first_address, block_granules: 0, tally: T::default() });
             memory.store_bits(0usize.wrapping_sub(size_of::<usize>()), 0);
             memory.store_bits(first_block_at::<W>(), first);
             memory.store_bits(sentinels_at::<W>(), 0);
@@ -510,6 +541,17 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         }
     }
 
+    /// Whether no block can be at an address: it is off the granule, in front of the first block or behind the last.
+    #[inline(always)]
+    fn is_foreign(&self, address: usize) -> bool {
+        // SAFETY: the front is initialised.
+        unsafe {
+            // The bits below the granule rotate to the top: one comparison for all three.
+            let distance = address.wrapping_sub((*self.front()).first_address);
+            distance.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).block_granules
+        }
+    }
+
     /// The live block at an address, if its tags and the next block's agree that it is one.
     #[inline(always)]
     fn live_block(&self, address: usize) -> Option<LiveBlock> {
@@ -517,11 +559,13 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         // SAFETY: the front is initialised. A granule-aligned offset below the span has, in front of it, the control
         // structure or memory of a region; a size is only followed within the span.
         unsafe {
-            // The bits below the granule rotate to the top: one comparison for misaligned and for out of reach.
-            if block.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).span_granules {
+            if self.is_foreign(address) {
                 return None;
             }
             let header = self.header(block);
+            if G::THOROUGH && header & LIVE == 0 {
+                return None;
+            }
             let size = size_in::<W>(header);
             let next = block.wrapping_add(size);
             if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
@@ -532,7 +576,28 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
             if next_header & PREV_FREE != 0 {
                 return None;
             }
+            if G::THOROUGH && next_header & LIVE == 0 && !self.is_free_block(next, next_header) {
+                return None;
+            }
             Some(LiveBlock { block, header, size, next, next_header })
+        }
+    }
+
+    /// Whether the tags of a block, whose header says that it is free, agree that it is.
+    ///
+    /// # Safety
+    ///
+    /// `block` is an offset below the span, and `header` its header.
+    #[inline(always)]
+    unsafe fn is_free_block(&self, block: usize, header: usize) -> bool {
+        let end = block.wrapping_add(header);
+        // SAFETY: the front is initialised, and the footer is read only where it lies in front of the span.
+        unsafe {
+            header != 0
+                && size_in::<W>(header) == header
+                && end <= (*self.front()).span
+                && (W::MAX < usize::MAX || end > block)
+                && self.memory().load(Self::footer(block, header)) == header
         }
     }
 
@@ -548,6 +613,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         unsafe {
             let size = self.memory().load(block.wrapping_sub(2 * W::BYTES));
             let prev = block.wrapping_sub(size);
+            if G::THOROUGH && (size == 0 || size_in::<W>(size) != size) {
+                return None;
+            }
             if size > block || self.header(prev) != size {
                 return None;
             }
@@ -562,7 +630,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         let block = self.memory().offset(address);
         // SAFETY: the front is initialised, and an offset in the heap has a word of it in front.
         let kind = unsafe {
-            if block.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).span_granules {
+            if self.is_foreign(address) {
                 MisuseKind::ForeignPointer
             } else if self.header(block) & LIVE == 0 {
                 MisuseKind::DoubleFree
@@ -598,11 +666,18 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
             if self.reload_header(block) & PREV_FREE != 0 {
                 start = self.free_prev(block)?;
                 place = I::remove(memory, start);
+                if G::THOROUGH {
+                    self.set_header(block, 0);
+                }
             }
             if next_header & LIVE == 0 {
                 place = I::first_of(place, I::remove(memory, next));
+                if G::THOROUGH {
+                    self.set_header(next, 0);
+                }
                 end = next.wrapping_add(next_header);
             } else {
+                core::hint::cold_path();
                 self.set_header(next, next_header | PREV_FREE);
             }
             (*self.front()).tally.freed(size - W::BYTES);
@@ -630,10 +705,13 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
 
 // SAFETY: the index hands out each free block once; split and coalesce keep blocks apart from each other and from the
 // control structure, as `check` verifies.
-unsafe impl<'r, I: Named<W>, W: Width, T: Tally> crate::contract::RegionAllocator<'r> for TagHeap<'r, I, W, T> {
+unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::RegionAllocator<'r>
+    for TagHeap<'r, I, W, T, G>
+{
     type Config = TagConfig;
 
-    const CONTRACT: Contract = I::CONTRACT;
+    const CONTRACT: Contract =
+        Contract { detects_stale_pointers: G::THOROUGH, detects_overwritten_tags: G::THOROUGH, ..I::CONTRACT };
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: TagConfig) -> Result<Self, InitError> {
         Self::init(region, config)

@@ -10,6 +10,7 @@
 use super::{LIVE, PREV_FREE, TagHeap, sentinels_at};
 use crate::contract::{InitError, MultiRegion, RegionId, RemoveError};
 use crate::mechanism::boundary_tag::{Named, free_size};
+use crate::mechanism::scrutiny::Scrutiny;
 use crate::mechanism::tally::Tally;
 use crate::mechanism::word::Width;
 use crate::region::Region;
@@ -21,7 +22,7 @@ const FIRST: usize = 1;
 const CUT_FRONT: usize = 2;
 const CUT_BEHIND: usize = 3;
 
-impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
+impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// Makes the memory between `first` and `sentinel` one free block and enters the region's record.
     ///
     /// # Safety
@@ -50,7 +51,8 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         // SAFETY: the front is initialised.
         unsafe {
             (*self.front()).span = span;
-            (*self.front()).span_granules = span / W::GRANULE;
+            let distance = self.memory().address(span).wrapping_sub((*self.front()).first_address);
+            (*self.front()).block_granules = distance / W::GRANULE;
         }
     }
 
@@ -88,7 +90,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
 
 // SAFETY: an added region is tagged like the first one, and regions never coalesce: each ends with a live sentinel and
 // begins behind memory whose PREV_FREE is never set.
-unsafe impl<'r, I: Named<W>, W: Width, T: Tally> MultiRegion<'r> for TagHeap<'r, I, W, T> {
+unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> for TagHeap<'r, I, W, T, G> {
     fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
         let too_small =
             InitError::TooSmall { needed_bytes: W::BYTES + 2 * (W::GRANULE - 1) + W::MIN_BLOCK + Self::SENTINEL_BYTES };

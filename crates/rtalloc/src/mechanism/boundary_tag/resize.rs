@@ -2,11 +2,12 @@
 
 use super::{LIVE, LiveBlock, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::{AllocError, RegionAllocator};
+use crate::mechanism::scrutiny::Scrutiny;
 use crate::mechanism::tally::Tally;
 use crate::mechanism::word::Width;
 use core::ptr::NonNull;
 
-impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
+impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// See [`RegionAllocator::reallocate_bytes`].
     ///
     /// ```text
@@ -31,7 +32,11 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
         }
-        let Some(LiveBlock { block, header, size, next_header, .. }) = self.live_block(address) else {
+        let live = self.live_block(address).filter(|live| {
+            // SAFETY: the block passed the first tests.
+            live.header & PREV_FREE == 0 || unsafe { self.free_prev(live.block) }.is_some()
+        });
+        let Some(LiveBlock { block, header, size, next_header, .. }) = live else {
             self.report_misuse(address);
             return Err(self.refuse(AllocError::Misused));
         };
@@ -72,6 +77,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally> TagHeap<'r, I, W, T> {
             let mut place = I::NOWHERE;
             if next_free != 0 {
                 place = I::remove(memory, block.wrapping_add(size));
+                if G::THOROUGH {
+                    self.set_header(block.wrapping_add(size), 0);
+                }
             }
             let new_size = if Self::is_block(rest) {
                 self.set_header(end, self.header(end) | PREV_FREE);

@@ -2,10 +2,11 @@
 
 use super::{LIVE, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::{Block, Corruption};
+use crate::mechanism::scrutiny::Scrutiny;
 use crate::mechanism::tally::Tally;
 use crate::mechanism::word::Width;
 
-impl<I: Named<W>, W: Width, T: Tally> TagHeap<'_, I, W, T> {
+impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
     /// Calls `visit` with every block of every region.
     pub(super) fn visit_blocks(&self, visit: &mut dyn FnMut(Block)) {
         self.for_each_region(&mut |sentinel| {
