@@ -242,10 +242,10 @@ impl<'b, A: Subject> Shadow<'b, A> {
     }
 
     /// A request without alignment that is large enough for one with it: the payload can be shifted, with a block in
-    /// front of it or behind it.
+    /// front of it.
     fn with_room_to_align(size_bytes: usize, align_bytes: usize) -> usize {
         let room_bytes = match align_bytes > A::CONTRACT.alignment_bytes {
-            true => align_bytes.saturating_add(A::CONTRACT.min_block_bytes + 2 * A::CONTRACT.granule_bytes),
+            true => align_bytes.saturating_add(A::CONTRACT.min_block_bytes + A::CONTRACT.granule_bytes),
             false => 0,
         };
         size_bytes.saturating_add(room_bytes)
