@@ -19,7 +19,7 @@ mod shadow;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::subject::Heap;
+use crate::subject::{Heap, NATURAL_ALIGN_BYTES};
 use crate::trace::{Event, Op};
 
 /// How operations are called, and who sees their results.
@@ -32,7 +32,7 @@ pub trait Observer {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         // SAFETY: the caller's promise; the entry points and the context belong together.
-        unsafe { (heap.entries.allocate)(heap.context, size, align) }
+        unsafe { (heap.entries.allocate_at(align))(heap.context, size, align) }
     }
 
     /// Calls deallocate.
@@ -91,7 +91,7 @@ pub struct Block {
     pub address: usize,
     /// Requested bytes.
     pub size: usize,
-    /// Requested alignment in bytes.
+    /// Alignment in bytes: what was requested, or natural alignment where that is more.
     pub align: u32,
     /// What marks it: distinguishes it from the blocks that live at the same time.
     stamp: u32,
@@ -209,6 +209,8 @@ impl Replay {
             match event.op {
                 Op::Allocate { slot, size, align } => {
                     let slot = slot as usize;
+                    // As a C library does it: no block is aligned to less, and both ends of its life agree on it.
+                    let align = align.max(NATURAL_ALIGN_BYTES as u32);
                     // A trace grows its slots one by one.
                     if slot >= self.blocks.len() {
                         self.blocks.resize(slot + 1, Block::NONE);

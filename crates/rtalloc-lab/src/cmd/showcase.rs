@@ -30,7 +30,7 @@ fn settings() -> Settings {
     Settings {
         replicas: 3,
         sampled_operations: 1_000,
-        stepped_instructions: 35_000,
+        stepped_instructions: 24_000,
         limit: Duration::from_secs(2),
         ..Settings::default()
     }

@@ -62,7 +62,7 @@ macro_rules! observe_through_call {
             unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
                 let arguments = [heap.context as usize, size, align, 0, 0];
                 // SAFETY: the caller's promise; the entry points and the context belong together.
-                unsafe { self.call(heap.entries.allocate as *const c_void, arguments) as *mut u8 }
+                unsafe { self.call(heap.entries.allocate_at(align) as *const c_void, arguments) as *mut u8 }
             }
 
             unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {

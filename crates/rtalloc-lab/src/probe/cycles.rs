@@ -376,7 +376,7 @@ impl Observer for Timing {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         // SAFETY: the caller's promise; the entry points and the context belong together.
-        self.time(|| unsafe { (heap.entries.allocate)(heap.context, size, align) })
+        self.time(|| unsafe { (heap.entries.allocate_at(align))(heap.context, size, align) })
     }
 
     #[inline(always)]

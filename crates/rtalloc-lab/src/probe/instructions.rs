@@ -174,7 +174,7 @@ impl Observer for Stepping<'_> {
 
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        let entry = heap.entries.allocate;
+        let entry = heap.entries.allocate_at(align);
         // SAFETY: the caller's promise; the entry points and the context belong together.
         unsafe {
             if self.chosen {

@@ -1,6 +1,6 @@
 //! From an allocator in Rust to the three entry points of a replay.
 
-use super::{Entries, Subject};
+use super::{Entries, NATURAL_ALIGN_BYTES, Subject};
 use crate::result::schema::Origin;
 use rtalloc::contract::RegionAllocator;
 use std::ffi::c_void;
@@ -85,7 +85,13 @@ pub unsafe trait Target {
 }
 
 #[inline(never)]
-unsafe extern "C" fn allocate<T: Target>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
+unsafe extern "C" fn allocate<T: Target>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
+    // SAFETY: the caller's promise is handed on; natural alignment makes a valid layout wherever a smaller one does.
+    unsafe { T::allocate(context, size, NATURAL_ALIGN_BYTES) }
+}
+
+#[inline(never)]
+unsafe extern "C" fn allocate_aligned<T: Target>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
     // SAFETY: the caller's promise is handed on unchanged.
     unsafe { T::allocate(context, size, align) }
 }
@@ -123,6 +129,7 @@ pub const fn subject<T: Target>(
         own_pages: T::OWN_PAGES,
         entries: Entries {
             allocate: allocate::<T>,
+            allocate_aligned: allocate_aligned::<T>,
             deallocate: deallocate::<T>,
             reallocate: reallocate::<T>,
             granted: if T::TELLS_GRANTED { Some(T::granted) } else { None },

@@ -13,14 +13,21 @@ mod peers;
 mod region;
 
 use crate::result::schema::{Origin, SubjectFacts};
-use rtalloc::mechanism::segregated::Exact;
+use rtalloc::mechanism::scrutiny::Thorough;
+use rtalloc::mechanism::segregated::{Exact, RoundUp};
+use rtalloc::mechanism::tally::Untallied;
+use rtalloc::mechanism::word::Offset32;
 use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
 use std::ffi::c_void;
 
 pub use adapter::{Ours, Target};
 pub use region::Region;
 
-/// `allocate(context, size, align)`: the block, or null where the request is refused.
+/// Alignment of every block that asks for no larger one, as of C's `malloc` on 64-bit machines, in bytes.
+pub const NATURAL_ALIGN_BYTES: usize = 16;
+
+/// `allocate(context, size, align)`: the block, or null where the request is refused. The entry point for natural
+/// alignment takes the third argument as well and does not look at it.
 pub type AllocateEntry = unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut u8;
 /// `deallocate(context, block, size, align)`: gives a block back.
 pub type DeallocateEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize, usize);
@@ -34,14 +41,25 @@ pub type GrantedEntry = unsafe fn(*mut c_void, *mut u8, usize, usize) -> usize;
 /// The functions a replay calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries {
-    /// Allocates.
+    /// Allocates at [`NATURAL_ALIGN_BYTES`], C's `malloc`: a constant for the compiler.
     pub allocate: AllocateEntry,
+    /// Allocates at a larger alignment, C's `aligned_alloc`.
+    pub allocate_aligned: AllocateEntry,
     /// Deallocates.
     pub deallocate: DeallocateEntry,
     /// Reallocates.
     pub reallocate: ReallocateEntry,
     /// Tells granted sizes; never measured. `None`: the requested size.
     pub granted: Option<GrantedEntry>,
+}
+
+impl Entries {
+    /// The entry point that serves requests at `align` bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn allocate_at(&self, align: usize) -> AllocateEntry {
+        if align <= NATURAL_ALIGN_BYTES { self.allocate } else { self.allocate_aligned }
+    }
 }
 
 /// An allocator that can be measured.
@@ -153,6 +171,7 @@ use Origin::{Peer, System};
 static ALL: &[Subject] = &[
     adapter::ours::<Tlsf<'static>>("tlsf"),
     adapter::ours::<Tlsf<'static, 5, Exact>>("tlsf-exact"),
+    adapter::ours::<Tlsf<'static, 5, RoundUp, Offset32, Untallied, Thorough>>("tlsf-thorough"),
     adapter::ours::<HalfFit<'static>>("half-fit"),
     adapter::ours::<FirstFit<'static>>("first-fit"),
     adapter::ours::<AddressOrderedFirstFit<'static>>("first-fit-address"),
