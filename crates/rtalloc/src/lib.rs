@@ -54,3 +54,8 @@ pub use contract::{MultiRegion, RegionAllocator};
 pub use mechanism::boundary_tag::TagConfig;
 pub use segregated::{HalfFit, Tlsf};
 pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit};
+
+/// The README's example, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
