@@ -93,6 +93,7 @@ mod tests {
     use super::*;
     use crate::contract::RegionAllocator;
     use crate::mechanism::segregated::Exact;
+    #[cfg(target_pointer_width = "64")]
     use crate::mechanism::word::Offset16;
     use core::mem::MaybeUninit;
     use std::{vec, vec::Vec};

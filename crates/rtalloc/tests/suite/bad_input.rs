@@ -35,7 +35,7 @@ fn impossible(len_bytes: usize) -> Vec<(usize, usize)> {
         requests.push((0, align_bytes));
         requests.extend((0..200).map(|below| (usize::MAX - below, align_bytes)));
         requests.extend((0..200).map(|above| (isize::MAX as usize - 100 + above, align_bytes)));
-        requests.extend((0..200).map(|above| (u32::MAX as usize - 100 + above, align_bytes)));
+        requests.extend((0..200).map(|above| ((u32::MAX as usize - 100).saturating_add(above), align_bytes)));
         requests.extend((0..100).map(|above| (len_bytes + above, align_bytes)));
         requests.extend(
             (4..usize::BITS).map(|log2| 1 << log2).filter(|&size| size >= len_bytes).map(|size| (size, align_bytes)),

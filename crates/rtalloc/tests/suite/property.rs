@@ -18,6 +18,7 @@ thread_local! {
 }
 
 /// Runs `body` with properties that report the first failure as it is: for who wants to know only that there is one.
+#[cfg(target_pointer_width = "64")]
 pub fn without_shrinking(body: impl FnOnce()) {
     IS_SHRINKING.set(false);
     body();
