@@ -34,17 +34,22 @@
 //! of [`Thorough`](crate::mechanism::scrutiny::Thorough) scrutiny tests the rest as well. Whatever fails is reported to
 //! the [hook](crate::hook) and the call ignored.
 
+mod index;
+mod init;
 mod regions;
 mod resize;
+mod tags;
 mod verify;
 
-use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, Stats};
-use crate::hook::report;
+pub use index::{FreeIndex, Named};
+pub(crate) use index::{free_size, tag_contract};
+use tags::LiveBlock;
+
+use crate::contract::{AllocError, Contract, Corruption, InitError, Stats};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::scrutiny::{Brief, Scrutiny};
 use crate::mechanism::tally::{Tally, Untallied};
 use crate::mechanism::word::{Offset32, Width};
-use crate::region::{Region, round_up};
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -78,132 +83,6 @@ const fn sentinels_at<W: Width>() -> usize {
     first_block_at::<W>().wrapping_add(size_of::<usize>())
 }
 
-/// Finds, adds and removes free blocks: the policy of a [`TagHeap`].
-///
-/// Blocks are named by their payload's offset, sizes are in bytes and whole granules. A block's header says that it is
-/// free and gives its size while it is in the index.
-///
-/// # Safety
-///
-/// [`take`](Self::take) returns blocks that were inserted, each once until it is inserted again, of at least the
-/// granted size; the index writes only its control structure and the first two words of the free blocks in it.
-pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
-    /// Where in the index a block stood; lets an ordered index put the merged or remaining block back without a search.
-    type Place: Copy;
-    /// No place.
-    const NOWHERE: Self::Place;
-
-    /// Bytes of control structure in front of the heap's own words, in whole `usize`s: what has a fixed size.
-    fn bytes_below() -> usize;
-
-    /// Bytes of control structure from the base on, for blocks of at most `max_block` bytes. The first word is the null
-    /// node ([`crate::mechanism::free_list`]).
-    fn bytes_above(max_block: usize) -> usize;
-
-    /// Initialises the control structure for blocks of at most `max_block` bytes.
-    ///
-    /// # Safety
-    ///
-    /// [`bytes_below`](Self::bytes_below) bytes in front of the heap's own words and [`bytes_above`](Self::bytes_above)
-    /// bytes from the base on belong to the index.
-    unsafe fn init(memory: Memory<W>, max_block: usize);
-
-    /// Bytes a request for a block of `need` bytes is granted from a block that is large enough.
-    fn granted(need: usize) -> usize;
-
-    /// Removes a block that holds at least the granted size from the index; returns it, the granted size and where it
-    /// stood.
-    ///
-    /// # Safety
-    ///
-    /// The index is initialised.
-    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, Self::Place)>;
-
-    /// Adds a free block of `size` bytes.
-    ///
-    /// # Safety
-    ///
-    /// The block is free, has that size, and is not in the index; `place` is where a block that it overlaps stood, or
-    /// [`NOWHERE`](Self::NOWHERE).
-    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: Self::Place);
-
-    /// Removes a block.
-    ///
-    /// # Safety
-    ///
-    /// The block is in the index.
-    unsafe fn remove(memory: Memory<W>, block: usize) -> Self::Place;
-
-    /// The first place if it is one, else the second.
-    fn first_of(first: Self::Place, second: Self::Place) -> Self::Place;
-
-    /// Bytes of the largest block request that succeeds now; 0 if none does.
-    ///
-    /// # Safety
-    ///
-    /// The index is initialised.
-    unsafe fn largest(memory: Memory<W>) -> usize;
-
-    /// Calls `visit` with the number of the list and the block, for every block, in the order of the lists.
-    ///
-    /// # Safety
-    ///
-    /// The index is initialised.
-    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize));
-
-    /// Verifies the index; returns the number of blocks in it.
-    ///
-    /// # Errors
-    ///
-    /// The first broken invariant.
-    ///
-    /// # Safety
-    ///
-    /// The index is initialised for blocks of `max_block` bytes, and the heap has `free_blocks` free blocks.
-    unsafe fn check(memory: Memory<W>, free_blocks: usize, max_block: usize) -> Result<usize, Corruption>;
-}
-
-/// Names an allocator made of a [`TagHeap`] and an index.
-pub trait Named<W: Width>: FreeIndex<W> {
-    /// The facts of the allocator.
-    const CONTRACT: Contract;
-}
-
-/// The facts that every [`TagHeap`] shares; an allocator fills in the rest.
-pub(crate) const fn tag_contract<W: Width>() -> Contract {
-    Contract {
-        name: "",
-        source: "",
-        policy: "",
-        mechanism: crate::contract::Mechanism::SegregatedFit,
-        granule_bytes: W::GRANULE,
-        header_bytes: W::BYTES,
-        alignment_bytes: W::GRANULE,
-        min_block_bytes: W::MIN_BLOCK,
-        max_span_bytes: W::MAX,
-        allocate: crate::contract::Cost::Constant,
-        deallocate: crate::contract::Cost::Constant,
-        reallocate: crate::contract::Cost::Constant,
-        coalesces: true,
-        grows_in_place: true,
-        detects_double_free: true,
-        detects_stale_pointers: false,
-        detects_overwritten_tags: false,
-        largest_is_exact: true,
-    }
-}
-
-/// Size of the block whose header is free: a free block follows a live one, so its header has no flag.
-///
-/// # Safety
-///
-/// `block` is free.
-#[inline(always)]
-pub(crate) unsafe fn free_size<W: Width>(memory: Memory<W>, block: usize) -> usize {
-    // SAFETY: a free block has a header.
-    unsafe { memory.load(block.wrapping_sub(W::BYTES)) }
-}
-
 /// What stands in front of the base. It is as small as the tally allows.
 #[repr(C)]
 #[derive(Debug)]
@@ -218,26 +97,6 @@ struct Front<T> {
     block_granules: usize,
     /// Running statistics.
     tally: T,
-}
-
-/// How a region is divided, in offsets from the base.
-struct Plan {
-    first: usize,
-    sentinel: usize,
-    /// Largest block the control structure is made for.
-    max_block: usize,
-}
-
-/// A live block whose tags were tested.
-#[derive(Clone, Copy)]
-struct LiveBlock {
-    block: usize,
-    header: usize,
-    /// The size in `header`.
-    size: usize,
-    /// The block behind it, or the sentinel.
-    next: usize,
-    next_header: usize,
 }
 
 /// How a [`TagHeap`] is made.
@@ -273,73 +132,6 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     #[inline(always)]
     fn front_bytes() -> usize {
         size_of::<Front<T>>() + I::bytes_below() + control_bytes::<W>()
-    }
-
-    /// Bytes that a heap in a region of `region_bytes`, aligned to [`BASE_ALIGN`](Self::BASE_ALIGN), spends on its control
-    /// structure; the header of the first block not included.
-    pub fn control_bytes(region_bytes: usize) -> usize {
-        let room = region_bytes.saturating_sub(Self::front_bytes());
-        let max_block = Self::plan(room, TagConfig::default()).map_or(W::MIN_BLOCK, |plan| plan.max_block);
-        Self::front_bytes() + I::bytes_above(max_block)
-    }
-
-    /// Offset of the first block behind a control structure for blocks of at most `max_block` bytes.
-    fn first_block_behind(max_block: usize) -> usize {
-        (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
-    }
-
-    /// Divides the `room` bytes from the base to the region's end; `None` if they do not hold one smallest block. The
-    /// control structure is the smallest one that suffices for the block it leaves room for.
-    fn plan(room: usize, config: TagConfig) -> Option<Plan> {
-        let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES)? & !(W::GRANULE - 1);
-        let left_beside = |max_block| sentinel.saturating_sub(Self::first_block_behind(max_block));
-        let mut max_block = left_beside(W::MIN_BLOCK).max(W::MIN_BLOCK);
-        while max_block > W::MIN_BLOCK && left_beside(max_block - W::GRANULE) <= max_block - W::GRANULE {
-            max_block -= W::GRANULE;
-        }
-        if config.max_region_bytes > Self::SENTINEL_BYTES {
-            let added = (config.max_region_bytes.min(W::MAX) - Self::SENTINEL_BYTES) & !(W::GRANULE - 1);
-            max_block = max_block.max(added);
-        }
-        let first = Self::first_block_behind(max_block);
-        (sentinel >= first + W::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
-    }
-
-    /// Length of a region that suffices for a heap with one smallest block, wherever it starts.
-    fn needed_bytes(config: TagConfig) -> usize {
-        let added = config.max_region_bytes.min(W::MAX);
-        let first = Self::first_block_behind(added.saturating_sub(Self::SENTINEL_BYTES).max(W::MIN_BLOCK));
-        Self::BASE_ALIGN - 1 + Self::front_bytes() + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES
-    }
-
-    /// See [`RegionAllocator::new`](crate::contract::RegionAllocator::new).
-    fn init(region: &'r mut [MaybeUninit<u8>], config: TagConfig) -> Result<Self, InitError> {
-        if region.len() > W::MAX {
-            return Err(InitError::OutOfReach { max_span_bytes: W::MAX });
-        }
-        let too_small = InitError::TooSmall { needed_bytes: Self::needed_bytes(config) };
-        let start = region.as_ptr().addr();
-        let base = start.checked_add(Self::front_bytes()).and_then(|base| round_up(base, Self::BASE_ALIGN));
-        let base = base.ok_or(too_small)?;
-        let room = (start + region.len()).checked_sub(base).ok_or(too_small)?;
-        let Plan { first, sentinel, max_block } = Self::plan(room, config).ok_or(too_small)?;
-        let region = Region::new(region);
-        let base = NonNull::new(core::ptr::with_exposed_provenance_mut(base)).ok_or(too_small)?;
-        let mut heap = TagHeap { base, regions: PhantomData, kind: PhantomData };
-        let memory = heap.memory();
-        let first_address = memory.address(first);
-        // SAFETY: front and control structure lie between the region's start and the first block, aligned as their
-        // types need because the base is a multiple of BASE_ALIGN and what is in front of it has whole `usize`s.
-        unsafe {
-            let limit = max_block - W::BYTES;
-            heap.front().write(Front { limit, span: 0, first_address, block_granules: 0, tally: T::default() });
-            memory.store_bits(0usize.wrapping_sub(size_of::<usize>()), 0);
-            memory.store_bits(first_block_at::<W>(), first);
-            memory.store_bits(sentinels_at::<W>(), 0);
-            I::init(memory, max_block);
-            heap.install(&region, first, sentinel);
-        }
-        Ok(heap)
     }
 
     /// The heap's memory.
@@ -539,106 +331,6 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             }
             Ok(memory.pointer(block))
         }
-    }
-
-    /// Whether no block can be at an address: it is off the granule, in front of the first block or behind the last.
-    #[inline(always)]
-    fn is_foreign(&self, address: usize) -> bool {
-        // SAFETY: the front is initialised.
-        unsafe {
-            // The bits below the granule rotate to the top: one comparison for all three.
-            let distance = address.wrapping_sub((*self.front()).first_address);
-            distance.rotate_right(W::GRANULE.ilog2()) >= (*self.front()).block_granules
-        }
-    }
-
-    /// The live block at an address, if its tags and the next block's agree that it is one.
-    #[inline(always)]
-    fn live_block(&self, address: usize) -> Option<LiveBlock> {
-        let block = self.memory().offset(address);
-        // SAFETY: the front is initialised. A granule-aligned offset below the span has, in front of it, the control
-        // structure or memory of a region; a size is only followed within the span.
-        unsafe {
-            if self.is_foreign(address) {
-                return None;
-            }
-            let header = self.header(block);
-            if G::THOROUGH && header & LIVE == 0 {
-                return None;
-            }
-            let size = size_in::<W>(header);
-            let next = block.wrapping_add(size);
-            if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
-                return None;
-            }
-            // A free block's next header has the flag set: this is the test for a double free, too.
-            let next_header = self.header(next);
-            if next_header & PREV_FREE != 0 {
-                return None;
-            }
-            if G::THOROUGH && next_header & LIVE == 0 && !self.is_free_block(next, next_header) {
-                return None;
-            }
-            Some(LiveBlock { block, header, size, next, next_header })
-        }
-    }
-
-    /// Whether the tags of a block, whose header says that it is free, agree that it is.
-    ///
-    /// # Safety
-    ///
-    /// `block` is an offset below the span, and `header` its header.
-    #[inline(always)]
-    unsafe fn is_free_block(&self, block: usize, header: usize) -> bool {
-        let end = block.wrapping_add(header);
-        // SAFETY: the front is initialised, and the footer is read only where it lies in front of the span.
-        unsafe {
-            header != 0
-                && size_in::<W>(header) == header
-                && end <= (*self.front()).span
-                && (W::MAX < usize::MAX || end > block)
-                && self.memory().load(Self::footer(block, header)) == header
-        }
-    }
-
-    /// The free block in front of `block`, if its tags agree.
-    ///
-    /// # Safety
-    ///
-    /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
-    #[inline(always)]
-    unsafe fn free_prev(&self, block: usize) -> Option<usize> {
-        // SAFETY: the word in front of the header belongs to the heap: a free block's footer, unless the flag was
-        // overwritten; the footer is only followed where a header can be.
-        unsafe {
-            let size = self.memory().load(block.wrapping_sub(2 * W::BYTES));
-            let prev = block.wrapping_sub(size);
-            if G::THOROUGH && (size == 0 || size_in::<W>(size) != size) {
-                return None;
-            }
-            if size > block || self.header(prev) != size {
-                return None;
-            }
-            Some(prev)
-        }
-    }
-
-    /// Reports an address whose tags are not those of a live block, and what they show.
-    #[cold]
-    #[inline(never)]
-    fn report_misuse(&self, address: usize) {
-        let block = self.memory().offset(address);
-        // SAFETY: the front is initialised, and an offset in the heap has a word of it in front.
-        let kind = unsafe {
-            if self.is_foreign(address) {
-                MisuseKind::ForeignPointer
-            } else if self.header(block) & LIVE == 0 {
-                MisuseKind::DoubleFree
-            } else {
-                MisuseKind::ContradictoryTags
-            }
-        };
-        report(I::CONTRACT.name, kind, address);
     }
 
     /// Deallocates.

@@ -1,0 +1,88 @@
+//! Making a tag heap: how its region is divided.
+
+use super::{Front, Named, TagConfig, TagHeap, first_block_at, sentinels_at};
+use crate::contract::InitError;
+use crate::mechanism::scrutiny::Scrutiny;
+use crate::mechanism::tally::Tally;
+use crate::mechanism::word::Width;
+use crate::region::{Region, round_up};
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// How a region is divided, in offsets from the base.
+struct Plan {
+    first: usize,
+    sentinel: usize,
+    /// Largest block the control structure is made for.
+    max_block: usize,
+}
+
+impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
+    /// Bytes that a heap in a region of `region_bytes`, aligned to [`BASE_ALIGN`](Self::BASE_ALIGN), spends on its control
+    /// structure; the header of the first block not included.
+    pub fn control_bytes(region_bytes: usize) -> usize {
+        let room = region_bytes.saturating_sub(Self::front_bytes());
+        let max_block = Self::plan(room, TagConfig::default()).map_or(W::MIN_BLOCK, |plan| plan.max_block);
+        Self::front_bytes() + I::bytes_above(max_block)
+    }
+
+    /// Offset of the first block behind a control structure for blocks of at most `max_block` bytes.
+    fn first_block_behind(max_block: usize) -> usize {
+        (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
+    }
+
+    /// Divides the `room` bytes from the base to the region's end; `None` if they do not hold one smallest block. The
+    /// control structure is the smallest one that suffices for the block it leaves room for.
+    fn plan(room: usize, config: TagConfig) -> Option<Plan> {
+        let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES)? & !(W::GRANULE - 1);
+        let left_beside = |max_block| sentinel.saturating_sub(Self::first_block_behind(max_block));
+        let mut max_block = left_beside(W::MIN_BLOCK).max(W::MIN_BLOCK);
+        while max_block > W::MIN_BLOCK && left_beside(max_block - W::GRANULE) <= max_block - W::GRANULE {
+            max_block -= W::GRANULE;
+        }
+        if config.max_region_bytes > Self::SENTINEL_BYTES {
+            let added = (config.max_region_bytes.min(W::MAX) - Self::SENTINEL_BYTES) & !(W::GRANULE - 1);
+            max_block = max_block.max(added);
+        }
+        let first = Self::first_block_behind(max_block);
+        (sentinel >= first + W::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
+    }
+
+    /// Length of a region that suffices for a heap with one smallest block, wherever it starts.
+    fn needed_bytes(config: TagConfig) -> usize {
+        let added = config.max_region_bytes.min(W::MAX);
+        let first = Self::first_block_behind(added.saturating_sub(Self::SENTINEL_BYTES).max(W::MIN_BLOCK));
+        Self::BASE_ALIGN - 1 + Self::front_bytes() + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES
+    }
+
+    /// See [`RegionAllocator::new`](crate::contract::RegionAllocator::new).
+    pub(super) fn init(region: &'r mut [MaybeUninit<u8>], config: TagConfig) -> Result<Self, InitError> {
+        if region.len() > W::MAX {
+            return Err(InitError::OutOfReach { max_span_bytes: W::MAX });
+        }
+        let too_small = InitError::TooSmall { needed_bytes: Self::needed_bytes(config) };
+        let start = region.as_ptr().addr();
+        let base = start.checked_add(Self::front_bytes()).and_then(|base| round_up(base, Self::BASE_ALIGN));
+        let base = base.ok_or(too_small)?;
+        let room = (start + region.len()).checked_sub(base).ok_or(too_small)?;
+        let Plan { first, sentinel, max_block } = Self::plan(room, config).ok_or(too_small)?;
+        let region = Region::new(region);
+        let base = NonNull::new(core::ptr::with_exposed_provenance_mut(base)).ok_or(too_small)?;
+        let mut heap = TagHeap { base, regions: PhantomData, kind: PhantomData };
+        let memory = heap.memory();
+        let first_address = memory.address(first);
+        // SAFETY: front and control structure lie between the region's start and the first block, aligned as their
+        // types need because the base is a multiple of BASE_ALIGN and what is in front of it has whole `usize`s.
+        unsafe {
+            let limit = max_block - W::BYTES;
+            heap.front().write(Front { limit, span: 0, first_address, block_granules: 0, tally: T::default() });
+            memory.store_bits(0usize.wrapping_sub(size_of::<usize>()), 0);
+            memory.store_bits(first_block_at::<W>(), first);
+            memory.store_bits(sentinels_at::<W>(), 0);
+            I::init(memory, max_block);
+            heap.install(&region, first, sentinel);
+        }
+        Ok(heap)
+    }
+}
