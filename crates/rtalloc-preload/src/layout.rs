@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The laboratory creates the file at its full size without a byte of content, so that it costs nothing until it is
-//! written. The recorder maps it shared and takes record after record by adding one to [`Header::next`]: **a record's index
-//! is its place in the order of the whole process**. A record counts once its [`Record::tag`] is not zero, and the tag is stored
+//! written. The recorder maps it shared and takes record after record by adding one to `Header::next`: **a record's index
+//! is its place in the order of the whole process**. A record counts once its `Record::tag` is not zero, and the tag is stored
 //! last: a process that dies in the middle of a record leaves a zero there and nothing else is damaged.
 //!
 //! All integers are in the byte order of the machine; a raw log never leaves it.

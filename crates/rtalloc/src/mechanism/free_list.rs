@@ -139,7 +139,7 @@ pub trait Order: Copy + core::fmt::Debug + 'static {
     const NAME: &'static str;
 
     /// The node behind which `block` belongs in the list at `head`; `place` is the node behind which a block that it
-    /// swallowed stood, or [`NO_PLACE`].
+    /// swallowed stood, or `usize::MAX`.
     ///
     /// # Safety
     ///

@@ -19,7 +19,7 @@ struct Plan {
 }
 
 impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
-    /// Bytes that a heap in a region of `region_bytes`, aligned to [`BASE_ALIGN`](Self::BASE_ALIGN), spends on its control
+    /// Bytes that a heap in a region of `region_bytes`, aligned to a granule, spends on its control
     /// structure; the header of the first block not included.
     pub fn control_bytes(region_bytes: usize) -> usize {
         let room = region_bytes.saturating_sub(Self::front_bytes());
