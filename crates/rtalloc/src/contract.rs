@@ -222,7 +222,8 @@ pub struct Contract {
     pub alignment_bytes: usize,
     /// Smallest block, header included, in bytes.
     pub min_block_bytes: usize,
-    /// Largest span from the start of the first region to the end of the last one, in bytes.
+    /// Largest span from the heap's base, which lies near the start of the first region, to the end of the last one, in
+    /// bytes.
     pub max_span_bytes: usize,
     /// Cost class of allocate.
     pub allocate: Cost,
@@ -238,7 +239,8 @@ pub struct Contract {
     pub detects_double_free: bool,
     /// So is one at any later time, until memory of the block is handed out again.
     pub detects_stale_pointers: bool,
-    /// An overwritten tag is always detected, unless it is overwritten by what it could have been.
+    /// Freeing or resizing a block one of whose tags was overwritten is reported or harms no other block, unless the tags
+    /// still agree with each other: a size, say, that leads to bytes of the user that look like a tag.
     pub detects_overwritten_tags: bool,
     /// [`RegionAllocator::largest_allocatable`] is the largest request that succeeds, not a lower bound.
     pub largest_is_exact: bool,
@@ -289,7 +291,8 @@ pub enum AllocError {
     ZeroSize,
     /// The alignment is no power of two, or larger than any block of this heap.
     Alignment,
-    /// The request is larger than any block of this heap could ever be.
+    /// The request, with the room that its alignment may take, is larger than the largest block this heap was planned
+    /// for.
     TooLarge,
     /// No free block fits now.
     Exhausted,
@@ -397,8 +400,8 @@ pub struct Stats {
     pub peak_live_bytes: usize,
     /// Live blocks now.
     pub live_blocks: usize,
-    /// H: the highest end address ever handed out in the first region minus the start of its first block, bytes;
-    /// blocks of added regions count from the start of the first region too.
+    /// H: the highest end address ever handed out minus the start of the first region's first block, bytes. Blocks in
+    /// regions below the first one do not count.
     pub high_water_bytes: usize,
     /// Largest request that succeeds now ([`RegionAllocator::largest_allocatable`]), bytes.
     pub largest_free_bytes: usize,

@@ -34,11 +34,6 @@ impl<'r> Region<'r> {
         unsafe { core::slice::from_raw_parts_mut(pointer, len_bytes) }
     }
 
-    /// First address.
-    pub(crate) fn start(&self) -> usize {
-        self.start
-    }
-
     /// First address behind the region.
     pub(crate) fn end(&self) -> usize {
         self.start + self.len_bytes

@@ -2,6 +2,7 @@
 
 use crate::mechanism::bits::{first_set, floor_log2, with_bit};
 use crate::mechanism::memory::Memory;
+use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
 
@@ -11,7 +12,7 @@ const BITS: usize = usize::BITS as usize;
 /// A set of classes above `below`, in the control structure at offset `at`.
 ///
 /// `below` is a constant wherever it is used, and so are the sums and shifts made of it.
-pub trait Bitmap: Copy + core::fmt::Debug + 'static {
+pub trait Bitmap: Sealed + Copy + core::fmt::Debug + 'static {
     /// Bytes it takes for classes up to `highest`, a multiple of `size_of::<usize>()`.
     fn bytes(below: usize, highest: usize) -> usize;
 
@@ -43,6 +44,13 @@ pub trait Bitmap: Copy + core::fmt::Debug + 'static {
     /// As [`find`](Self::find), and the class is a member.
     unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize);
 
+    /// Whether the set says of `class` what `is_member` says, on every level.
+    ///
+    /// # Safety
+    ///
+    /// As [`find`](Self::find).
+    unsafe fn agrees<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, is_member: bool) -> bool;
+
     /// Removes `class` if `gone`, which is hard to predict: without a branch.
     ///
     /// # Safety
@@ -66,6 +74,8 @@ fn all_but(fixed: usize, number: usize) -> usize {
 /// One word: for half-fit's power-of-two classes.
 #[derive(Clone, Copy, Debug)]
 pub struct OneWord;
+
+impl Sealed for OneWord {}
 
 impl Bitmap for OneWord {
     #[inline(always)]
@@ -100,6 +110,11 @@ impl Bitmap for OneWord {
         unsafe { memory.store_bits(at, memory.load_bits(at) & all_but(below, number)) }
     }
 
+    unsafe fn agrees<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize, is_member: bool) -> bool {
+        // SAFETY: the set is at `at` by the caller's promise.
+        (unsafe { memory.load_bits(at) } & bit(class) != 0) == is_member
+    }
+
     #[inline(always)]
     unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize, gone: bool) {
         // SAFETY: the set is at `at` by the caller's promise. The class is a member: flipping its bit clears it.
@@ -124,6 +139,8 @@ impl TwoLevel {
             .wrapping_add(leaf * size_of::<usize>())
     }
 }
+
+impl Sealed for TwoLevel {}
 
 impl Bitmap for TwoLevel {
     fn bytes(below: usize, highest: usize) -> usize {
@@ -181,6 +198,13 @@ impl Bitmap for TwoLevel {
                 core::hint::cold_path();
             }
         }
+    }
+
+    unsafe fn agrees<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, is_member: bool) -> bool {
+        let leaf = class / BITS;
+        // SAFETY: the set is at `at` by the caller's promise.
+        let (members, leaves) = unsafe { (memory.load_bits(Self::leaf_at(at, below, leaf)), memory.load_bits(at)) };
+        (members & bit(class) != 0) == is_member && (leaves & bit(leaf) != 0) == (members != 0)
     }
 
     #[inline(always)]

@@ -17,6 +17,7 @@
 use crate::contract::Corruption;
 use crate::mechanism::boundary_tag::{FreeIndex, free_size};
 use crate::mechanism::memory::Memory;
+use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
@@ -91,30 +92,36 @@ pub(crate) unsafe fn unlink_or_empty<W: Width>(memory: Memory<W>, block: usize, 
     }
 }
 
-/// Verifies the list at `head` and calls `visit` with every block of it; returns their number.
+/// Verifies the list at `head`, following no link that `is_place` does not allow, and calls `visit` with every block of
+/// it; returns their number and the last node.
 ///
 /// # Errors
 ///
-/// A link that does not lead back, or more blocks than `limit` (a cycle).
+/// A link that leads nowhere or not back, or more blocks than `limit` (a cycle).
 ///
 /// # Safety
 ///
-/// `head` is the head of a list, and links lead into its regions.
+/// `head` is the head of a list, and a block could be wherever `is_place` says so.
 pub(crate) unsafe fn check_list<W: Width>(
     memory: Memory<W>,
     head: usize,
     limit: usize,
+    is_place: &dyn Fn(usize) -> bool,
     visit: &mut dyn FnMut(usize) -> Result<(), Corruption>,
-) -> Result<usize, Corruption> {
+) -> Result<(usize, usize), Corruption> {
     let mut node = head;
     let mut count = 0;
     loop {
         // SAFETY: `node` is the head or a block that was visited.
         let block = unsafe { memory.load(next_at::<W>(node)) };
         if block == NULL {
-            return Ok(count);
+            return Ok((count, node));
         }
-        // SAFETY: links lead to free blocks, by the caller's promise.
+        if !is_place(block) {
+            let invariant = "a free list's links lead to blocks";
+            return Err(Corruption { invariant, address: memory.address(node) });
+        }
+        // SAFETY: a block could be there, so its first word is the heap's to read.
         if unsafe { memory.load(block) } != node {
             return Err(Corruption {
                 invariant: "a free block's prev is the node that leads to it",
@@ -134,9 +141,11 @@ pub(crate) unsafe fn check_list<W: Width>(
 }
 
 /// Where a block that becomes free goes in the list.
-pub trait Order: Copy + core::fmt::Debug + 'static {
+pub trait Order: Sealed + Copy + core::fmt::Debug + 'static {
     /// The order in words.
     const NAME: &'static str;
+    /// Whether links ascend.
+    const ASCENDS: bool = false;
 
     /// The node behind which `block` belongs in the list at `head`; `place` is the node behind which a block that it
     /// swallowed stood, or `usize::MAX`.
@@ -154,6 +163,8 @@ pub(crate) const NO_PLACE: usize = usize::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct Lifo;
 
+impl Sealed for Lifo {}
+
 impl Order for Lifo {
     const NAME: &'static str = "LIFO";
 
@@ -166,6 +177,8 @@ impl Order for Lifo {
 /// First in, first out: behind the last node, which the null node knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo;
+
+impl Sealed for Fifo {}
 
 impl Order for Fifo {
     const NAME: &'static str = "FIFO";
@@ -181,8 +194,11 @@ impl Order for Fifo {
 #[derive(Clone, Copy, Debug)]
 pub struct AddressOrder;
 
+impl Sealed for AddressOrder {}
+
 impl Order for AddressOrder {
     const NAME: &'static str = "address order";
+    const ASCENDS: bool = true;
 
     #[inline(always)]
     unsafe fn node<W: Width>(memory: Memory<W>, head: usize, place: usize, block: usize) -> usize {
@@ -202,7 +218,7 @@ impl Order for AddressOrder {
 }
 
 /// Which block of the list serves a request.
-pub trait Fit: Copy + core::fmt::Debug + 'static {
+pub trait Fit: Sealed + Copy + core::fmt::Debug + 'static {
     /// The policy in words.
     const NAME: &'static str;
 
@@ -217,6 +233,8 @@ pub trait Fit: Copy + core::fmt::Debug + 'static {
 /// The first block that is large enough.
 #[derive(Clone, Copy, Debug)]
 pub struct First;
+
+impl Sealed for First {}
 
 impl Fit for First {
     const NAME: &'static str = "first fit";
@@ -237,6 +255,8 @@ impl Fit for First {
 /// The smallest block that is large enough; the first of equals.
 #[derive(Clone, Copy, Debug)]
 pub struct Best;
+
+impl Sealed for Best {}
 
 impl Fit for Best {
     const NAME: &'static str = "best fit";
@@ -350,8 +370,29 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         }
     }
 
-    unsafe fn check(memory: Memory<W>, free_blocks: usize, _: usize) -> Result<usize, Corruption> {
-        // SAFETY: the head is the heap's own list.
-        unsafe { check_list(memory, HEAD, free_blocks, &mut |_| Ok(())) }
+    unsafe fn check(
+        memory: Memory<W>,
+        free_blocks: usize,
+        _: usize,
+        is_place: &dyn Fn(usize) -> bool,
+    ) -> Result<usize, Corruption> {
+        let mut before = 0;
+        let mut in_order = |block: usize| {
+            if O::ASCENDS && block < before {
+                let invariant = "an address-ordered list ascends";
+                return Err(Corruption { invariant, address: memory.address(block) });
+            }
+            before = block;
+            Ok(())
+        };
+        // SAFETY: the head is the heap's own list, and the null node its own word.
+        unsafe {
+            let (count, last) = check_list(memory, HEAD, free_blocks, is_place, &mut in_order)?;
+            if memory.load(NULL) != last {
+                let invariant = "the null node knows the end of the only list";
+                return Err(Corruption { invariant, address: memory.address(NULL) });
+            }
+            Ok(count)
+        }
     }
 }

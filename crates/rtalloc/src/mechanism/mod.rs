@@ -14,6 +14,11 @@
 //! | [`tally`] | running statistics, or none |
 //! | [`bits`] | bit searches |
 
+mod sealed {
+    /// Keeps a trait to this crate: unsafe code relies on what its implementations return.
+    pub trait Sealed {}
+}
+
 pub mod bitmap;
 pub mod bits;
 pub mod boundary_tag;

@@ -11,15 +11,16 @@
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::Bitmap;
-use crate::mechanism::boundary_tag::{FreeIndex, control_bytes, first_block_at, free_size};
+use crate::mechanism::boundary_tag::{FreeIndex, first_block_at, free_size, own_bytes};
 use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink_or_empty};
 use crate::mechanism::memory::Memory;
+use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Classes;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
 /// How much of a found block a request gets.
-pub trait SplitPolicy: Copy + core::fmt::Debug + 'static {
+pub trait SplitPolicy: Sealed + Copy + core::fmt::Debug + 'static {
     /// The policy in words.
     const NAME: &'static str;
     /// Bytes granted to a block request of `need` bytes for which the search began at blocks of `rounded` bytes.
@@ -27,9 +28,12 @@ pub trait SplitPolicy: Copy + core::fmt::Debug + 'static {
 }
 
 /// Grants the size at which the search began (TLSF paper 4.3): once freed, the block is in the list where the same
-/// request looks first.
+/// request looks first. Requests at alignments beyond the granule are searched with room to align, so that the promise
+/// is not made for them.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundUp;
+
+impl Sealed for RoundUp {}
 
 impl SplitPolicy for RoundUp {
     const NAME: &'static str = "round-up split";
@@ -42,6 +46,8 @@ impl SplitPolicy for RoundUp {
 /// Grants what was asked, in whole granules.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact;
+
+impl Sealed for Exact {}
 
 impl SplitPolicy for Exact {
     const NAME: &'static str = "exact split";
@@ -60,7 +66,7 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     /// that a rounded-up search may begin at in the widest heap.
     #[inline(always)]
     fn bitmap<W: Width>() -> usize {
-        0usize.wrapping_sub(control_bytes::<W>()).wrapping_sub(Self::bitmap_bytes::<W>())
+        0usize.wrapping_sub(own_bytes::<W>()).wrapping_sub(Self::bitmap_bytes::<W>())
     }
 
     /// Bytes of the bitmap.
@@ -175,13 +181,18 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         }
     }
 
-    unsafe fn check(memory: Memory<W>, free_blocks: usize, max_block: usize) -> Result<usize, Corruption> {
+    unsafe fn check(
+        memory: Memory<W>,
+        free_blocks: usize,
+        max_block: usize,
+        is_place: &dyn Fn(usize) -> bool,
+    ) -> Result<usize, Corruption> {
         let mut total = 0;
         for class in Self::classes::<W>(max_block) {
             let head = Self::head::<W>(class);
             // SAFETY: the class has a head, and links lead to free blocks.
-            let count = unsafe {
-                check_list(memory, head, free_blocks, &mut |block| {
+            let (count, _) = unsafe {
+                check_list(memory, head, free_blocks, is_place, &mut |block| {
                     if C::class_of::<W>(free_size(memory, block)) == class {
                         Ok(())
                     } else {
@@ -191,8 +202,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                 })?
             };
             // SAFETY: the class has a bit.
-            let is_member = unsafe { B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class) } == Some(class);
-            if is_member != (count != 0) {
+            if !unsafe { B::agrees(memory, Self::bitmap::<W>(), C::below::<W>(), class, count != 0) } {
                 let invariant = "a class's bit is set if and only if its list has a block";
                 return Err(Corruption { invariant, address: memory.address(head) });
             }

@@ -1,6 +1,7 @@
 //! Maps from block sizes to size classes.
 
 use crate::mechanism::bits::floor_log2;
+use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
 
@@ -9,7 +10,7 @@ use core::num::NonZeroUsize;
 ///
 /// Sizes are bytes in whole granules. Class numbers do not begin at zero, because that would cost an instruction in
 /// every mapping: whoever keeps an array of classes subtracts [`below`](Self::below) in the array's address.
-pub trait Classes: Copy + core::fmt::Debug + 'static {
+pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
     /// The class below that of the smallest block; no block has it.
     fn below<W: Width>() -> usize;
     /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
@@ -38,11 +39,17 @@ impl<const J: u32> TwoLevelClasses<J> {
     /// log2 of the class width at a size.
     #[inline(always)]
     fn shift<W: Width>(size: usize) -> u32 {
-        const { assert!(J >= 1 && J <= 6, "J must be between 1 and 6") }
+        const {
+            // The summary word has a bit per leaf; 2^6 classes per range would need more than 32 leaves of 32 bits.
+            assert!(J >= 1 && J <= 6, "J must be between 1 and 6");
+            assert!(usize::BITS == 64 || J <= 5, "J must be at most 5 on 32-bit machines");
+        }
         // SAFETY: a bit is set.
         floor_log2(unsafe { NonZeroUsize::new_unchecked(size | W::GRANULE << J) }) - J
     }
 }
+
+impl<const J: u32> Sealed for TwoLevelClasses<J> {}
 
 impl<const J: u32> Classes for TwoLevelClasses<J> {
     #[inline(always)]
@@ -75,6 +82,8 @@ impl<const J: u32> Classes for TwoLevelClasses<J> {
 /// served from class floor(log2(r - 1)) + 1.
 #[derive(Clone, Copy, Debug)]
 pub struct PowerOfTwoClasses;
+
+impl Sealed for PowerOfTwoClasses {}
 
 impl Classes for PowerOfTwoClasses {
     #[inline(always)]

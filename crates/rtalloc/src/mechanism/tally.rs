@@ -1,9 +1,10 @@
 //! Running statistics of a heap, at a constant cost per operation, or none at no cost: the heap's type decides.
 
 use crate::contract::Stats;
+use crate::mechanism::sealed::Sealed;
 
 /// What a heap counts while it works. It lives in the control structure.
-pub trait Tally: Copy + Default + core::fmt::Debug + 'static {
+pub trait Tally: Sealed + Copy + Default + core::fmt::Debug + 'static {
     /// A block of `usable_bytes` was handed out; it ends `end_bytes` behind the start of the first block.
     fn allocated(&mut self, usable_bytes: usize, end_bytes: usize);
     /// A block of `usable_bytes` came back.
@@ -17,6 +18,8 @@ pub trait Tally: Copy + Default + core::fmt::Debug + 'static {
 /// Counts nothing: the operations carry no instruction for it and the control structure no byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Untallied;
+
+impl Sealed for Untallied {}
 
 impl Tally for Untallied {
     #[inline(always)]
@@ -40,13 +43,16 @@ pub struct Tallied {
     failures: usize,
 }
 
+impl Sealed for Tallied {}
+
 impl Tally for Tallied {
     #[inline(always)]
     fn allocated(&mut self, usable_bytes: usize, end_bytes: usize) {
         self.live_bytes = self.live_bytes.wrapping_add(usable_bytes);
         self.peak_live_bytes = self.peak_live_bytes.max(self.live_bytes);
         self.live_blocks = self.live_blocks.wrapping_add(1);
-        self.high_water_bytes = self.high_water_bytes.max(end_bytes);
+        // The end of a block in a region below the first one wraps to a negative distance.
+        self.high_water_bytes = (self.high_water_bytes as isize).max(end_bytes as isize) as usize;
     }
 
     #[inline(always)]

@@ -9,16 +9,14 @@
 //! | [`Offset32`] | 4 GiB | 4 B | 2·`usize` | 16 B |
 //! | [`Wide`] | the address space | 1 `usize` | 2·`usize` | 4·`usize` |
 //!
-//! With `Offset32` and `Offset16`, added regions must lie behind the first one, within reach.
+//! Where the width is narrower than a `usize`, added regions must lie behind the first one, within reach; a whole `usize`
+//! (`Wide`, and `Offset32` on a 32-bit machine) reaches regions anywhere.
 
 use crate::mechanism::memory::Memory;
-
-mod sealed {
-    pub trait Sealed {}
-}
+use crate::mechanism::sealed::Sealed;
 
 /// A width of tags and links. Sealed: the widths are the three of this module.
-pub trait Width: sealed::Sealed + Sized + Copy + core::fmt::Debug + 'static {
+pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     /// The integer in memory.
     type Word: Copy + 'static;
     /// Bytes of one word.
@@ -50,7 +48,7 @@ macro_rules! width {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
-        impl sealed::Sealed for $name {}
+        impl Sealed for $name {}
         impl Width for $name {
             type Word = $word;
             const BYTES: usize = size_of::<$word>();

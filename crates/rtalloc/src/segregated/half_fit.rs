@@ -13,8 +13,9 @@
 //!
 //! # Costs
 //!
-//! No loop; one bitmap word instead of TLSF's two levels, so about three quarters of its instructions, and a control
-//! structure of some 150 bytes.
+//! No loop; one bitmap word instead of TLSF's two levels: 49 and 59 instructions at the worst on x86-64, against TLSF's 88
+//! and 82. The control structure takes 96 bytes for a heap of 4 KiB, 112 for 64 KiB and 144 for 16 MiB (64-bit, 32-bit
+//! tags; a test pins them).
 //!
 //! # When it wins, when it loses
 //!

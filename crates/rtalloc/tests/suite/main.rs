@@ -159,6 +159,9 @@ macro_rules! suite {
     };
 }
 
+/// The finest division of size classes that a machine word's bitmap holds.
+const FINEST: u32 = if cfg!(target_pointer_width = "64") { 6 } else { 5 };
+
 suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
     tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
@@ -166,7 +169,7 @@ suite! {
     tlsf_exact: Tlsf<'static, 5, Exact, Offset32, Tallied>, explored: (22_854, 657_425, 11), regions;
     tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, Untallied, Thorough>, explored: (23_034, 660_885, 11), regions, serves_again, short_reach;
     tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, Tallied>, explored: (22_854, 657_425, 11), regions, short_reach;
-    tlsf_wide: Tlsf<'static, 6, RoundUp, Wide, Tallied, Thorough>, explored: (40_974, 1_268_802, 13), regions, serves_again;
+    tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, Tallied, Thorough>, explored: (40_974, 1_268_802, 13), regions, serves_again;
     half_fit: HalfFit<'static>, explored: (23_310, 667_175, 11), regions;
     half_fit_wide: HalfFit<'static, Wide, Tallied, Thorough>, explored: (56_284, 1_710_066, 12), regions;
     first_fit: FirstFit<'static, Offset32, Tallied, Thorough>, explored: (37_370, 1_021_525, 11), regions, serves_again;

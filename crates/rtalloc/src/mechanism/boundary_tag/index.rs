@@ -85,8 +85,14 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// The index is initialised for blocks of `max_block` bytes, and the heap has `free_blocks` free blocks.
-    unsafe fn check(memory: Memory<W>, free_blocks: usize, max_block: usize) -> Result<usize, Corruption>;
+    /// The index is initialised for blocks of `max_block` bytes, the heap has `free_blocks` free blocks, and a block could
+    /// be wherever `is_place` says so.
+    unsafe fn check(
+        memory: Memory<W>,
+        free_blocks: usize,
+        max_block: usize,
+        is_place: &dyn Fn(usize) -> bool,
+    ) -> Result<usize, Corruption>;
 }
 
 /// Names an allocator made of a [`TagHeap`](super::TagHeap) and an index.

@@ -19,8 +19,12 @@ struct Plan {
 }
 
 impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
-    /// Bytes that a heap in a region of `region_bytes`, aligned to a granule, spends on its control
-    /// structure; the header of the first block not included.
+    /// Bytes that a heap in a region of `region_bytes`, aligned to a granule, spends on its control structure; the header
+    /// of the first block not included.
+    ///
+    /// # Time
+    ///
+    /// Linear in the control structure.
     pub fn control_bytes(region_bytes: usize) -> usize {
         let room = region_bytes.saturating_sub(Self::front_bytes());
         let max_block = Self::plan(room, TagConfig::default()).map_or(W::MIN_BLOCK, |plan| plan.max_block);
@@ -32,6 +36,13 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
     }
 
+    /// Largest block of the regions that may be added. No region is longer than a slice can be, so that no size that
+    /// passes the limit overflows in the arithmetic of classes and alignments.
+    fn added_block(config: TagConfig) -> usize {
+        let longest = config.max_region_bytes.min(W::MAX).min(isize::MAX as usize);
+        longest.saturating_sub(Self::SENTINEL_BYTES) & !(W::GRANULE - 1)
+    }
+
     /// Divides the `room` bytes from the base to the region's end; `None` if they do not hold one smallest block. The
     /// control structure is the smallest one that suffices for the block it leaves room for.
     fn plan(room: usize, config: TagConfig) -> Option<Plan> {
@@ -41,18 +52,14 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         while max_block > W::MIN_BLOCK && left_beside(max_block - W::GRANULE) <= max_block - W::GRANULE {
             max_block -= W::GRANULE;
         }
-        if config.max_region_bytes > Self::SENTINEL_BYTES {
-            let added = (config.max_region_bytes.min(W::MAX) - Self::SENTINEL_BYTES) & !(W::GRANULE - 1);
-            max_block = max_block.max(added);
-        }
+        max_block = max_block.max(Self::added_block(config));
         let first = Self::first_block_behind(max_block);
         (sentinel >= first + W::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
     }
 
     /// Length of a region that suffices for a heap with one smallest block, wherever it starts.
     fn needed_bytes(config: TagConfig) -> usize {
-        let added = config.max_region_bytes.min(W::MAX);
-        let first = Self::first_block_behind(added.saturating_sub(Self::SENTINEL_BYTES).max(W::MIN_BLOCK));
+        let first = Self::first_block_behind(Self::added_block(config).max(W::MIN_BLOCK));
         Self::BASE_ALIGN - 1 + Self::front_bytes() + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES
     }
 
@@ -81,7 +88,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             memory.store_bits(first_block_at::<W>(), first);
             memory.store_bits(sentinels_at::<W>(), 0);
             I::init(memory, max_block);
-            heap.install(&region, first, sentinel);
+            heap.install(&region, first, sentinel, 0);
         }
         Ok(heap)
     }

@@ -40,6 +40,8 @@ mod regions;
 mod resize;
 mod tags;
 mod verify;
+#[cfg(test)]
+mod white_box;
 
 pub use index::{FreeIndex, Named};
 pub(crate) use index::{free_size, tag_contract};
@@ -68,14 +70,14 @@ const fn size_in<W: Width>(header: usize) -> usize {
 /// Bytes of the heap's own words (`usize`) in front of the base. The word just in front of it, where offset 0 would
 /// have its header, is zero, so that a pointer to the base is no block: the upper half of the last word, or, where a tag
 /// has no such half, a word of its own.
-pub(crate) const fn control_bytes<W: Width>() -> usize {
+pub(crate) const fn own_bytes<W: Width>() -> usize {
     (if W::PAIRS { 2 } else { 3 }) * size_of::<usize>()
 }
 
 /// Offset of the `usize` that holds the offset of the first region's first block.
 #[inline(always)]
 pub(crate) const fn first_block_at<W: Width>() -> usize {
-    0usize.wrapping_sub(control_bytes::<W>())
+    0usize.wrapping_sub(own_bytes::<W>())
 }
 
 /// Offset of the `usize` that holds the offset of the latest region's sentinel.
@@ -120,7 +122,7 @@ pub struct TagHeap<'r, I, W = Offset32, T = Untallied, G = Brief> {
 }
 
 // SAFETY: the heap owns its regions exclusively for 'r and has no thread affinity.
-unsafe impl<I, W, T, G> Send for TagHeap<'_, I, W, T, G> {}
+unsafe impl<I, W, T: Send, G> Send for TagHeap<'_, I, W, T, G> {}
 
 impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// Alignment of the base.
@@ -131,7 +133,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// Bytes in front of the base.
     #[inline(always)]
     fn front_bytes() -> usize {
-        size_of::<Front<T>>() + I::bytes_below() + control_bytes::<W>()
+        size_of::<Front<T>>() + I::bytes_below() + own_bytes::<W>()
     }
 
     /// The heap's memory.
@@ -364,9 +366,6 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             }
             if next_header & LIVE == 0 {
                 place = I::first_of(place, I::remove(memory, next));
-                if G::THOROUGH {
-                    self.set_header(next, 0);
-                }
                 end = next.wrapping_add(next_header);
             } else {
                 core::hint::cold_path();

@@ -1,10 +1,12 @@
 //! Regions of a tag heap: installed when the heap is made or later, and given back when empty.
 //!
-//! A region's record stands behind its sentinel's header, in words: the next region's sentinel (0: none), the offset of
-//! the region's first block, and the bytes cut off at its two ends for alignment.
+//! A region's record stands behind its sentinel's header, in words: the next region's sentinel (0: none), the bytes cut
+//! off at the region's end for alignment, the offset of its first block, and the bytes cut off at its start (0 for the
+//! first region, which is never given back). Where a granule behind the sentinel would have its header stands one of the
+//! cuts, less than a granule: no size, so that a pointer there is no block.
 //!
 //! ```text
-//! [cut][header][first block ...][header 0][next][first][cut in front][cut behind][cut]
+//! [cut][header][first block ...][header 0][next][cut behind][first][cut in front][cut]
 //! ```
 
 use super::{LIVE, PREV_FREE, TagHeap, sentinels_at};
@@ -18,9 +20,9 @@ use core::mem::MaybeUninit;
 
 /// Words of a region's record, counted from its sentinel.
 const NEXT: usize = 0;
-const FIRST: usize = 1;
-const CUT_FRONT: usize = 2;
-const CUT_BEHIND: usize = 3;
+const CUT_BEHIND: usize = 1;
+const FIRST: usize = 2;
+const CUT_FRONT: usize = 3;
 
 impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// Makes the memory between `first` and `sentinel` one free block and enters the region's record.
@@ -28,10 +30,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// # Safety
     ///
     /// Both offsets are whole granules, lie in `region` with a header in front and the record behind, and the control
-    /// structure is initialised.
-    pub(super) unsafe fn install(&mut self, region: &Region<'r>, first: usize, sentinel: usize) {
+    /// structure is initialised. `cut_front` bytes of the region lie in front of the first header.
+    pub(super) unsafe fn install(&mut self, region: &Region<'r>, first: usize, sentinel: usize, cut_front: usize) {
         let memory = self.memory();
-        let cut_front = memory.address(first).wrapping_sub(W::BYTES).wrapping_sub(region.start());
         let cut_behind = region.end() - memory.address(sentinel.wrapping_add(4 * W::BYTES));
         // SAFETY: the caller's promise.
         unsafe {
@@ -59,6 +60,11 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// Offset of the first block of the region that ends at `sentinel`.
     pub(super) fn first_block(&self, sentinel: usize) -> usize {
         self.record(sentinel, FIRST)
+    }
+
+    /// The sentinel of the region installed before the one that ends at `sentinel`; 0 if that is the first.
+    pub(super) fn next_sentinel(&self, sentinel: usize) -> usize {
+        self.record(sentinel, NEXT)
     }
 
     /// Calls `visit` with every region's sentinel, the latest first.
@@ -103,7 +109,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> fo
         let first = start.wrapping_add(W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
         let sentinel = end.wrapping_sub(Self::SENTINEL_BYTES - W::BYTES) & !(W::GRANULE - 1);
         let room = region.len().saturating_sub(Self::SENTINEL_BYTES - W::BYTES);
-        if room < first.wrapping_sub(start) + W::MIN_BLOCK || sentinel.wrapping_sub(first) < W::MIN_BLOCK {
+        if room < first.wrapping_sub(start) + W::MIN_BLOCK {
             return Err(too_small);
         }
         // SAFETY: the front is initialised.
@@ -113,7 +119,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> fo
         }
         let region = Region::new(region);
         // SAFETY: both offsets are whole granules inside the region, which holds the record behind the sentinel.
-        unsafe { self.install(&region, first, sentinel) };
+        unsafe { self.install(&region, first, sentinel, first.wrapping_sub(W::BYTES).wrapping_sub(start)) };
         Ok(RegionId(sentinel))
     }
 

@@ -77,9 +77,6 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             let mut place = I::NOWHERE;
             if next_free != 0 {
                 place = I::remove(memory, block.wrapping_add(size));
-                if G::THOROUGH {
-                    self.set_header(block.wrapping_add(size), 0);
-                }
             }
             let new_size = if Self::is_block(rest) {
                 self.set_header(end, self.header(end) | PREV_FREE);

@@ -20,6 +20,9 @@ pub(super) struct LiveBlock {
 }
 
 impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
+    /// Bits of a header that are neither size nor flag, and zero.
+    pub(super) const NO_FLAG: usize = (W::GRANULE - 1) & !(LIVE | PREV_FREE);
+
     /// Whether no block can be at an address: it is off the granule, in front of the first block or behind the last.
     #[inline(always)]
     fn is_foreign(&self, address: usize) -> bool {
@@ -35,14 +38,15 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
     #[inline(always)]
     pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock> {
         let block = self.memory().offset(address);
-        // SAFETY: the front is initialised. A granule-aligned offset below the span has, in front of it, the control
-        // structure or memory of a region; a size is only followed within the span.
+        // SAFETY: the front is initialised. A granule-aligned offset between the first block and the span has, in front of
+        // it, memory of a region, or of the gap between two, where the caller's promise is broken; a size is only followed
+        // within the span.
         unsafe {
             if self.is_foreign(address) {
                 return None;
             }
             let header = self.header(block);
-            if G::THOROUGH && header & LIVE == 0 {
+            if G::THOROUGH && (header & LIVE == 0 || header & Self::NO_FLAG != 0) {
                 return None;
             }
             let size = size_in::<W>(header);
@@ -55,8 +59,13 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             if next_header & PREV_FREE != 0 {
                 return None;
             }
-            if G::THOROUGH && next_header & LIVE == 0 && !self.is_free_block(next, next_header) {
-                return None;
+            if G::THOROUGH {
+                if next_header & Self::NO_FLAG != 0 {
+                    return None;
+                }
+                if next_header & LIVE == 0 && !self.is_free_block(next, next_header) {
+                    return None;
+                }
             }
             Some(LiveBlock { block, header, size, next, next_header })
         }

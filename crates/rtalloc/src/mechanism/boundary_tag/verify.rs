@@ -1,6 +1,6 @@
 //! Walking, checking and fingerprinting a tag heap.
 
-use super::{LIVE, Named, PREV_FREE, TagHeap, size_in};
+use super::{LIVE, Named, PREV_FREE, TagHeap, first_block_at, sentinels_at, size_in};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::scrutiny::Scrutiny;
 use crate::mechanism::tally::Tally;
@@ -29,6 +29,7 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
     /// Verifies all tags, then the index.
     pub(super) fn verify(&self) -> Result<(), Corruption> {
         let mut free_blocks = 0;
+        self.verify_sentinels()?;
         let mut result = Ok(());
         self.for_each_region(&mut |sentinel| {
             if result.is_ok() {
@@ -36,13 +37,55 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             }
         });
         result?;
-        // SAFETY: the index is initialised for the largest planned block.
-        let indexed = unsafe { I::check(self.memory(), free_blocks, (*self.front()).limit + W::BYTES)? };
+        let is_place = |block: usize| {
+            let mut is_inside = false;
+            self.for_each_region(&mut |sentinel| {
+                let first = self.first_block(sentinel);
+                is_inside |= block.wrapping_sub(first) < sentinel.wrapping_sub(first);
+            });
+            is_inside && block & (W::GRANULE - 1) == 0
+        };
+        // SAFETY: the index is initialised for the largest planned block, and the tags were verified.
+        let indexed = unsafe { I::check(self.memory(), free_blocks, (*self.front()).limit + W::BYTES, &is_place)? };
         if indexed != free_blocks {
             let address = self.base.addr().get();
             return Err(Corruption { invariant: "every free block is in the index", address });
         }
         Ok(())
+    }
+
+    /// Verifies the list of regions, following no link out of the heap's span, so that the regions can be walked.
+    fn verify_sentinels(&self) -> Result<(), Corruption> {
+        let memory = self.memory();
+        // SAFETY: front and control structure are initialised.
+        let (span, mut sentinel) = unsafe { ((*self.front()).span, memory.load_bits(sentinels_at::<W>())) };
+        let mut highest = 0;
+        loop {
+            let broken = |invariant| Err(Corruption { invariant, address: memory.address(sentinel) });
+            if sentinel & (W::GRANULE - 1) != 0 || sentinel > span {
+                return broken("the list of regions leads from sentinel to sentinel");
+            }
+            // SAFETY: the offset lies within the span.
+            if size_in::<W>(unsafe { self.header(sentinel) }) != 0 {
+                return broken("a region ends with its sentinel");
+            }
+            let first = self.first_block(sentinel);
+            if first & (W::GRANULE - 1) != 0 || sentinel.wrapping_sub(first) > span.wrapping_sub(first) {
+                return broken("a region begins with a block in front of its sentinel");
+            }
+            highest = highest.max(sentinel);
+            let next = self.next_sentinel(sentinel);
+            if next == 0 {
+                // SAFETY: as above: the first region is the last of the list.
+                let is_first = first == unsafe { memory.load_bits(first_block_at::<W>()) };
+                return if is_first && highest == span {
+                    Ok(())
+                } else {
+                    broken("the list of regions ends with the first")
+                };
+            }
+            sentinel = next;
+        }
     }
 
     /// Verifies the tags of one region and counts its free blocks.
@@ -56,6 +99,9 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             let header = unsafe { self.header(block) };
             let size = size_in::<W>(header);
             let is_free = header & LIVE == 0;
+            if header & Self::NO_FLAG != 0 {
+                return broken("a header has a size and two flags");
+            }
             if (header & PREV_FREE != 0) != prev_free {
                 return broken("PREV_FREE is set if and only if the previous block is free");
             }

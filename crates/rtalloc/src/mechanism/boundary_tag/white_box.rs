@@ -1,0 +1,130 @@
+//! White-box tests of the tag heap: what the suite cannot see from outside.
+
+extern crate std;
+use super::TagConfig;
+use crate::contract::{AllocError, MultiRegion, RegionAllocator};
+use crate::mechanism::scrutiny::Thorough;
+use crate::mechanism::segregated::RoundUp;
+use crate::mechanism::tally::{Tallied, Untallied};
+use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
+use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
+use core::mem::MaybeUninit;
+use std::boxed::Box;
+use std::vec::Vec;
+
+const MEMORY_BYTES: usize = 8192;
+
+/// Memory at a fixed alignment, so that layouts repeat.
+#[repr(align(4096))]
+struct Memory([u8; MEMORY_BYTES]);
+
+/// Memory for a heap, and the same memory for whoever damages it.
+fn memory() -> (&'static mut [MaybeUninit<u8>], *mut u8) {
+    let start: *mut u8 = Box::into_raw(Box::new(Memory([0; MEMORY_BYTES]))).cast();
+    // SAFETY: the box is never freed, and the damage is done through addresses that the heap exposes, too.
+    (unsafe { core::slice::from_raw_parts_mut(start.cast(), MEMORY_BYTES) }, start)
+}
+
+/// Flips, one at a time, every bit of every header, of every free block's links and footer, and of the last bytes of the
+/// control structure; `check` must notice each, and not follow it anywhere.
+fn check_notices_damage<W: Width, A: RegionAllocator<'static, Config = TagConfig>>(control: core::ops::Range<usize>) {
+    let (region, start) = memory();
+    let mut heap = A::new(region, TagConfig::default()).unwrap();
+    let sizes = [40, 100, 24, 200, 8, 64, 48, 30];
+    let live: Vec<_> = sizes.iter().map(|&size| heap.allocate_bytes(size, 1).unwrap()).collect();
+    for index in [1, 4, 6] {
+        // SAFETY: the block is live.
+        unsafe { heap.deallocate(live[index]) };
+    }
+    assert_eq!(heap.check(), Ok(()));
+    let mut places: Vec<usize> = control.map(|offset| start.addr() + offset).collect();
+    heap.walk(&mut |block| {
+        places.extend(block.address - W::BYTES..block.address);
+        if block.free {
+            let end = block.address + block.size_bytes - W::BYTES;
+            places.extend(block.address..block.address + 2 * W::BYTES);
+            places.extend(end - W::BYTES..end);
+        }
+    });
+    for place in places {
+        for bit in 0..8 {
+            let byte = core::ptr::with_exposed_provenance_mut::<u8>(place);
+            // SAFETY: the byte lies in the heap's memory, which nobody else touches now.
+            let flip = || unsafe { byte.write(byte.read() ^ 1 << bit) };
+            flip();
+            assert!(heap.check().is_err(), "{}: bit {bit} of byte {}", A::CONTRACT.name, place - start.addr());
+            flip();
+        }
+    }
+    assert_eq!(heap.check(), Ok(()));
+}
+
+#[test]
+fn check_notices_every_flipped_bit_of_tags_and_links() {
+    check_notices_damage::<Offset32, FirstFit<'_>>(0..0);
+    check_notices_damage::<Offset32, BestFit<'_>>(0..0);
+    check_notices_damage::<Offset16, AddressOrderedFirstFit<'_, Offset16>>(0..0);
+    check_notices_damage::<Wide, HalfFit<'_, Wide>>(0..0);
+    // The heads of the last 40 classes.
+    let heads = |control: usize, word: usize| control - 40 * word..control;
+    check_notices_damage::<Offset32, Tlsf<'_>>(heads(Tlsf::<5>::control_bytes(MEMORY_BYTES), 4));
+    type Short<'r> = Tlsf<'r, 3, RoundUp, Offset16, Untallied, Thorough>;
+    check_notices_damage::<Offset16, Short<'_>>(heads(Short::control_bytes(MEMORY_BYTES), 2));
+}
+
+/// Whatever the configuration says about later regions, every request is answered.
+fn any_plan_answers_every_request<A: RegionAllocator<'static, Config = TagConfig>>() {
+    let extremes = [0, 1, 2, 3].map(|less: usize| usize::MAX >> less);
+    for max_region_bytes in extremes.into_iter().chain([1, 100, 5000, 1 << 20]) {
+        let (region, _) = memory();
+        let Ok(mut heap) = A::new(region, TagConfig { max_region_bytes }) else { continue };
+        let fresh = heap.largest_allocatable();
+        for shift in 0..usize::BITS {
+            for size in
+                [usize::MAX >> shift, (usize::MAX >> shift).wrapping_add(1), (usize::MAX >> shift).wrapping_add(2)]
+            {
+                for align in [1, 64, 1 << (usize::BITS - 2), 1 << (usize::BITS - 1)] {
+                    match heap.allocate_bytes(size, align) {
+                        Ok(block) => {
+                            assert!(size <= fresh, "{size} bytes at {align} granted");
+                            // SAFETY: the block is live.
+                            unsafe { heap.deallocate(block) };
+                        }
+                        Err(error) => assert_eq!(error == AllocError::ZeroSize, size == 0, "{size}: {error}"),
+                    }
+                }
+            }
+        }
+        assert_eq!(heap.check(), Ok(()));
+        assert_eq!(heap.largest_allocatable(), fresh);
+    }
+}
+
+#[test]
+fn no_plan_and_no_request_overflows() {
+    any_plan_answers_every_request::<Tlsf<'_>>();
+    any_plan_answers_every_request::<Tlsf<'_, 4, RoundUp, Offset16>>();
+    any_plan_answers_every_request::<Tlsf<'_, 1, RoundUp, Wide>>();
+    any_plan_answers_every_request::<HalfFit<'_>>();
+    any_plan_answers_every_request::<HalfFit<'_, Wide>>();
+    any_plan_answers_every_request::<BestFit<'_, Wide>>();
+}
+
+#[test]
+fn blocks_below_the_first_region_leave_the_high_water_mark_alone() {
+    let (both, _) = memory();
+    let (below, region) = both.split_at_mut(MEMORY_BYTES / 2);
+    let config = TagConfig { max_region_bytes: below.len() };
+    let mut heap: HalfFit<'_, Wide, Tallied> = HalfFit::new(region, config).unwrap();
+    heap.add_region(below).unwrap();
+    while heap.allocate_bytes(500, 1).is_ok() {}
+    let high_water = heap.stats().unwrap().high_water_bytes;
+    assert!(0 < high_water && high_water <= MEMORY_BYTES / 2, "{high_water}");
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn half_fit_has_the_documented_control_structure() {
+    let sizes = [4 << 10, 64 << 10, 16 << 20];
+    assert_eq!(sizes.map(HalfFit::<Offset32>::control_bytes), [96, 112, 144]);
+}
