@@ -95,6 +95,31 @@ fn front_path(verdict: &Verdict, points: &[(usize, Point)]) -> Vec<Point> {
 /// A rectangle that a label covers: left, top, right, bottom.
 type Covered = (i32, i32, i32, i32);
 
+/// Half the edge of the square that a point keeps free of labels.
+const MARKER: i32 = 8;
+/// How far a label without a leader may be from its point.
+const NEAR: i32 = 24;
+/// By how much every other point must be farther from a label without a leader than its own.
+const MARGIN: i32 = 8;
+
+/// A point that wants a label.
+struct Named {
+    at: Point,
+    /// Width of the label.
+    width: i32,
+    /// How close to the point the label may come.
+    own: i32,
+}
+
+/// Where a label stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    at: Point,
+    anchor: Anchor,
+    /// Where a line from the point meets the label, where it cannot be told otherwise whose label it is.
+    leader: Option<Point>,
+}
+
 /// Names beside their points, where they cover neither each other nor a point nor the front.
 fn labels(
     canvas: &mut Canvas<'_>,
@@ -102,24 +127,47 @@ fn labels(
     points: &[(usize, Point)],
     front: &[Point],
 ) -> Result<(), PlotError> {
-    let mut taken: Vec<Covered> = points.iter().map(|(_, (x, y))| (x - 8, y - 8, x + 8, y + 8)).collect();
+    // The choice takes the best place, since its label is what the figure is looked at for.
+    let mut points = points.to_vec();
+    points.sort_by_key(|(index, _)| verdict.take != Some(*index));
+    let names: Vec<String> =
+        points.iter().map(|(index, _)| shortened(&verdict.standings[*index].subject.name, 24)).collect();
+    let named: Vec<Named> = points
+        .iter()
+        .zip(&names)
+        .map(|((index, at), name)| Named {
+            at: *at,
+            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // a short name
+            width: name.chars().count() as i32 * 8,
+            own: if verdict.take == Some(*index) { 18 } else { 11 },
+        })
+        .collect();
+    for (((index, at), name), place) in points.iter().zip(&names).zip(arranged(&named, front)) {
+        if let Some(end) = place.leader {
+            canvas.edge(*at, end, 1, Ink::Allocator(*index))?;
+        }
+        canvas.text(name, place.at, place.anchor, TEXT, Ink::Allocator(*index))?;
+    }
+    Ok(())
+}
+
+/// A place for every label, in the order of `named`: the first has the choice of all.
+fn arranged(named: &[Named], front: &[Point]) -> Vec<Place> {
+    let mut taken: Vec<Covered> =
+        named.iter().map(|Named { at: (x, y), .. }| (x - MARKER, y - MARKER, x + MARKER, y + MARKER)).collect();
     taken.extend(front.windows(2).map(|ends| {
         let ((a, b), (c, d)) = (ends[0], ends[1]);
         (a.min(c) - 1, b.min(d) - 1, a.max(c) + 1, b.max(d) + 1)
     }));
-    for (index, at) in points {
-        let name = shortened(&verdict.standings[*index].subject.name, 24);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // a short name
-        let width = name.chars().count() as i32 * 8;
-        let own = if verdict.take == Some(*index) { 18 } else { 11 };
-        let (place, anchor) = place(*at, width, own, &taken);
-        taken.push(covered(place, anchor, width));
-        if (place.1 - at.1).abs() > 24 || (place.0 - at.0).abs() > 24 {
-            canvas.edge(*at, place, 1, Ink::Grid)?;
-        }
-        canvas.text(&name, place, anchor, TEXT, Ink::Allocator(*index))?;
+    let mut places = Vec::with_capacity(named.len());
+    for (index, point) in named.iter().enumerate() {
+        let others: Vec<Point> =
+            named.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| other.at).collect();
+        let place = place(point, &others, &taken);
+        taken.push(covered(place.at, place.anchor, point.width));
+        places.push(place);
     }
-    Ok(())
+    places
 }
 
 fn covered((x, y): Point, anchor: Anchor, width: i32) -> Covered {
@@ -131,46 +179,141 @@ fn covered((x, y): Point, anchor: Anchor, width: i32) -> Covered {
     (left, y - 8, left + width, y + 8)
 }
 
-/// The nearest place for a label that is free and on the sheet.
-fn place((x, y): Point, width: i32, own: i32, taken: &[Covered]) -> (Point, Anchor) {
-    let candidates = (0..12).flat_map(|ring| {
-        let away = own + ring * 9;
-        let drop = ring * 14;
-        [
-            ((x + away, y), Anchor::Left),
-            ((x - away, y), Anchor::Right),
-            ((x, y - away - 5), Anchor::Middle),
-            ((x, y + away + 5), Anchor::Middle),
-            ((x + own, y - drop), Anchor::Left),
-            ((x + own, y + drop), Anchor::Left),
-            ((x - own, y - drop), Anchor::Right),
-            ((x - own, y + drop), Anchor::Right),
-        ]
-    });
+/// The point of a rectangle that is nearest to another.
+fn nearest((left, top, right, bottom): Covered, (x, y): Point) -> Point {
+    (x.clamp(left, right), y.clamp(top, bottom))
+}
+
+fn distance((a, b): Point, (c, d): Point) -> f64 {
+    f64::from(a - c).hypot(f64::from(b - d))
+}
+
+/// How close the straight line between two points comes to a third.
+fn passes(from: Point, to: Point, third: Point) -> f64 {
+    let along = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
+    let offset = (f64::from(third.0 - from.0), f64::from(third.1 - from.1));
+    let length = along.0 * along.0 + along.1 * along.1;
+    let share = if length > 0.0 { ((offset.0 * along.0 + offset.1 * along.1) / length).clamp(0.0, 1.0) } else { 0.0 };
+    (offset.0 - share * along.0).hypot(offset.1 - share * along.1)
+}
+
+/// The nearest free place on the sheet at which it is plain whose label it is: by itself, or else by a leader that
+/// passes no other point.
+fn place(point: &Named, others: &[Point], taken: &[Covered]) -> Place {
+    let ((x, y), own) = (point.at, point.own);
+    let box_at = |place: &(Point, Anchor)| covered(place.0, place.1, point.width);
     let free = |place: &(Point, Anchor)| {
-        let (left, top, right, bottom) = covered(place.0, place.1, width);
+        let (left, top, right, bottom) = box_at(place);
         let inside = left >= LEFT && right <= RIGHT && top >= TOP && bottom <= BOTTOM;
         inside && taken.iter().all(|other| right < other.0 || left > other.2 || bottom < other.1 || top > other.3)
     };
-    candidates.into_iter().find(free).unwrap_or(((x + own, y), Anchor::Left))
+    let candidates: Vec<(Point, Anchor)> = (0..12)
+        .flat_map(|ring| {
+            let away = own + ring * 9;
+            let drop = ring * 14;
+            [
+                ((x + away, y), Anchor::Left),
+                ((x - away, y), Anchor::Right),
+                ((x, y - away - 5), Anchor::Middle),
+                ((x, y + away + 5), Anchor::Middle),
+                ((x + own, y - drop), Anchor::Left),
+                ((x + own, y + drop), Anchor::Left),
+                ((x - own, y - drop), Anchor::Right),
+                ((x - own, y + drop), Anchor::Right),
+                ((x + away, y - drop), Anchor::Left),
+                ((x + away, y + drop), Anchor::Left),
+                ((x - away, y - drop), Anchor::Right),
+                ((x - away, y + drop), Anchor::Right),
+            ]
+        })
+        .filter(free)
+        .collect();
+    let plain = |place: &&(Point, Anchor)| {
+        let covered = box_at(place);
+        let own = distance(nearest(covered, point.at), point.at);
+        own <= f64::from(NEAR)
+            && others.iter().all(|other| distance(nearest(covered, *other), *other) >= own + f64::from(MARGIN))
+    };
+    if let Some((at, anchor)) = candidates.iter().find(plain) {
+        return Place { at: *at, anchor: *anchor, leader: None };
+    }
+    let end = |place: &(Point, Anchor)| nearest(box_at(place), point.at);
+    let clear = |place: &&(Point, Anchor)| {
+        others.iter().all(|other| passes(point.at, end(place), *other) > f64::from(MARKER + 1))
+    };
+    let chosen = candidates.iter().find(clear).or(candidates.first()).copied().unwrap_or(((x + own, y), Anchor::Left));
+    Place { at: chosen.0, anchor: chosen.1, leader: Some(end(&chosen)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Clusters as real runs have them, and points on top of each other.
+    fn crowds() -> Vec<Vec<Point>> {
+        vec![
+            (0..8).map(|step| (300 + step, 200)).collect(),
+            vec![(500, 200), (560, 205), (545, 230), (520, 190), (515, 215)],
+            vec![(400, 300); 4],
+            (0..12).map(|step| (200 + step % 4 * 30, 100 + step / 4 * 20)).collect(),
+        ]
+    }
+
+    fn named(points: &[Point]) -> Vec<Named> {
+        points
+            .iter()
+            .enumerate()
+            .map(|(index, at)| Named { at: *at, width: 80, own: if index == 0 { 18 } else { 11 } })
+            .collect()
+    }
+
     #[test]
     fn labels_do_not_cover_each_other() {
-        let mut taken = Vec::new();
-        for step in 0..8 {
-            let (at, anchor) = place((300 + step, 200), 80, 11, &taken);
-            let box_of = covered(at, anchor, 80);
-            for other in &taken {
-                let (left, top, right, bottom): Covered = *other;
-                let apart = box_of.2 < left || box_of.0 > right || box_of.3 < top || box_of.1 > bottom;
-                assert!(apart, "{box_of:?} {other:?}");
+        for points in crowds() {
+            let mut boxes: Vec<Covered> = Vec::new();
+            for place in arranged(&named(&points), &[]) {
+                let (left, top, right, bottom) = covered(place.at, place.anchor, 80);
+                for other in &boxes {
+                    let apart = right < other.0 || left > other.2 || bottom < other.1 || top > other.3;
+                    assert!(apart, "{place:?} {other:?}");
+                }
+                boxes.push((left, top, right, bottom));
             }
-            taken.push(box_of);
+        }
+    }
+
+    #[test]
+    fn the_nearest_marker_of_a_label_is_its_own_or_a_leader_connects_them() {
+        for points in crowds() {
+            for (index, place) in arranged(&named(&points), &[]).into_iter().enumerate() {
+                let covered = covered(place.at, place.anchor, 80);
+                if let Some(end) = place.leader {
+                    assert_eq!(nearest(covered, end), end, "the leader ends at the label");
+                    continue;
+                }
+                let from = |point: &Point| distance(nearest(covered, *point), *point);
+                let others = points.iter().enumerate().filter(|(other, _)| *other != index);
+                let nearest_other = others.map(|(_, point)| from(point)).fold(f64::INFINITY, f64::min);
+                assert!(from(&points[index]) < nearest_other, "{points:?} {index} {place:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_label_with_room_has_no_leader() {
+        let places = arranged(&named(&[(300, 200), (600, 300)]), &[]);
+        assert!(places.iter().all(|place| place.leader.is_none()), "{places:?}");
+        assert_eq!(places[0].at, (318, 200));
+    }
+
+    #[test]
+    fn a_leader_passes_no_other_point_where_there_is_room() {
+        let points = &crowds()[1];
+        for (index, place) in arranged(&named(points), &[]).into_iter().enumerate() {
+            let Some(end) = place.leader else { continue };
+            for (_, other) in points.iter().enumerate().filter(|(other, _)| *other != index) {
+                assert!(passes(points[index], end, *other) > f64::from(MARKER), "{place:?} {other:?}");
+            }
         }
     }
 }
