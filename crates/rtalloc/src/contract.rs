@@ -343,13 +343,13 @@ impl fmt::Display for InitError {
             InitError::OutOfReach { max_span_bytes } => {
                 write!(
                     f,
-                    "the region is beyond the reach of the tags: regions must span at most {max_span_bytes} bytes from the first one"
+                    "the region is out of the tags' reach: it must lie behind the heap's first region and within {max_span_bytes} bytes; wider tags reach further"
                 )
             }
             InitError::LargerThanPlanned { max_region_bytes } => {
                 write!(
                     f,
-                    "the region is larger than the control structure was sized for: at most {max_region_bytes} bytes, or say more when the heap is made"
+                    "the region is larger than the control structure was sized for: at most {max_region_bytes} bytes, or set TagConfig::max_region_bytes when the heap is made"
                 )
             }
         }
@@ -436,7 +436,7 @@ impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             MisuseKind::ForeignPointer => "not a block of this heap",
-            MisuseKind::DoubleFree => "it is free already",
+            MisuseKind::DoubleFree => "it is free already, or its header was overwritten",
             MisuseKind::ContradictoryTags => "its tags contradict each other: overwritten, or freed before",
         };
         write!(f, "{}: block {:#x}: {what}", self.allocator, self.address)

@@ -18,6 +18,23 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! # By type
+//!
+//! What a heap costs and what it keeps is chosen by its type; the defaults are 32-bit tags, no statistics, brief tests:
+//!
+//! ```
+//! use rtalloc::Tlsf;
+//! use rtalloc::mechanism::scrutiny::Thorough;
+//! use rtalloc::mechanism::segregated::RoundUp;
+//! use rtalloc::mechanism::tally::Tallied;
+//! use rtalloc::mechanism::word::{Offset16, Offset32};
+//!
+//! /// For a heap of 4 KiB: 186 bytes of control structure, 2 bytes in front of every block.
+//! type Small<'r> = Tlsf<'r, 3, RoundUp, Offset16>;
+//! /// Statistics, and every tag tested when a block is freed.
+//! type Watched<'r> = Tlsf<'r, 5, RoundUp, Offset32, Tallied, Thorough>;
+//! ```
+//!
 //! # The map
 //!
 //! | folder | what is in it |
@@ -35,9 +52,9 @@
 //!
 //! | | allocate, deallocate | memory | header |
 //! |---|---|---|---|
-//! | [`Tlsf`] | O(1) | best-fit's level | 2, 4 or 8 B |
-//! | [`HalfFit`] | O(1), fewer instructions | up to twice | 2, 4 or 8 B |
-//! | [`BestFit`] | O(free blocks), O(1) | the measure | 2, 4 or 8 B |
+//! | [`Tlsf`] | O(1) | little, as best-fit | 2, 4 or 8 B |
+//! | [`HalfFit`] | O(1), fewer instructions | more: free blocks of the request's own range are not used | 2, 4 or 8 B |
+//! | [`BestFit`] | O(free blocks), O(1) | little | 2, 4 or 8 B |
 //! | [`FirstFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
 //! | [`AddressOrderedFirstFit`] | O(free blocks) both | least in the worst case | 2, 4 or 8 B |
 
@@ -50,9 +67,13 @@ mod region;
 pub mod segregated;
 pub mod sequential;
 
+#[doc(inline)]
 pub use contract::{MultiRegion, RegionAllocator};
+#[doc(inline)]
 pub use mechanism::boundary_tag::TagConfig;
+#[doc(inline)]
 pub use segregated::{HalfFit, Tlsf};
+#[doc(inline)]
 pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit};
 
 /// The README's example, compiled and run as a test.

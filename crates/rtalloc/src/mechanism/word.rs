@@ -5,8 +5,8 @@
 //!
 //! | width | reach from the base | header | granule | smallest block |
 //! |---|---|---|---|---|
-//! | [`Offset16`] | 64 KiB | 2 B | 8 B | 8 B |
-//! | [`Offset32`] | 4 GiB | 4 B | 2·`usize` | 16 B |
+//! | [`Offset16`] | 65,535 B | 2 B | 8 B | 8 B |
+//! | [`Offset32`] | 4 GiB - 1 B | 4 B | 2·`usize` | 16 B |
 //! | [`Wide`] | the address space | 1 `usize` | 2·`usize` | 4·`usize` |
 //!
 //! Where the width is narrower than a `usize`, added regions must lie behind the first one, within reach; a whole `usize`
@@ -72,7 +72,7 @@ macro_rules! width {
 }
 
 width! {
-    /// Two-byte tags for heaps up to 64 KiB.
+    /// Two-byte tags for heaps up to 65,535 bytes.
     Offset16, u16, 8, u32
 }
 width! {

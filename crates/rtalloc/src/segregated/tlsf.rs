@@ -30,9 +30,10 @@
 //! | `Tlsf<5>` (32-bit tags) | 636 B | 1,184 B | 1,700 B | 2,212 B |
 //! | `Tlsf<4>` | 424 B | 692 B | 948 B | 1,204 B |
 //! | `Tlsf<3>` | 280 B | 412 B | 540 B | 668 B |
-//! | `Tlsf<3, RoundUp, Offset16>` (up to 64 KiB) | 186 B | 250 B | | |
+//! | `Tlsf<3, RoundUp, Offset16>` (up to 65,535 B) | 186 B | 250 B | | |
 //!
-//! In a 4 KiB heap `Tlsf<3, RoundUp, Offset16>` leaves 3,896 bytes for blocks, each of which costs two bytes of tag.
+//! In a 4 KiB heap `Tlsf<3, RoundUp, Offset16>` leaves 3,896 bytes for blocks, each of which costs two bytes of
+//! tag; the largest single request is 3,838 bytes, where the last class begins.
 //!
 //! # When it wins, when it loses
 //!
@@ -43,7 +44,7 @@
 //!
 //! # Parameters
 //!
-//! `J` is log2 of the classes per power-of-two range; internal fragmentation of the round-up policy is at most
+//! `J`, from 1 to 6 (5 on 32-bit machines), is log2 of the classes per power-of-two range; internal fragmentation of the round-up policy is at most
 //! 1/(1 + 2^J) (section 5.3). `P` is the split policy: [`RoundUp`] grants the rounded size, so that a freed block serves
 //! the same request again (section 4.3); [`Exact`](crate::mechanism::segregated::Exact) grants what was asked. `W` is
 //! the width of tags and links ([`crate::mechanism::word`]), `T` the statistics ([`crate::mechanism::tally`]), `G` how
@@ -116,6 +117,7 @@ mod tests {
         let mut room = 0;
         heap.walk(&mut |block| room += block.size_bytes);
         assert_eq!(room, 3896);
+        assert_eq!(heap.largest_allocatable(), 3838);
     }
 
     /// Section 4.3 and figure 4: the remainder behind the block is taken, so the freed block stays alone; the same

@@ -104,8 +104,9 @@ struct Front<T> {
 /// How a [`TagHeap`] is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TagConfig {
-    /// Largest region, in bytes, that will be added later; the control structure is sized for it. 0: none larger than
-    /// the first.
+    /// Largest region, in bytes, that will be added later; the control structure is sized for it. 0: none that holds a
+    /// larger block than the first one does, which is less than a region of the same length: to add one of those, say its
+    /// length here.
     pub max_region_bytes: usize,
 }
 
