@@ -2,6 +2,7 @@
 
 use super::generate::Progress;
 use crate::present::number::{bytes, compact, counted, date, grouped};
+use crate::present::printable;
 use crate::trace::{Bin, Origin, Reader, Spread, Survey, TickUnit, survey_with};
 use anyhow::Context;
 use std::fmt::Write as _;
@@ -72,11 +73,6 @@ fn describe(survey: &Survey) -> String {
     page.lifetimes(survey);
     page.threads(survey);
     page.text
-}
-
-/// Text of a trace's header as a terminal may see it: a crafted file must not steer the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
 
 /// `part` of `whole` in percent.
@@ -336,11 +332,6 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_from_a_file_cannot_steer_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
-    }
 
     #[test]
     fn a_bar_is_as_long_as_its_share_of_the_fullest() {

@@ -1,5 +1,6 @@
 //! The progress bar of campaigns.
 
+use crate::present::printable;
 use crate::replay::campaign::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -23,7 +24,7 @@ impl Bar {
     pub fn show(&self, progress: Progress<'_>) {
         self.0.set_length(progress.total);
         self.0.set_position(progress.done);
-        self.0.set_message(progress.last.to_string());
+        self.0.set_message(printable(progress.last));
     }
 
     /// Takes the bar away.

@@ -18,3 +18,34 @@ mod fixture;
 
 pub use csv::csv;
 pub use verdict::verdict;
+
+/// Text that came with a trace as a terminal may see it: a crafted file must not steer the terminal.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_a_file_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
+    }
+
+    #[test]
+    fn neither_tables_nor_verdict_pass_control_characters_on() {
+        let mut run = fixture::usual();
+        for result in &mut run.traces {
+            result.trace.name = format!("\u{1b}]0;{}\u{7}", result.trace.name);
+            result.trace.about = "two\nlines\u{9b}31m".into();
+        }
+        let look = table::Look { columns: 140, colour: false };
+        for text in [table::render(&run, look), verdict(&run).text(100)] {
+            assert!(text.contains("\u{fffd}]0;gcc\u{fffd}"), "{text}");
+            assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+            assert!(!text.contains("two\nlines"), "{text}");
+        }
+    }
+}

@@ -326,7 +326,8 @@ fn methods() -> Markup {
             dl {
                 dt { "-" }
                 dd { "No figure: the probe did not take part or could not; or (space) the allocator takes its own pages from the \
-                      system, or no heap tried served the whole trace." }
+                      system; or (smallest heap) no heap tried served the whole trace, or the search was not done within \
+                      the time limit." }
                 dt { "ok" }
                 dd { "Every operation succeeded." }
                 dt { "failed" }

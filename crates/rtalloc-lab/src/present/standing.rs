@@ -2,6 +2,7 @@
 
 use super::metric;
 use super::number;
+use super::printable;
 use crate::result::schema::{Cell, Origin, Outcome, Run, SubjectFacts, TraceResult};
 
 /// One allocator over all traces.
@@ -28,7 +29,7 @@ pub struct Worst {
     pub instructions: u64,
     /// `allocate` or `free`.
     pub operation: &'static str,
-    /// In which trace.
+    /// In which trace; fit for a terminal, as every text of a standing.
     pub trace: String,
 }
 
@@ -37,7 +38,7 @@ pub struct Worst {
 pub struct HeapNeed {
     /// Smallest heap that served the trace / M.
     pub ratio: f64,
-    /// In which trace.
+    /// In which trace; fit for a terminal, as every text of a standing.
     pub trace: String,
 }
 
@@ -130,22 +131,23 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
     let mut own_pages = false;
     for result in &run.traces {
         let trace = &result.trace;
+        let name = printable(&trace.name);
         let Some(cell) = cell_of(result, &subject.name) else {
-            troubles.push((trace.name.clone(), "was not replayed.".into()));
+            troubles.push((name, "was not replayed.".into()));
             continue;
         };
         if let Some(what) = metric::outcome_sentence(&cell.outcome, operations(result)) {
-            troubles.push((trace.name.clone(), what));
+            troubles.push((name.clone(), what));
         }
         own_pages |= cell.heap_bytes.is_none() && !matches!(cell.outcome, Outcome::Broken { .. });
-        if let Some(worst) = worst_operation(cell, &trace.name) {
+        if let Some(worst) = worst_operation(cell, &name) {
             worst_of_each.push((trace.peak_live_blocks, worst));
         }
         let smallest = cell.space.as_ref().and_then(|space| space.smallest_heap_bytes);
         if let Some(smallest) = smallest.filter(|_| trace.peak_live_bytes > 0) {
             #[allow(clippy::cast_precision_loss)] // a ratio shown with two decimals
             let ratio = smallest as f64 / trace.peak_live_bytes as f64;
-            needs.push(HeapNeed { ratio, trace: trace.name.clone() });
+            needs.push(HeapNeed { ratio, trace: name });
         }
     }
     let few = worst_of_each.iter().min_by_key(|(blocks, _)| *blocks);

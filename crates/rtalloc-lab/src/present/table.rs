@@ -2,8 +2,9 @@
 
 use super::metric::{self, Metric, Scale};
 use super::number;
+use super::printable;
 use super::standing::{self, Standing};
-use super::verdict::wrapped;
+use super::verdict::{sampled, wrapped};
 use crate::result::schema::{Cell, Outcome, Run, TraceResult};
 use comfy_table::{Attribute, CellAlignment, Color, ContentLineStyle, LineStyle, Table, TableStyle};
 use std::fmt::Write as _;
@@ -91,18 +92,24 @@ pub fn facts(result: &TraceResult) -> String {
 fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
         "ticks: of the time-stamp counter, the cost of an empty measurement subtracted, the minimum over identical \
-         replays kept per operation. A raw maximum in ticks on a shared machine is noise: an interrupt lands in it. \
-         instr: executed instructions of a sample of the operations, exact for each."
+         replays kept per operation. A raw maximum in ticks on a shared machine is noise: an interrupt lands in it."
             .to_string(),
         "M: most bytes requested and not freed. H: used memory, without control structure. F = (H - M) / M. smallest \
          heap: the smallest region, control structure included, that serves the whole trace."
             .to_string(),
     ];
+    if let Some(range) = sampled(run) {
+        notes.push(format!(
+            "instr: executed instructions of a sample of the operations, exact for each; {range} operations were counted \
+             per trace and allocator."
+        ));
+    }
     let cells = || run.traces.iter().flat_map(|result| &result.cells);
     if cells().any(|cell| metric::ALL.iter().any(|metric| (metric.value)(cell).is_none())) {
         notes.push(
             "-: no figure: the probe did not take part or could not, or (F, H, heap) the allocator takes its own pages \
-             from the system or no heap served the whole trace."
+             from the system, or (smallest heap) no heap tried served the whole trace or the search was not done within \
+             the time limit."
                 .to_string(),
         );
     }
@@ -114,12 +121,11 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
 
 fn trace(result: &TraceResult, standings: &[Standing], look: Look, left_out: &mut Vec<String>) -> String {
     let mut text = String::new();
-    let name = if look.colour {
-        console::style(&result.trace.name).bold().force_styling(true).to_string()
-    } else {
-        result.trace.name.clone()
-    };
-    let _ = writeln!(text, "{name}: {}", result.trace.about);
+    let mut name = printable(&result.trace.name);
+    if look.colour {
+        name = console::style(name).bold().force_styling(true).to_string();
+    }
+    let _ = writeln!(text, "{name}: {}", printable(&result.trace.about));
     let _ = writeln!(text, "{}", wrapped(&facts(result), look.columns, 0));
     let cells: Vec<&Cell> =
         standings.iter().filter_map(|standing| standing::cell_of(result, &standing.subject.name)).collect();
@@ -249,6 +255,21 @@ mod tests {
         assert!(text.contains("buddy-system: 3 allocations failed, the first at operation 91,234 of 200,000"));
         assert!(text.contains("linked-list: stopped by the time limit at operation 150,000 of 200,000"));
         assert!(text.contains("mimalloc: did not finish: killed by signal 11"));
+    }
+
+    #[test]
+    fn the_notes_say_how_many_operations_were_counted() {
+        let words = |run: &Run| render(run, Look { columns: 140, colour: false }).replace('\n', " ");
+        let mut run = fixture::usual();
+        assert!(words(&run).contains("; 2,000 operations were counted per trace and allocator."));
+        if let Some(instructions) = &mut run.traces[0].cells[1].instructions {
+            instructions.sampled = 150;
+        }
+        assert!(words(&run).contains("; 150 to 2,000 operations were counted"));
+        for cell in run.traces.iter_mut().flat_map(|result| &mut result.cells) {
+            cell.instructions = None;
+        }
+        assert!(!words(&run).contains("were counted"));
     }
 
     #[test]

@@ -287,19 +287,24 @@ fn not_judged(standings: &[Standing]) -> Option<String> {
     })
 }
 
-fn caveat(run: &Run) -> Option<String> {
-    let sampled = || {
+/// How many operations of a cell had their instructions counted, in words; `None` where that was not done.
+pub(super) fn sampled(run: &Run) -> Option<String> {
+    let counts = || {
         run.traces
             .iter()
             .flat_map(|result| &result.cells)
             .filter_map(|cell| cell.instructions.as_ref().map(|instructions| instructions.sampled))
     };
-    let (least, most) = (sampled().min()?, sampled().max()?);
-    let range = if least == most {
+    let (least, most) = (counts().min()?, counts().max()?);
+    Some(if least == most {
         number::grouped(most)
     } else {
         format!("{} to {}", number::grouped(least), number::grouped(most))
-    };
+    })
+}
+
+fn caveat(run: &Run) -> Option<String> {
+    let range = sampled(run)?;
     Some(format!(
         "These are observed maxima: of {range} counted operations per trace and allocator, spread over the trace. They \
          are not bounds."
