@@ -15,6 +15,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Runs the program as it would run by itself, with its input, output and exit code, and writes down every call of malloc, free
 /// and their relatives, of all its threads. What ended the program does not matter: the trace holds everything up to
 /// there. Child processes run unrecorded; a program that replaces itself (`sh -c 'exec prog'`, `nice prog`) is recorded under its last name.
+///
+/// The recorder is a library that is removed when rtalloc ends. A daemon that the program leaves behind keeps running, but
+/// further programs that it starts then find the library gone: each prints a warning of the dynamic linker (ld.so) and
+/// runs all the same.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Trace file to write
