@@ -132,7 +132,7 @@ mod tests {
         agrees_with_definition::<TwoLevelClasses<1>, Offset32>(80_000);
         agrees_with_definition::<TwoLevelClasses<3>, Offset16>(65_000);
         agrees_with_definition::<TwoLevelClasses<5>, Offset32>(1_200_000);
-        agrees_with_definition::<TwoLevelClasses<6>, Offset32>(1_200_000);
+        agrees_with_definition::<TwoLevelClasses<{ if usize::BITS == 64 { 6 } else { 5 } }>, Offset32>(1_200_000);
         agrees_with_definition::<PowerOfTwoClasses, Offset32>(1_200_000);
         agrees_with_definition::<PowerOfTwoClasses, Offset16>(65_000);
     }

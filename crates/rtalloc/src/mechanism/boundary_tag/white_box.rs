@@ -8,20 +8,19 @@ use crate::mechanism::segregated::RoundUp;
 use crate::mechanism::tally::{Tallied, Untallied};
 use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
 use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
+use core::alloc::Layout;
 use core::mem::MaybeUninit;
-use std::boxed::Box;
 use std::vec::Vec;
 
 const MEMORY_BYTES: usize = 8192;
 
-/// Memory at a fixed alignment, so that layouts repeat.
-#[repr(align(4096))]
-struct Memory([u8; MEMORY_BYTES]);
-
-/// Memory for a heap, and the same memory for whoever damages it.
+/// Memory for a heap, at a fixed alignment so that layouts repeat, and the same memory for whoever damages it.
 fn memory() -> (&'static mut [MaybeUninit<u8>], *mut u8) {
-    let start: *mut u8 = Box::into_raw(Box::new(Memory([0; MEMORY_BYTES]))).cast();
-    // SAFETY: the box is never freed, and the damage is done through addresses that the heap exposes, too.
+    let layout = Layout::from_size_align(MEMORY_BYTES, 4096).unwrap();
+    // SAFETY: the layout has a size.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    assert!(!start.is_null());
+    // SAFETY: the memory is never freed, and the damage is done through addresses that the heap exposes, too.
     (unsafe { core::slice::from_raw_parts_mut(start.cast(), MEMORY_BYTES) }, start)
 }
 
