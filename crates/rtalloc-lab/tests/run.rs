@@ -76,6 +76,29 @@ fn a_wrong_argument_is_answered_with_what_is_right() {
     assert!(refused(&["--on", "tlsf,-tlsf"]).contains("empty"));
     assert!(refused(&["--heap", "12Q"]).contains("64K"));
     assert!(refused(&["--probe", "luck"]).contains("instructions"));
+    assert!(refused(&["--limit", "18446744073709551615"]).contains("1000000"));
+    assert!(refused(&["--sample", "0"]).contains("--sample"));
     let missing = rtalloc().args(["run", "nowhere.trace"]).assert().failure();
     assert!(text(&missing.get_output().stderr).contains("nowhere.trace"));
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_the_measuring() {
+    let directory = TempDir::new().expect("a directory");
+    let trace = small_trace(&directory);
+    for format in ["--json", "--csv"] {
+        let refused = rtalloc().arg("run").arg(&trace).args([format, "missing/results"]).assert().failure();
+        let message = text(&refused.get_output().stderr);
+        assert!(message.contains(&format!("{format}: cannot write missing/results; choose another")), "{message}");
+        assert!(refused.get_output().stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_pipe_is_no_trace() {
+    let directory = TempDir::new().expect("a directory");
+    let trace = std::fs::read(small_trace(&directory)).expect("the trace");
+    let refused = rtalloc().args(["run", "/dev/stdin"]).write_stdin(trace).assert().failure();
+    let message = text(&refused.get_output().stderr);
+    assert!(message.contains("/dev/stdin: a trace is read several times: give a regular file"), "{message}");
 }

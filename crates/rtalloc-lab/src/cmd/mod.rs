@@ -1,5 +1,6 @@
 //! The command line: one file per verb.
 
+mod destination;
 pub mod generate;
 pub mod inspect;
 pub mod progress;
@@ -45,8 +46,37 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("rtalloc: {error:#}");
+            eprintln!("rtalloc: {}", told(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// An error and its causes in one line, each once: many an error says its cause already.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text.push_str(if text.is_empty() { "" } else { ": " });
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Reader;
+    use anyhow::Context as _;
+
+    #[test]
+    fn every_cause_is_told_once() {
+        let missing = Reader::open("nowhere.trace").map(drop).context("cannot inspect").expect_err("no such file");
+        let text = told(&missing);
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+        assert!(text.starts_with("cannot inspect: cannot open nowhere.trace: No such file"), "{text}");
+        let plain = anyhow::anyhow!("no room").context("cannot write").context("--json");
+        assert_eq!(told(&plain), "--json: cannot write: no room");
     }
 }

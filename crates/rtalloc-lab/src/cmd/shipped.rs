@@ -1,19 +1,22 @@
 //! The traces that ship with rtalloc, inside the binary: an installed one needs no checkout.
 
 use anyhow::Context as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 /// The shipped traces as files, for as long as this lives.
 pub struct Unpacked {
-    /// The traces by name.
+    /// The traces by name, as this process and those forked from it can open them.
     pub paths: Vec<PathBuf>,
-    /// Removes the files when dropped.
-    _directory: tempfile::TempDir,
+    /// Files without a name: they are gone when the last process that holds them ends, however it ends.
+    _files: Vec<File>,
 }
 
-/// Writes the shipped traces to a temporary directory.
+/// Writes the shipped traces to unnamed temporary files.
 ///
 /// # Errors
 ///
@@ -23,19 +26,17 @@ pub fn unpack() -> anyhow::Result<Unpacked> {
         !TRACES.is_empty(),
         "this binary was built without traces; build it in a checkout whose folder traces/ holds .rtrace files"
     );
-    let directory = tempfile::Builder::new()
-        .prefix("rtalloc-")
-        .tempdir()
-        .context("cannot create a temporary directory for the shipped traces; set TMPDIR to a writable one")?;
-    let paths = TRACES
-        .iter()
-        .map(|(name, content)| {
-            let path = directory.path().join(name);
-            std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(path)
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Unpacked { paths, _directory: directory })
+    let (mut paths, mut files) = (Vec::new(), Vec::new());
+    for (name, content) in TRACES {
+        let mut file = tempfile::tempfile()
+            .context("cannot create a temporary file for a shipped trace; set TMPDIR to a writable directory")?;
+        file.write_all(content).with_context(|| {
+            format!("cannot write the shipped trace {name} to a temporary file; set TMPDIR to a directory with room")
+        })?;
+        paths.push(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())));
+        files.push(file);
+    }
+    Ok(Unpacked { paths, _files: files })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The main job, `rtalloc` without a command: the shipped traces on everything, and a report.
 
+use super::destination::Destination;
 use super::progress::Bar;
 use super::shipped;
 use crate::present;
@@ -7,9 +8,8 @@ use crate::replay::campaign;
 use crate::replay::settings::Settings;
 use crate::subject;
 use anyhow::Context as _;
-use std::fs::OpenOptions;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -33,41 +33,6 @@ fn settings() -> Settings {
         stepped_instructions: 24_000,
         limit: Duration::from_secs(2),
         ..Settings::default()
-    }
-}
-
-/// A file whose name was found writable before the measuring, so that a minute's work is not lost to a typing error.
-struct Destination<'a> {
-    path: &'a Path,
-    /// Whether the trial left an empty file where there was none.
-    created: bool,
-    written: bool,
-}
-
-impl<'a> Destination<'a> {
-    fn open(path: &'a Path) -> anyhow::Result<Self> {
-        let created = !path.exists();
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .with_context(|| format!("cannot write {}; choose another place", path.display()))?;
-        Ok(Self { path, created, written: false })
-    }
-
-    fn write(mut self, text: &str) -> anyhow::Result<()> {
-        std::fs::write(self.path, text).with_context(|| format!("cannot write {}", self.path.display()))?;
-        self.written = true;
-        Ok(())
-    }
-}
-
-impl Drop for Destination<'_> {
-    fn drop(&mut self) {
-        if self.created && !self.written {
-            // What cannot be removed stays behind as an empty file; the reason to stop has been reported already.
-            let _ = std::fs::remove_file(self.path);
-        }
     }
 }
 
@@ -109,32 +74,4 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")?;
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unwritable_place_is_refused_before_anything_is_measured() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let nowhere = directory.path().join("no/such/folder/report.html");
-        let error = Destination::open(&nowhere).err().expect("refused").to_string();
-        assert!(error.contains("no/such/folder/report.html"), "{error}");
-        assert!(Destination::open(directory.path()).is_err(), "a directory is no file");
-    }
-
-    #[test]
-    fn an_interrupted_run_leaves_no_empty_report_and_spoils_no_old_one() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let new = directory.path().join("new.html");
-        drop(Destination::open(&new).expect("writable"));
-        assert!(!new.exists());
-        let old = directory.path().join("old.html");
-        std::fs::write(&old, "yesterday's").expect("written");
-        drop(Destination::open(&old).expect("writable"));
-        assert_eq!(std::fs::read_to_string(&old).expect("read"), "yesterday's");
-        Destination::open(&old).expect("writable").write("today's").expect("written");
-        assert_eq!(std::fs::read_to_string(&old).expect("read"), "today's");
-    }
 }
