@@ -5,7 +5,8 @@
 //! allocate or a free was observed to execute, and the smallest heap relative to the live memory M (the worst of the
 //! traces counts, in both). Each figure is divided by the best candidate's; the candidate with the smallest product of
 //! the two quotients is taken. It is therefore never beaten in both figures. Ties go to the fewer instructions, then
-//! to ours, then to the name that sorts first.
+//! to ours, then to the name that sorts first. Candidates whose product exceeds the choice's by at most 5 % are named
+//! beside it: other traces could reverse so small a difference.
 //!
 //! Every number in the sentences is computed from the results.
 
@@ -17,6 +18,9 @@ use std::fmt::Write as _;
 /// From here on an operation is said to have grown with the heap: worst on the trace of most live blocks / worst on
 /// the trace of fewest.
 const GROWTH_WORTH_NAMING: f64 = 2.0;
+
+/// Up to this quotient of products two candidates are as good as each other.
+const AS_GOOD_AS: f64 = 1.05;
 
 /// What a run says about which allocator to take.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +68,7 @@ pub fn verdict(run: &Run) -> Verdict {
     let mut reasons = Vec::new();
     if let Some(take) = take {
         reasons.push(praise(run, &standings[take], candidates.len()));
+        reasons.extend(ties(&standings, take, &candidates));
         reasons.extend(alternatives(&standings, take, &front));
     }
     let cautions = [avoid(&standings, take), not_judged(&standings), caveat(run)].into_iter().flatten().collect();
@@ -149,6 +154,24 @@ fn praise(run: &Run, taken: &Standing, candidates: usize) -> String {
         text.push_str(" It is the only allocator of constant cost that served every trace.");
     }
     text
+}
+
+/// Who is as good as the choice.
+fn ties(standings: &[Standing], take: usize, candidates: &[(usize, Figures)]) -> Option<String> {
+    let product = |figures: &Figures| figures.instructions.max(1.0) * figures.heap;
+    let best = candidates.iter().find(|(index, _)| *index == take).map(|(_, figures)| product(figures))?;
+    let names: Vec<&str> = candidates
+        .iter()
+        .filter(|(index, figures)| *index != take && product(figures) <= best * AS_GOOD_AS)
+        .map(|(index, _)| standings[*index].subject.name.as_str())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "A tie, since their products differ by at most 5 %: {}, {}.",
+            standings[take].subject.name,
+            names.join(", ")
+        )
+    })
 }
 
 /// The ends of the front, and what a user without deadlines would take.
@@ -376,6 +399,7 @@ mod tests {
         for sentence in [
             "executed 131 instructions (allocate, on gcc)",
             "at most 1.12 times its live memory M",
+            "A tie, since their products differ by at most 5 %: tlsf, tlsf-exact.",
             "If instructions matter more than memory: half-fit",
             "Where no deadline has to hold: best-fit (O(n)) got by with 1.07",
             "first-fit: O(n); its worst operation grew with the heap, from 1,566 instructions",
@@ -419,6 +443,7 @@ mod tests {
         let verdict = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &peers)]));
         assert_eq!(taken(&verdict), Some("rlsf"));
         assert!(verdict.reasons[0].contains("the only allocator of constant cost"), "{}", verdict.reasons[0]);
+        assert!(!verdict.text(200).contains("a tie"), "alone");
     }
 
     #[test]
