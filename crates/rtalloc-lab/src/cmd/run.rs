@@ -169,7 +169,9 @@ fn give_out(json: Option<Output<'_>>, csv: Option<Output<'_>>, run: &Run) -> any
         replaced |= csv.write(&present::csv(run))?;
     }
     if !replaced {
-        print(&present::table::run(run)).context("standard output")?;
+        let columns = present::table::Look::of_stdout().columns.min(120);
+        let text = format!("{}\n{}\n", present::table::run(run), present::verdict(run).text(columns));
+        print(&text).context("standard output")?;
     }
     Ok(())
 }
