@@ -21,34 +21,45 @@ const WORKLOADS: [(&str, &str, usize); 5] = [
     ("large", "loguniform --mallocs 500000", 256 << 20),
 ];
 
-/// Replays `events` once on a fresh heap; returns nanoseconds per operation.
-fn round(subject: &Subject, region: &mut Region, bytes: usize, events: &[Event]) -> f64 {
-    let heap = Heap::new(subject, region, bytes).expect("the region suffices");
-    let entries = black_box(heap.entries);
-    let mut blocks: Vec<(*mut u8, usize)> = Vec::with_capacity(1 << 16);
-    let begin = Instant::now();
-    for event in events {
+/// One operation in eight bytes, so that reading the list disturbs the caches as little as can be: the slot, and the
+/// size to allocate or 0 to free.
+#[derive(Clone, Copy)]
+struct Operation {
+    slot: u32,
+    size: u32,
+}
+
+impl From<&Event> for Operation {
+    fn from(event: &Event) -> Self {
         match event.op {
-            Op::Allocate { slot, size, .. } => {
-                // SAFETY: sizes of a trace are not zero, and the heap is alive.
-                let block = unsafe { (entries.allocate)(heap.context, size as usize, NATURAL_ALIGN_BYTES) };
-                assert!(!block.is_null(), "{} is exhausted", subject.name);
-                let slot = slot as usize;
-                if slot == blocks.len() {
-                    blocks.push((block, size as usize));
-                } else {
-                    blocks[slot] = (block, size as usize);
-                }
-            }
-            Op::Free { slot } => {
-                let (block, size) = blocks[slot as usize];
-                // SAFETY: the slot's block is live: the trace frees it once.
-                unsafe { (entries.deallocate)(heap.context, block, size, NATURAL_ALIGN_BYTES) };
-            }
+            Op::Allocate { slot, size, .. } => Operation { slot, size: u32::try_from(size).expect("a modest size") },
+            Op::Free { slot } => Operation { slot, size: 0 },
             Op::Reallocate { .. } => unreachable!("these models do not reallocate"),
         }
     }
-    begin.elapsed().as_nanos() as f64 / events.len() as f64
+}
+
+/// Replays `operations` once on a fresh heap; returns nanoseconds per operation.
+fn round(subject: &Subject, region: &mut Region, bytes: usize, operations: &[Operation]) -> f64 {
+    let heap = Heap::new(subject, region, bytes).expect("the region suffices");
+    let entries = black_box(heap.entries);
+    let slots = operations.iter().map(|operation| operation.slot as usize + 1).max().unwrap_or(0);
+    let mut blocks: Vec<(*mut u8, usize)> = vec![(std::ptr::null_mut(), 0); slots];
+    let begin = Instant::now();
+    for operation in operations {
+        let block = &mut blocks[operation.slot as usize];
+        if operation.size != 0 {
+            let size = operation.size as usize;
+            // SAFETY: the size is not zero, and the heap is alive.
+            let address = unsafe { (entries.allocate)(heap.context, size, NATURAL_ALIGN_BYTES) };
+            assert!(!address.is_null(), "{} is exhausted", subject.name);
+            *block = (address, size);
+        } else {
+            // SAFETY: the slot's block is live: the trace frees it once.
+            unsafe { (entries.deallocate)(heap.context, block.0, block.1, NATURAL_ALIGN_BYTES) };
+        }
+    }
+    begin.elapsed().as_nanos() as f64 / operations.len() as f64
 }
 
 fn median(samples: &mut [f64]) -> f64 {
@@ -69,11 +80,13 @@ fn main() {
         let mut events = Vec::new();
         let model = Model::parse(model).expect("a model of the laboratory");
         model.generate(1, &mut events).expect("a list in memory");
+        let operations: Vec<Operation> = events.iter().map(Operation::from).collect();
+        drop(events);
         let mut region = Region::new(bytes, true).expect("memory");
         let mut samples = vec![Vec::new(); subjects.len()];
         for _ in 0..ROUNDS {
             for (subject, samples) in subjects.iter().zip(&mut samples) {
-                samples.push(round(subject, &mut region, bytes, &events));
+                samples.push(round(subject, &mut region, bytes, &operations));
             }
         }
         columns.push(samples.iter_mut().map(|samples| median(samples)).collect::<Vec<f64>>());
