@@ -13,8 +13,9 @@ pub struct Settings {
     pub replicas: u32,
     /// Operations per cell the instruction probe steps through, evenly spread.
     pub sampled_operations: u64,
-    /// Instructions per cell the instruction probe steps through, give or take an operation; each takes one to ten
-    /// microseconds, the more the deeper the machine is virtualised. A subject with long operations gets fewer samples.
+    /// Instructions per cell the instruction probe's sample may have, roughly; each takes one to ten microseconds, the
+    /// more the deeper the machine is virtualised. A subject with long operations gets fewer samples, evenly spread,
+    /// though not below a number that a mean needs.
     pub stepped_instructions: u64,
     /// Whether the space probe also looks for the smallest heap that serves the whole trace.
     pub smallest_heap: bool,
