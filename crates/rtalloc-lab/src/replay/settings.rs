@@ -70,5 +70,10 @@ pub fn automatic_heap_bytes(peak_live_bytes: u64) -> u64 {
     const GENEROUS_TO: u64 = 256 << 20;
     let generous = peak_live_bytes.saturating_mul(8).checked_next_power_of_two().unwrap_or(u64::MAX);
     let sufficient = peak_live_bytes.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX);
-    generous.min(GENEROUS_TO).max(sufficient).max(SMALLEST)
+    // Allocators with 32-bit tags span one byte less than 4 GiB: the power of two itself would be refused by them.
+    const FOUR_GIB: u64 = 1 << 32;
+    match generous.min(GENEROUS_TO).max(sufficient).max(SMALLEST) {
+        FOUR_GIB => FOUR_GIB - (4 << 10),
+        bytes => bytes,
+    }
 }
