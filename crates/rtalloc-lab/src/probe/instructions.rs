@@ -453,7 +453,7 @@ mod tests {
     fn the_mean_of_uneven_costs_is_kept_within_a_budget() {
         const EVENTS: u64 = 400_000;
         // Dear at the end, with rare peaks: a budget that skips what follows a dear operation gets this wrong.
-        let instructions = |index: u64| 10 + index / 1_000 + if hash(index) % 16 == 0 { 2_000 } else { 0 };
+        let instructions = |index: u64| 10 + index / 1_000 + if hash(index).is_multiple_of(16) { 2_000 } else { 0 };
         let mean = (0..EVENTS).map(instructions).sum::<u64>() as f64 / EVENTS as f64;
         let mut stepper = Stepper::new().expect("single-stepping");
         let budget = Expense { instructions: 300_000, time: LONG };
