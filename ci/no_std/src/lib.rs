@@ -70,9 +70,15 @@ macro_rules! face {
         /// # Safety
         /// As `RegionAllocator::reallocate_bytes`.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $reallocate(heap: *mut c_void, block: NonNull<u8>, size: usize, align: usize) -> *mut u8 {
+        pub unsafe extern "C" fn $reallocate(
+            heap: *mut c_void,
+            block: NonNull<u8>,
+            size: usize,
+            align: usize,
+        ) -> *mut u8 {
             // SAFETY: a heap is one pointer; the rest is the caller's promise.
-            let answer = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).reallocate_bytes(block, size, align) };
+            let answer =
+                unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).reallocate_bytes(block, size, align) };
             answer.map_or(null_mut(), NonNull::as_ptr)
         }
     };
