@@ -1,0 +1,73 @@
+//! What the analysis needs to know of an instruction, whatever the architecture.
+
+pub mod x86_64;
+
+/// A decoded instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// Length in bytes.
+    pub length: u8,
+    /// Where execution goes from here.
+    pub transfer: Transfer,
+    /// What it does to the stack pointer and to the return address.
+    pub stack: Stack,
+}
+
+/// Where execution goes from an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// To the next instruction.
+    Next,
+    /// To the next instruction, after an unknown number of repetitions of this one (`rep`).
+    Repeat,
+    /// To the next instruction, after what the kernel does (`syscall`).
+    Kernel,
+    /// To the target.
+    Jump(Target),
+    /// To the address or to the next instruction.
+    Branch(u64),
+    /// To the target and, when that returns, to the next instruction.
+    Call(Target),
+    /// Back to the caller.
+    Return,
+    /// Nowhere: it traps.
+    Trap,
+    /// Somewhere that is not followed: far transfers, transactions, returns from interrupts.
+    Elsewhere,
+}
+
+/// Where a jump or call goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To this address.
+    Address(u64),
+    /// To the address that the pointer at this address holds.
+    Pointer(u64),
+    /// To an address in a register, or in memory that registers address.
+    Computed,
+}
+
+/// What an instruction does to the stack, as far as it matters to where a return goes. Distances are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// Nothing.
+    Unchanged,
+    /// Moves the stack pointer.
+    Moves(i64),
+    /// Puts the stack pointer plus a distance into the frame pointer.
+    SavesInFrame(i64),
+    /// Puts the frame pointer plus a distance into the stack pointer.
+    RestoresFromFrame(i64),
+    /// Writes memory at the stack pointer plus a distance, so many bytes.
+    Writes(i64, u32),
+    /// Pushes: moves the stack pointer down and writes there.
+    Pushes(u32),
+    /// Changes the frame pointer: it is a caller's again, or an ordinary register.
+    LosesFrame,
+    /// Pops the frame pointer.
+    PopsFrame,
+    /// `leave`: the stack pointer is the frame pointer plus 8, the frame pointer what was there.
+    Leaves,
+    /// Puts something unknown into the stack pointer.
+    Loses,
+}

@@ -1,0 +1,4 @@
+//! placeholder
+/// Certificate
+#[derive(Clone, Debug)]
+pub struct Certificate;

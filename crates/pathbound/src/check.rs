@@ -1,0 +1,3 @@
+//! placeholder
+/// Checks
+pub fn check() {}
