@@ -25,8 +25,10 @@ pub trait Image {
     /// The function that covers an address, or, where symbols have no sizes, the nearest one before it.
     fn symbol(&self, address: u64) -> Option<Symbol>;
 
-    /// Where a function begins; `None` for a name the image does not define.
-    fn find(&self, name: &str) -> Option<u64>;
+    /// The functions of this name, one per address, by address. The name is the linker's or the demangled one, the latter
+    /// with or without the hash that ends a Rust name. There are several where a generic function has several
+    /// instances, or where several source files have a private function of the same name.
+    fn find(&self, name: &str) -> Vec<Symbol>;
 
     /// Source lines of an instruction, innermost inlined function first; empty without debug information.
     fn source(&self, address: u64) -> Vec<Source>;

@@ -30,7 +30,7 @@ impl Image for ElfFile {
     fn symbol(&self, _address: u64) -> Option<Symbol> {
         todo!()
     }
-    fn find(&self, _name: &str) -> Option<u64> {
+    fn find(&self, _name: &str) -> Vec<Symbol> {
         todo!()
     }
     fn source(&self, _address: u64) -> Vec<Source> {
