@@ -9,8 +9,6 @@ pub struct Decoded {
     pub length: u8,
     /// Where execution goes from here.
     pub transfer: Transfer,
-    /// What it does to the stack pointer and to the return address.
-    pub stack: Stack,
 }
 
 /// Where execution goes from an instruction.
@@ -45,29 +43,4 @@ pub enum Target {
     Pointer(u64),
     /// To an address in a register, or in memory that registers address.
     Computed,
-}
-
-/// What an instruction does to the stack, as far as it matters to where a return goes. Distances are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stack {
-    /// Nothing.
-    Unchanged,
-    /// Moves the stack pointer.
-    Moves(i64),
-    /// Puts the stack pointer plus a distance into the frame pointer.
-    SavesInFrame(i64),
-    /// Puts the frame pointer plus a distance into the stack pointer.
-    RestoresFromFrame(i64),
-    /// Writes memory at the stack pointer plus a distance, so many bytes.
-    Writes(i64, u32),
-    /// Pushes: moves the stack pointer down and writes there.
-    Pushes(u32),
-    /// Changes the frame pointer: it is a caller's again, or an ordinary register.
-    LosesFrame,
-    /// Pops the frame pointer.
-    PopsFrame,
-    /// `leave`: the stack pointer is the frame pointer plus 8, the frame pointer what was there.
-    Leaves,
-    /// Puts something unknown into the stack pointer.
-    Loses,
 }

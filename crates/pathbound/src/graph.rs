@@ -5,7 +5,11 @@
 //! and those known by name ([`NeverReturns`]). What is not followed is recorded at its instruction, and
 //! it is left to the user of the graph whether that matters: a bound declines, a counter goes on.
 
-use crate::image::Image;
+mod explore;
+mod never_returns;
+
+pub use never_returns::NeverReturns;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The control flow of entry points and of everything they call.
@@ -15,6 +19,8 @@ pub struct Graph {
     nodes: BTreeMap<u64, Node>,
     /// Beginnings of functions: entries and callees; whether they can return.
     functions: BTreeMap<u64, bool>,
+    /// Returns that may not go to where the call came from, and instructions that write over a return address.
+    unmatched: BTreeSet<u64>,
 }
 
 /// An instruction.
@@ -89,13 +95,6 @@ pub enum Obstacle {
     UnmatchedReturn,
 }
 
-/// Functions that never return, by name.
-#[derive(Clone, Debug, Default)]
-pub struct NeverReturns {
-    /// Names, demangled, besides those that are known anyway.
-    pub names: Vec<String>,
-}
-
 /// A run of instructions that is entered at its first and left at its last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
@@ -111,16 +110,18 @@ pub enum GraphError {
     NoCode(u64),
 }
 
-impl Graph {
-    /// Follows everything from the entries on.
-    ///
-    /// # Errors
-    ///
-    /// [`GraphError::NoCode`] where an entry is not the address of code.
-    pub fn explore(_image: &dyn Image, _entries: &[u64], _never: &NeverReturns) -> Result<Self, GraphError> {
-        todo!()
+impl Callee {
+    /// The function of the graph that is called.
+    #[must_use]
+    pub fn function(&self) -> Option<u64> {
+        match self {
+            Self::Function(function) => Some(*function),
+            Self::NeverReturns { .. } | Self::Unknown(_) => None,
+        }
     }
+}
 
+impl Graph {
     /// The instruction at an address.
     #[must_use]
     pub fn node(&self, address: u64) -> Option<&Node> {
@@ -181,9 +182,48 @@ impl Graph {
         body
     }
 
-    /// The instructions in blocks, by the address of their first. Calls do not end a block.
+    /// What stands in the way of a bound at an instruction.
+    #[must_use]
+    pub fn obstacle(&self, address: u64) -> Option<Obstacle> {
+        match &self.nodes.get(&address)?.flow {
+            Flow::NextPast(obstacle) | Flow::Unknown(obstacle) => Some(obstacle.clone()),
+            Flow::Call(Callee::Unknown(obstacle)) | Flow::Tail(Callee::Unknown(obstacle)) => Some(obstacle.clone()),
+            _ => self.unmatched.contains(&address).then_some(Obstacle::UnmatchedReturn),
+        }
+    }
+
+    /// The instructions in blocks, by the address of their first. Calls that come back do not end a block.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
-        todo!()
+        let mut predecessors: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut first: BTreeSet<u64> = self.functions.keys().copied().collect();
+        for (address, node) in &self.nodes {
+            for successor in self.successors(*address) {
+                *predecessors.entry(successor).or_default() += 1;
+                if matches!(node.flow, Flow::Jump(_) | Flow::Branch(_)) {
+                    first.insert(successor);
+                }
+            }
+        }
+        // Two streams of instructions that overlap meet where both go on.
+        first.extend(predecessors.into_iter().filter_map(|(address, count)| (count > 1).then_some(address)));
+        let block = |start: u64| {
+            let mut instructions = vec![start];
+            let mut last = start;
+            while let Some(next) = self.successors(last).next().filter(|next| !first.contains(next)) {
+                instructions.push(next);
+                last = next;
+            }
+            Block { instructions }
+        };
+        first.iter().filter(|start| self.nodes.contains_key(start)).map(|start| block(*start)).collect()
+    }
+}
+
+#[cfg(test)]
+impl Graph {
+    /// A graph made by hand.
+    pub(crate) fn from_parts(nodes: BTreeMap<u64, Node>, functions: BTreeMap<u64, bool>) -> Self {
+        Self { nodes, functions }
     }
 }
