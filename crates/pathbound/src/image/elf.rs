@@ -1,39 +1,151 @@
-//! placeholder
+//! Code from an ELF file: an x86-64 program or shared library.
+//!
+//! The whole file is read once; everything it says of itself is checked before it is used, and a question about it has no
+//! answer rather than a guessed one where the file is damaged.
+
+mod layout;
+mod lines;
+mod pointers;
+mod symbols;
+
 use super::{Image, ImageError, Pointer, Provenance, Source, Symbol};
-use std::path::Path;
+use layout::Layout;
+use lines::Lines;
+use pointers::Pointers;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use symbols::Symbols;
 
 /// An executable or shared library in a file.
-#[derive(Debug)]
-pub struct ElfFile(());
+pub struct ElfFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    layout: Layout,
+    symbols: Symbols,
+    pointers: OnceLock<Pointers>,
+    lines: Lines,
+    provenance: OnceLock<Provenance>,
+}
+
 impl ElfFile {
-    /// Opens a file.
+    /// Opens a program or shared library.
     ///
     /// # Errors
     ///
-    /// [`ImageError`]
-    pub fn open(_path: &Path) -> Result<Self, ImageError> {
-        todo!()
+    /// [`ImageError::Unreadable`] where the file cannot be read, [`ImageError::Unsuitable`] where it holds no linked code
+    /// for x86-64.
+    pub fn open(path: &Path) -> Result<Self, ImageError> {
+        Self::open_as(path, path)
     }
+
+    /// Opens a file under the name it had when it was loaded.
+    pub(super) fn open_as(path: &Path, name: &Path) -> Result<Self, ImageError> {
+        let unreadable = |source| ImageError::Unreadable { path: name.display().to_string(), source };
+        // A directory, a pipe or a device might be read without an end, or with an error that says little.
+        let metadata = std::fs::metadata(path).map_err(unreadable)?;
+        if !metadata.is_file() {
+            let what = if metadata.is_dir() { "is a directory" } else { "is not a regular file" };
+            return Err(ImageError::Unsuitable { path: name.display().to_string(), reason: what.to_owned() });
+        }
+        Self::new(name, std::fs::read(path).map_err(unreadable)?)
+    }
+
+    /// Takes the content of a file.
+    fn new(path: &Path, bytes: Vec<u8>) -> Result<Self, ImageError> {
+        let unsuitable = |reason| ImageError::Unsuitable { path: path.display().to_string(), reason };
+        let layout = Layout::read(&bytes).map_err(unsuitable)?;
+        let symbols = Symbols::read(&bytes, &layout);
+        Ok(Self {
+            path: path.to_owned(),
+            bytes,
+            layout,
+            symbols,
+            pointers: OnceLock::new(),
+            lines: Lines::default(),
+            provenance: OnceLock::new(),
+        })
+    }
+
     /// What file this is.
     #[must_use]
     pub fn provenance(&self) -> &Provenance {
-        todo!()
+        self.provenance.get_or_init(|| Provenance {
+            file: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            sha256: Sha256::digest(&self.bytes).iter().map(|byte| format!("{byte:02x}")).collect(),
+            compilers: self.compilers(),
+        })
+    }
+
+    /// The segments' headers: flags, offset, address, size in the file and in memory.
+    pub(super) fn segment_headers(&self) -> impl Iterator<Item = [u64; 5]> {
+        self.layout.segments.iter().map(|segment| segment.header)
+    }
+
+    fn compilers(&self) -> Vec<String> {
+        let Some(section) = self.layout.section(b".comment") else { return Vec::new() };
+        let mut compilers: Vec<String> = Vec::new();
+        for text in self.bytes[section.bytes.clone()].split(|byte| *byte == 0) {
+            let text = String::from_utf8_lossy(text).trim().to_owned();
+            if !text.is_empty() && !compilers.contains(&text) {
+                compilers.push(text);
+            }
+        }
+        compilers
+    }
+
+    /// A name for a stub of the procedure linkage table, after what it jumps to.
+    fn stub(&self, address: u64) -> Option<Symbol> {
+        let tables = [b".plt".as_slice(), b".plt.sec", b".plt.got"];
+        let mut sections = tables.iter().filter_map(|name| self.layout.section(name));
+        let section = sections.find(|section| section.address.contains(&address))?;
+        let size = if section.entry == 8 { 8 } else { 16 };
+        let start = address - (address - section.address.start) % size;
+        let code = self.code(start)?;
+        let code = &code[..code.len().min(size as usize)];
+        // jmp [rip + distance]
+        let at = code.windows(6).position(|window| window.starts_with(&[0xff, 0x25]))?;
+        let distance = i32::from_le_bytes(*code[at + 2..].first_chunk()?);
+        let slot = start.wrapping_add(at as u64 + 6).wrapping_add_signed(distance.into());
+        let name = match self.pointer(slot)? {
+            Pointer::External(name) => name,
+            Pointer::Address(function) => self.symbols.at(&self.bytes, &self.layout, function)?.linkage_name,
+        };
+        let name = format!("{name}@plt");
+        Some(Symbol { name: name.clone(), linkage_name: name, address: start, size })
     }
 }
+
+/// Says which file it is; its bytes would not help a reader.
+impl fmt::Debug for ElfFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ElfFile").field("path", &self.path).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
 impl Image for ElfFile {
-    fn code(&self, _address: u64) -> Option<&[u8]> {
-        todo!()
+    fn code(&self, address: u64) -> Option<&[u8]> {
+        let section = self.layout.code(address)?;
+        let (bytes, segment) = self.layout.at(&self.bytes, address)?;
+        let length = usize::try_from(section.end - address).unwrap_or(usize::MAX).min(bytes.len());
+        segment.executable.then(|| &bytes[..length])
     }
-    fn pointer(&self, _address: u64) -> Option<Pointer> {
-        todo!()
+
+    fn pointer(&self, address: u64) -> Option<Pointer> {
+        let read = || Pointers::read(&self.bytes, &self.layout, &self.symbols);
+        self.pointers.get_or_init(read).at(&self.bytes, &self.layout, address)
     }
-    fn symbol(&self, _address: u64) -> Option<Symbol> {
-        todo!()
+
+    fn symbol(&self, address: u64) -> Option<Symbol> {
+        self.symbols.at(&self.bytes, &self.layout, address).or_else(|| self.stub(address))
     }
-    fn find(&self, _name: &str) -> Vec<Symbol> {
-        todo!()
+
+    fn find(&self, name: &str) -> Vec<Symbol> {
+        self.symbols.find(&self.bytes, name)
     }
-    fn source(&self, _address: u64) -> Vec<Source> {
-        todo!()
+
+    fn source(&self, address: u64) -> Vec<Source> {
+        self.lines.at(&self.bytes, address)
     }
 }

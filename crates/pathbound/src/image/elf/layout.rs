@@ -1,0 +1,249 @@
+//! What an ELF file's headers say: which bytes are loaded where, with which rights, and where code ends.
+//!
+//! Bytes at an address always come from the segments, as a loader takes them; sections only say where code ends. The headers
+//! are checked once, here, so that everything behind can rely on ranges that lie within the file.
+
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64, SectionType};
+use object::read::elf::{FileHeader, SectionHeader};
+use object::read::{ReadRef, StringTable};
+use std::ops::Range;
+
+/// What the headers say.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// Whether the program is at the addresses of the file, wherever the file says so (`ET_EXEC`).
+    pub fixed: bool,
+    /// Segments in the order of the file.
+    pub segments: Vec<Segment>,
+    /// Addresses that are read-only once the dynamic linker is done (`PT_GNU_RELRO`).
+    pub relro: Vec<Range<u64>>,
+    /// The file's bytes of the dynamic section.
+    pub dynamic: Option<Range<usize>>,
+    /// Whether a dynamic linker is asked for (`PT_INTERP`).
+    pub interpreter: bool,
+    /// Sections in the order of the file; none where they are stripped.
+    pub sections: Vec<Section>,
+}
+
+/// A part of the file that is loaded (`PT_LOAD`).
+#[derive(Debug)]
+pub(super) struct Segment {
+    /// Addresses of the bytes that come from the file.
+    pub address: Range<u64>,
+    /// End of the addresses, those that begin as zeros included.
+    pub memory_end: u64,
+    /// The bytes, as long as `address`.
+    pub bytes: Range<usize>,
+    /// Whether it can be written.
+    pub writable: bool,
+    /// Whether it can be executed.
+    pub executable: bool,
+    /// The header's type, flags, offset, address and sizes, to recognise a loaded file by.
+    pub header: [u64; 5],
+}
+
+/// A section.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// Its name; empty where it is not known.
+    pub name: Vec<u8>,
+    /// What it holds.
+    pub kind: SectionType,
+    /// Its addresses; empty where it is not loaded.
+    pub address: Range<u64>,
+    /// Its bytes in the file; empty where it has none.
+    pub bytes: Range<usize>,
+    /// Whether it holds code.
+    pub executable: bool,
+    /// Number of the section it refers to.
+    pub link: usize,
+    /// Size of its entries; 0 where they have none.
+    pub entry: u64,
+}
+
+impl Layout {
+    /// Reads the headers.
+    ///
+    /// # Errors
+    ///
+    /// What the file is instead of an x86-64 program or shared library, and what to do about it.
+    pub fn read(file: &[u8]) -> Result<Self, String> {
+        refuse(file)?;
+        let cut = |what: &str| format!("is truncated or damaged: {what} lie outside its {} bytes", file.len());
+        let header = FileHeader64::<LE>::parse(file).map_err(|_| cut("its headers"))?;
+        let programs = header.program_headers(LE, file).map_err(|_| cut("its program headers"))?;
+        let mut layout = Self { fixed: header.e_type.get(LE) == elf::ET_EXEC, ..Self::default() };
+        for program in programs {
+            layout.add_segment(program, file).ok_or_else(|| cut("its segments"))?;
+        }
+        layout.add_sections(header, file).ok_or_else(|| cut("its sections"))?;
+        if !layout.segments.iter().any(|segment| segment.executable && !segment.bytes.is_empty()) {
+            return Err("holds no code; debug information alone is not enough".to_owned());
+        }
+        Ok(layout)
+    }
+
+    fn add_segment(&mut self, program: &ProgramHeader64<LE>, file: &[u8]) -> Option<()> {
+        let kind = program.p_type.get(LE);
+        let address = program.p_vaddr.get(LE);
+        let memory_end = address.checked_add(program.p_memsz.get(LE))?;
+        let bytes = within(file, program.p_offset.get(LE), program.p_filesz.get(LE));
+        if kind == elf::PT_LOAD {
+            let bytes = bytes?;
+            let flags = program.p_flags.get(LE);
+            let (offset, sizes) = (program.p_offset.get(LE), [program.p_filesz.get(LE), program.p_memsz.get(LE)]);
+            self.segments.push(Segment {
+                address: address..address.checked_add(bytes.len() as u64)?,
+                memory_end,
+                bytes,
+                writable: flags.contains(elf::PF_W),
+                executable: flags.contains(elf::PF_X),
+                header: [u64::from(flags.0), offset, address, sizes[0], sizes[1]],
+            });
+        } else if kind == elf::PT_GNU_RELRO {
+            // The dynamic linker protects whole pages: what is behind the last page boundary stays writable.
+            const PAGE: u64 = 4096;
+            self.relro.push(address..memory_end / PAGE * PAGE);
+        } else if kind == elf::PT_DYNAMIC {
+            self.dynamic = Some(bytes?);
+        } else if kind == elf::PT_INTERP {
+            self.interpreter = true;
+        }
+        Some(())
+    }
+
+    fn add_sections(&mut self, header: &FileHeader64<LE>, file: &[u8]) -> Option<()> {
+        let sections = header.section_headers(LE, file).ok()?;
+        let names = header.section_strings(LE, file, sections).unwrap_or_default();
+        for section in sections {
+            self.sections.push(Section::read(section, names, file)?);
+        }
+        Some(())
+    }
+
+    /// The bytes loaded from an address on, to the end of its segment's bytes in the file, and the segment.
+    pub fn at<'a>(&self, file: &'a [u8], address: u64) -> Option<(&'a [u8], &Segment)> {
+        let segment = self.segments.iter().find(|segment| segment.address.contains(&address))?;
+        let skipped = usize::try_from(address - segment.address.start).ok()?;
+        Some((file.get(segment.bytes.clone())?.get(skipped..)?, segment))
+    }
+
+    /// The addresses of the code section that contains an address; of the segment where the file has no sections.
+    pub fn code(&self, address: u64) -> Option<Range<u64>> {
+        if self.sections.is_empty() {
+            let mut segments = self.segments.iter();
+            return segments.find(|s| s.executable && s.address.contains(&address)).map(|s| s.address.clone());
+        }
+        self.sections.iter().find(|s| s.executable && s.address.contains(&address)).map(|s| s.address.clone())
+    }
+
+    /// Whether the program cannot write the 8 bytes at an address while it runs.
+    pub fn constant(&self, address: u64) -> bool {
+        let Some(end) = address.checked_add(8) else { return false };
+        let within = |range: &Range<u64>| range.start <= address && end <= range.end;
+        self.segments.iter().any(|s| !s.writable && within(&(s.address.start..s.memory_end)))
+            || self.relro.iter().any(within)
+    }
+
+    /// Whether an address is loaded.
+    pub fn loaded(&self, address: u64) -> bool {
+        self.segments.iter().any(|s| (s.address.start..s.memory_end).contains(&address))
+    }
+
+    /// The section of a name.
+    pub fn section(&self, name: &[u8]) -> Option<&Section> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+}
+
+impl Section {
+    fn read(section: &SectionHeader64<LE>, names: StringTable<'_>, file: &[u8]) -> Option<Self> {
+        let (kind, flags, size) = (section.sh_type.get(LE), section.sh_flags.get(LE), section.sh_size.get(LE));
+        let loaded = flags.contains(elf::SHF_ALLOC);
+        let address = section.sh_addr.get(LE);
+        Some(Self {
+            name: section.name(LE, names).unwrap_or_default().to_vec(),
+            kind,
+            address: if loaded { address..address.checked_add(size)? } else { 0..0 },
+            bytes: match kind {
+                elf::SHT_NOBITS | elf::SHT_NULL => 0..0,
+                _ => within(file, section.sh_offset.get(LE), size)?,
+            },
+            executable: loaded && flags.contains(elf::SHF_EXECINSTR),
+            link: section.sh_link.get(LE) as usize,
+            entry: section.sh_entsize.get(LE),
+        })
+    }
+}
+
+/// A range of the file, if it lies in it.
+fn within(file: &[u8], offset: u64, size: u64) -> Option<Range<usize>> {
+    let start = usize::try_from(offset).ok()?;
+    let end = start.checked_add(usize::try_from(size).ok()?)?;
+    (end <= file.len()).then_some(start..end)
+}
+
+/// Says what a file is that is no linked ELF file for x86-64.
+fn refuse(file: &[u8]) -> Result<(), String> {
+    if file.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if file.starts_with(b"!<arch>\n") || file.starts_with(b"!<thin>\n") {
+        return Err("is an archive of object files; link it first, for instance with \
+                    `cc -shared -Wl,--whole-archive`"
+            .to_owned());
+    }
+    if !file.starts_with(&elf::ELFMAG) {
+        return Err("is not an ELF file".to_owned());
+    }
+    let Some(header) = file.first_chunk::<64>() else {
+        return Err(format!("is truncated: {} bytes do not hold the header of an ELF file", file.len()));
+    };
+    let big_endian = header[5] == elf::ELFDATA2MSB.0;
+    let half = |at: usize| match big_endian {
+        true => u16::from_be_bytes([header[at], header[at + 1]]),
+        false => u16::from_le_bytes([header[at], header[at + 1]]),
+    };
+    let (kind, machine) = (half(16), half(18));
+    if machine != elf::EM_X86_64.0 || header[4] != elf::ELFCLASS64.0 || big_endian {
+        let bits = if header[4] == elf::ELFCLASS32.0 { "32-bit " } else { "" };
+        let order = if big_endian { "big-endian " } else { "" };
+        return Err(format!("holds {order}{bits}code for {}; only 64-bit x86-64 is understood", machine_name(machine)));
+    }
+    match elf::FileType(kind) {
+        elf::ET_EXEC | elf::ET_DYN => Ok(()),
+        elf::ET_REL => Err("is an object file, whose addresses are not final; link it first, for instance with \
+                            `cc -shared`"
+            .to_owned()),
+        elf::ET_CORE => Err("is a core dump; give the program that wrote it".to_owned()),
+        _ => Err(format!("is neither a program nor a shared library, but an ELF file of type {kind}")),
+    }
+}
+
+/// What a machine number stands for.
+fn machine_name(machine: u16) -> String {
+    let known = match elf::Machine(machine) {
+        elf::EM_X86_64 => "x86-64",
+        elf::EM_386 => "x86",
+        elf::EM_ARM => "ARM",
+        elf::EM_AARCH64 => "AArch64",
+        elf::EM_RISCV => "RISC-V",
+        elf::EM_MIPS => "MIPS",
+        elf::EM_PPC => "PowerPC",
+        elf::EM_PPC64 => "64-bit PowerPC",
+        elf::EM_S390 => "S/390",
+        elf::EM_SPARC => "SPARC",
+        elf::EM_SPARCV9 => "64-bit SPARC",
+        elf::EM_LOONGARCH => "LoongArch",
+        elf::EM_XTENSA => "Xtensa",
+        elf::EM_AVR => "AVR",
+        _ => return format!("machine number {machine}"),
+    };
+    known.to_owned()
+}
+
+/// An array of entries in the file's bytes; empty where they do not lie there or are cut.
+pub(super) fn entries<T: object::Pod>(bytes: &[u8]) -> &[T] {
+    bytes.read_slice_at(0, bytes.len() / size_of::<T>()).unwrap_or_default()
+}

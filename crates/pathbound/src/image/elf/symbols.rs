@@ -1,0 +1,197 @@
+//! The functions of a file, by address and by name.
+
+use super::super::Symbol;
+use super::layout::{Layout, Section, entries};
+use addr2line::demangle_auto;
+use object::LittleEndian as LE;
+use object::elf::{self, Sym64};
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// The functions of a file.
+#[derive(Debug)]
+pub(super) struct Symbols {
+    /// Every name, by address; of names at one address the best first.
+    named: Vec<Named>,
+    /// The best name of each address that is a function's, by address.
+    functions: Vec<Function>,
+    /// Hashes of names, of linkage and demangled, with the index of what they name, in order. Made when first asked for.
+    by_name: OnceLock<Vec<(u64, u32)>>,
+}
+
+/// A name of an address.
+#[derive(Clone, Debug)]
+struct Named {
+    address: u64,
+    /// Bytes of code; 0 where the file does not say.
+    size: u64,
+    /// The bytes of the name in the file.
+    name: Range<usize>,
+    /// Whether it is a local label without type or size, as in assembly: usually a place within a function.
+    label: bool,
+    /// Whether other files do not see it.
+    local: bool,
+    /// Whether the address is that of code which chooses the function when the program starts.
+    chooses: bool,
+}
+
+/// A function in [`Symbols::functions`].
+#[derive(Debug)]
+struct Function {
+    /// Index of its best name.
+    named: usize,
+    /// The furthest end of this and all functions before it: no function before reaches past it.
+    reach: u64,
+}
+
+impl Symbols {
+    /// Reads the symbol table; the dynamic one where there is no other.
+    pub fn read(file: &[u8], layout: &Layout) -> Self {
+        let table = |kind| layout.sections.iter().find(|section| section.kind == kind);
+        let table = table(elf::SHT_SYMTAB).or_else(|| table(elf::SHT_DYNSYM));
+        let mut named = table.map_or_else(Vec::new, |table| read_table(file, layout, table));
+        // Identical functions may be folded into one, so that an address has several names. The choice among them is a
+        // matter of taste, but must not depend on the order of the table.
+        named.sort_by(|a, b| {
+            let key = |n: &Named| (n.address, n.label, n.size == 0, n.local, n.name.len());
+            key(a).cmp(&key(b)).then_with(|| file[a.name.clone()].cmp(&file[b.name.clone()]))
+        });
+        let mut functions: Vec<Function> = Vec::new();
+        for (index, symbol) in named.iter().enumerate() {
+            let last = functions.last();
+            if symbol.label || last.is_some_and(|last| named[last.named].address == symbol.address) {
+                continue;
+            }
+            let reach = last.map_or(0, |last| last.reach).max(symbol.address.saturating_add(symbol.size));
+            functions.push(Function { named: index, reach });
+        }
+        Self { named, functions, by_name: OnceLock::new() }
+    }
+
+    /// The function that covers an address, or the nearest one before it in its section if that has no size.
+    pub fn at(&self, file: &[u8], layout: &Layout, address: u64) -> Option<Symbol> {
+        let before = self.functions.partition_point(|function| self.named[function.named].address <= address);
+        for function in self.functions[..before].iter().rev() {
+            let named = &self.named[function.named];
+            if address - named.address < named.size {
+                return Some(named.symbol(file));
+            }
+            if function.reach <= address {
+                break;
+            }
+        }
+        let section = layout.code(address)?;
+        let nearest = self.functions[..before].last().map(|function| &self.named[function.named]);
+        if let Some(named) = nearest.filter(|named| named.size == 0 && section.contains(&named.address)) {
+            return Some(named.symbol(file));
+        }
+        // A label, if no function is nearer.
+        let labels = self.named.partition_point(|named| named.address <= address);
+        let label = self.named[..labels].last().filter(|named| named.label && section.contains(&named.address))?;
+        let first = self.named.partition_point(|named| named.address < label.address);
+        Some(self.named[first].symbol(file))
+    }
+
+    /// The functions of a name, by address.
+    pub fn find(&self, file: &[u8], name: &str) -> Vec<Symbol> {
+        let short = without_hash(name);
+        let index = self.by_name.get_or_init(|| self.index(file));
+        let mut found: Vec<Symbol> = Vec::new();
+        for wanted in [Some(name), short].into_iter().flatten() {
+            let hash = hash(wanted);
+            let first = index.partition_point(|(other, _)| *other < hash);
+            let same = index[first..].iter().take_while(|(other, _)| *other == hash);
+            let symbols = same.map(|(_, index)| self.named[*index as usize].symbol(file));
+            found.extend(symbols.filter(|symbol| {
+                symbol.linkage_name == name || symbol.name == name || has_hash(symbol, name)
+            }));
+        }
+        found.sort_by_key(|symbol| symbol.address);
+        found.dedup_by_key(|symbol| symbol.address);
+        found
+    }
+
+    /// The name of the indirect function whose choice is made by the code at an address.
+    pub fn chosen_at(&self, file: &[u8], address: u64) -> Option<String> {
+        let first = self.named.partition_point(|named| named.address < address);
+        let here = self.named[first..].iter().take_while(|named| named.address == address);
+        here.clone().find(|named| named.chooses).map(|named| named.linkage_name(file).into_owned())
+    }
+
+    fn index(&self, file: &[u8]) -> Vec<(u64, u32)> {
+        let mut index = Vec::with_capacity(self.named.len() * 2);
+        for (number, named) in (0..).zip(&self.named) {
+            let linkage_name = named.linkage_name(file);
+            let name = demangle_auto(linkage_name.clone(), None);
+            index.push((hash(&linkage_name), number));
+            index.push((hash(&name), number));
+        }
+        index.sort_unstable();
+        index.dedup();
+        index
+    }
+}
+
+impl Named {
+    fn linkage_name<'a>(&self, file: &'a [u8]) -> Cow<'a, str> {
+        String::from_utf8_lossy(&file[self.name.clone()])
+    }
+
+    fn symbol(&self, file: &[u8]) -> Symbol {
+        let linkage_name = self.linkage_name(file);
+        let name = demangle_auto(linkage_name.clone(), None).into_owned();
+        Symbol { name, linkage_name: linkage_name.into_owned(), address: self.address, size: self.size }
+    }
+}
+
+/// The symbols of a table that name code.
+fn read_table(file: &[u8], layout: &Layout, table: &Section) -> Vec<Named> {
+    let Some(names) = layout.sections.get(table.link).map(|section| section.bytes.clone()) else { return Vec::new() };
+    let mut named = Vec::new();
+    for symbol in entries::<Sym64<LE>>(&file[table.bytes.clone()]) {
+        let (kind, section) = (symbol.st_type(), symbol.st_shndx.get(LE));
+        let code = matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
+        let defined = section != elf::SHN_UNDEF && (!section.is_special() || section == elf::SHN_XINDEX);
+        let address = symbol.st_value.get(LE);
+        if !code || !defined || layout.code(address).is_none() {
+            continue;
+        }
+        let start = names.start.saturating_add(symbol.st_name.get(LE) as usize);
+        let Some(bytes) = file.get(start..names.end) else { continue };
+        // The linker appends the version of a symbol to its name: `name@VERSION`.
+        let length = bytes.iter().position(|byte| matches!(byte, 0 | b'@')).unwrap_or(bytes.len());
+        if length == 0 {
+            continue;
+        }
+        let (size, local) = (symbol.st_size.get(LE), symbol.st_bind() == elf::STB_LOCAL);
+        named.push(Named {
+            address,
+            size,
+            name: start..start + length,
+            label: local && size == 0 && kind == elf::STT_NOTYPE,
+            local,
+            chooses: kind == elf::STT_GNU_IFUNC,
+        });
+    }
+    named
+}
+
+/// A Rust name without the hash that ends it; `None` where it ends in none.
+fn without_hash(name: &str) -> Option<&str> {
+    let (short, hash) = name.rsplit_once("::h")?;
+    (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(short)
+}
+
+/// Whether a name is a symbol's demangled name and the hash that ends its mangled one.
+fn has_hash(symbol: &Symbol, name: &str) -> bool {
+    let hash = without_hash(name).filter(|short| *short == symbol.name).map(|short| &name[short.len() + 2..]);
+    hash.is_some_and(|hash| symbol.linkage_name.contains(&format!("17{hash}E")))
+}
+
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
