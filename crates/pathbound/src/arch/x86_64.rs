@@ -5,7 +5,9 @@ mod frame;
 pub(crate) use frame::Frame;
 
 use super::{Decoded, Target, Transfer};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction, IntelFormatter, Mnemonic, OpKind, Register,
+};
 
 /// Bytes of the longest instruction.
 pub const LONGEST_INSTRUCTION_BYTES: usize = 15;
@@ -24,6 +26,21 @@ pub(crate) fn instruction(code: &[u8], address: u64) -> Option<Instruction> {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let instruction = decoder.decode();
     (!instruction.is_invalid()).then_some(instruction)
+}
+
+/// The instruction at the beginning of `code` as text, in Intel's syntax; `None` where there is none.
+#[must_use]
+pub fn text(code: &[u8], address: u64) -> Option<String> {
+    let mut formatter = IntelFormatter::new();
+    formatter.options_mut().set_space_after_operand_separator(true);
+    formatter.options_mut().set_hex_prefix("0x");
+    formatter.options_mut().set_hex_suffix("");
+    formatter.options_mut().set_uppercase_hex(false);
+    formatter.options_mut().set_branch_leading_zeros(false);
+    formatter.options_mut().set_rip_relative_addresses(true);
+    let mut text = String::new();
+    formatter.format(&instruction(code, address)?, &mut text);
+    Some(text)
 }
 
 fn transfer(instruction: &Instruction) -> Transfer {
@@ -123,6 +140,13 @@ mod tests {
         for (code, expected) in cases {
             assert_eq!(transfer_of(code), *expected, "{code:02x?}");
         }
+    }
+
+    #[test]
+    fn instructions_are_written_as_people_know_them() {
+        assert_eq!(text(&[0x48, 0x8d, 0x04, 0x37], 0).as_deref(), Some("lea rax, [rdi+rsi]"));
+        assert_eq!(text(&[0x74, 0xfe], 0x1000).as_deref(), Some("je short 0x1000"));
+        assert_eq!(text(&[0x06], 0), None);
     }
 
     #[test]
