@@ -1,9 +1,37 @@
-//! placeholder
-use crate::certificate::Certificate;
+//! The most and the fewest instructions between an entry and its return.
+//!
+//! Every instruction costs 1. What is bounded are the executions that *return*: paths into calls of functions that never
+//! return, and into traps, are left out and listed. Functions are solved callees first, a call costs what its callee does.
+//! Longest paths are found twice: by potentials (`bound/longest.rs`), which make the certificate, and, where there are loops, as a
+//! linear program (`bound/ipet.rs`), which gives the witness. If the two differ there is no bound.
+//!
+//! A fact about loops counts executions of one instruction for each entry into a loop, in each activation of its function. Of
+//! several facts that bound one loop the least is used. Conflicts are resolved by cases, in each of which the instructions of
+//! one place of every conflict are not executed; the bound is the greatest of all cases.
+//!
+//! # Time
+//!
+//! Per case, O(m log m) for m instructions without loops; each level of nesting adds a round. With k conflicts there are up to
+//! 2^k cases.
+
+mod ipet;
+mod longest;
+mod loops;
+mod paths;
+mod witness;
+
+use crate::certificate::{Address, BoundedLoop, Case, Exclusion, NeverReturning, Proof};
 use crate::decline::{Decline, Site};
-use crate::facts::Facts;
-use crate::graph::Graph;
+use crate::facts::{Conflict, Facts, Place};
+use crate::graph::{Callee, Flow, Graph};
 use crate::image::Image;
+use longest::{Longest, TooLarge};
+use loops::Loops;
+use paths::Paths;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most conflicts that are resolved, by 2^8 cases.
+pub const MOST_CONFLICTS: usize = 8;
 
 /// The most and the fewest instructions between an entry and its return.
 #[derive(Clone, Debug)]
@@ -15,11 +43,12 @@ pub struct Bound {
     /// The fewest.
     pub shortest: u64,
     /// A path that has the most, in order of execution; where there are loops, in order of address within each function.
+    /// Callees follow their calls. The executions add up to [`instructions`](Self::instructions).
     pub witness: Vec<Step>,
     /// Calls that never return, on whose paths nothing was bounded: who is called and from where.
     pub never_returning: Vec<(String, Site)>,
-    /// The proof.
-    pub certificate: Certificate,
+    /// The proof; [`Certificate::of`](crate::Certificate::of) says which file it is about.
+    pub proof: Proof,
 }
 
 /// An instruction of the witness.
@@ -38,6 +67,119 @@ pub struct Step {
 /// # Errors
 ///
 /// [`Decline`] says what cannot be bounded and where.
-pub fn bound(_image: &dyn Image, _graph: &Graph, _entry: u64, _facts: &Facts) -> Result<Bound, Decline> {
-    todo!()
+pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Result<Bound, Decline> {
+    if facts.conflicts.len() > MOST_CONFLICTS {
+        return Err(Decline::TooManyConflicts(facts.conflicts.len()));
+    }
+    let paths = Paths::new(image, graph, entry, &BTreeSet::new())?;
+    if !paths.exist() {
+        return Err(Decline::NeverReturns(Site::of(image, entry)));
+    }
+    if facts.conflicts.is_empty() {
+        // What no fact can help is said before facts are asked for.
+        passable(image, graph, &paths)?;
+    }
+    let loops = Loops::new(image, &paths, &facts.loops)?;
+    let conflicts = facts.conflicts.iter().map(|conflict| exclusion(image, &paths, conflict));
+    let conflicts = conflicts.collect::<Result<Vec<_>, _>>()?;
+
+    let mut cases = Vec::new();
+    let mut shortest: Option<u64> = None;
+    let mut best: Option<(i64, Vec<Step>)> = None;
+    for avoid in avoidances(&loops, &conflicts) {
+        let paths = Paths::new(image, graph, entry, &avoid)?;
+        passable(image, graph, &paths)?;
+        let longest = Longest::new(&paths, &loops).map_err(|TooLarge(at)| Decline::TooLarge(Site::of(image, at)))?;
+        if let (Some(most), Some(fewest)) = (longest.bounds.get(&entry), longest::shortest(&paths).get(&entry)) {
+            // Every case is solved twice: each is part of the proof.
+            let witness = witness::witness(&paths, &loops, &longest).map_err(Decline::Disagreement)?;
+            if best.as_ref().is_none_or(|(best, _)| best < most) {
+                best = Some((*most, witness));
+            }
+            shortest = Some(shortest.map_or(*fewest, |shortest| shortest.min(*fewest)));
+        }
+        cases.push(Case {
+            avoid: addresses(avoid),
+            multipliers: longest.multipliers,
+            potentials: longest.potentials.into_iter().map(|(address, most)| (Address(address), most)).collect(),
+            no_return: addresses(paths.dead),
+        });
+    }
+    let (Some((most, witness)), Some(shortest)) = (best, shortest) else {
+        return Err(Decline::NeverReturns(Site::of(image, entry)));
+    };
+    let instructions = u64::try_from(most).map_err(|_| Decline::Disagreement(format!("the bound is {most}")))?;
+    let proof = Proof {
+        entry: Address(entry),
+        function: image.symbol(entry).map(|symbol| symbol.name),
+        instructions,
+        loops: described(image, loops),
+        conflicts,
+        never_returning: assumed_never_returning(graph, &cases),
+        cases,
+    };
+    Ok(Bound { entry, instructions, shortest, witness, never_returning: paths.never_returning(image, graph), proof })
+}
+
+/// Declines what stands in the way.
+fn passable(image: &dyn Image, graph: &Graph, paths: &Paths) -> Result<(), Decline> {
+    match paths.obstacle(graph) {
+        Some((address, obstacle)) => Err(Decline::Obstacle(obstacle, Site::of(image, address))),
+        None => Ok(()),
+    }
+}
+
+/// The instructions a conflict is about.
+fn exclusion(image: &dyn Image, paths: &Paths, conflict: &Conflict) -> Result<Exclusion, Decline> {
+    let find = |place: &Place| {
+        let found = place.find(image, paths.points.keys().copied());
+        if found.is_empty() { Err(Decline::UselessFact(place.clone())) } else { Ok(addresses(found)) }
+    };
+    Ok(Exclusion { first: find(&conflict.first)?, second: find(&conflict.second)? })
+}
+
+/// What is not executed, in each case: one place of every conflict, and the places of loops that are said never to be.
+fn avoidances(loops: &Loops, conflicts: &[Exclusion]) -> BTreeSet<BTreeSet<u64>> {
+    let never = loops.iter().filter(|(_, bounded)| bounded.at_most == 0).map(|(_, bounded)| bounded.place);
+    let mut cases = BTreeSet::from([never.collect::<BTreeSet<u64>>()]);
+    for conflict in conflicts {
+        let with = |side: &BTreeSet<Address>| {
+            let side: Vec<u64> = side.iter().map(|address| address.0).collect();
+            cases.iter().map(|case| case.iter().chain(&side).copied().collect()).collect::<Vec<BTreeSet<u64>>>()
+        };
+        cases = with(&conflict.first).into_iter().chain(with(&conflict.second)).collect();
+    }
+    cases
+}
+
+fn described(image: &dyn Image, loops: Loops) -> Vec<BoundedLoop> {
+    let described = loops.take().map(|bounded| BoundedLoop {
+        place: Address(bounded.place),
+        at_most: bounded.at_most,
+        source: image.source(bounded.place).into_iter().next(),
+        members: addresses(bounded.members),
+    });
+    described.collect()
+}
+
+/// The functions, known by name, whose not returning the cases rely on.
+fn assumed_never_returning(graph: &Graph, cases: &[Case]) -> Vec<NeverReturning> {
+    let mut assumed: BTreeMap<(&str, Option<u64>), BTreeSet<Address>> = BTreeMap::new();
+    for site in cases.iter().flat_map(|case| &case.no_return) {
+        if let Some(Flow::Call(callee) | Flow::Tail(callee)) = graph.node(site.0).map(|node| &node.flow)
+            && let Callee::NeverReturns { address, name } = callee
+        {
+            assumed.entry((name, *address)).or_default().insert(*site);
+        }
+    }
+    let described = assumed.into_iter().map(|((name, address), calls)| NeverReturning {
+        name: name.to_owned(),
+        address: address.map(Address),
+        calls,
+    });
+    described.collect()
+}
+
+fn addresses(addresses: impl IntoIterator<Item = u64>) -> BTreeSet<Address> {
+    addresses.into_iter().map(Address).collect()
 }

@@ -3,6 +3,7 @@
 use crate::facts::Place;
 use crate::graph::Obstacle;
 use crate::image::{Image, Source};
+use std::fmt;
 
 /// A place in the code, described for a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,19 @@ impl Site {
     }
 }
 
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.address)?;
+        if let Some(function) = &self.function {
+            write!(f, " in {function}")?;
+        }
+        match self.source.first() {
+            Some(source) => write!(f, " ({source})"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Why there is no bound. Never a wrong number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decline {
@@ -40,6 +54,75 @@ pub enum Decline {
     UselessFact(Place),
     /// More conflicts than are worth all their cases.
     TooManyConflicts(usize),
+    /// A function has more instructions on a path than are counted exactly.
+    TooLarge(Site),
     /// The two solvers disagree. A defect of this library.
     Disagreement(String),
+}
+
+impl std::error::Error for Decline {}
+
+impl fmt::Display for Decline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Obstacle(obstacle, site) => write!(f, "{} at {site}: {}", what(obstacle), remedy(obstacle)),
+            Self::Recursion(site) => write!(f, "recursion through the call at {site}: replace it by a loop"),
+            Self::UnboundedLoop(site) => {
+                write!(f, "unbounded loop at {site}: say how often it runs for each entry, `--loop ")?;
+                match site.source.first() {
+                    Some(source) => write!(f, "{source}=N`")?,
+                    None => write!(f, "{:#x}=N`", site.address)?,
+                }
+                write!(f, ", or `--loop ADDRESS=N` by an instruction that every turn executes")
+            }
+            Self::IrreducibleLoop(site) => {
+                write!(f, "loop with several entries at {site}: write it without jumps into its body")
+            }
+            Self::NeverReturns(site) => write!(f, "no path returns from {site}: bound a function that returns"),
+            Self::UselessFact(place) => {
+                write!(f, "a fact names {place}, where the entry has no such loop or instruction: correct or remove it")
+            }
+            Self::TooManyConflicts(conflicts) => {
+                write!(f, "{conflicts} conflicts, each of which doubles the work: keep those that lower the bound")
+            }
+            Self::TooLarge(site) => {
+                write!(f, "more than 2^53 instructions in the function at {site}: lower what the loops are said to run")
+            }
+            Self::Disagreement(difference) => {
+                write!(f, "the two solvers disagree, a defect of pathbound, please report it: {difference}")
+            }
+        }
+    }
+}
+
+fn what(obstacle: &Obstacle) -> String {
+    match obstacle {
+        Obstacle::Repeat => "repeated string instruction".to_owned(),
+        Obstacle::Kernel => "call of the kernel".to_owned(),
+        Obstacle::IndirectJump => "indirect jump".to_owned(),
+        Obstacle::IndirectCall => "indirect call".to_owned(),
+        Obstacle::ExternalCall(name) => format!("call of {name}, which another file defines,"),
+        Obstacle::NoCode(target) => format!("transfer to {target:#x}, where there is no code,"),
+        Obstacle::Undecodable => "no instruction".to_owned(),
+        Obstacle::Elsewhere => "transfer that cannot be followed (far, transactional, out of an interrupt)".to_owned(),
+        Obstacle::UnmatchedReturn => "return that may not go to where the call came from".to_owned(),
+    }
+}
+
+fn remedy(obstacle: &Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Repeat => "copy or fill in a loop that a fact bounds, or in words whose number is constant",
+        Obstacle::Kernel => "keep it off the paths that return",
+        Obstacle::IndirectJump => {
+            "compile without jump tables, `-C jump-tables=no` (rustc) or `-fno-jump-tables` (gcc, clang)"
+        }
+        Obstacle::IndirectCall => "call the function by its name instead of through a pointer or a trait object",
+        Obstacle::ExternalCall(_) => "link it statically, or analyse it in a running process",
+        Obstacle::NoCode(_) => "the address is not what runs: analyse a linked file, not an object",
+        Obstacle::Undecodable => "this is data, or newer than the decoder",
+        Obstacle::Elsewhere => "keep it off the paths that return",
+        Obstacle::UnmatchedReturn => {
+            "compile without what rewrites return addresses or the stack pointer (retpolines, alloca)"
+        }
+    }
 }

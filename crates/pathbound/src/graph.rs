@@ -219,11 +219,3 @@ impl Graph {
         first.iter().filter(|start| self.nodes.contains_key(start)).map(|start| block(*start)).collect()
     }
 }
-
-#[cfg(test)]
-impl Graph {
-    /// A graph made by hand.
-    pub(crate) fn from_parts(nodes: BTreeMap<u64, Node>, functions: BTreeMap<u64, bool>) -> Self {
-        Self { nodes, functions }
-    }
-}

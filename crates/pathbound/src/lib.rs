@@ -28,7 +28,8 @@ pub mod image;
 
 pub use bound::{Bound, bound};
 pub use certificate::Certificate;
-pub use decline::Decline;
+pub use check::check;
+pub use decline::{Decline, Site};
 pub use facts::Facts;
 pub use graph::Graph;
 pub use image::{ElfFile, Image, Process};

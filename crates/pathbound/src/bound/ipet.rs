@@ -1,0 +1,157 @@
+//! The second solver: implicit path enumeration (Li and Malik, DAC 1995).
+//!
+//! How often each edge is taken is a variable of a linear program: what goes into a block comes out of it, the function is
+//! entered once, and a loop's place is executed at most so often as the loop is entered times what its fact says. The
+//! costliest solution says how often each instruction is executed. It is the dual of the problem of potentials: a
+//! solution and potentials that agree prove each other optimal. The program is solved in floating-point numbers; the solution
+//! is verified in integers.
+
+use super::longest::Longest;
+use super::loops::Loops;
+use super::paths::Paths;
+use microlp::{ComparisonOp, OptimizationDirection, Problem};
+use std::collections::BTreeMap;
+
+/// A run of instructions that is entered at its first and left at its last.
+#[derive(Debug, Default)]
+struct Block {
+    instructions: Vec<u64>,
+    /// Edges that lead in and out.
+    into: Vec<usize>,
+    out: Vec<usize>,
+}
+
+/// How often each instruction of a function is executed on a longest path of it.
+///
+/// # Errors
+///
+/// How the solution differs from the bound the potentials give.
+pub(super) fn executions(
+    paths: &Paths,
+    loops: &Loops,
+    longest: &Longest<'_>,
+    function: u64,
+) -> Result<BTreeMap<u64, u64>, String> {
+    let (mut blocks, leader) = blocks(paths, function);
+    let mut edges = Vec::new();
+    for from in 0..blocks.len() {
+        let last = blocks[from].instructions[blocks[from].instructions.len() - 1];
+        for next in &paths.points[&last].next {
+            blocks[from].out.push(edges.len());
+            blocks[leader[next]].into.push(edges.len());
+            edges.push((last, *next));
+        }
+    }
+    let costs: Vec<i64> = blocks
+        .iter()
+        .map(|block| block.instructions.iter().try_fold(0i64, |sum, address| sum.checked_add(longest.cost(*address)?)))
+        .collect::<Option<_>>()
+        .ok_or("a block's cost does not fit")?;
+
+    let mut problem = Problem::new(OptimizationDirection::Maximize);
+    let unlimited = (0.0, f64::INFINITY);
+    let variables: Vec<_> = edges.iter().map(|(_, to)| problem.add_var(costs[leader[to]] as f64, unlimited)).collect();
+    for (index, block) in blocks.iter().enumerate().filter(|(_, block)| !block.out.is_empty()) {
+        let mut flow: BTreeMap<usize, f64> = block.into.iter().map(|edge| (*edge, 1.0)).collect();
+        block.out.iter().for_each(|edge| *flow.entry(*edge).or_default() -= 1.0);
+        let terms: Vec<_> = flow.into_iter().filter(|(_, c)| *c != 0.0).map(|(edge, c)| (variables[edge], c)).collect();
+        problem.add_constraint(terms, ComparisonOp::Eq, -entered(index) as f64);
+    }
+    // Loops that no path of this case goes around need no constraint, and their headers may lie within blocks.
+    let turning =
+        loops.iter().filter(|(index, turning)| longest.multipliers[*index] > 0 && leader.contains_key(&turning.header));
+    let limits: Vec<Limit> = turning
+        .map(|(_, turning)| Limit {
+            block: blocks.iter().position(|block| block.instructions.contains(&turning.place)),
+            entries: (0..edges.len())
+                .filter(|edge| {
+                    let (from, to) = edges[*edge];
+                    turning.members.contains(&to) && !turning.members.contains(&from)
+                })
+                .collect(),
+            entered: i128::from(turning.members.contains(&function)),
+            at_most: i128::from(turning.at_most),
+        })
+        .collect();
+    for limit in &limits {
+        let place = limit.block.ok_or("the place of a loop is not on its ways around")?;
+        let mut terms: BTreeMap<usize, f64> = blocks[place].into.iter().map(|edge| (*edge, 1.0)).collect();
+        limit.entries.iter().for_each(|edge| *terms.entry(*edge).or_default() -= limit.at_most as f64);
+        let terms: Vec<_> =
+            terms.into_iter().filter(|(_, c)| *c != 0.0).map(|(edge, c)| (variables[edge], c)).collect();
+        problem.add_constraint(terms, ComparisonOp::Le, (limit.entered * limit.at_most - entered(place)) as f64);
+    }
+    let outcome = problem.solve().map_err(|error| format!("the linear program of {function:#x}: {error}"))?;
+    let solution =
+        outcome.into_solution().map_err(|error| format!("the linear program of {function:#x}: {error:?}"))?;
+    let taken: Vec<i128> = variables.iter().map(|variable| solution.var_value(*variable).round() as i128).collect();
+
+    let executed = |block: usize| blocks[block].into.iter().map(|edge| taken[*edge]).sum::<i128>() + entered(block);
+    let flows = (0..blocks.len()).all(|block| {
+        let out: i128 = blocks[block].out.iter().map(|edge| taken[*edge]).sum();
+        blocks[block].out.is_empty() || executed(block) == out
+    });
+    let within = limits.iter().all(|limit| {
+        let entries = limit.entries.iter().map(|edge| taken[*edge]).sum::<i128>() + limit.entered;
+        limit.block.is_some_and(|place| executed(place) <= limit.at_most * entries)
+    });
+    let total: i128 = (0..blocks.len()).map(|block| executed(block) * i128::from(costs[block])).sum();
+    let bound = longest.bounds[&function];
+    if !flows || !within || taken.iter().any(|taken| *taken < 0) || total != i128::from(bound) {
+        return Err(format!(
+            "{function:#x} has {bound} instructions by its potentials, {} by its linear program ({total} rounded)",
+            solution.objective() + costs[0] as f64,
+        ));
+    }
+    let mut executions = BTreeMap::new();
+    for (index, block) in blocks.iter().enumerate() {
+        let executed = u64::try_from(executed(index)).map_err(|error| error.to_string())?;
+        executions.extend(block.instructions.iter().filter(|_| executed > 0).map(|address| (*address, executed)));
+    }
+    Ok(executions)
+}
+
+/// A loop's fact, in edges.
+struct Limit {
+    /// The block of the place.
+    block: Option<usize>,
+    /// The edges that enter the loop.
+    entries: Vec<usize>,
+    /// How often calls enter it.
+    entered: i128,
+    at_most: i128,
+}
+
+/// How often calls enter a block: the first is the function's.
+fn entered(block: usize) -> i128 {
+    i128::from(block == 0)
+}
+
+/// The blocks of a function, its first one first, and the block of each first instruction.
+fn blocks(paths: &Paths, function: u64) -> (Vec<Block>, BTreeMap<u64, usize>) {
+    let body = paths.body(function);
+    let mut before: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for address in &body {
+        for next in &paths.points[address].next {
+            before.entry(*next).or_default().push(*address);
+        }
+    }
+    let leads = |address: u64| match before.get(&address).map(Vec::as_slice) {
+        Some(&[only]) => address == function || paths.points[&only].next.len() > 1,
+        _ => true,
+    };
+    let rest = body.iter().copied().filter(|address| *address != function && leads(*address));
+    let mut blocks = Vec::new();
+    let mut leader = BTreeMap::new();
+    for first in std::iter::once(function).chain(rest) {
+        let mut instructions = vec![first];
+        while let [next] = paths.points[&instructions[instructions.len() - 1]].next.as_slice()
+            && !leads(*next)
+        {
+            instructions.push(*next);
+        }
+        leader.insert(first, blocks.len());
+        blocks.push(Block { instructions, ..Block::default() });
+    }
+    (blocks, leader)
+}

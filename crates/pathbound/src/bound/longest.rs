@@ -1,0 +1,178 @@
+//! Longest and shortest paths.
+//!
+//! Loops are priced, from the inside out: a loop's *multiplier* is what the costliest way around it through its place costs.
+//! Executing the place lowers a path's worth by the multiplier, entering the loop raises it by `at_most` multipliers. Then no
+//! way around any loop is worth more than nothing, so that the longest path from each instruction to the return, its
+//! *potential*, is found by relaxation; and because every way around through the place passes the header, a path that is worth
+//! the most can be filled up with ways around until it costs just that. So potentials are exact, not only upper bounds.
+
+use super::loops::Loops;
+use super::paths::Paths;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+/// The most instructions that are counted, up to which floating-point numbers count exactly.
+pub(super) const MOST_INSTRUCTIONS: i64 = 1 << 53;
+
+/// What is known of the longest paths.
+#[derive(Clone, Debug)]
+pub(super) struct Longest<'a> {
+    paths: &'a Paths,
+    loops: &'a Loops,
+    /// By loop.
+    pub multipliers: Vec<i64>,
+    /// By instruction: the longest path to the return of its function, itself included, loops priced.
+    pub potentials: BTreeMap<u64, i64>,
+    /// By function: the most instructions of one execution, those of its callees included.
+    pub bounds: BTreeMap<u64, i64>,
+}
+
+/// A function has more than [`MOST_INSTRUCTIONS`], or its numbers do not fit on the way there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooLarge(pub u64);
+
+impl<'a> Longest<'a> {
+    /// Solves function by function, callees first.
+    pub fn new(paths: &'a Paths, loops: &'a Loops) -> Result<Self, TooLarge> {
+        let multipliers = vec![0; loops.iter().count()];
+        let mut longest = Self { paths, loops, multipliers, potentials: BTreeMap::new(), bounds: BTreeMap::new() };
+        for function in &paths.functions {
+            longest.solve(*function).ok_or(TooLarge(*function))?;
+        }
+        Ok(longest)
+    }
+
+    /// What an instruction costs with all that it calls.
+    pub fn cost(&self, address: u64) -> Option<i64> {
+        match self.paths.points[&address].callee {
+            Some(callee) => self.bounds[&callee].checked_add(1),
+            None => Some(1),
+        }
+    }
+
+    /// The way to go on from an instruction on a longest path; `None` where the function is left.
+    pub fn next(&self, address: u64) -> Option<u64> {
+        let worth = |next: &u64| Some(self.entering(Some(address), *next)? + self.potentials[next]);
+        self.paths.points[&address].next.iter().copied().max_by_key(|next| (worth(next), Reverse(*next)))
+    }
+
+    fn solve(&mut self, function: u64) -> Option<()> {
+        let mut body = self.paths.body(function);
+        // What several functions jump to is the same in each of them.
+        body.retain(|address| !self.potentials.contains_key(address));
+        for (index, priced) in self.loops.iter().rev().filter(|(_, priced)| body.contains(&priced.header)) {
+            let mut inside: BTreeSet<u64> = priced.members.intersection(&body).copied().collect();
+            if inside.remove(&priced.place) {
+                let mut values = BTreeMap::from([(priced.place, 0)]);
+                self.relax(&inside, &mut values)?;
+                self.multipliers[index] = self.value(priced.place, &values)?.unwrap_or(0);
+            }
+        }
+        let mut potentials = std::mem::take(&mut self.potentials);
+        let relaxed = self.relax(&body, &mut potentials);
+        self.potentials = potentials;
+        relaxed?;
+        let bound = self.entering(None, function)?.checked_add(self.potentials[&function])?;
+        self.bounds.insert(function, bound);
+        (bound <= MOST_INSTRUCTIONS).then_some(())
+    }
+
+    /// Raises values until each is that of the longest path. Without a way around that is worth something, there are not more
+    /// rounds than instructions; with one, numbers would grow until they do not fit.
+    fn relax(&self, instructions: &BTreeSet<u64>, values: &mut BTreeMap<u64, i64>) -> Option<()> {
+        let order = last_first(self.paths, instructions);
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for address in &order {
+                let value = self.value(*address, values)?;
+                if value.is_some() && value.as_ref() != values.get(address) {
+                    values.extend(value.map(|value| (*address, value)));
+                    changed = true;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// What a path is worth at most from an instruction on, given what it is worth behind it; inside, nothing if no path
+    /// goes on.
+    fn value(&self, address: u64, values: &BTreeMap<u64, i64>) -> Option<Option<i64>> {
+        let point = &self.paths.points[&address];
+        let mut best = point.leaves().then_some(0);
+        for next in &point.next {
+            if let Some(value) = values.get(next) {
+                best = best.max(Some(value.checked_add(self.entering(Some(address), *next)?)?));
+            }
+        }
+        let Some(best) = best else { return Some(None) };
+        let executing = self.cost(address)?.checked_sub(self.executing(address))?;
+        Some(Some(best.checked_add(executing)?))
+    }
+
+    /// What a path gains by entering loops.
+    fn entering(&self, from: Option<u64>, to: u64) -> Option<i64> {
+        self.loops.entered(from, to).try_fold(0i64, |sum, (index, entered)| {
+            let at_most = i64::try_from(entered.at_most).ok()?;
+            sum.checked_add(self.multipliers[index].checked_mul(at_most)?)
+        })
+    }
+
+    /// What a path loses by executing the place of a loop.
+    fn executing(&self, address: u64) -> i64 {
+        self.loops
+            .around(address)
+            .find(|(_, around)| around.place == address)
+            .map_or(0, |(index, _)| self.multipliers[index])
+    }
+}
+
+/// The fewest instructions of each function (Dijkstra).
+pub(super) fn shortest(paths: &Paths) -> BTreeMap<u64, u64> {
+    let mut shortest: BTreeMap<u64, u64> = BTreeMap::new();
+    for function in &paths.functions {
+        let mut seen = BTreeSet::new();
+        let mut waiting = BinaryHeap::from([Reverse((0u64, *function))]);
+        while let Some(Reverse((before, address))) = waiting.pop() {
+            if !seen.insert(address) {
+                continue;
+            }
+            let point = &paths.points[&address];
+            let after = before + 1 + point.callee.map_or(0, |callee| shortest[&callee]);
+            if point.leaves() {
+                // Not the least one yet: what costs less up to here may cost more from here.
+                let least = shortest.entry(*function).or_insert(after);
+                *least = after.min(*least);
+            }
+            waiting.extend(point.next.iter().map(|next| Reverse((after, *next))));
+        }
+    }
+    shortest
+}
+
+/// The instructions in such an order that, loops aside, what comes next comes before.
+fn last_first(paths: &Paths, instructions: &BTreeSet<u64>) -> Vec<u64> {
+    let mut order = Vec::with_capacity(instructions.len());
+    let mut seen = BTreeSet::new();
+    for root in instructions {
+        let mut path = Vec::new();
+        if seen.insert(*root) {
+            path.push((*root, 0));
+        }
+        while let Some((address, taken)) = path.last_mut() {
+            match paths.points[address].next.get(*taken) {
+                Some(next) => {
+                    *taken += 1;
+                    if instructions.contains(next) && seen.insert(*next) {
+                        path.push((*next, 0));
+                    }
+                }
+                None => {
+                    order.push(*address);
+                    path.pop();
+                }
+            }
+        }
+    }
+    order
+}

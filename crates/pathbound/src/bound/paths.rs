@@ -1,0 +1,239 @@
+//! The paths of a graph that return: what a bound is about, and what it leaves out.
+
+use crate::decline::{Decline, Site};
+use crate::graph::{Callee, Flow, Graph, Obstacle};
+use crate::image::Image;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An instruction on a path that returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    /// What may come next in the same function, each once.
+    pub next: Vec<u64>,
+    /// Who is called, if anybody of the graph.
+    pub callee: Option<u64>,
+}
+
+impl Point {
+    /// Whether the function is left from here, by a return or a tail call.
+    pub fn leaves(&self) -> bool {
+        self.next.is_empty()
+    }
+}
+
+/// The paths that begin at an entry, avoid some instructions and return.
+#[derive(Clone, Debug)]
+pub(super) struct Paths {
+    /// The entry.
+    pub entry: u64,
+    /// The instructions on them.
+    pub points: BTreeMap<u64, Point>,
+    /// Instructions that these paths pass by and that never return, with all that follows them.
+    pub dead: BTreeSet<u64>,
+    /// The functions on them, callees before callers.
+    pub functions: Vec<u64>,
+}
+
+impl Paths {
+    /// The paths that avoid these instructions. There may be none, and the entry is then dead or avoided.
+    ///
+    /// # Errors
+    ///
+    /// [`Decline::Recursion`], and [`Decline::Disagreement`] with a graph that calls a function never returning that has
+    /// a path to a return.
+    pub fn new(image: &dyn Image, graph: &Graph, entry: u64, avoid: &BTreeSet<u64>) -> Result<Self, Decline> {
+        let returning = returning(graph, entry, avoid)?;
+        let points = points(graph, entry, &returning);
+        let dead = dead(graph, entry, &points, &returning, avoid);
+        let mut paths = Self { entry, points, dead, functions: Vec::new() };
+        if paths.points.contains_key(&entry) {
+            paths.functions = paths.callees_first(image)?;
+        }
+        Ok(paths)
+    }
+
+    /// Whether any path returns.
+    pub fn exist(&self) -> bool {
+        self.points.contains_key(&self.entry)
+    }
+
+    /// The instructions of a function that are on these paths.
+    pub fn body(&self, function: u64) -> BTreeSet<u64> {
+        let mut body = BTreeSet::new();
+        let mut waiting = vec![function];
+        while let Some(address) = waiting.pop() {
+            if body.insert(address) {
+                waiting.extend(&self.points[&address].next);
+            }
+        }
+        body
+    }
+
+    /// The first instruction on these paths that cannot be bounded.
+    pub fn obstacle(&self, graph: &Graph) -> Option<(u64, Obstacle)> {
+        self.points.keys().find_map(|address| Some((*address, graph.obstacle(*address)?)))
+    }
+
+    /// Calls of functions that never return, and traps, that these paths pass by.
+    pub fn never_returning(&self, image: &dyn Image, graph: &Graph) -> Vec<(String, Site)> {
+        let mut seen = BTreeSet::new();
+        let mut waiting: Vec<u64> = self.points.keys().flat_map(|address| graph.successors(*address)).collect();
+        waiting.extend(self.points.keys().copied());
+        while let Some(address) = waiting.pop() {
+            if (self.dead.contains(&address) || self.points.contains_key(&address)) && seen.insert(address) {
+                waiting.extend(graph.successors(address));
+            }
+        }
+        let ends = seen.intersection(&self.dead).filter_map(|address| {
+            let name = match &graph.node(*address)?.flow {
+                Flow::Call(Callee::NeverReturns { name, .. }) | Flow::Tail(Callee::NeverReturns { name, .. }) => {
+                    name.clone()
+                }
+                Flow::Call(Callee::Function(function)) | Flow::Tail(Callee::Function(function))
+                    if self.dead.contains(function) =>
+                {
+                    image.symbol(*function).map_or_else(|| format!("{function:#x}"), |symbol| symbol.name)
+                }
+                Flow::Stop => "trap".to_owned(),
+                _ => return None,
+            };
+            Some((name, Site::of(image, *address)))
+        });
+        ends.collect()
+    }
+
+    /// Every function after those it calls.
+    fn callees_first(&self, image: &dyn Image) -> Result<Vec<u64>, Decline> {
+        let mut order = Vec::new();
+        let mut done = BTreeSet::new();
+        // The functions being called, with the calls that are still to be followed, those at high addresses first.
+        let mut calling = vec![(self.entry, self.calls(self.entry))];
+        while let Some((function, calls)) = calling.last_mut() {
+            let function = *function;
+            match calls.pop() {
+                Some((_, callee)) if done.contains(&callee) => {}
+                Some((site, callee)) if calling.iter().any(|(function, _)| *function == callee) => {
+                    return Err(Decline::Recursion(Site::of(image, site)));
+                }
+                Some((_, callee)) => calling.push((callee, self.calls(callee))),
+                None => {
+                    calling.pop();
+                    done.insert(function);
+                    order.push(function);
+                }
+            }
+        }
+        Ok(order)
+    }
+
+    /// The calls in a function: from where and whom.
+    fn calls(&self, function: u64) -> Vec<(u64, u64)> {
+        let body = self.body(function);
+        body.into_iter().filter_map(|address| Some((address, self.points[&address].callee?))).collect()
+    }
+}
+
+/// The function that an instruction calls, if it is in the graph.
+fn callee(flow: &Flow) -> Option<u64> {
+    match flow {
+        Flow::Call(callee) | Flow::Tail(callee) => callee.function(),
+        _ => None,
+    }
+}
+
+/// Everything that is reached from an entry, calls followed.
+fn reached(graph: &Graph, entry: u64) -> Result<BTreeSet<u64>, Decline> {
+    let mut reached = BTreeSet::new();
+    let mut waiting = vec![entry];
+    while let Some(address) = waiting.pop() {
+        if reached.insert(address) {
+            let Some(node) = graph.node(address) else {
+                return Err(Decline::Disagreement(format!(
+                    "the graph leads to {address:#x}, which it does not contain"
+                )));
+            };
+            waiting.extend(graph.successors(address).chain(callee(&node.flow)));
+        }
+    }
+    Ok(reached)
+}
+
+/// The instructions from which a return may be reached. What is unknown may return: it must not be left out.
+fn returning(graph: &Graph, entry: u64, avoid: &BTreeSet<u64>) -> Result<BTreeSet<u64>, Decline> {
+    let reached = reached(graph, entry)?;
+    let mut users: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (address, node) in graph.nodes().filter(|(address, _)| reached.contains(address)) {
+        for used in graph.successors(address).chain(callee(&node.flow)) {
+            users.entry(used).or_default().push(address);
+        }
+    }
+    let mut returning = BTreeSet::new();
+    let mut waiting: Vec<u64> = reached.into_iter().collect();
+    while let Some(address) = waiting.pop() {
+        if !avoid.contains(&address) && !returning.contains(&address) && returns(graph, address, &returning)? {
+            returning.insert(address);
+            waiting.extend(users.get(&address).into_iter().flatten());
+        }
+    }
+    Ok(returning)
+}
+
+/// Whether an instruction may lead to a return, given some that do.
+fn returns(graph: &Graph, address: u64, returning: &BTreeSet<u64>) -> Result<bool, Decline> {
+    let goes_on = || graph.successors(address).any(|next| returning.contains(&next));
+    Ok(match graph.node(address).map(|node| &node.flow) {
+        Some(Flow::Return | Flow::Unknown(_) | Flow::Tail(Callee::Unknown(_))) => true,
+        Some(Flow::Next | Flow::NextPast(_) | Flow::Jump(_) | Flow::Branch(_) | Flow::Call(Callee::Unknown(_))) => {
+            goes_on()
+        }
+        Some(Flow::Call(Callee::Function(function)) | Flow::Tail(Callee::Function(function))) => {
+            let comes_back = returning.contains(function);
+            if comes_back && !graph.returns(*function) {
+                return Err(Decline::Disagreement(format!("{function:#x} returns, but not in the graph")));
+            }
+            comes_back && (goes_on() || matches!(graph.node(address).map(|node| &node.flow), Some(Flow::Tail(_))))
+        }
+        Some(Flow::Stop | Flow::Call(Callee::NeverReturns { .. }) | Flow::Tail(Callee::NeverReturns { .. })) | None => {
+            false
+        }
+    })
+}
+
+/// The instructions on paths that return.
+fn points(graph: &Graph, entry: u64, returning: &BTreeSet<u64>) -> BTreeMap<u64, Point> {
+    let mut points = BTreeMap::new();
+    let mut waiting = vec![entry];
+    while let Some(address) = waiting.pop() {
+        if !returning.contains(&address) || points.contains_key(&address) {
+            continue;
+        }
+        let mut next: Vec<u64> = graph.successors(address).filter(|next| returning.contains(next)).collect();
+        next.dedup();
+        let callee = graph.node(address).and_then(|node| callee(&node.flow));
+        waiting.extend(next.iter().copied().chain(callee));
+        points.insert(address, Point { next, callee });
+    }
+    points
+}
+
+/// What the paths pass by and does not return, with all that follows it and is neither avoided.
+fn dead(
+    graph: &Graph,
+    entry: u64,
+    points: &BTreeMap<u64, Point>,
+    returning: &BTreeSet<u64>,
+    avoid: &BTreeSet<u64>,
+) -> BTreeSet<u64> {
+    let mut dead = BTreeSet::new();
+    let mut waiting: Vec<u64> = points.keys().flat_map(|address| graph.successors(*address)).collect();
+    waiting.push(entry);
+    while let Some(address) = waiting.pop() {
+        if returning.contains(&address) || avoid.contains(&address) || !dead.insert(address) {
+            continue;
+        }
+        waiting.extend(graph.successors(address));
+        let called = graph.node(address).and_then(|node| callee(&node.flow));
+        waiting.extend(called.filter(|function| !returning.contains(function)));
+    }
+    dead
+}
