@@ -5,9 +5,15 @@
 //! [`Process`] are where things are.
 
 mod elf;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
+mod no_process;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
 mod process;
 
 pub use elf::ElfFile;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
+pub use no_process::Process;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
 pub use process::Process;
 
 use serde::{Deserialize, Serialize};
@@ -39,7 +45,8 @@ pub trait Image {
 pub enum Pointer {
     /// An address of this image.
     Address(u64),
-    /// A function that another file defines, by its name.
+    /// A function that another file defines or may define, or one that is chosen when the program starts (an indirect
+    /// function), by its name.
     External(String),
 }
 
@@ -96,7 +103,7 @@ pub enum ImageError {
         source: std::io::Error,
     },
     /// The file is not what can be analysed.
-    #[error("{path}: {reason}")]
+    #[error("{path} {reason}")]
     Unsuitable {
         /// The file.
         path: String,

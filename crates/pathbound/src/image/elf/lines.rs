@@ -5,8 +5,8 @@
 //! functions were inlined.
 
 use super::super::Source;
-use gimli::{Dwarf, EndianArcSlice, LittleEndian};
 use addr2line::{Context, Frame, LookupContinuation, LookupResult};
+use gimli::{Dwarf, EndianArcSlice, LittleEndian};
 use object::{Object, ObjectSection};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

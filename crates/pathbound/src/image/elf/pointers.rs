@@ -94,8 +94,7 @@ impl<'a> Linking<'a> {
         let program = layout.fixed
             || flag(elf::DT_FLAGS_1, elf::DF_1_PIE.0)
             || layout.interpreter && value(elf::DT_SONAME).is_none();
-        let binds_own =
-            program || value(elf::DT_SYMBOLIC).is_some() || flag(elf::DT_FLAGS, elf::DF_SYMBOLIC.0);
+        let binds_own = program || value(elf::DT_SYMBOLIC).is_some() || flag(elf::DT_FLAGS, elf::DF_SYMBOLIC.0);
         let binds_now = value(elf::DT_BIND_NOW).is_some()
             || flag(elf::DT_FLAGS, elf::DF_BIND_NOW.0)
             || flag(elf::DT_FLAGS_1, elf::DF_1_NOW.0);
@@ -138,9 +137,7 @@ impl<'a> Linking<'a> {
             },
             elf::R_X86_64_GLOB_DAT => self.symbol(entry.r_sym(LE, false), 0).map(|(_, pointer)| pointer),
             // Which function it is, is decided when the program starts.
-            elf::R_X86_64_IRELATIVE => {
-                symbols.chosen_at(self.file, addend.cast_unsigned()).map(Pointer::External)
-            }
+            elf::R_X86_64_IRELATIVE => symbols.chosen_at(self.file, addend.cast_unsigned()).map(Pointer::External),
             elf::R_X86_64_RELATIVE if self.layout.constant(address) => Some(Pointer::Address(addend.cast_unsigned())),
             elf::R_X86_64_64 if self.layout.constant(address) => {
                 self.symbol(entry.r_sym(LE, false), addend).map(|(_, pointer)| pointer)
@@ -152,7 +149,8 @@ impl<'a> Linking<'a> {
     /// The name of a symbol, and what a pointer to it, so many bytes further on, holds.
     fn symbol(&self, index: u32, addend: i64) -> Option<(String, Pointer)> {
         let table = *self.tags.get(&elf::DT_SYMTAB.0)?;
-        let (bytes, _) = self.layout.at(self.file, table.checked_add(u64::from(index) * size_of::<Sym64<LE>>() as u64)?)?;
+        let (bytes, _) =
+            self.layout.at(self.file, table.checked_add(u64::from(index) * size_of::<Sym64<LE>>() as u64)?)?;
         let symbol = bytes.read_at::<Sym64<LE>>(0).ok()?;
         let names = self.bytes(elf::DT_STRTAB, elf::DT_STRSZ)?;
         let name = names.get(symbol.st_name.get(LE) as usize..)?.split(|byte| *byte == 0).next()?;

@@ -104,9 +104,9 @@ impl Symbols {
             let first = index.partition_point(|(other, _)| *other < hash);
             let same = index[first..].iter().take_while(|(other, _)| *other == hash);
             let symbols = same.map(|(_, index)| self.named[*index as usize].symbol(file));
-            found.extend(symbols.filter(|symbol| {
-                symbol.linkage_name == name || symbol.name == name || has_hash(symbol, name)
-            }));
+            found.extend(
+                symbols.filter(|symbol| symbol.linkage_name == name || symbol.name == name || has_hash(symbol, name)),
+            );
         }
         found.sort_by_key(|symbol| symbol.address);
         found.dedup_by_key(|symbol| symbol.address);
