@@ -213,10 +213,11 @@ fn loaded_objects(mappings: &[Mapping]) -> Vec<Object> {
             _ => object.path.clone().unwrap_or_default(),
         };
     }
-    if let Some(path) = objects.first_mut().and_then(|program| program.path.as_mut()) {
-        if let Some(name) = path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
-            *path = PathBuf::from(OsStr::from_bytes(name));
-        }
+    // The kernel says so after the name of a file that has been deleted.
+    if let Some(path) = objects.first_mut().and_then(|program| program.path.as_mut())
+        && let Some(name) = path.as_os_str().as_bytes().strip_suffix(b" (deleted)")
+    {
+        *path = PathBuf::from(OsStr::from_bytes(name));
     }
     objects
 }
