@@ -120,7 +120,8 @@ impl ElfFile {
 /// Says which file it is; its bytes would not help a reader.
 impl fmt::Debug for ElfFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ElfFile").field("path", &self.path).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+        let segments: Vec<_> = self.segment_headers().collect();
+        f.debug_struct("ElfFile").field("path", &self.path).field("segments", &segments).finish_non_exhaustive()
     }
 }
 
