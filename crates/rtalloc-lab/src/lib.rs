@@ -7,6 +7,7 @@
 //! ```
 
 pub mod cmd;
+pub mod observe;
 pub mod present;
 pub mod probe;
 pub mod record;

@@ -1,8 +1,8 @@
 //! From an allocator in Rust to the three entry points of a replay.
 
-use super::{Entries, NATURAL_ALIGN_BYTES, Subject};
+use super::{Entries, NATURAL_ALIGN_BYTES, Subject, View};
 use crate::result::schema::Origin;
-use rtalloc::contract::RegionAllocator;
+use rtalloc::contract::{Block, RegionAllocator};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -34,6 +34,8 @@ pub unsafe trait Target {
     const OWN_PAGES: bool = false;
     /// Whether [`granted`](Self::granted) knows more than the request.
     const TELLS_GRANTED: bool = false;
+    /// How the heap's state is looked at, where all of it is in the region and behind a context that never changes.
+    const VIEW: Option<View> = None;
 
     /// Makes a heap.
     ///
@@ -136,6 +138,7 @@ pub const fn subject<T: Target>(
         },
         make: T::make,
         release: T::release,
+        view: T::VIEW,
     }
 }
 
@@ -158,11 +161,22 @@ impl<A: RegionAllocator<'static>> Ours<A> {
         // SAFETY: `context` is the value `make` took apart, and an `A` is exactly that pointer.
         unsafe { std::mem::transmute_copy(&context) }
     }
+
+    unsafe fn fingerprint(context: *mut c_void, word: &mut dyn FnMut(usize)) {
+        // SAFETY: `context` came from `make`.
+        unsafe { Self::of(context) }.fingerprint(word);
+    }
+
+    unsafe fn walk(context: *mut c_void, visitor: &mut dyn FnMut(Block)) {
+        // SAFETY: `context` came from `make`.
+        unsafe { Self::of(context) }.walk(visitor);
+    }
 }
 
 // SAFETY: a RegionAllocator promises it of every implementation.
 unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
     const TELLS_GRANTED: bool = true;
+    const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let () = Self::IS_ONE_POINTER;

@@ -13,6 +13,7 @@ mod peers;
 mod region;
 
 use crate::result::schema::{Origin, SubjectFacts};
+use rtalloc::contract::{Block, Contract};
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
@@ -37,6 +38,23 @@ pub type ReallocateEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize, usi
 /// `granted(context, block, size, align)`: bytes a live block occupies from its address on, where that is more than
 /// was requested and the allocator tells.
 pub type GrantedEntry = unsafe fn(*mut c_void, *mut u8, usize, usize) -> usize;
+
+/// `fingerprint(context, word)`: emits the heap's abstract state, as [`rtalloc::RegionAllocator::fingerprint`].
+pub type FingerprintEntry = unsafe fn(*mut c_void, &mut dyn FnMut(usize));
+/// `walk(context, visitor)`: shows every block, as [`rtalloc::RegionAllocator::walk`].
+pub type WalkEntry = unsafe fn(*mut c_void, &mut dyn FnMut(Block));
+
+/// How to look at the state of a heap that keeps all of it in its region, so that a copy of the region's bytes, put
+/// back, is the heap as it was.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// The facts of its blocks.
+    pub contract: Contract,
+    /// Emits the abstract state.
+    pub fingerprint: FingerprintEntry,
+    /// Shows the blocks.
+    pub walk: WalkEntry,
+}
 
 /// The functions a replay calls.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +99,8 @@ pub struct Subject {
     pub make: adapter::Make,
     /// Frees what `make` put outside the region.
     pub release: adapter::Release,
+    /// How to look at its heaps; `None` where control structures lie outside the region.
+    pub view: Option<View>,
 }
 
 impl Subject {

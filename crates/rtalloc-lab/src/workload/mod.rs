@@ -16,7 +16,7 @@
 
 mod mean;
 mod profile;
-mod random;
+pub(crate) mod random;
 mod steady;
 mod thesis;
 

@@ -16,19 +16,19 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 
 /// How [`Random`] is named in the header of a trace.
-pub(super) const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
+pub(crate) const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
 
 /// Fractional bits of [`Random::normal`].
 pub(super) const NORMAL_FRACTION_BITS: u32 = 32;
 
 /// The random numbers of a trace.
-pub(super) struct Random {
+pub(crate) struct Random {
     generator: Pcg64,
 }
 
 impl Random {
     /// The sequence that belongs to `seed`; neighbouring seeds give unrelated sequences.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut next = || {
             // SplitMix64 (Steele, Lea, Flood 2014).
@@ -50,7 +50,7 @@ impl Random {
 
     /// Uniform below `bound`, which is at least 1.
     #[inline]
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
         // The high half is the number. Of each number's low halves, the first (2^64 mod bound) are one too many.
         let mut product = u128::from(self.bits()) * u128::from(bound);
@@ -65,12 +65,12 @@ impl Random {
 
     /// Uniform within `min..=max`, where `min <= max < u64::MAX`.
     #[inline]
-    pub(super) fn within(&mut self, min: u64, max: u64) -> u64 {
+    pub(crate) fn within(&mut self, min: u64, max: u64) -> u64 {
         min + self.below(max - min + 1)
     }
 
     /// Within `min..=max`, each number with probability proportional to its reciprocal; `1 <= min <= max < 2^63`.
-    pub(super) fn log_uniform(&mut self, min: u64, max: u64) -> u64 {
+    pub(crate) fn log_uniform(&mut self, min: u64, max: u64) -> u64 {
         let octaves = u64::from(max.ilog2() - min.ilog2()) + 1;
         loop {
             // Each number n of the octave is drawn with 1 / octave and kept with octave / n.

@@ -1,0 +1,227 @@
+//! Every operation in every state that a tiny heap can reach.
+//!
+//! Breadth first from the fresh heap. A state is the allocator's fingerprint; operations start from a copy of the state's
+//! bytes, restored at the same addresses, because all state of our allocators is in the region. The library's test
+//! suite explores the same states to verify them; here they are explored to count, so nothing is verified but that no
+//! state is missed.
+//!
+//! What happens in a tiny heap happens in a large one, but not the reverse: its blocks are of few size classes. The
+//! other drivers cover large sizes.
+
+use super::{Meter, Observation, ObserveError, Operation, Request};
+use crate::subject::{Heap, NATURAL_ALIGN_BYTES, Region, Subject, View};
+use rtalloc::contract::{Block, Contract};
+use std::collections::HashSet;
+use std::fmt;
+
+/// The heap to explore, and what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// Bytes for blocks in the fresh heap, at least.
+    pub block_bytes: usize,
+    /// Sizes of requests in bytes, at natural alignment.
+    pub sizes: Vec<usize>,
+    /// Sizes of requests in bytes at the large alignment.
+    pub aligned_sizes: Vec<usize>,
+    /// The large alignment in bytes.
+    pub align: usize,
+    /// Whether blocks that happen to be aligned so are also reallocated as such.
+    pub reallocates_aligned: bool,
+}
+
+impl Scope {
+    /// The scope of the library's test suite: ten granules and nine smallest blocks, requests for a handful of block
+    /// sizes, one of them at a large alignment.
+    #[must_use]
+    pub fn of_suite(contract: &Contract) -> Self {
+        let smallest = contract.min_block_bytes;
+        let blocks = [smallest, smallest + contract.granule_bytes, 2 * smallest, 3 * smallest, 5 * smallest];
+        let mut sizes = blocks.map(|bytes| bytes - contract.header_bytes).to_vec();
+        sizes.dedup();
+        Self {
+            block_bytes: (10 * contract.granule_bytes).max(9 * smallest),
+            sizes,
+            aligned_sizes: vec![1],
+            align: 4 * smallest,
+            reallocates_aligned: false,
+        }
+    }
+
+    /// The suite's scope with more requests at the large alignment.
+    #[must_use]
+    pub fn aligned(contract: &Contract) -> Self {
+        let suite = Self::of_suite(contract);
+        let aligned_sizes = vec![1, 2 * contract.min_block_bytes, 4 * contract.min_block_bytes];
+        Self { aligned_sizes, align: 2 * contract.min_block_bytes, reallocates_aligned: true, ..suite }
+    }
+}
+
+/// The size of what was explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explored {
+    /// States reached.
+    pub states: usize,
+    /// Operations performed.
+    pub transitions: usize,
+    /// Operations on the longest of the shortest ways to a state.
+    pub depth: usize,
+}
+
+/// An operation from a state.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Allocate { size: usize, align: usize },
+    Deallocate(Block),
+    Reallocate { block: Block, size: usize, align: usize },
+}
+
+/// Explores, and hands every operation to `sink`.
+///
+/// # Errors
+///
+/// [`ObserveError::NoView`] where states cannot be seen or restored, [`ObserveError::Memory`].
+pub fn drive<M: Meter>(
+    subject: &Subject,
+    meter: &M,
+    scope: &Scope,
+    mut sink: impl FnMut(&Observation<'_>),
+) -> Result<Explored, ObserveError> {
+    let view = subject.view.ok_or(ObserveError::NoView(subject.name))?;
+    let mut region = Region::new(2 * scope.block_bytes + ROOM_FOR_CONTROL_BYTES, true)?;
+    let bytes = heap_bytes(subject, view, scope, &mut region)?;
+    let heap = Heap::new(subject, &mut region, bytes)?;
+    let tiny = Tiny { heap, view, bytes };
+
+    let mut known: HashSet<Box<[usize]>> = HashSet::new();
+    known.insert(tiny.fingerprint());
+    let mut frontier = vec![tiny.save()];
+    let mut explored = Explored { states: 1, transitions: 0, depth: 0 };
+    let mut number = 0;
+    while !frontier.is_empty() {
+        let mut found = Vec::new();
+        for saved in &frontier {
+            tiny.restore(saved);
+            let scene = State { subject: subject.name, number };
+            for (index, step) in tiny.steps(scope).into_iter().enumerate() {
+                tiny.restore(saved);
+                sink(&tiny.perform(meter, step, index as u64, &scene));
+                explored.transitions += 1;
+                if known.insert(tiny.fingerprint()) {
+                    found.push(tiny.save());
+                }
+            }
+            number += 1;
+        }
+        explored.states += found.len();
+        explored.depth += usize::from(!found.is_empty());
+        frontier = found;
+    }
+    Ok(explored)
+}
+
+/// Room for control structures besides the blocks.
+const ROOM_FOR_CONTROL_BYTES: usize = 64 << 10;
+
+/// Length of the smallest region whose fresh heap has the bytes for blocks that the scope asks for.
+fn heap_bytes(subject: &Subject, view: View, scope: &Scope, region: &mut Region) -> Result<usize, ObserveError> {
+    let most = region.len();
+    for bytes in scope.block_bytes..most {
+        if let Ok(heap) = Heap::new(subject, region, bytes) {
+            let mut block_bytes = 0;
+            // SAFETY: the context is that of a live heap of the subject.
+            unsafe { (view.walk)(heap.context, &mut |block| block_bytes += block.size_bytes) };
+            if block_bytes >= scope.block_bytes {
+                return Ok(bytes);
+            }
+        }
+    }
+    Ok(most)
+}
+
+/// A state as circumstances name it.
+struct State {
+    subject: &'static str,
+    number: usize,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "state {} of the tiny heap of {}", self.number, self.subject)
+    }
+}
+
+/// A heap whose state can be saved and restored.
+struct Tiny<'region> {
+    heap: Heap<'region>,
+    view: View,
+    bytes: usize,
+}
+
+impl Tiny<'_> {
+    fn save(&self) -> Box<[u8]> {
+        // SAFETY: the region is mapped, written by the kernel and by the heap alone, and nobody calls the heap now.
+        unsafe { std::slice::from_raw_parts(self.heap.region_start as *const u8, self.bytes) }.into()
+    }
+
+    fn restore(&self, saved: &[u8]) {
+        // SAFETY: as in `save`; the bytes are as many, and a state of this heap at the same address.
+        unsafe { std::ptr::copy_nonoverlapping(saved.as_ptr(), self.heap.region_start as *mut u8, self.bytes) }
+    }
+
+    fn fingerprint(&self) -> Box<[usize]> {
+        let mut words = Vec::with_capacity(64);
+        // SAFETY: the context is that of the live heap.
+        unsafe { (self.view.fingerprint)(self.heap.context, &mut |word| words.push(word)) };
+        words.into()
+    }
+
+    /// Every operation there is in the state.
+    fn steps(&self, scope: &Scope) -> Vec<Step> {
+        let natural = scope.sizes.iter().map(|&size| Step::Allocate { size, align: NATURAL_ALIGN_BYTES });
+        let aligned = scope.aligned_sizes.iter().map(|&size| Step::Allocate { size, align: scope.align });
+        let mut steps: Vec<Step> = natural.chain(aligned).collect();
+        // SAFETY: the context is that of the live heap.
+        unsafe {
+            (self.view.walk)(self.heap.context, &mut |block: Block| {
+                if block.free {
+                    return;
+                }
+                steps.push(Step::Deallocate(block));
+                let mut reallocate =
+                    |align| steps.extend(scope.sizes.iter().map(|&size| Step::Reallocate { block, size, align }));
+                reallocate(NATURAL_ALIGN_BYTES);
+                if scope.reallocates_aligned && block.address.is_multiple_of(scope.align) {
+                    reallocate(scope.align);
+                }
+            });
+        }
+        steps
+    }
+
+    fn perform<'s, M: Meter>(&self, meter: &M, step: Step, index: u64, scene: &'s State) -> Observation<'s> {
+        let Heap { entries, context, .. } = self.heap;
+        let before = meter.executed();
+        // SAFETY: the blocks are live, as the walk of this state said; what they were asked for is not known and may
+        // have been this, since they are as large and aligned so. Our allocators do not look at it.
+        let (operation, request, served) = unsafe {
+            match step {
+                Step::Allocate { size, align } => {
+                    let block = entries.allocate_at(align)(context, size, align);
+                    let operation =
+                        if align <= NATURAL_ALIGN_BYTES { Operation::Allocate } else { Operation::AllocateAligned };
+                    (operation, Request::Allocate { size, align }, !block.is_null())
+                }
+                Step::Deallocate(Block { address, usable_bytes: size, .. }) => {
+                    (entries.deallocate)(context, address as *mut u8, size, NATURAL_ALIGN_BYTES);
+                    (Operation::Deallocate, Request::Deallocate { size }, true)
+                }
+                Step::Reallocate { block: Block { address, usable_bytes: old, .. }, size: new, align } => {
+                    let moved = (entries.reallocate)(context, address as *mut u8, old, align, new);
+                    (Operation::Reallocate, Request::Reallocate { old, new, align }, !moved.is_null())
+                }
+            }
+        };
+        let instructions = meter.executed() - before;
+        Observation { operation, instructions, index, request, served, scene }
+    }
+}

@@ -1,0 +1,159 @@
+//! What makes allocators execute their longest paths, so that an observed maximum means something.
+//!
+//! A static bound says that no operation executes more; how near to it an operation can come is seen only by bringing
+//! it about. Traces of programs seldom do. Four drivers try to, each in its own way:
+//!
+//! | driver | what it performs |
+//! |---|---|
+//! | [`scenario`] | the worst cases that papers describe, by name |
+//! | [`directed`] | combinations of what an operation finds: neighbours, lists, ranges, remainders |
+//! | [`explore`] | every operation in every state that a tiny heap can reach; ours only |
+//! | [`search`] | random sequences, bred for what they execute |
+//!
+//! All hand every operation they perform to a sink, as an [`Observation`]; [`Maxima`] keeps the largest. They call the
+//! subject's [entry points](crate::subject::Entries), so a subject whose entry points count instructions is counted; a
+//! [`Meter`] reads the count. Nothing depends on time or on chance: the same binary gives the same maxima.
+
+pub mod directed;
+pub mod explore;
+pub mod scenario;
+pub mod search;
+
+mod script;
+mod stage;
+#[cfg(test)]
+mod tests;
+
+pub use script::Script;
+pub use stage::{ObserveError, Stage};
+
+use std::fmt;
+
+/// The operations whose maxima are observed: the four entry points of an allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// [`Entries::allocate`](crate::subject::Entries::allocate).
+    Allocate,
+    /// [`Entries::allocate_aligned`](crate::subject::Entries::allocate_aligned).
+    AllocateAligned,
+    /// [`Entries::deallocate`](crate::subject::Entries::deallocate).
+    Deallocate,
+    /// [`Entries::reallocate`](crate::subject::Entries::reallocate).
+    Reallocate,
+}
+
+impl Operation {
+    /// Every operation, in table order.
+    pub const ALL: [Self; 4] = [Self::Allocate, Self::AllocateAligned, Self::Deallocate, Self::Reallocate];
+
+    /// The operation as tables name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allocate => "allocate",
+            Self::AllocateAligned => "allocate aligned",
+            Self::Deallocate => "deallocate",
+            Self::Reallocate => "reallocate",
+        }
+    }
+}
+
+/// Reads what the entry points count.
+pub trait Meter {
+    /// Instructions that this thread has executed in the entry points so far.
+    fn executed(&self) -> u64;
+
+    /// How many different places and edges of them have been executed so far: never less than before.
+    fn covered(&self) -> usize;
+}
+
+/// What was asked of the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    Allocate { size: usize, align: usize },
+    Deallocate { size: usize },
+    Reallocate { old: usize, new: usize, align: usize },
+}
+
+/// One operation that was performed. Its `Display` tells the circumstance.
+#[derive(Clone, Copy)]
+pub struct Observation<'a> {
+    /// Which entry point was called.
+    pub operation: Operation,
+    /// Instructions it executed.
+    pub instructions: u64,
+    /// Index of the operation in its sequence, from 0.
+    pub index: u64,
+    request: Request,
+    served: bool,
+    scene: &'a dyn fmt::Display,
+}
+
+impl fmt::Display for Observation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.request {
+            Request::Allocate { size, .. } if self.operation == Operation::Allocate => write!(f, "allocate {size} B")?,
+            Request::Allocate { size, align } => write!(f, "allocate {size} B at {align}")?,
+            Request::Deallocate { size } => write!(f, "deallocate {size} B")?,
+            Request::Reallocate { old, new, align } => write!(f, "reallocate {old} B to {new} B at {align}")?,
+        }
+        let refused = if self.served { "" } else { ", refused" };
+        write!(f, "{refused}; operation {} of: {}", self.index, self.scene)
+    }
+}
+
+impl fmt::Debug for Observation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} instructions: {self}", self.instructions)
+    }
+}
+
+/// The largest count of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maximum {
+    /// Instructions.
+    pub instructions: u64,
+    /// Where it was first seen.
+    pub circumstance: String,
+}
+
+/// The largest counts seen, by operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Maxima {
+    largest: [Option<Maximum>; Operation::ALL.len()],
+}
+
+impl Maxima {
+    /// No maxima yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes an operation into account; `true` if it executed more than any of its kind before.
+    #[inline]
+    pub fn note(&mut self, observation: &Observation<'_>) -> bool {
+        let largest = &mut self.largest[observation.operation as usize];
+        if largest.as_ref().is_some_and(|largest| largest.instructions >= observation.instructions) {
+            return false;
+        }
+        *largest = Some(Maximum { instructions: observation.instructions, circumstance: observation.to_string() });
+        true
+    }
+
+    /// The maximum of an operation; `None` if it never was performed.
+    #[must_use]
+    pub fn of(&self, operation: Operation) -> Option<&Maximum> {
+        self.largest[operation as usize].as_ref()
+    }
+
+    /// Takes the maxima of somebody else into account.
+    pub fn merge(&mut self, other: &Self) {
+        for (largest, others) in self.largest.iter_mut().zip(&other.largest) {
+            let instructions = |maximum: &Option<Maximum>| maximum.as_ref().map(|maximum| maximum.instructions);
+            if instructions(others) > instructions(largest) {
+                largest.clone_from(others);
+            }
+        }
+    }
+}

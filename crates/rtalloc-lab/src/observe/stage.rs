@@ -1,0 +1,153 @@
+//! Where sequences are performed: one region, a fresh heap for each, every operation handed on with its count.
+
+use super::{Meter, Observation, Operation, Request, Script};
+use crate::replay::{Fault, Observer, Replay};
+use crate::subject::{Heap, NATURAL_ALIGN_BYTES, Refusal, Region, Subject};
+use crate::trace::TraceError;
+use std::{fmt, io};
+
+/// Why nothing can be observed.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The subject takes its own pages: its heap cannot be made anew.
+    #[error("{0} has no heap of its own that could be made anew for every sequence")]
+    OwnPages(&'static str),
+    /// The subject's state is not in its region, or cannot be looked at.
+    #[error("{0} keeps state outside its region, so that its states cannot be told apart and restored")]
+    NoView(&'static str),
+    /// No memory for the region.
+    #[error("no memory for a heap: {0}")]
+    Memory(#[from] io::Error),
+    /// The heap was refused.
+    #[error("{0}")]
+    Refusal(#[from] Refusal),
+    /// The trace cannot be read.
+    #[error("the trace cannot be read: {0}")]
+    Trace(#[from] TraceError),
+    /// The allocator is broken.
+    #[error("{fault}; in: {scene}")]
+    Fault {
+        /// What was performed.
+        scene: String,
+        /// What it did wrong.
+        fault: Fault,
+    },
+}
+
+/// A subject, memory for its heaps, and a meter.
+#[derive(Debug)]
+pub struct Stage<'a, M> {
+    subject: Subject,
+    region: Region,
+    meter: &'a M,
+    verifying: bool,
+}
+
+impl<'a, M: Meter> Stage<'a, M> {
+    /// Largest heap there is room for, the pool of the TLSF paper's experiments, in bytes.
+    pub const HEAP_BYTES: usize = 16 << 20;
+
+    /// A stage for a subject; to count, its entry points must be those that `meter` reads.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError::OwnPages`] and [`ObserveError::Memory`].
+    pub fn new(subject: &Subject, meter: &'a M) -> Result<Self, ObserveError> {
+        if subject.own_pages {
+            return Err(ObserveError::OwnPages(subject.name));
+        }
+        let region = Region::new(Self::HEAP_BYTES, false)?;
+        Ok(Self { subject: *subject, region, meter, verifying: false })
+    }
+
+    /// Verifies the subject's answers as a verifying replay does, which writes into the blocks.
+    #[must_use]
+    pub fn verifying(mut self) -> Self {
+        self.verifying = true;
+        self
+    }
+
+    /// The meter.
+    #[must_use]
+    pub fn meter(&self) -> &'a M {
+        self.meter
+    }
+
+    /// Performs a script on a fresh heap of `heap_bytes`, and hands every operation to `sink`.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError::Refusal`] and [`ObserveError::Fault`].
+    pub fn perform<S: FnMut(&Observation<'_>)>(
+        &mut self,
+        heap_bytes: usize,
+        script: &Script,
+        scene: &dyn fmt::Display,
+        sink: &mut S,
+    ) -> Result<(), ObserveError> {
+        let heap = Heap::new(&self.subject, &mut self.region, heap_bytes)?;
+        let mut replay = Replay::new();
+        let mut metered = Metered { meter: self.meter, sink, scene, index: 0 };
+        let performed = if self.verifying {
+            replay.run::<true, _>(&heap, script.events(), &mut metered)
+        } else {
+            replay.run::<false, _>(&heap, script.events(), &mut metered)
+        };
+        performed.map_err(|fault| ObserveError::Fault { scene: scene.to_string(), fault })
+    }
+}
+
+/// The observer that counts every operation.
+pub(super) struct Metered<'a, M, S> {
+    pub(super) meter: &'a M,
+    pub(super) sink: &'a mut S,
+    pub(super) scene: &'a dyn fmt::Display,
+    pub(super) index: u64,
+}
+
+impl<M: Meter, S: FnMut(&Observation<'_>)> Metered<'_, M, S> {
+    #[inline(always)]
+    fn note(&mut self, before: u64, operation: Operation, request: Request, served: bool) {
+        let instructions = self.meter.executed() - before;
+        let (index, scene) = (self.index, self.scene);
+        (self.sink)(&Observation { operation, instructions, index, request, served, scene });
+    }
+}
+
+impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
+    #[inline(always)]
+    unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
+        let (entry, operation) = if align <= NATURAL_ALIGN_BYTES {
+            (heap.entries.allocate, Operation::Allocate)
+        } else {
+            (heap.entries.allocate_aligned, Operation::AllocateAligned)
+        };
+        let before = self.meter.executed();
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        let block = unsafe { entry(heap.context, size, align) };
+        self.note(before, operation, Request::Allocate { size, align }, !block.is_null());
+        block
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
+        let before = self.meter.executed();
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
+        self.note(before, Operation::Deallocate, Request::Deallocate { size }, true);
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
+        let before = self.meter.executed();
+        // SAFETY: the caller's promise; the entry points and the context belong together.
+        let moved = unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) };
+        self.note(before, Operation::Reallocate, Request::Reallocate { old, new, align }, !moved.is_null());
+        moved
+    }
+
+    #[inline(always)]
+    fn before(&mut self, index: u64) {
+        self.index = index;
+    }
+}
