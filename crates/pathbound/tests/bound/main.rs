@@ -1,0 +1,22 @@
+//! Bounds with known answers, bounds against an exhaustive search, and what the checker must reject.
+
+mod checker;
+mod file;
+mod known;
+mod program;
+mod random;
+
+use pathbound::check::check_proof;
+use pathbound::{Bound, Decline, Facts, bound};
+use program::Program;
+
+/// The bound of a program, after everything that must hold of any bound was found to hold.
+fn verified(program: &Program, entry: usize, facts: &Facts) -> Result<Bound, Decline> {
+    let bound = bound(program, &program.graph(entry), program.at(entry), facts)?;
+    let executed: u64 = bound.witness.iter().map(|step| step.executions).sum();
+    assert_eq!(executed, bound.instructions, "the witness has as many instructions as the bound says");
+    assert!(bound.shortest <= bound.instructions);
+    let checked = check_proof(&bound.proof, program).unwrap_or_else(|rejection| panic!("{rejection}"));
+    assert_eq!(checked.instructions, bound.instructions);
+    Ok(bound)
+}
