@@ -1,0 +1,454 @@
+//! The counter against functions of known counts, against an independent witness, and against the original results.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+#[path = "counter/fixtures.rs"]
+mod fixtures;
+#[path = "counter/subjects.rs"]
+mod subjects;
+#[path = "counter/witness.rs"]
+mod witness;
+
+use fixtures::*;
+use pathbound::counter::{Counter, Coverage, Record, executed};
+use pathbound::graph::NeverReturns;
+use pathbound::{Graph, Process};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::time::Instant;
+
+/// What all functions of these tests look like.
+type Function = unsafe extern "C" fn(u64, u64, u64) -> u64;
+
+fn address(function: Function) -> u64 {
+    function as *const c_void as u64
+}
+
+/// Functions, their copy, and what is needed to make a better one.
+struct Copied {
+    process: Process,
+    entries: Vec<u64>,
+    record: Record,
+    graph: Graph,
+    counter: Counter,
+}
+
+impl Copied {
+    fn new(functions: &[Function], record: Record) -> Self {
+        let process = Process::current().expect("this process");
+        let entries: Vec<u64> = functions.iter().map(|function| address(*function)).collect();
+        let graph = Graph::explore(&process, &entries, &NeverReturns::default()).expect("code");
+        let counter = Counter::new(&process, &graph, record).expect("a counter");
+        Self { process, entries, record, graph, counter }
+    }
+
+    /// Calls the copy: the result, and the instructions executed.
+    unsafe fn call(&self, function: Function, arguments: [u64; 3]) -> (u64, u64) {
+        let copy = self.counter.entry(address(function)).expect("the function is in the graph");
+        // SAFETY: the copy of a function is called as the function is.
+        let copy: Function = unsafe { std::mem::transmute(copy) };
+        let before = executed();
+        // SAFETY: the caller's promise.
+        let result = unsafe { copy(arguments[0], arguments[1], arguments[2]) };
+        (result, executed() - before)
+    }
+
+    /// Runs until nothing is missed, each time with a graph that has what was missed; how often it had to be made anew.
+    fn settle<T>(&mut self, run: impl Fn(&Self) -> T) -> usize {
+        for round in 0..100 {
+            let _ = run(self);
+            let misses = self.counter.misses();
+            if misses.is_empty() {
+                assert_eq!(self.counter.departures(), BTreeSet::new());
+                return round;
+            }
+            assert!(misses.iter().all(|miss| !self.entries.contains(miss)), "{misses:x?}");
+            self.entries.extend(misses);
+            self.graph = Graph::explore(&self.process, &self.entries, &NeverReturns::default()).expect("code");
+            self.counter = Counter::new(&self.process, &self.graph, self.record).expect("a counter");
+        }
+        panic!("no end of misses");
+    }
+}
+
+/// Calls the original and the copy, which are to do the same in so many instructions, in either mode.
+fn check(function: Function, cases: &[([u64; 3], u64)]) {
+    for record in [Record::Count, Record::Coverage] {
+        let mut copied = Copied::new(&[function], record);
+        let calls = |copied: &Copied| {
+            // SAFETY: the cases are what the function is made for.
+            cases.iter().map(|(arguments, _)| unsafe { copied.call(function, *arguments) }).collect::<Vec<_>>()
+        };
+        copied.settle(calls);
+        // SAFETY: as above.
+        let expected = cases
+            .iter()
+            .map(|(arguments, count)| unsafe { (function(arguments[0], arguments[1], arguments[2]), *count) });
+        assert_eq!(calls(&copied), expected.collect::<Vec<_>>(), "{record:?}");
+    }
+}
+
+#[test]
+fn straight_code_and_branches() {
+    check(pbc_straight, &[([1, 2, 3], 3)]);
+    check(pbc_diamond, &[([1, 1, 0], 5), ([1, 2, 0], 6)]);
+    check(pbc_flags, &[([1, 2, 0], 4), ([2, 2, 0], 5), ([3, 2, 0], 5)]);
+    check(pbc_long, &[([1, 0, 0], 302)]);
+    check(pbc_overlap, &[([7, 0, 0], 6), ([7, 1, 0], 6)]);
+}
+
+#[test]
+fn loops() {
+    check(pbc_loop, &[([1, 0, 0], 5), ([1000, 0, 0], 3002)]);
+    check(pbc_nested, &[([1, 1, 0], 8), ([5, 7, 0], 2 + 5 * (3 + 3 * 7))]);
+    check(pbc_loop_instruction, &[([0, 0, 0], 4), ([1, 0, 0], 5), ([300, 0, 0], 304)]);
+}
+
+#[test]
+fn calls_tail_calls_and_recursion() {
+    check(pbc_calls, &[([1, 2, 3], 7)]);
+    check(pbc_calls_in_loop, &[([1, 2, 3], 10), ([10, 2, 3], 64)]);
+    check(pbc_tail, &[([1, 2, 3], 5)]);
+    check(pbc_factorial, &[([1, 0, 0], 4), ([5, 0, 0], 9 * 4 + 4), ([20, 0, 0], 9 * 19 + 4)]);
+    check(pbc_asserts, &[([3, 0, 0], 4)]);
+}
+
+#[test]
+fn a_repeated_instruction_and_a_system_call_count_one() {
+    let mut bytes = [0_u8; 1000];
+    let source = [7_u8; 1000];
+    let start = bytes.as_mut_ptr() as u64;
+    check(pbc_fill, &[([start, 1, 0x55], 6), ([start, 1000, 0xaa], 6)]);
+    check(pbc_copy, &[([start, source.as_ptr() as u64, 0], 4), ([start, source.as_ptr() as u64, 1000], 4)]);
+    assert_eq!(bytes, source);
+    check(pbc_syscall, &[([0; 3], 3)]);
+}
+
+#[test]
+fn flags_live_on_over_blocks() {
+    let copied = Copied::new(&[pbc_carry], Record::Count);
+    for length in [1, 2, 5] {
+        for value in [0, 1, u64::MAX] {
+            let (mut left, right) = (vec![u64::MAX; length], vec![value; length]);
+            let mut expected = left.clone();
+            // SAFETY: the arguments are arrays of so many words.
+            let (carry, count, original) = unsafe {
+                let arguments = [left.as_mut_ptr() as u64, right.as_ptr() as u64, length as u64];
+                let (carry, count) = copied.call(pbc_carry, arguments);
+                (carry, count, pbc_carry(expected.as_mut_ptr() as u64, arguments[1], arguments[2]))
+            };
+            assert_eq!((carry, left, count), (original, expected, 4 + 5 * length as u64));
+        }
+    }
+    // Overflow, sign, zero, carry, parity and auxiliary carry, and how many of the jumps are taken does not matter.
+    let sums = [0, 1, 15, 127, 128, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1];
+    let pairs: Vec<[u64; 3]> = sums.iter().flat_map(|one| sums.map(|other| [*one, other, 0])).collect();
+    for function in [pbc_all_flags as Function, pbc_flags_over_dispatch] {
+        let mut copied = Copied::new(&[function], Record::Coverage);
+        // SAFETY: the functions take any words.
+        copied.settle(|copied| unsafe { copied.call(function, [1, 2, 3]) });
+        for pair in &pairs {
+            // SAFETY: as above.
+            let (result, original) = unsafe { (copied.call(function, *pair).0, function(pair[0], pair[1], pair[2])) };
+            assert_eq!(result, original, "{pair:?}");
+        }
+    }
+    let cases: Vec<_> = pairs.iter().map(|pair| (*pair, 8)).collect();
+    check(pbc_flags_over_dispatch, &cases);
+}
+
+#[test]
+fn registers_and_the_red_zone_live_on_over_blocks_and_dispatches() {
+    let cases: Vec<[u64; 3]> = (0..64).map(|i: u64| [i, i * i + 3, i.wrapping_mul(0x1234_5678_9abc_def1)]).collect();
+    for function in [pbc_registers as Function, pbc_red_zone] {
+        for record in [Record::Count, Record::Coverage] {
+            let mut copied = Copied::new(&[function], record);
+            // SAFETY: the functions take any words.
+            copied.settle(|copied| cases.iter().map(|case| unsafe { copied.call(function, *case) }.0).max());
+            for case in &cases {
+                // SAFETY: as above.
+                let (result, original) =
+                    unsafe { (copied.call(function, *case).0, function(case[0], case[1], case[2])) };
+                assert_eq!(result, original, "{case:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn computed_jumps_calls_and_returns_are_counted() {
+    check(pbc_computed_calls, &[([1, 2, 3], 10 + 3 * 3)]);
+    check(pbc_switch, &[([0, 0, 0], 6), ([1, 0, 0], 6), ([2, 0, 0], 6), ([3, 0, 0], 6), ([4, 0, 0], 4)]);
+    check(pbc_return_to_function, &[([1, 2, 3], 6)]);
+    check(pbc_jump_back, &[([1, 2, 3], 3)]);
+    check(pbc_calls_jump_back, &[([1, 2, 3], 8)]);
+}
+
+#[test]
+fn a_target_outside_of_the_graph_is_missed_once() {
+    let mut copied = Copied::new(&[pbc_switch], Record::Count);
+    // SAFETY: the function takes any words.
+    unsafe {
+        // The jump is counted, the two instructions at its target are not.
+        assert_eq!(copied.call(pbc_switch, [2, 0, 0]), (12, 4));
+        assert_eq!(copied.counter.misses().len(), 1);
+        assert_eq!(copied.call(pbc_switch, [9, 0, 0]), (99, 4));
+        assert_eq!(copied.counter.misses().len(), 1);
+        assert_eq!(copied.settle(|copied| copied.call(pbc_switch, [2, 0, 0])), 1);
+        assert_eq!(copied.call(pbc_switch, [2, 0, 0]), (12, 6));
+        copied.settle(|copied| (0..5).map(|case| copied.call(pbc_switch, [case, 0, 0]).0).max());
+        assert_eq!(copied.call(pbc_switch, [3, 0, 0]), (13, 6));
+    }
+}
+
+#[test]
+fn what_cannot_be_copied_is_told_when_it_is_reached() {
+    let copied = Copied::new(&[pbc_departs], Record::Count);
+    // SAFETY: the function takes any words.
+    unsafe {
+        assert_eq!(copied.call(pbc_departs, [5, 0, 0]), (5, 4));
+        assert_eq!(copied.counter.departures(), BTreeSet::new());
+    }
+    // Whether the machine has transactions or not, it is known where the copy would be left.
+    if std::arch::is_x86_feature_detected!("rtm") {
+        // SAFETY: as above, and the machine knows the instruction.
+        unsafe { copied.call(pbc_departs, [5, 1, 0]) };
+        assert_eq!(copied.counter.departures().len(), 1);
+    }
+}
+
+#[test]
+fn threads_count_for_themselves() {
+    let copied = &Copied::new(&[pbc_nested, pbc_factorial], Record::Count);
+    std::thread::scope(|scope| {
+        for thread in 1..=4 {
+            scope.spawn(move || {
+                for round in 1..20_000 {
+                    let (outer, inner) = (round % 7 + 1, thread);
+                    // SAFETY: the functions take positive numbers.
+                    unsafe {
+                        let expected = (outer * inner, 2 + outer * (3 + 3 * inner));
+                        assert_eq!(copied.call(pbc_nested, [outer, inner, 0]), expected);
+                        assert_eq!(copied.call(pbc_factorial, [thread, 0, 0]).1, 9 * (thread - 1) + 4);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn counts_add_up_over_counters_and_go_on_after_them() {
+    let start = executed();
+    for _ in 0..3 {
+        let copied = Copied::new(&[pbc_straight], Record::Count);
+        // SAFETY: the function takes any words.
+        unsafe { copied.call(pbc_straight, [1, 2, 3]) };
+    }
+    assert_eq!(executed() - start, 9);
+}
+
+#[test]
+fn only_functions_of_the_graph_have_an_entry() {
+    let copied = Copied::new(&[pbc_calls], Record::Count);
+    assert!(copied.counter.entry(address(pbc_calls)).is_some());
+    assert!(copied.counter.entry(address(pbc_straight)).is_some());
+    assert_eq!(copied.counter.entry(address(pbc_calls) + 1), None);
+    assert_eq!(copied.counter.entry(address(pbc_loop)), None);
+}
+
+#[test]
+fn coverage_is_the_executed_blocks_and_edges_and_nothing_else() {
+    let copied = Copied::new(&[pbc_diamond], Record::Coverage);
+    let start = address(pbc_diamond);
+    // cmp: 3 bytes, je: 2, mov: 5, jmp: 2, mov: 5, nop: 1, ret.
+    let [cmp, je, one, jump, two, nop, ret] = [0, 3, 5, 10, 12, 17, 18].map(|offset| start + offset);
+    // SAFETY: the function takes any words.
+    unsafe {
+        assert_eq!((copied.counter.covered(), copied.counter.covered_edges()), (BTreeSet::new(), BTreeSet::new()));
+        copied.call(pbc_diamond, [1, 1, 0]);
+        assert_eq!(copied.counter.covered(), BTreeSet::from([cmp, je, two, nop, ret]));
+        assert_eq!(copied.counter.covered_edges(), BTreeSet::from([(je, two), (two, nop)]));
+        let mut equal = Coverage::default();
+        copied.counter.coverage(&mut equal);
+
+        copied.counter.clear_coverage();
+        assert_eq!(copied.counter.covered(), BTreeSet::new());
+        copied.call(pbc_diamond, [1, 2, 0]);
+        assert_eq!(copied.counter.covered(), BTreeSet::from([cmp, je, one, jump, nop, ret]));
+        assert_eq!(copied.counter.covered_edges(), BTreeSet::from([(je, one), (jump, nop)]));
+
+        let mut both = Coverage::default();
+        copied.counter.coverage(&mut both);
+        assert_ne!(both, equal);
+        both.merge(&equal);
+        assert_eq!(copied.counter.instructions(&both), BTreeSet::from([cmp, je, one, jump, two, nop, ret]));
+        assert_eq!(copied.counter.edges(&both).len(), 4);
+    }
+}
+
+#[test]
+fn critical_edges_leave_marks_of_their_own() {
+    // xor: 2 bytes, inc: 3, dec: 3, jnz: 2, ret.
+    let copied = Copied::new(&[pbc_loop], Record::Coverage);
+    let [xor, inc, jnz, ret] = [0, 2, 8, 10].map(|offset| address(pbc_loop) + offset);
+    // SAFETY: the function takes any positive number.
+    unsafe { copied.call(pbc_loop, [1, 0, 0]) };
+    assert_eq!(copied.counter.covered_edges(), BTreeSet::from([(xor, inc), (jnz, ret)]));
+    // SAFETY: as above.
+    unsafe { copied.call(pbc_loop, [2, 0, 0]) };
+    assert_eq!(copied.counter.covered_edges(), BTreeSet::from([(xor, inc), (jnz, inc), (jnz, ret)]));
+
+    let copied = Copied::new(&[pbc_loop_instruction], Record::Coverage);
+    // mov: 3 bytes, lea: 4, jrcxz: 2, loop: 2, ret.
+    let [jrcxz, again, ret] = [7, 9, 11].map(|offset| address(pbc_loop_instruction) + offset);
+    let edges = |rounds| {
+        copied.counter.clear_coverage();
+        // SAFETY: the function takes any number.
+        unsafe { copied.call(pbc_loop_instruction, [rounds, 0, 0]) };
+        copied.counter.covered_edges()
+    };
+    assert_eq!(edges(0), BTreeSet::from([(jrcxz, ret)]));
+    assert_eq!(edges(1), BTreeSet::from([(jrcxz, again), (again, ret)]));
+    assert_eq!(edges(2), BTreeSet::from([(jrcxz, again), (again, again), (again, ret)]));
+}
+
+#[test]
+fn a_jump_from_a_table_is_no_edge_of_a_branch() {
+    // The blocks behind the table are entered by nothing else; what a computed jump enters must not pass for an edge.
+    let mut copied = Copied::new(&[pbc_switch], Record::Coverage);
+    // SAFETY: the function takes any words.
+    unsafe {
+        copied.settle(|copied| (0..5).map(|case| copied.call(pbc_switch, [case, 0, 0]).0).max());
+        copied.counter.clear_coverage();
+        copied.call(pbc_switch, [1, 0, 0]);
+        let ja = address(pbc_switch) + 4;
+        assert_eq!(copied.counter.covered_edges(), BTreeSet::from([(ja, ja + 2)]));
+    }
+}
+
+/// Compares, for each input, the count in the copy with a witness's, and what the copy does with what the original does.
+fn compare(function: Function, inputs: &[Vec<u64>], parameter: u64) {
+    // Counts may depend on where the words are: they are at the same place in both processes.
+    let place = RefCell::new([0_u64; 64]);
+    let put = |input: &[u64]| {
+        let mut place = place.borrow_mut();
+        place[..input.len()].copy_from_slice(input);
+        [place.as_mut_ptr() as u64, input.len() as u64, parameter]
+    };
+    // SAFETY: the subjects take an array and a word.
+    let original = |input: &[u64]| unsafe {
+        let [data, length, parameter] = put(input);
+        (function(data, length, parameter), *place.borrow())
+    };
+    // What a subject computes when it is first called is no part of its calls.
+    original(&inputs[0]);
+    let witnessed = witness::count(|| {
+        for input in inputs {
+            // SAFETY: as above.
+            unsafe { witness::announced(function, put(input)) };
+        }
+    });
+    let run = |copied: &Copied| -> Vec<u64> {
+        let counted = inputs.iter().map(|input| {
+            let expected = original(input);
+            // SAFETY: as above.
+            let (result, count) = unsafe { copied.call(function, put(input)) };
+            assert_eq!((result, *place.borrow()), expected);
+            count
+        });
+        counted.collect()
+    };
+    for record in [Record::Count, Record::Coverage] {
+        let mut copied = Copied::new(&[function], record);
+        copied.settle(run);
+        assert_eq!(run(&copied), witnessed, "{record:?}");
+        for (from, to) in copied.counter.covered_edges() {
+            assert!(copied.graph.successors(from).any(|next| next == to));
+        }
+        let covered = copied.counter.covered();
+        assert_eq!(covered.is_empty(), record == Record::Count);
+        assert!(covered.iter().all(|address| copied.graph.node(*address).is_some()));
+    }
+    assert!(witnessed.iter().collect::<BTreeSet<_>>().len() > 5, "the inputs make no difference");
+}
+
+#[test]
+fn sorting_counts_as_the_witness_says() {
+    compare(subjects::sort, &subjects::inputs(400, 24), 0);
+}
+
+#[test]
+fn searching_a_tree_counts_as_the_witness_says() {
+    compare(subjects::search, &subjects::inputs(1000, 4), 0);
+}
+
+#[test]
+fn hashing_counts_as_the_witness_says() {
+    compare(subjects::hash, &subjects::inputs(1000, 8), 12345);
+}
+
+#[test]
+fn copying_and_comparing_in_the_c_library_counts_as_the_witness_says() {
+    compare(subjects::move_and_compare, &subjects::inputs(1000, 60), 3);
+}
+
+#[test]
+fn sorting_in_the_c_library_with_a_callback_counts_as_the_witness_says() {
+    compare(subjects::c_sort, &subjects::inputs(300, 24), 0);
+}
+
+#[test]
+fn formatting_counts_as_the_witness_says() {
+    compare(subjects::format, &subjects::inputs(200, 4), 0);
+}
+
+#[test]
+#[ignore = "a measurement, for an optimized build"]
+fn speed() {
+    let inputs = subjects::inputs(2000, 40);
+    let mut copied = Copied::new(&[subjects::hash, subjects::sort, subjects::search], Record::Count);
+    let run = |copied: &Copied, function: Function| {
+        let mut instructions = 0;
+        for input in &inputs {
+            let mut data = input.clone();
+            // SAFETY: the subjects take an array and a word.
+            instructions += unsafe { copied.call(function, [data.as_mut_ptr() as u64, data.len() as u64, 1]) }.1;
+        }
+        instructions
+    };
+    copied.settle(|copied| [subjects::hash as Function, subjects::sort, subjects::search].map(|f| run(copied, f)));
+    let start = Instant::now();
+    let counter = Counter::new(&copied.process, &copied.graph, Record::Count).expect("a counter");
+    println!(
+        "instrumented {} instructions in {:?}: {}",
+        copied.graph.nodes().count(),
+        start.elapsed(),
+        counter.misses().len()
+    );
+    for (name, function) in
+        [("hash", subjects::hash as Function), ("sort", subjects::sort), ("search", subjects::search)]
+    {
+        let (mut best, mut native, mut instructions) = (f64::MAX, f64::MAX, 0);
+        for _ in 0..20 {
+            let start = Instant::now();
+            instructions = run(&copied, function);
+            best = best.min(start.elapsed().as_secs_f64());
+            let start = Instant::now();
+            for input in &inputs {
+                let mut data = input.clone();
+                // SAFETY: as above.
+                std::hint::black_box(unsafe { function(data.as_mut_ptr() as u64, data.len() as u64, 1) });
+            }
+            native = native.min(start.elapsed().as_secs_f64());
+        }
+        let calls = inputs.len() as f64;
+        println!(
+            "{name}: {:.1} ns a call, native {:.1} ns, {:.0} million instructions/s, {:.0} instructions a call",
+            best / calls * 1e9,
+            native / calls * 1e9,
+            instructions as f64 / best / 1e6,
+            instructions as f64 / calls,
+        );
+    }
+}
