@@ -48,6 +48,8 @@ mod original;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod place;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod plan;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod room;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod slots;
@@ -180,14 +182,14 @@ impl Counter {
     /// among them if it is in the same block.
     #[must_use]
     pub fn instructions(&self, coverage: &Coverage) -> BTreeSet<u64> {
-        self.copy.plan().instructions(coverage)
+        self.copy.instructions(coverage)
     }
 
     /// Edges between blocks that were executed according to a coverage of this counter: from the last instruction of one to
     /// the first of the next.
     #[must_use]
     pub fn edges(&self, coverage: &Coverage) -> BTreeSet<(u64, u64)> {
-        self.copy.plan().edges(coverage)
+        self.copy.edges(coverage)
     }
 
     /// Instructions that were executed, as [`coverage`](Self::coverage) knows now. Nothing where only counts are recorded.

@@ -385,7 +385,7 @@ fn searching_a_tree_counts_as_the_witness_says() {
 
 #[test]
 fn hashing_counts_as_the_witness_says() {
-    compare(subjects::hash, &subjects::inputs(1000, 8), 12345);
+    compare(subjects::hash, &subjects::inputs(300, 8), 12345);
 }
 
 #[test]

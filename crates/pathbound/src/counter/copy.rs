@@ -22,14 +22,14 @@
 //!     [missed targets, marks: writable][table, dispatcher, code, pointers: executable]
 //! ```
 
-use super::coverage::{Coverage, Plan};
 use super::dispatch::{self, Dispatch, Table};
 use super::emit::{Emitter, Label, Labels};
 use super::original::{Original, Part, Treatment, Unmatched, decode, parts};
+use super::plan::Plan;
 use super::room::{Room, pages};
 use super::slots::Offsets;
 use super::write::{BLOCK_BYTES, INSTRUCTION_BYTES, Whole, Writer};
-use super::{CounterError, Record};
+use super::{CounterError, Coverage, Record};
 use crate::graph::Graph;
 use crate::image::Process;
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,8 +210,12 @@ impl Copy {
         self.departures.iter().filter(|(_, mark)| left(*mark)).map(|(address, _)| *address).collect()
     }
 
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    pub fn instructions(&self, coverage: &Coverage) -> BTreeSet<u64> {
+        self.plan.instructions(coverage)
+    }
+
+    pub fn edges(&self, coverage: &Coverage) -> BTreeSet<(u64, u64)> {
+        self.plan.edges(coverage)
     }
 
     pub fn coverage(&self, into: &mut Coverage) {

@@ -1,11 +1,11 @@
 //! Writing the copy of one object's blocks.
 
 use super::CounterError;
-use super::coverage::Plan;
 use super::dispatch;
 use super::emit::{Emitter, Label, Labels, RAX};
 use super::original::{Original, Part, Treatment, Unmatched};
 use super::place::{self, Spare};
+use super::plan::Plan;
 use super::slots::Offsets;
 use crate::graph::{Callee, Flow, Graph};
 use iced_x86::{Code, Encoder, InstructionInfoFactory, OpKind, Register};
