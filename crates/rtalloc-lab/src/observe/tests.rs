@@ -10,6 +10,7 @@ use rtalloc::contract::Block;
 use rtalloc::mechanism::size_class::{Classes, TwoLevelClasses};
 use rtalloc::mechanism::word::Offset32;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Counts nothing: for what depends on no count.
 struct Nothing;
@@ -64,6 +65,30 @@ fn exploration_agrees_with_the_suite() {
         let scope = Scope::of_suite(&contract(name));
         let explored = explore::drive(subject(name), &Nothing, &scope, |_| {}).expect("ours");
         assert_eq!(explored, Explored { states, transitions, depth }, "{name}");
+    }
+}
+
+/// More requests at a large alignment lead to no further state.
+#[test]
+fn exploration_with_alignments_is_pinned() {
+    for (name, states, transitions) in [("tlsf", 22_854, 922_113), ("half-fit", 23_310, 935_875)] {
+        let scope = Scope::aligned(&contract(name));
+        let explored = explore::drive(subject(name), &Nothing, &scope, |_| {}).expect("ours");
+        assert_eq!(explored, Explored { states, transitions, depth: 11 }, "{name}");
+    }
+}
+
+/// What was asked, and whether it was served, is the same in every run, also on another region.
+#[test]
+fn every_run_is_the_same() {
+    for name in ["tlsf", "talc", "dlmalloc"] {
+        let [first, second] = [(); 2].map(|()| {
+            let mut stage = Stage::new(subject(name), &Nothing).expect("memory");
+            let mut digest = DefaultHasher::new();
+            let searched = search::drive(&mut stage, 50_000, |observation| observation.to_string().hash(&mut digest));
+            (searched.expect("a correct allocator"), digest.finish())
+        });
+        assert_eq!(first, second, "{name}");
     }
 }
 
