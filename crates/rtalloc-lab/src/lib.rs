@@ -6,6 +6,7 @@
 //! workload | record -> trace -> replay(subject, probe) -> result -> present
 //! ```
 
+pub mod analysis;
 pub mod cmd;
 pub mod observe;
 pub mod present;
@@ -13,6 +14,7 @@ pub mod probe;
 pub mod record;
 pub mod replay;
 pub mod result;
+pub mod study;
 pub mod subject;
 pub mod trace;
 pub mod workload;

@@ -1,5 +1,6 @@
 //! Files for results, found writable before the measuring, so that minutes of work are not lost to a typing error.
 
+use super::inspect::print;
 use anyhow::Context as _;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -47,6 +48,41 @@ impl<'a> Destination<'a> {
     pub fn write(self, text: &str) -> anyhow::Result<()> {
         std::fs::write(self.path, text).with_context(|| format!("cannot write {}", self.path.display()))
     }
+}
+
+/// Where results go.
+pub enum Output<'a> {
+    Standard,
+    File(Destination<'a>),
+}
+
+impl<'a> Output<'a> {
+    /// Finds out whether results can go there; `-` is standard output.
+    ///
+    /// # Errors
+    ///
+    /// A place that cannot be written.
+    pub fn open(path: &'a Path) -> anyhow::Result<Self> {
+        if is_stdout(Some(path)) { Ok(Self::Standard) } else { Destination::open(path).map(Self::File) }
+    }
+
+    /// Writes `text`; tells whether it took the place of the tables.
+    ///
+    /// # Errors
+    ///
+    /// A place that can no longer be written.
+    pub fn write(self, text: &str) -> anyhow::Result<bool> {
+        match self {
+            Self::Standard => print(text).context("standard output").map(|()| true),
+            Self::File(file) => file.write(text).map(|()| false),
+        }
+    }
+}
+
+/// Whether results are asked for on standard output.
+#[must_use]
+pub fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|path| path.as_os_str() == "-")
 }
 
 #[cfg(test)]

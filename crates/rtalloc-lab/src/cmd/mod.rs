@@ -1,5 +1,6 @@
 //! The command line: one file per verb.
 
+pub mod bound;
 mod destination;
 pub mod generate;
 pub mod inspect;
@@ -12,7 +13,7 @@ pub mod showcase;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Dynamic memory for real-time systems: load, measure and compare allocators.
+/// Dynamic memory for real-time systems: load, measure, bound and compare allocators.
 ///
 /// Without a command, replays the traces of real programs that ship with rtalloc on every allocator and writes
 /// report.html.
@@ -31,6 +32,7 @@ enum Verb {
     Generate(generate::Arguments),
     Inspect(inspect::Arguments),
     Run(run::Arguments),
+    Bound(bound::Arguments),
 }
 
 /// Parses the command line and runs the verb; an error goes to standard error with its causes.
@@ -42,6 +44,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Generate(arguments)) => generate::main(&arguments),
         Some(Verb::Inspect(arguments)) => inspect::main(&arguments),
         Some(Verb::Run(arguments)) => run::main(&arguments),
+        Some(Verb::Bound(arguments)) => bound::main(&arguments),
     };
     match outcome {
         Ok(code) => code,

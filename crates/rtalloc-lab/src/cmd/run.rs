@@ -1,6 +1,6 @@
 //! `rtalloc run`
 
-use super::destination::Destination;
+use super::destination::{Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
 use crate::present;
@@ -24,9 +24,9 @@ use std::time::Duration;
 ///   cycles        time of every operation in ticks of the time-stamp counter. Of each operation the
 ///                 minimum over R identical replays counts, so that interruptions do not; maxima on a
 ///                 shared machine are noise nevertheless.
-///   instructions  executed instructions of a sample of the operations, evenly spread over the trace,
-///                 counted one by one: exact, not estimated. Slow allocators get fewer samples; the notes
-///                 under the tables say how many.
+///   instructions  executed instructions of every operation, counted by copies of the allocators' machine
+///                 code that count themselves: exact, not estimated. No operation may exceed its static
+///                 bound (see `rtalloc bound`), or the allocator is reported as broken.
 ///   space         H, the memory the allocator needed; F = (H - M) / M, where M is the largest live
 ///                 memory; and the smallest heap in which the whole trace succeeds. Also verifies
 ///                 that every block is aligned, in the heap, and no block overlaps another.
@@ -56,11 +56,6 @@ pub struct Arguments {
     /// Identical replays of the cycle probe, of which each operation's minimum counts.
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     replicas: u32,
-
-    /// Operations per allocator and trace whose instructions are counted, as far as the time limit allows. Without it,
-    /// 2,000, and fewer where operations are long.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    sample: Option<u64>,
 
     /// Seconds a probe may spend on one allocator and trace; what is not done by then is reported as such.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -103,7 +98,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         probes,
         replicas: arguments.replicas,
         limit: Duration::from_secs(arguments.limit),
-        ..sampled(arguments.sample)
+        ..Settings::default()
     };
     anyhow::ensure!(
         !(is_stdout(arguments.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
@@ -123,40 +118,11 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many operations to count: what was asked for, or else what takes no longer than it is worth.
-fn sampled(asked: Option<u64>) -> Settings {
-    let usual = Settings::default();
-    match asked {
-        Some(sampled_operations) => Settings { sampled_operations, stepped_instructions: u64::MAX, ..usual },
-        None => usual,
-    }
-}
-
 /// A pipe would be empty, or wait for its writer, at the second reading. What does not exist is found out later.
 fn refuse_streams(path: &Path) -> anyhow::Result<()> {
     let stream = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     anyhow::ensure!(!stream, "{}: a trace is read several times: give a regular file", path.display());
     Ok(())
-}
-
-/// Where results go.
-enum Output<'a> {
-    Standard,
-    File(Destination<'a>),
-}
-
-impl<'a> Output<'a> {
-    fn open(path: &'a Path) -> anyhow::Result<Self> {
-        if is_stdout(Some(path)) { Ok(Self::Standard) } else { Destination::open(path).map(Self::File) }
-    }
-
-    /// Writes `text`; tells whether it took the place of the tables.
-    fn write(self, text: &str) -> anyhow::Result<bool> {
-        match self {
-            Self::Standard => print(text).context("standard output").map(|()| true),
-            Self::File(file) => file.write(text).map(|()| false),
-        }
-    }
 }
 
 /// Writes what was asked for: files, and on standard output the tables or what took their place.
@@ -174,10 +140,6 @@ fn give_out(json: Option<Output<'_>>, csv: Option<Output<'_>>, run: &Run) -> any
         print(&text).context("standard output")?;
     }
     Ok(())
-}
-
-fn is_stdout(path: Option<&Path>) -> bool {
-    path.is_some_and(|path| path.as_os_str() == "-")
 }
 
 /// A size with an optional suffix.
@@ -200,15 +162,6 @@ fn parse_size(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_sample_that_was_asked_for_is_cut_short_by_the_time_limit_only() {
-        let asked = sampled(Some(123_456));
-        assert_eq!((asked.sampled_operations, asked.stepped_instructions), (123_456, u64::MAX));
-        // The help states the number.
-        assert_eq!(sampled(None).sampled_operations, 2_000);
-        assert!(sampled(None).stepped_instructions < u64::MAX);
-    }
 
     #[test]
     fn sizes_have_suffixes_and_limits() {

@@ -27,13 +27,7 @@ pub struct Arguments {
 
 /// How much is measured, so that two cores are done within a minute.
 fn settings() -> Settings {
-    Settings {
-        replicas: 3,
-        sampled_operations: 1_000,
-        stepped_instructions: 24_000,
-        limit: Duration::from_secs(2),
-        ..Settings::default()
-    }
+    Settings { replicas: 3, limit: Duration::from_secs(2), ..Settings::default() }
 }
 
 /// Runs the verb.

@@ -1,7 +1,7 @@
 //! What makes allocators execute their longest paths, so that an observed maximum means something.
 //!
 //! A static bound says that no operation executes more; how near to it an operation can come is seen only by bringing
-//! it about. Traces of programs seldom do. Four drivers try to, each in its own way:
+//! it about. Traces of programs seldom do. Four drivers try to, each in its own way, beside the traces:
 //!
 //! | driver | what it performs |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | [`directed`] | combinations of what an operation finds: neighbours, lists, ranges, remainders |
 //! | [`explore`] | every operation in every state that a tiny heap can reach; ours only |
 //! | [`search`] | random sequences, bred for what they execute |
+//! | [`replays`] | whole traces |
 //!
 //! All hand every operation they perform to a sink, as an [`Observation`]; [`Maxima`] keeps the largest. They call the
 //! subject's [entry points](crate::subject::Entries), so a subject whose entry points count instructions is counted; a
@@ -16,8 +17,10 @@
 
 pub mod directed;
 pub mod explore;
+pub mod replays;
 pub mod scenario;
 pub mod search;
+pub mod watch;
 
 mod script;
 mod stage;

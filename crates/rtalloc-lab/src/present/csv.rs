@@ -34,9 +34,6 @@ fn heading() -> Vec<String> {
             .to_vec();
     names.push("replicas".into());
     for unit in ["ticks", "instructions"] {
-        if unit == "instructions" {
-            names.extend(["sampled_operations".into(), "instruction_method".into()]);
-        }
         for operation in OPERATIONS {
             names.extend(STATISTICS.map(|statistic| match statistic {
                 "count" => format!("{operation}_{unit}_samples"),
@@ -87,8 +84,6 @@ fn line(result: &TraceResult, cell: &Cell) -> Vec<String> {
         fields.extend(statistics(distribution));
     }
     let counted = cell.instructions.as_ref();
-    fields.push(optional(counted.map(|counted| counted.sampled)));
-    fields.push(optional(counted.map(|counted| counted.method.clone())));
     for distribution in [
         counted.map(|counted| &counted.allocate),
         counted.map(|counted| &counted.free),

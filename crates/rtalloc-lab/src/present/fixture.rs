@@ -71,8 +71,6 @@ pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
             reallocate: Distribution::default(),
         }),
         instructions: Some(Instructions {
-            sampled: 2000,
-            method: "single-step".into(),
             allocate: distribution(typical, worst, 1100),
             free: distribution(typical - typical / 5, worst - worst / 5, 900),
             reallocate: Distribution::default(),
@@ -115,7 +113,7 @@ pub fn trace(name: &str, peak_live_bytes: u64, cast: &[Profile]) -> TraceResult 
 /// A run of the given traces.
 pub fn run(traces: Vec<TraceResult>) -> Run {
     Run {
-        schema: 1,
+        schema: 2,
         environment: Environment {
             rtalloc: "0.1.0".into(),
             cpu: "A processor of 2.0 GHz".into(),

@@ -3,6 +3,7 @@
 //! Everything here is computed from a [`Run`](crate::result::schema::Run) alone, so that what was measured yesterday
 //! can be shown again today.
 
+pub mod bounds;
 pub mod csv;
 pub mod metric;
 pub mod number;

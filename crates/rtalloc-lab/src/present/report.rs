@@ -298,9 +298,9 @@ fn methods() -> Markup {
                 dd { "The smallest region, control structure included, in which the whole trace succeeds; found by bisection. \
                       This is what a system has to reserve." }
                 dt { "instructions" }
-                dd { "Executed machine instructions of one operation from its entry to its return, counted by single-stepping a \
-                      sample of the operations spread evenly over the trace. Exact for each operation counted; the same on \
-                      every run of the same binary, whatever else the machine does." }
+                dd { "Executed machine instructions of one operation from its entry to its return, counted in every operation \
+                      of the trace; the same on every run of the same binary, whatever else the machine does. A maximum is \
+                      of these traces; what no trace can exceed is told by `rtalloc bound`." }
                 dt { "reallocations" }
                 dd { "Replayed like everything else; their figures are in the JSON and CSV exports alone, since what they cost \
                       depends on whether the block has to move." }

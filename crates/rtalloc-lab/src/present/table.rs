@@ -4,7 +4,7 @@ use super::metric::{self, Metric, Scale};
 use super::number;
 use super::printable;
 use super::standing::{self, Standing};
-use super::verdict::{sampled, wrapped};
+use super::verdict::{counted, wrapped};
 use crate::result::schema::{Cell, Outcome, Run, TraceResult};
 use comfy_table::{Attribute, CellAlignment, Color, ContentLineStyle, LineStyle, Table, TableStyle};
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ impl Look {
 }
 
 /// Rules under the heading and below the table, nothing between columns but space.
-const STYLE: TableStyle = TableStyle::new()
+pub(super) const STYLE: TableStyle = TableStyle::new()
     .top_border(LineStyle::none().fill('-').junction('-'))
     .header_lines(ContentLineStyle::none())
     .header_separator(LineStyle::none().fill('-').junction('-'))
@@ -98,11 +98,11 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
          heap: the smallest region, control structure included, that serves the whole trace."
             .to_string(),
     ];
-    if let Some(range) = sampled(run) {
-        notes.push(format!(
-            "instr: executed instructions of a sample of the operations, exact for each; {range} operations were counted \
-             per trace and allocator."
-        ));
+    if counted(run) {
+        notes.push(
+            "instr: executed instructions, counted in every operation. `rtalloc bound` tells what they can never exceed."
+                .to_string(),
+        );
     }
     let cells = || run.traces.iter().flat_map(|result| &result.cells);
     if cells().any(|cell| metric::ALL.iter().any(|metric| (metric.value)(cell).is_none())) {
@@ -258,18 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn the_notes_say_how_many_operations_were_counted() {
+    fn the_notes_speak_of_instructions_where_they_were_counted() {
         let words = |run: &Run| render(run, Look { columns: 140, colour: false }).replace('\n', " ");
         let mut run = fixture::usual();
-        assert!(words(&run).contains("; 2,000 operations were counted per trace and allocator."));
-        if let Some(instructions) = &mut run.traces[0].cells[1].instructions {
-            instructions.sampled = 150;
-        }
-        assert!(words(&run).contains("; 150 to 2,000 operations were counted"));
+        assert!(words(&run).contains("counted in every operation"));
         for cell in run.traces.iter_mut().flat_map(|result| &mut result.cells) {
             cell.instructions = None;
         }
-        assert!(!words(&run).contains("were counted"));
+        assert!(!words(&run).contains("counted in every operation"));
     }
 
     #[test]

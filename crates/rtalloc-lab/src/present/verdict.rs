@@ -310,28 +310,17 @@ fn not_judged(standings: &[Standing]) -> Option<String> {
     })
 }
 
-/// How many operations of a cell had their instructions counted, in words; `None` where that was not done.
-pub(super) fn sampled(run: &Run) -> Option<String> {
-    let counts = || {
-        run.traces
-            .iter()
-            .flat_map(|result| &result.cells)
-            .filter_map(|cell| cell.instructions.as_ref().map(|instructions| instructions.sampled))
-    };
-    let (least, most) = (counts().min()?, counts().max()?);
-    Some(if least == most {
-        number::grouped(most)
-    } else {
-        format!("{} to {}", number::grouped(least), number::grouped(most))
-    })
+/// Whether instructions were counted, so that something is to be said of the maxima.
+pub(super) fn counted(run: &Run) -> bool {
+    run.traces.iter().flat_map(|result| &result.cells).any(|cell| cell.instructions.is_some())
 }
 
 fn caveat(run: &Run) -> Option<String> {
-    let range = sampled(run)?;
-    Some(format!(
-        "These are observed maxima: of {range} counted operations per trace and allocator, spread over the trace. They \
-         are not bounds."
-    ))
+    counted(run).then(|| {
+        "These are observed maxima, of every operation of these traces; what no trace can exceed is told by `rtalloc \
+         bound`."
+            .to_string()
+    })
 }
 
 impl Verdict {

@@ -1,33 +1,49 @@
-//! The stepper against an independent witness: another process that single-steps the same operations by `ptrace`.
+//! The counter against an independent witness: another process that single-steps the same operations by `ptrace`.
+//!
+//! The counts of every operation must be equal, and every step the witness sees must be an edge of the graph that was
+//! copied and bounded.
 
-use super::step::Stepper;
-use super::step::decode::{Instruction, decode};
-use crate::replay::isolate::Child;
+use crate::replay::isolate::{Child, SharedMemory};
 use crate::replay::tests::random_events;
-use crate::replay::{Observer, Replay};
-use crate::subject::{Heap, Region, Subject, select};
+use crate::replay::{Nobody, Observer, Replay};
+use crate::subject::{Counted, Heap, Region, Subject, all, select};
 use crate::trace::Event;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
+use pathbound::arch::Transfer;
+use pathbound::arch::x86_64::{LONGEST_INSTRUCTION_BYTES, decode};
+use pathbound::counter::{Record, executed};
+use pathbound::graph::{Callee, Flow, Graph};
+use pathbound::image::Process;
 use std::arch::asm;
+use std::collections::BTreeSet;
 use std::ffi::c_void;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const HEAP_BYTES: usize = 1 << 20;
+const OPERATIONS: usize = 3_000;
 
-/// Steps through every operation by the trap flag.
-struct Stepped {
-    stepper: Stepper,
-    counts: Vec<u64>,
+/// Counts every operation, into memory that is there already.
+struct Counting<'a> {
+    counts: &'a [AtomicU64],
+    next: usize,
 }
 
-impl Stepped {
+impl Counting<'_> {
     unsafe fn call(&mut self, entry: *const c_void, arguments: [usize; 5]) -> usize {
-        // SAFETY: the caller's promise.
-        let (result, count) = unsafe { self.stepper.call(entry, arguments) };
-        self.counts.push(count);
+        let before = executed();
+        // SAFETY: every entry point takes up to five words; the caller vouches for these.
+        let result = unsafe {
+            let entry: extern "C" fn(usize, usize, usize, usize, usize) -> usize = std::mem::transmute(entry);
+            let [first, second, third, fourth, fifth] = arguments;
+            entry(first, second, third, fourth, fifth)
+        };
+        self.counts[self.next].store(executed() - before, Ordering::Relaxed);
+        self.next += 1;
         result
     }
 }
@@ -87,7 +103,7 @@ macro_rules! observe_through_call {
     };
 }
 
-observe_through_call!(Stepped);
+observe_through_call!(Counting<'_>);
 observe_through_call!(Announced);
 
 fn replay(subject: &Subject, events: &[Event], observer: &mut impl Observer) {
@@ -96,44 +112,76 @@ fn replay(subject: &Subject, events: &[Event], observer: &mut impl Observer) {
     Replay::new().run::<true, _>(&heap, events, observer).expect("a correct allocator");
 }
 
-fn counted_by_stepping(subject: &Subject, events: &[Event]) -> Vec<u64> {
-    let child = Child::spawn(|_| {
-        let mut stepped = Stepped { stepper: Stepper::new().expect("single-stepping"), counts: Vec::new() };
-        replay(subject, events, &mut stepped);
-        stepped.counts
-    });
-    child.expect("fork").wait(Duration::from_secs(120)).expect("counts")
+/// A copy of the subject's code with everything in that its computed jumps lead to in this replay.
+fn complete(process: &Process, subject: &Subject, events: &[Event]) -> Counted {
+    let mut further: Vec<u64> = Vec::new();
+    for _ in 0..24 {
+        let counted = Counted::new(process, subject, &further, Record::Count).expect("a counter");
+        let child = Child::spawn(|_| {
+            replay(&Subject { entries: counted.entries(), ..*subject }, events, &mut Nobody);
+            (counted.counter().misses(), counted.counter().departures())
+        });
+        let result = child.expect("fork").wait(Duration::from_secs(120));
+        let (missed, departures): (BTreeSet<u64>, BTreeSet<u64>) = result.expect("what was missed");
+        assert!(departures.is_empty(), "{}: {departures:x?} cannot be executed in a copy", subject.name);
+        if missed.is_empty() {
+            return counted;
+        }
+        further.extend(missed);
+    }
+    panic!("{}: more and more is missed: {further:x?}", subject.name);
 }
 
-fn counted_by_the_witness(subject: &Subject, events: &[Event]) -> Vec<u64> {
+/// Forks a process that replays and ends. Until then it asks for no memory of its own, and neither does this process
+/// between two calls: a subject that serves the whole process must be found in the same state both times.
+fn forked(subject: &Subject, events: &[Event], observer: &mut impl Observer, traced: bool) -> Pid {
     // SAFETY: the child uses what this thread owns and leaves with `_exit`.
     match unsafe { fork() }.expect("fork") {
+        ForkResult::Parent { child } => child,
         ForkResult::Child => {
-            let announced = std::panic::catch_unwind(|| {
-                ptrace::traceme().expect("being traced");
-                raise(Signal::SIGSTOP).expect("stopping");
-                replay(subject, events, &mut Announced);
-            });
-            // SAFETY: ends the process at once.
-            unsafe { libc::_exit(i32::from(announced.is_err())) }
-        }
-        ForkResult::Parent { child } => {
-            assert_eq!(waitpid(child, None), Ok(WaitStatus::Stopped(child, Signal::SIGSTOP)));
-            let mut counts = Vec::new();
-            loop {
-                ptrace::cont(child, None).expect("going on");
-                match waitpid(child, None).expect("a change") {
-                    WaitStatus::Stopped(_, Signal::SIGTRAP) => counts.push(count_call(child)),
-                    WaitStatus::Exited(_, 0) => return counts,
-                    other => panic!("the traced process ended badly: {other:?}"),
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                if traced {
+                    ptrace::traceme().expect("being traced");
+                    raise(Signal::SIGSTOP).expect("stopping");
                 }
-            }
+                replay(subject, events, observer);
+            }));
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(i32::from(done.is_err())) }
+        }
+    }
+}
+
+/// The counts of every operation as the copy counts them and as the witness does, and which instruction the witness saw
+/// follow which.
+fn both(subject: &Subject, counted: &Counted, events: &[Event]) -> (Vec<u64>, Vec<u64>, BTreeSet<(u64, u64)>) {
+    let shared = SharedMemory::new(1 + OPERATIONS).expect("shared memory");
+    let mut counting = Counting { counts: shared.words(), next: 0 };
+    let counting_child = forked(&Subject { entries: counted.entries(), ..*subject }, events, &mut counting, false);
+    let traced_child = forked(subject, events, &mut Announced, true);
+    assert_eq!(waitpid(counting_child, None), Ok(WaitStatus::Exited(counting_child, 0)));
+    let (witnessed, steps) = witness(traced_child);
+    let words = shared.words().iter().map(|word| word.load(Ordering::Relaxed));
+    let counts = words.take_while(|count| *count > 0).collect();
+    (counts, witnessed, steps)
+}
+
+/// Traces a process to its end.
+fn witness(child: Pid) -> (Vec<u64>, BTreeSet<(u64, u64)>) {
+    assert_eq!(waitpid(child, None), Ok(WaitStatus::Stopped(child, Signal::SIGSTOP)));
+    let (mut counts, mut steps) = (Vec::new(), BTreeSet::new());
+    loop {
+        ptrace::cont(child, None).expect("going on");
+        match waitpid(child, None).expect("a change") {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => counts.push(count_call(child, &mut steps)),
+            WaitStatus::Exited(_, 0) => return (counts, steps),
+            other => panic!("the traced process ended badly: {other:?}"),
         }
     }
 }
 
 /// Single-steps a process that stopped right before a call until the call has returned.
-fn count_call(child: Pid) -> u64 {
+fn count_call(child: Pid, steps: &mut BTreeSet<(u64, u64)>) -> u64 {
     let step = || {
         ptrace::step(child, None).expect("a step");
         assert_eq!(waitpid(child, None), Ok(WaitStatus::Stopped(child, Signal::SIGTRAP)));
@@ -142,13 +190,14 @@ fn count_call(child: Pid) -> u64 {
     };
     let (mut place, stack) = step();
     let return_address = ptrace::read(child, stack as *mut c_void).expect("the return address") as u64;
-    let (mut count, mut last) = (0, 0);
+    let mut count = 0;
     loop {
-        if place != last || !is_repeated(child, place) {
-            count += 1;
-        }
-        last = place;
         let (next, next_stack) = step();
+        // A repeated instruction traps at every repetition, and counts when it is done.
+        if next != place || !is_repeated(place) {
+            count += 1;
+            steps.insert((place, next));
+        }
         if next == return_address && next_stack == stack + 8 {
             return count;
         }
@@ -156,24 +205,106 @@ fn count_call(child: Pid) -> u64 {
     }
 }
 
-fn is_repeated(child: Pid, place: u64) -> bool {
-    let mut bytes = [0; 16];
-    for (offset, word) in bytes.chunks_exact_mut(8).enumerate() {
-        let address = (place + 8 * offset as u64) as *mut c_void;
-        word.copy_from_slice(&ptrace::read(child, address).expect("code").to_ne_bytes());
-    }
-    // SAFETY: no instruction is longer than 15 bytes.
-    let instruction = unsafe { decode(bytes.as_ptr()) };
-    matches!(instruction, Instruction::Repeated | Instruction::RepeatedCopy { .. })
+fn is_repeated(place: u64) -> bool {
+    // SAFETY: the traced process was forked from this one, so its code is here too; pages behind an instruction at
+    // a page's end may be missing, so no more than what is on its page is read, and an instruction cut off is no `rep`.
+    let code = unsafe {
+        let left = 4096 - place as usize % 4096;
+        std::slice::from_raw_parts(place as *const u8, left.min(LONGEST_INSTRUCTION_BYTES))
+    };
+    decode(code, place).is_some_and(|decoded| decoded.transfer == Transfer::Repeat)
 }
 
-#[test]
-fn stepping_and_tracing_count_the_same_in_every_operation() {
-    let events = random_events(400, 7);
-    for subject in select(&["tlsf", "rlsf", "talc", "dlmalloc"]).expect("subjects") {
-        let stepped = counted_by_stepping(subject, &events);
-        assert_eq!(stepped.len(), events.len(), "{}", subject.name);
-        assert!(stepped.iter().all(|count| (5..100_000).contains(count)), "{}: {stepped:?}", subject.name);
-        assert_eq!(stepped, counted_by_the_witness(subject, &events), "{}", subject.name);
+/// Whether the graph has this step.
+fn is_edge(graph: &Graph, from: u64, to: u64) -> bool {
+    let Some(node) = graph.node(from) else { return false };
+    match &node.flow {
+        Flow::Call(Callee::Function(callee)) | Flow::Tail(Callee::Function(callee)) => to == *callee,
+        // To the caller, whoever that is, and to where a computed jump goes.
+        Flow::Return | Flow::Call(Callee::Unknown(_)) | Flow::Tail(Callee::Unknown(_)) | Flow::Unknown(_) => true,
+        _ => graph.successors(from).any(|next| next == to),
     }
+}
+
+fn agrees(name: &str) {
+    let subject = select(&[name]).expect("a subject")[0];
+    if subject.own_pages && std::env::var_os(ALONE).is_none() {
+        return agrees_alone(name);
+    }
+    let events = random_events(OPERATIONS, 7);
+    let process = Process::current().expect("this process");
+    let counted = complete(&process, subject, &events);
+    let (counts, witnessed, steps) = both(subject, &counted, &events);
+    let graph = counted.graph();
+    assert!(counts.len() > OPERATIONS * 9 / 10 && counts.iter().all(|count| *count >= 5), "{counts:?}");
+    let differences: Vec<(usize, u64, u64)> = counts
+        .iter()
+        .zip(&witnessed)
+        .enumerate()
+        .filter_map(|(operation, (counted, seen))| (counted != seen).then_some((operation, *counted, *seen)))
+        .collect();
+    assert!(
+        differences.is_empty() && counts.len() == witnessed.len(),
+        "{name}: {} of {} counts differ: (operation, counted, witnessed) {:?}",
+        differences.len(),
+        counts.len(),
+        &differences[..differences.len().min(5)]
+    );
+    let beside: Vec<_> = steps.iter().filter(|(from, to)| !is_edge(graph, *from, *to)).collect();
+    assert!(beside.is_empty(), "{name}: steps beside the graph: {beside:x?}");
+}
+
+/// In the environment of a process that makes one cross-check and nothing else.
+const ALONE: &str = "RTALLOC_CROSSCHECK_ALONE";
+
+/// The test of this name in a process of its own: an allocator that serves the whole process must not be used by other
+/// threads, and must not give pages back after some time, of which a traced process has more.
+fn agrees_alone(name: &str) {
+    let test = format!("probe::crosscheck::{name}");
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args([&test, "--exact", "--test-threads=1", "--nocapture"])
+        .env(ALONE, "1")
+        .env("MIMALLOC_PURGE_DELAY", "-1")
+        .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,experimental_tcache_gc:false")
+        .output()
+        .expect("this program again");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// One test for each subject, so that they share the processors, and one that none is missing.
+macro_rules! crosschecks {
+    ($($test:ident: $name:literal,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                agrees($name);
+            }
+        )*
+
+        #[test]
+        fn every_subject_is_crosschecked() {
+            let names: Vec<&str> = all().iter().map(|subject| subject.name).collect();
+            assert_eq!(names, [$($name),*]);
+        }
+    };
+}
+
+crosschecks! {
+    tlsf: "tlsf",
+    tlsf_exact: "tlsf-exact",
+    tlsf_thorough: "tlsf-thorough",
+    half_fit: "half-fit",
+    first_fit: "first-fit",
+    first_fit_address: "first-fit-address",
+    best_fit: "best-fit",
+    rlsf: "rlsf",
+    talc: "talc",
+    dlmalloc: "dlmalloc",
+    buddy_system: "buddy-system",
+    linked_list: "linked-list",
+    good_memory: "good-memory",
+    mimalloc: "mimalloc",
+    jemalloc: "jemalloc",
+    system: "system",
 }

@@ -13,10 +13,10 @@ struct Moments {
 }
 
 impl Moments {
-    fn add(&mut self, value: u64) {
-        self.count += 1;
-        self.sum += u128::from(value);
-        self.sum_of_squares += u128::from(value) * u128::from(value);
+    fn add(&mut self, value: u64, samples: u64) {
+        self.count += samples;
+        self.sum += u128::from(value) * u128::from(samples);
+        self.sum_of_squares += u128::from(value) * u128::from(value) * u128::from(samples);
     }
 
     fn mean(&self) -> f64 {
@@ -39,43 +39,68 @@ impl Moments {
     }
 }
 
+/// Values below this have their counts in an array: nearly all instruction counts, in little memory.
+const FEW: usize = 4096;
+
 /// Exact counts of every value: for instructions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Counts {
-    moments: Moments,
-    counts: BTreeMap<u64, u64>,
+    few: Box<[u64; FEW]>,
+    many: BTreeMap<u64, u64>,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { few: Box::new([0; FEW]), many: BTreeMap::new() }
+    }
 }
 
 impl Counts {
     /// Adds a sample.
+    #[inline(always)]
     pub fn add(&mut self, value: u64) {
-        self.moments.add(value);
-        *self.counts.entry(value).or_default() += 1;
+        match usize::try_from(value).ok().and_then(|value| self.few.get_mut(value)) {
+            Some(count) => *count += 1,
+            None => self.add_large(value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_large(&mut self, value: u64) {
+        *self.many.entry(value).or_default() += 1;
     }
 
     /// What is said about them.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
-        let count = self.moments.count;
+        let few = self.few.iter().enumerate().filter(|(_, samples)| **samples > 0);
+        let histogram: Vec<(u64, u64)> = few
+            .map(|(value, samples)| (value as u64, *samples))
+            .chain(self.many.iter().map(|(value, samples)| (*value, *samples)))
+            .collect();
+        let mut moments = Moments::default();
+        histogram.iter().for_each(|(value, samples)| moments.add(*value, *samples));
+        let count = moments.count;
         let quantile = |share: f64| {
             let rank = ((share * count as f64).ceil() as u64).max(1);
             let mut passed = 0;
-            let at = self.counts.iter().find(|(_, samples)| {
-                passed += **samples;
+            let at = histogram.iter().find(|(_, samples)| {
+                passed += samples;
                 passed >= rank
             });
             at.map_or(0, |(value, _)| *value)
         };
         Distribution {
             count,
-            min: self.counts.first_key_value().map_or(0, |(value, _)| *value),
-            mean: self.moments.mean(),
-            std: self.moments.deviation(),
+            min: histogram.first().map_or(0, |(value, _)| *value),
+            mean: moments.mean(),
+            std: moments.deviation(),
             p50: quantile(0.5),
             p99: quantile(0.99),
             p999: quantile(0.999),
-            max: self.counts.last_key_value().map_or(0, |(value, _)| *value),
-            histogram: self.counts.iter().map(|(value, samples)| (*value, *samples)).collect(),
+            max: histogram.last().map_or(0, |(value, _)| *value),
+            histogram,
         }
     }
 }
@@ -100,7 +125,7 @@ impl Default for Samples {
 impl Samples {
     /// Adds a sample.
     pub fn add(&mut self, value: u64) {
-        self.moments.add(value);
+        self.moments.add(value, 1);
         self.smallest = self.smallest.min(value);
         self.largest = self.largest.max(value);
         self.histogram.saturating_record(value);
@@ -134,6 +159,17 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_and_large_values_are_counted_alike() {
+        let mut counts = Counts::default();
+        for value in [3, 4095, 4096, 4096, 1 << 40] {
+            counts.add(value);
+        }
+        let distribution = counts.distribution();
+        assert_eq!(distribution.histogram, [(3, 1), (4095, 1), (4096, 2), (1 << 40, 1)]);
+        assert_eq!((distribution.count, distribution.min, distribution.p50, distribution.max), (5, 3, 4096, 1 << 40));
+    }
 
     #[test]
     fn both_kinds_agree_with_the_definitions() {

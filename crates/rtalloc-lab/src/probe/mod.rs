@@ -1,13 +1,12 @@
 //! What is observed while an operation runs.
 //!
 //! A probe is an [`Observer`](crate::replay::Observer) of a replay and a function that measures one cell with it, in
-//! the process it is called in. [`space`] looks at addresses, [`instructions`] steps through a sample of the
-//! operations, [`cycles`] times each. Each returns a [`Report`].
+//! the process it is called in. [`space`] looks at addresses, [`instructions`] counts in every
+//! operation, [`cycles`] times each. Each returns a [`Report`].
 
 pub mod cycles;
 pub mod instructions;
 pub mod space;
-pub mod step;
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod crosscheck;

@@ -6,19 +6,20 @@
 
 use super::isolate::{Board, Child, Death, Job, decode, run_all};
 use super::settings::{Settings, automatic_heap_bytes};
+use crate::analysis::{Analysis, Limits};
 use crate::probe::cycles::Clock;
-use crate::probe::instructions::Sample;
-use crate::probe::step::{StepError, Stepper};
 use crate::probe::{Report, Task, cycles, instructions, space};
 use crate::result::schema::{Cell, Environment, Outcome, Run, TraceResult};
-use crate::subject::Subject;
+use crate::subject::{CountError, Counted, Subject};
 use crate::trace::{Reader, Survey, TraceError, survey};
+use pathbound::counter::Record;
+use pathbound::image::Process;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Version of the results this writes.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// How much longer than its limit a process may live before it is ended by force. It watches the limit itself, but
 /// cannot while an operation does not return.
@@ -48,7 +49,7 @@ pub enum CampaignError {
     },
     /// Instructions cannot be counted here.
     #[error("{0}")]
-    Step(#[from] StepError),
+    Count(#[from] CountError),
     /// The system refused a process, a pipe or memory.
     #[error("the system refused to {action}: {source}")]
     System {
@@ -99,10 +100,8 @@ pub fn measure(
     settings: &Settings,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Run, CampaignError> {
-    if settings.probes.instructions {
-        // Better no run than one in which every cell says the same.
-        drop(Stepper::new()?);
-    }
+    // Better no run than one in which every cell says that nothing can be counted.
+    let counting = settings.probes.instructions.then(|| Counting::new(subjects)).transpose()?;
     let clock = Clock::calibrate();
     let environment = Environment::here(clock);
     let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;
@@ -131,6 +130,7 @@ pub fn measure(
                     subject: subjects[step.subject],
                     settings,
                     clock,
+                    counting: counting.as_ref().map(|counting| counting.of(step.subject)),
                 };
                 let probe = step.probe;
                 Job { spawn: Box::new(move || work.spawn(probe)), limit: settings.limit + GRACE }
@@ -187,6 +187,30 @@ fn empty_cell(subject: &Subject, heap_bytes: u64) -> Cell {
     }
 }
 
+/// What counts the instructions of every subject. Made once, before the processes that use it are forked.
+struct Counting {
+    analysis: Analysis,
+    subjects: Vec<(Counted, Limits)>,
+}
+
+impl Counting {
+    fn new(subjects: &[&'static Subject]) -> Result<Self, CountError> {
+        let analysis = Analysis::of_this_program().map_err(CountError::Image)?;
+        let subjects = subjects
+            .iter()
+            .map(|subject| {
+                Ok((Counted::new(analysis.process(), subject, &[], Record::Count)?, analysis.limits(subject)))
+            })
+            .collect::<Result<_, CountError>>()?;
+        Ok(Self { analysis, subjects })
+    }
+
+    fn of(&self, subject: usize) -> (&Process, &Counted, Limits) {
+        let (counted, limits) = &self.subjects[subject];
+        (self.analysis.process(), counted, *limits)
+    }
+}
+
 /// What a step needs.
 #[derive(Clone, Copy)]
 struct Work<'a> {
@@ -196,6 +220,7 @@ struct Work<'a> {
     subject: &'static Subject,
     settings: &'a Settings,
     clock: Clock,
+    counting: Option<(&'a Process, &'a Counted, Limits)>,
 }
 
 impl Work<'_> {
@@ -204,9 +229,8 @@ impl Work<'_> {
         match probe {
             Probe::Space => self.fork(move |task| space::measure(task, settings.smallest_heap)),
             Probe::Instructions => self.fork(move |task| {
-                let sample =
-                    Sample { operations: settings.sampled_operations, instructions: settings.stepped_instructions };
-                instructions::measure(task, sample)
+                let (process, counted, limits) = self.counting.expect("prepared for this probe");
+                instructions::measure(task, process, counted, limits)
             }),
             Probe::Cycles => self.fork(move |task| cycles::measure(task, self.clock, settings.replicas)),
         }

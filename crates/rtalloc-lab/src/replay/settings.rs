@@ -11,12 +11,6 @@ pub struct Settings {
     pub probes: Probes,
     /// R of the cycle probe: identical replays of which each operation's minimum is kept. At least 1.
     pub replicas: u32,
-    /// Operations per cell the instruction probe steps through, evenly spread.
-    pub sampled_operations: u64,
-    /// Instructions per cell the instruction probe's sample may have, roughly; each takes one to ten microseconds, the
-    /// more the deeper the machine is virtualised. A subject with long operations gets fewer samples, evenly spread,
-    /// though not below a number that a mean needs.
-    pub stepped_instructions: u64,
     /// Whether the space probe also looks for the smallest heap that serves the whole trace.
     pub smallest_heap: bool,
     /// Time a probe may spend in one cell.
@@ -32,8 +26,6 @@ impl Default for Settings {
             heap_bytes: None,
             probes: Probes::available(),
             replicas: 3,
-            sampled_operations: 2_000,
-            stepped_instructions: 400_000,
             smallest_heap: true,
             limit: Duration::from_secs(60),
             parallel: std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,4 +1,5 @@
 //! What was measured: the one vocabulary between measuring and everything downstream.
 
+pub mod bounds;
 pub mod environment;
 pub mod schema;

@@ -182,13 +182,9 @@ pub struct Time {
     pub reallocate: Distribution,
 }
 
-/// Executed instructions per operation.
+/// Executed instructions of every operation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Instructions {
-    /// Operations counted, evenly spread over the trace; equal to all when exact for every operation.
-    pub sampled: u64,
-    /// How they were counted, e.g. "single-step".
-    pub method: String,
     /// Successful allocations.
     pub allocate: Distribution,
     /// Frees.

@@ -8,6 +8,7 @@
 //! table in this file.
 
 pub(crate) mod adapter;
+mod counted;
 mod paged;
 mod peers;
 mod region;
@@ -22,6 +23,7 @@ use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
 use std::ffi::c_void;
 
 pub use adapter::{Ours, Target};
+pub use counted::{CountError, Counted};
 pub use region::Region;
 
 /// Alignment of every block that asks for no larger one, as of C's `malloc` on 64-bit machines, in bytes.

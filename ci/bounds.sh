@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# No bound grew: what the machine code of this build proves of our allocators is held against bounds/x86_64.json, and no
+# operation performed exceeds what was proved. To accept a greater bound: `rtalloc bound ours --static --save
+# bounds/x86_64.json`, in a commit that says why.
+# Needs: an x86-64 Linux machine. Takes: a minute after the build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "$(uname -m)" != x86_64 ]; then
+    echo "NOT RUN: the bounds are those of x86-64 code"
+    exit 0
+fi
+cargo build --release
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Everything: static bounds, certificates, and what was observed beside them.
+target/release/rtalloc bound ours rlsf talc dlmalloc --json "$work/study.json" --certificate "$work/certificates.json" \
+    --against bounds/x86_64.json
+target/release/rtalloc bound --check "$work/certificates.json" | tail -n 1
+python3 - "$work/study.json" <<'PY'
+import json, sys
+
+failures, compared = [], 0
+for subject in json.load(open(sys.argv[1]))["subjects"]:
+    for operation in subject["operations"]:
+        bound = operation["answer"].get("bounded")
+        seen = operation["observed"]
+        name = f"{subject['subject']} {operation['operation']}"
+        if bound is None:
+            # The flagships' constant-time operations must have one.
+            if subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-thorough", "half-fit") and operation["operation"] != "reallocate":
+                failures.append(f"{name}: no bound: {operation['answer']['declined']['why']}")
+            continue
+        if bound["never_returning"] and subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-thorough", "half-fit"):
+            failures.append(f"{name}: a panic edge to {bound['never_returning']}")
+        if seen:
+            compared += 1
+            if not bound["fewest"] <= seen["instructions"] <= bound["most"]:
+                failures.append(f"{name}: observed {seen['instructions']}, bound {bound['most']}")
+print(f"{compared} observed maxima within their bounds" if not failures else "\n".join(failures))
+sys.exit(bool(failures) or compared == 0)
+PY

@@ -1,0 +1,108 @@
+//! What the machine code of this program proves about its subjects.
+//!
+//! The entry points that are bounded are those that are measured: functions of the running binary, whose file is
+//! analysed. Every bound's certificate goes through the checker before anybody sees the bound.
+
+use crate::observe::Operation;
+use crate::subject::Subject;
+use pathbound::certificate::Certificate;
+use pathbound::graph::{Graph, NeverReturns};
+use pathbound::image::{ElfFile, ImageError, Process};
+use pathbound::{Bound, Decline, Facts, bound, check};
+
+/// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
+pub type Limits = [Option<u64>; Operation::ALL.len()];
+
+/// This program, as a process and as the file it was started from.
+#[derive(Debug)]
+pub struct Analysis {
+    process: Process,
+}
+
+/// Why an entry point has no bound.
+#[derive(Debug, thiserror::Error)]
+pub enum Unbounded {
+    /// It cannot be bounded.
+    #[error("{0}")]
+    Declined(#[from] Decline),
+    /// It is not code of the file.
+    #[error("{0}")]
+    NoCode(#[from] pathbound::graph::GraphError),
+    /// The checker refuses the solver's proof. A defect of pathbound.
+    #[error("the checker rejects the certificate, a defect of pathbound, please report it: {0}")]
+    Rejected(#[from] pathbound::check::Rejection),
+}
+
+impl Analysis {
+    /// Looks at this program.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError`]: its file is gone, or nothing that can be analysed.
+    pub fn of_this_program() -> Result<Self, ImageError> {
+        let process = Process::current()?;
+        if process.executable().is_none() {
+            return Err(ImageError::Unsuitable {
+                path: "this program".into(),
+                reason: "its file cannot be read any more; start it again".into(),
+            });
+        }
+        Ok(Self { process })
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &ElfFile {
+        self.executable().0
+    }
+
+    /// What is added to an address in the file to get that in the process.
+    #[must_use]
+    pub fn bias(&self) -> u64 {
+        self.executable().1
+    }
+
+    fn executable(&self) -> (&ElfFile, u64) {
+        self.process.executable().expect("looked at when this was made")
+    }
+
+    /// The address of an entry point in the file.
+    #[must_use]
+    pub fn entry(&self, subject: &Subject, operation: Operation) -> u64 {
+        subject.entries.addresses()[operation as usize].wrapping_sub(self.bias())
+    }
+
+    /// Bounds an entry point.
+    ///
+    /// # Errors
+    ///
+    /// [`Unbounded`] says what cannot be bounded and where.
+    pub fn bound(&self, subject: &Subject, operation: Operation, facts: &Facts) -> Result<Bound, Unbounded> {
+        proved(self.file(), self.entry(subject, operation), facts, &NeverReturns::default())
+    }
+
+    /// The bounds of a subject that need no facts.
+    #[must_use]
+    pub fn limits(&self, subject: &Subject) -> Limits {
+        let limit = |operation| self.bound(subject, operation, &Facts::default()).ok().map(|bound| bound.instructions);
+        Operation::ALL.map(limit)
+    }
+}
+
+/// Bounds a function of a file, and has the proof checked.
+///
+/// # Errors
+///
+/// [`Unbounded`] says what cannot be bounded and where.
+pub fn proved(file: &ElfFile, entry: u64, facts: &Facts, never: &NeverReturns) -> Result<Bound, Unbounded> {
+    let graph = Graph::explore(file, &[entry], never)?;
+    let bound = bound(file, &graph, entry, facts)?;
+    check(&Certificate::of(&bound, file.provenance()), file, file.provenance())?;
+    Ok(bound)
+}

@@ -1,0 +1,220 @@
+//! Bounds for the terminal: the table of a study, and paths with their source.
+
+use super::number;
+use super::table::{Look, STYLE};
+use super::verdict::wrapped;
+use crate::result::bounds::{Answer, Bounded, OperationBounds, PathStep, Reached, Study, SubjectBounds};
+use comfy_table::{Attribute, Cell, CellAlignment, Table};
+use std::fmt::Write as _;
+
+/// The table of a study and its notes.
+#[must_use]
+pub fn table(study: &Study, look: Look) -> String {
+    let observed = !study.observed_in.is_empty();
+    let mut table = Table::new();
+    table.load_style(STYLE);
+    if look.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut header = vec![Cell::new("\nallocator"), Cell::new("\noperation"), right("shortest\npath")];
+    if observed {
+        header.extend([right("scenario\nmaximum"), right("observed\nmaximum")]);
+    }
+    header.push(right("static\nbound"));
+    if observed {
+        header.push(right("\ngap"));
+    }
+    table.set_header(header);
+    for subject in &study.subjects {
+        for (position, operation) in subject.operations.iter().enumerate() {
+            table.add_row(row(subject, operation, position == 0, observed));
+        }
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for note in notes(study) {
+        text.push_str(&wrapped(&note, look.columns, 0));
+        text.push('\n');
+    }
+    text
+}
+
+fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observed: bool) -> Vec<Cell> {
+    let number = |value: Option<u64>| {
+        Cell::new(value.map_or_else(|| "-".into(), number::grouped)).set_alignment(CellAlignment::Right)
+    };
+    let seen = operation.observed.as_ref().map(|seen| seen.instructions);
+    let scenario = operation.scenario.as_ref().map(|seen| seen.instructions);
+    let bounded = match &operation.answer {
+        Answer::Bounded(bounded) => Some(bounded),
+        Answer::Declined { .. } => None,
+    };
+    let name = if first { subject.subject.as_str() } else { "" };
+    let mut row = vec![Cell::new(name), Cell::new(&operation.operation), number(bounded.map(|bounded| bounded.fewest))];
+    if observed {
+        row.extend([number(scenario), number(seen)]);
+    }
+    row.push(match bounded {
+        Some(bounded) => number(Some(bounded.most)).add_attribute(Attribute::Bold),
+        None => Cell::new("none").set_alignment(CellAlignment::Right),
+    });
+    if observed {
+        row.push(number(bounded.zip(seen).map(|(bounded, seen)| bounded.most.saturating_sub(seen))));
+    }
+    row
+}
+
+/// What the table's numbers mean, and what stands behind each `none`.
+fn notes(study: &Study) -> Vec<String> {
+    let mut notes = vec![format!(
+        "Executed x86-64 instructions of one operation, from its entry point to its return, callees included; code of {}.",
+        study.rustc
+    )];
+    notes.push(
+        "static bound: proved from the machine code, the proof checked: no operation that returns executes more. shortest \
+         path: none executes fewer."
+            .into(),
+    );
+    if !study.observed_in.is_empty() {
+        notes.push(format!(
+            "observed maximum: the most of any operation performed in {}. scenario maximum: in the worst case that a paper \
+             describes. gap: bound less observed.",
+            study.observed_in.join("; ")
+        ));
+    }
+    for subject in &study.subjects {
+        if let Some(explored) = subject.explored {
+            notes.push(format!(
+                "{}: {} and every operation in each, {} in all, were tried in the exploration.",
+                subject.subject,
+                number::counted(explored.states as u64, "state"),
+                number::grouped(explored.transitions as u64),
+            ));
+        }
+        notes.extend(subject.unobserved.iter().map(|why| format!("{}: {why}", subject.subject)));
+    }
+    // Entry points of one subject often meet the same obstacle.
+    for subject in &study.subjects {
+        let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+        for operation in &subject.operations {
+            if let Answer::Declined { why } = &operation.answer {
+                match told.iter_mut().find(|(known, _)| known == why) {
+                    Some((_, operations)) => operations.push(&operation.operation),
+                    None => told.push((why, vec![&operation.operation])),
+                }
+            }
+        }
+        for (why, operations) in told {
+            notes.push(format!("No bound for {} {}: {why}.", subject.subject, operations.join(", ")));
+        }
+    }
+    for subject in &study.subjects {
+        for operation in &subject.operations {
+            let Answer::Bounded(bounded) = &operation.answer else { continue };
+            let name = format!("{} {}", subject.subject, operation.operation);
+            if !bounded.facts.is_empty() {
+                notes.push(format!("{name} assumes: {}.", bounded.facts.join("; ")));
+            }
+            if !bounded.never_returning.is_empty() {
+                notes.push(format!(
+                    "{name} may, instead of returning, call what never returns: {}.",
+                    bounded.never_returning.join(", ")
+                ));
+            }
+        }
+    }
+    notes
+}
+
+/// An entry point's longest path, instruction by instruction, with what was seen of it.
+#[must_use]
+pub fn explanation(subject: &SubjectBounds, operation: &OperationBounds) -> String {
+    let mut text = format!("{} {}", subject.subject, operation.operation);
+    match &operation.answer {
+        Answer::Declined { why } => {
+            let _ = writeln!(text, ": no bound: {why}");
+        }
+        Answer::Bounded(bounded) => {
+            let _ = writeln!(text, ": at most {} instructions, at least {}", bounded.most, bounded.fewest);
+        }
+    }
+    for (what, seen) in [("scenario", &operation.scenario), ("observed", &operation.observed)] {
+        if let Some(seen) = seen {
+            let _ = writeln!(text, "  {what} maximum {}: {}", number::grouped(seen.instructions), seen.circumstance);
+        }
+    }
+    if !operation.observed_by.is_empty() {
+        let by: Vec<String> =
+            operation.observed_by.iter().map(|(what, most)| format!("{what} {}", number::grouped(*most))).collect();
+        let _ = writeln!(text, "  most by driver: {}", by.join(", "));
+    }
+    if let Answer::Bounded(bounded) = &operation.answer {
+        path(&mut text, bounded);
+    }
+    text
+}
+
+fn path(text: &mut String, bounded: &Bounded) {
+    text.push_str(&reasons(bounded));
+    let widest = bounded.path.iter().map(|step| step.source.chars().count()).max().unwrap_or(0);
+    let loops = bounded.path.iter().any(|step| step.executions != 1);
+    for step in &bounded.path {
+        let mark = match step.reached {
+            None | Some(Reached::Yes) => ' ',
+            Some(Reached::Elsewhere | Reached::NeverWith { .. }) => '~',
+            Some(Reached::Never) => '!',
+        };
+        let indent = "  ".repeat(step.depth as usize);
+        let times = if loops { format!("{:>8} x ", number::grouped(step.executions)) } else { String::new() };
+        let _ = writeln!(text, "  {mark} {times}{:>8x}  {:widest$}  {indent}{}", step.address, step.source, step.text);
+    }
+}
+
+/// Why the observed maximum stays below the bound: what of the path was not executed, run by run of instructions.
+fn reasons(bounded: &Bounded) -> String {
+    let mut text = String::new();
+    let mut runs: Vec<(&PathStep, u64)> = Vec::new();
+    let mut last: Option<&Reached> = None;
+    for step in &bounded.path {
+        let reached = step.reached.as_ref().filter(|reached| **reached != Reached::Yes);
+        match (reached, last) {
+            (Some(now), Some(before)) if now == before => {
+                if let Some(run) = runs.last_mut() {
+                    run.1 += step.executions;
+                }
+            }
+            (Some(_), _) => runs.push((step, step.executions)),
+            (None, _) => {}
+        }
+        last = reached;
+    }
+    for (step, instructions) in runs {
+        let why = match &step.reached {
+            Some(Reached::Never) => "no operation performed executed them".to_string(),
+            Some(Reached::NeverWith { other }) => {
+                let source = bounded.path.iter().find(|step| step.address == *other).map_or("", |step| &step.source);
+                format!(
+                    "other operations executed them, but none that executes {other:#x} ({source}) as this path does"
+                )
+            }
+            _ => "other operations executed them, but none together with all of this path".to_string(),
+        };
+        let _ = writeln!(
+            text,
+            "  {} from {:#x} ({}) on, not executed by the operation nearest to this path: {why}",
+            number::counted(instructions, "instruction"),
+            step.address,
+            step.source
+        );
+    }
+    text
+}

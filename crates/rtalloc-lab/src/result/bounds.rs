@@ -1,0 +1,220 @@
+//! The schema of bounds: what `rtalloc bound` finds out, and the table of bounds that is committed and may not grow.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is known of the instruction counts of every subject asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Study {
+    /// Version of this schema.
+    pub schema: u32,
+    /// Version of rtalloc.
+    pub rtalloc: String,
+    /// Compiler that built the laboratory, the allocators in it included.
+    pub rustc: String,
+    /// SHA-256 of the binary whose code was bounded, hexadecimal.
+    pub sha256: String,
+    /// Where observed maxima come from, one line each; empty where nothing was observed.
+    pub observed_in: Vec<String>,
+    /// One entry per subject, in table order.
+    pub subjects: Vec<SubjectBounds>,
+}
+
+/// The entry points of a subject.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SubjectBounds {
+    /// Its name; where a file was asked about, the file's.
+    pub subject: String,
+    /// Why nothing, or not everything, was observed; where that is so.
+    pub unobserved: Option<String>,
+    /// States the exhaustive exploration reached, and operations it tried; `None` where it could not look.
+    pub explored: Option<Explored>,
+    /// The operations.
+    pub operations: Vec<OperationBounds>,
+}
+
+/// The size of an exhaustive exploration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explored {
+    /// States reached.
+    pub states: usize,
+    /// Operations tried.
+    pub transitions: usize,
+}
+
+/// An entry point: three numbers side by side, never one for another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OperationBounds {
+    /// Which: "allocate", "allocate aligned", "deallocate", "reallocate".
+    pub operation: String,
+    /// What the machine code proves.
+    pub answer: Answer,
+    /// The most instructions in the scenarios that papers call the worst case.
+    pub scenario: Option<Seen>,
+    /// The most instructions in anything that was performed.
+    pub observed: Option<Seen>,
+    /// The most by what was performed: "traces", "profiles", "exploration", ...
+    pub observed_by: BTreeMap<String, u64>,
+}
+
+/// What the machine code proves of an entry point.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// A bound, whose certificate was checked.
+    Bounded(Bounded),
+    /// None, and why.
+    Declined {
+        /// What stands in the way, and where.
+        why: String,
+    },
+}
+
+/// A static bound.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Bounded {
+    /// The most instructions an execution that returns can have.
+    pub most: u64,
+    /// The fewest.
+    pub fewest: u64,
+    /// Facts that were assumed of loops and conflicts, as they were given.
+    pub facts: Vec<String>,
+    /// Functions that never return and may be called instead of returning: panics and aborts.
+    pub never_returning: Vec<String>,
+    /// The path that has the most.
+    pub path: Vec<PathStep>,
+}
+
+/// An instruction of the longest path.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PathStep {
+    /// Its address in the file.
+    pub address: u64,
+    /// The instruction as text.
+    pub text: String,
+    /// Its source line, e.g. `free_list.rs:81`; empty without debug information.
+    pub source: String,
+    /// How often the path executes it.
+    pub executions: u64,
+    /// Depth of calls: 0 in the entry point.
+    pub depth: u32,
+    /// Whether the operation that came nearest to the path executed it; `None` where nothing was observed.
+    pub reached: Option<Reached>,
+}
+
+/// What was seen of an instruction on the longest path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reached {
+    /// The operation that executed most of the path executed it.
+    Yes,
+    /// Other operations executed it, but none that also executed the instruction at this address, which is on the path.
+    NeverWith {
+        /// Address of the other.
+        other: u64,
+    },
+    /// Other operations executed it, but none together with all of the path.
+    Elsewhere,
+    /// No operation executed it.
+    Never,
+}
+
+/// A maximum that was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Instructions.
+    pub instructions: u64,
+    /// Which operation of what.
+    pub circumstance: String,
+}
+
+/// The bounds that are committed: by subject and operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    /// Compiler whose code they are of.
+    pub rustc: String,
+    /// Most instructions.
+    pub bounds: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Baseline {
+    /// The bounds of a study, without what was declined.
+    #[must_use]
+    pub fn of(study: &Study) -> Self {
+        let mut bounds: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+        for subject in &study.subjects {
+            for operation in &subject.operations {
+                if let Answer::Bounded(bounded) = &operation.answer {
+                    let of_subject = bounds.entry(subject.subject.clone()).or_default();
+                    of_subject.insert(operation.operation.clone(), bounded.most);
+                }
+            }
+        }
+        Self { rustc: study.rustc.clone(), bounds }
+    }
+
+    /// What is worse in `now` than here: bounds that grew and bounds that are gone, one line each.
+    #[must_use]
+    pub fn regressions(&self, now: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (subject, operations) in &self.bounds {
+            for (operation, most) in operations {
+                match now.bounds.get(subject).and_then(|operations| operations.get(operation)) {
+                    Some(now) if now > most => {
+                        lines.push(format!("{subject} {operation}: {now} instructions, {most} committed"));
+                    }
+                    Some(_) => {}
+                    None => lines.push(format!("{subject} {operation}: no bound any more, {most} committed")),
+                }
+            }
+        }
+        lines
+    }
+
+    /// What `now` has that is better than here or not here at all, one line each: reason to commit it.
+    #[must_use]
+    pub fn improvements(&self, now: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (subject, operations) in &now.bounds {
+            for (operation, most) in operations {
+                match self.bounds.get(subject).and_then(|operations| operations.get(operation)) {
+                    Some(committed) if committed > most => {
+                        lines.push(format!("{subject} {operation}: {most} instructions, {committed} committed"));
+                    }
+                    Some(_) => {}
+                    None => lines.push(format!("{subject} {operation}: {most} instructions, not committed")),
+                }
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn baseline(bounds: &[(&str, &str, u64)]) -> Baseline {
+        let mut all: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+        for (subject, operation, most) in bounds {
+            all.entry((*subject).into()).or_default().insert((*operation).into(), *most);
+        }
+        Baseline { rustc: "rustc 1.95".into(), bounds: all }
+    }
+
+    #[test]
+    fn what_grew_or_is_gone_is_a_regression_and_nothing_else_is() {
+        let committed = baseline(&[("tlsf", "allocate", 88), ("tlsf", "deallocate", 82), ("half-fit", "allocate", 49)]);
+        assert!(committed.regressions(&committed).is_empty() && committed.improvements(&committed).is_empty());
+        let now = baseline(&[("tlsf", "allocate", 89), ("tlsf", "deallocate", 80), ("best-fit", "deallocate", 46)]);
+        assert_eq!(
+            committed.regressions(&now),
+            ["half-fit allocate: no bound any more, 49 committed", "tlsf allocate: 89 instructions, 88 committed"]
+        );
+        assert_eq!(
+            committed.improvements(&now),
+            ["best-fit deallocate: 46 instructions, not committed", "tlsf deallocate: 80 instructions, 82 committed"]
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Subjects whose entry points count their instructions.
+//!
+//! The four entry points and everything they call are copied with counters in ([`pathbound::counter`]); whoever calls the
+//! copies instead of the originals has every instruction counted, the C library's included. Where a subject jumps
+//! to computed addresses, the copies find their way by a table of what was copied; a target that was not is *missed*:
+//! executed all the same, uncounted, and remembered, so that the next copy has it.
+
+use super::{Entries, Subject};
+use pathbound::counter::{Counter, CounterError, Record};
+use pathbound::graph::{Callee, Flow, Graph, GraphError, NeverReturns, Obstacle};
+use pathbound::image::{ImageError, Process};
+use std::ffi::c_void;
+
+/// Why a subject cannot be counted.
+#[derive(Debug, thiserror::Error)]
+pub enum CountError {
+    /// This process cannot be looked at.
+    #[error("instructions cannot be counted: {0}")]
+    Image(#[from] ImageError),
+    /// An entry point is not code.
+    #[error("instructions cannot be counted: {0}")]
+    Graph(#[from] GraphError),
+    /// The code cannot be rewritten.
+    #[error("instructions cannot be counted: {0}")]
+    Counter(#[from] CounterError),
+}
+
+/// Copies of a subject's entry points that count.
+#[derive(Debug)]
+pub struct Counted {
+    counter: Counter,
+    graph: Graph,
+    entries: Entries,
+    computes_targets: bool,
+}
+
+impl Counted {
+    /// Copies the entry points of `subject` and what they call, and what is at `further` addresses, found missing before.
+    ///
+    /// # Errors
+    ///
+    /// [`CountError`], on every machine but x86-64 Linux.
+    pub fn new(process: &Process, subject: &Subject, further: &[u64], record: Record) -> Result<Self, CountError> {
+        let originals = subject.entries.addresses();
+        let roots: Vec<u64> = originals.iter().chain(further).copied().collect();
+        let graph = Graph::explore(process, &roots, &NeverReturns::default())?;
+        let counter = Counter::new(process, &graph, record)?;
+        let copy = |original: u64| counter.entry(original).expect("every root is in the graph");
+        let entries = subject.entries.replaced(originals.map(copy));
+        let computes_targets = graph.nodes().any(|(_, node)| {
+            matches!(
+                node.flow,
+                Flow::Unknown(Obstacle::IndirectJump)
+                    | Flow::Tail(Callee::Unknown(Obstacle::IndirectJump))
+                    | Flow::Call(Callee::Unknown(Obstacle::IndirectCall))
+            )
+        });
+        Ok(Self { counter, graph, entries, computes_targets })
+    }
+
+    /// The entry points that count.
+    #[must_use]
+    pub fn entries(&self) -> Entries {
+        self.entries
+    }
+
+    /// What was copied.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What counts.
+    #[must_use]
+    pub fn counter(&self) -> &Counter {
+        &self.counter
+    }
+
+    /// Whether there are jumps or calls to computed addresses, so that something may be missed.
+    #[must_use]
+    pub fn computes_targets(&self) -> bool {
+        self.computes_targets
+    }
+}
+
+impl Entries {
+    /// The addresses of the four entry points.
+    #[must_use]
+    pub fn addresses(&self) -> [u64; 4] {
+        [
+            self.allocate as usize as u64,
+            self.allocate_aligned as usize as u64,
+            self.deallocate as usize as u64,
+            self.reallocate as usize as u64,
+        ]
+    }
+
+    /// These entry points with copies in the place of the four, in the order of [`addresses`](Self::addresses).
+    fn replaced(self, [allocate, allocate_aligned, deallocate, reallocate]: [*const c_void; 4]) -> Self {
+        use super::{AllocateEntry, DeallocateEntry, ReallocateEntry};
+        // SAFETY: the copy of a function does what the function does and is called in the same way.
+        unsafe {
+            Self {
+                allocate: std::mem::transmute::<*const c_void, AllocateEntry>(allocate),
+                allocate_aligned: std::mem::transmute::<*const c_void, AllocateEntry>(allocate_aligned),
+                deallocate: std::mem::transmute::<*const c_void, DeallocateEntry>(deallocate),
+                reallocate: std::mem::transmute::<*const c_void, ReallocateEntry>(reallocate),
+                granted: self.granted,
+            }
+        }
+    }
+}
