@@ -3,36 +3,27 @@
 //! The static part is this process's; what performs operations works in processes of its own, two at a time, since an
 //! allocator may crash. A *part* of the observation is one subject under one kind of load.
 
+mod evidence;
+mod watched;
+
 use crate::analysis::{Analysis, Unbounded};
-use crate::observe::{
-    Maxima, Observation, ObserveError, Operation, Stage, directed, explore, replays, scenario, search, watch::Watch,
-};
+use crate::observe::{Operation, search};
 use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Child, Death, Job, decode, run_all};
 use crate::replay::settings::automatic_heap_bytes;
-use crate::result::bounds::{
-    Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Seen, Study, SubjectBounds,
-};
-use crate::subject::{CountError, Counted, Subject};
+use crate::result::bounds::{Answer, Bounded, OperationBounds, PathStep, Study, SubjectBounds};
+use crate::subject::{CountError, Subject};
 use crate::trace::{Reader, TraceError, survey};
+use evidence::{Evidence, Paths};
 use pathbound::arch::x86_64;
 use pathbound::certificate::Address;
-use pathbound::counter::Record;
 use pathbound::facts::Place;
 use pathbound::image::{ElfFile, Image, Source};
 use pathbound::{Bound, Decline, Facts};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 /// Version of the studies this writes.
 const SCHEMA_VERSION: u32 = 1;
-
-/// Time a part may take. What has a bound is done long before; an allocator that searches may not be.
-const PART_LIMIT: Duration = Duration::from_secs(60);
-/// Time a trace may take, for the same reason.
-const TRACE_LIMIT: Duration = Duration::from_secs(4);
 
 /// A trace to observe operations in.
 #[derive(Clone, Debug)]
@@ -41,6 +32,10 @@ pub struct Load {
     pub path: PathBuf,
     /// Heap it is replayed in, in bytes.
     heap_bytes: usize,
+    /// Its operations.
+    events: u64,
+    /// M of the whole trace.
+    peak_live_bytes: u64,
     /// Its name.
     name: String,
 }
@@ -53,8 +48,9 @@ impl Load {
     /// [`TraceError`] where it cannot be read.
     pub fn of(path: PathBuf) -> Result<Self, TraceError> {
         let survey = Reader::open(&path).and_then(survey)?;
-        let heap_bytes = automatic_heap_bytes(survey.totals.peak_live_bytes) as usize;
-        Ok(Self { path, heap_bytes, name: survey.meta.name })
+        let peak_live_bytes = survey.totals.peak_live_bytes;
+        let heap_bytes = automatic_heap_bytes(peak_live_bytes) as usize;
+        Ok(Self { path, heap_bytes, events: survey.totals.events, peak_live_bytes, name: survey.meta.name })
     }
 }
 
@@ -110,7 +106,7 @@ pub fn study(
 
     let mut evidence: Vec<Evidence> = subjects.iter().map(|_| Evidence::default()).collect();
     if let Some(loads) = loads {
-        observe(analysis, subjects, operations, &answers, loads, &mut evidence, progress)?;
+        watched::observe(analysis, subjects, operations, &answers, loads, &mut evidence, progress)?;
     }
 
     let mut bounds = Vec::new();
@@ -151,6 +147,36 @@ pub fn study(
         subjects: entries,
     };
     Ok((study, bounds))
+}
+
+/// The study of functions of a file, which nobody performs.
+#[must_use]
+pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bound, String>)>) -> Study {
+    let operation = |(symbol, answer): (String, Result<Bound, String>)| OperationBounds {
+        operation: symbol,
+        answer: match answer {
+            Ok(bound) => Answer::Bounded(described(file, &bound, None)),
+            Err(why) => Answer::Declined { why },
+        },
+        scenario: None,
+        observed: None,
+        observed_by: BTreeMap::new(),
+    };
+    let subject = SubjectBounds {
+        subject: name.into(),
+        unobserved: None,
+        explored: None,
+        operations: answers.into_iter().map(operation).collect(),
+    };
+    let compilers = file.provenance().compilers.join(", ");
+    Study {
+        schema: SCHEMA_VERSION,
+        rtalloc: env!("CARGO_PKG_VERSION").into(),
+        rustc: if compilers.is_empty() { "an unknown compiler".into() } else { compilers },
+        sha256: file.provenance().sha256.clone(),
+        observed_in: Vec::new(),
+        subjects: vec![subject],
+    }
 }
 
 /// Where observed maxima come from, in words.
@@ -239,337 +265,4 @@ fn short(source: &Source) -> String {
     let mut components: Vec<&str> = source.file.rsplit('/').take(2).collect();
     components.reverse();
     format!("{}:{}", components.join("/"), source.line)
-}
-
-/// What was seen of a subject.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Evidence {
-    of: [Sighting; Operation::ALL.len()],
-    explored: Option<Explored>,
-    troubles: Vec<String>,
-}
-
-/// What was seen of one operation of it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Sighting {
-    scenario: Option<Seen>,
-    observed: Option<Seen>,
-    by: BTreeMap<String, u64>,
-    paths: Option<Paths>,
-}
-
-/// What of the longest path different operations executed: a bit for each of its steps.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Paths {
-    each: HashSet<Vec<u64>>,
-    union: Vec<u64>,
-}
-
-impl Paths {
-    fn of(bound: &Bound, each: &[BTreeSet<u64>], union: &BTreeSet<u64>, bias: u64) -> Self {
-        let bits = |executed: &BTreeSet<u64>| {
-            let mut bits = vec![0; bound.witness.len().div_ceil(64)];
-            for (position, step) in bound.witness.iter().enumerate() {
-                bits[position / 64] |=
-                    u64::from(executed.contains(&(step.address.wrapping_add(bias)))) << (position % 64);
-            }
-            bits
-        };
-        Self { each: each.iter().map(bits).collect(), union: bits(union) }
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.each.extend(other.each);
-        self.union.resize(self.union.len().max(other.union.len()), 0);
-        self.union.iter_mut().zip(other.union).for_each(|(bits, others)| *bits |= others);
-    }
-
-    /// For each step of the longest path, what was seen of it.
-    fn reached(&self, bound: &Bound) -> Vec<Reached> {
-        let has = |bits: &[u64], step: usize| bits.get(step / 64).is_some_and(|word| word >> (step % 64) & 1 == 1);
-        let steps = bound.witness.len();
-        let weight = |bits: &[u64]| -> u64 {
-            (0..steps).filter(|step| has(bits, *step)).map(|step| bound.witness[step].executions).sum()
-        };
-        // Of two paths as near, the one with the earlier bits: the choice must not hang on the order of a hash.
-        let nearest = self.each.iter().max_by_key(|bits| (weight(bits), std::cmp::Reverse(*bits)));
-        let nearest = nearest.map_or(&[][..], Vec::as_slice);
-        let with = |step: usize, other: usize| self.each.iter().any(|bits| has(bits, step) && has(bits, other));
-        (0..steps)
-            .map(|step| {
-                if has(nearest, step) {
-                    Reached::Yes
-                } else if !has(&self.union, step) {
-                    Reached::Never
-                } else {
-                    match (0..steps).find(|other| has(nearest, *other) && !with(step, *other)) {
-                        Some(other) => Reached::NeverWith { other: bound.witness[other].address },
-                        None => Reached::Elsewhere,
-                    }
-                }
-            })
-            .collect()
-    }
-}
-
-impl Sighting {
-    fn merge(&mut self, other: Self) {
-        raise(&mut self.scenario, other.scenario);
-        raise(&mut self.observed, other.observed);
-        for (driver, most) in other.by {
-            let known = self.by.entry(driver).or_default();
-            *known = most.max(*known);
-        }
-        match (&mut self.paths, other.paths) {
-            (Some(paths), Some(others)) => paths.merge(others),
-            (paths, others) => *paths = paths.take().or(others),
-        }
-    }
-}
-
-impl Evidence {
-    fn of(&self, operation: Operation) -> Sighting {
-        self.of[operation as usize].clone()
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.of.iter_mut().zip(other.of).for_each(|(own, other)| own.merge(other));
-        self.explored = self.explored.or(other.explored);
-        self.troubles.extend(other.troubles);
-    }
-
-    /// Enters what a driver saw.
-    fn enter(&mut self, driver: &str, maxima: &Maxima) {
-        for operation in Operation::ALL {
-            let Some(maximum) = maxima.of(operation) else { continue };
-            let seen = Seen { instructions: maximum.instructions, circumstance: maximum.circumstance.clone() };
-            let sighting = Sighting {
-                by: BTreeMap::from([(driver.to_string(), seen.instructions)]),
-                observed: Some(seen),
-                ..Sighting::default()
-            };
-            self.of[operation as usize].merge(sighting);
-        }
-    }
-}
-
-/// Keeps the larger; of equals the first.
-fn raise(known: &mut Option<Seen>, other: Option<Seen>) {
-    let instructions = |seen: &Option<Seen>| seen.as_ref().map(|seen| seen.instructions);
-    if instructions(&other) > instructions(known) {
-        *known = other;
-    }
-}
-
-/// The kinds of load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Programs,
-    Models,
-    Built,
-}
-
-impl Part {
-    const ALL: [Self; 3] = [Self::Programs, Self::Models, Self::Built];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Programs => "programs",
-            Self::Models => "models",
-            Self::Built => "built",
-        }
-    }
-}
-
-/// Observes every subject under every kind of load.
-fn observe(
-    analysis: &Analysis,
-    subjects: &[&'static Subject],
-    operations: &[Operation],
-    answers: &[Vec<Result<Bound, Unbounded>>],
-    loads: &Loads,
-    evidence: &mut [Evidence],
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<(), StudyError> {
-    let parts: Vec<(usize, Part)> = (0..subjects.len())
-        .filter(|subject| !subjects[*subject].own_pages)
-        .flat_map(|subject| Part::ALL.map(|part| (subject, part)))
-        .collect();
-    for (subject, evidence) in subjects.iter().zip(evidence.iter_mut()) {
-        if subject.own_pages {
-            evidence
-                .troubles
-                .push("not observed: it takes its own pages, so that no heap of it can be begun anew".into());
-        }
-    }
-    let counted: Vec<Option<Counted>> = subjects
-        .iter()
-        .map(|subject| {
-            let counted = || Counted::new(analysis.process(), subject, &[], Record::Coverage);
-            (!subject.own_pages).then(counted).transpose()
-        })
-        .collect::<Result<_, _>>()?;
-    let jobs = parts
-        .iter()
-        .map(|(number, part)| {
-            let (subject, part) = (subjects[*number], *part);
-            let counted = counted[*number].as_ref().expect("made for every subject that is observed");
-            let bounds: Vec<(Operation, &Bound)> = operations
-                .iter()
-                .zip(&answers[*number])
-                .filter_map(|(operation, answer)| Some((*operation, answer.as_ref().ok()?)))
-                .collect();
-            let spawn = move || Child::spawn(|_| watched(analysis, subject, counted, &bounds, part, loads));
-            Job { spawn: Box::new(spawn), limit: PART_LIMIT }
-        })
-        .collect();
-    let total = parts.len() as u64;
-    let mut done = 0;
-    progress(Progress { done, total, last: "" });
-    let width = std::thread::available_parallelism().map_or(1, usize::from);
-    run_all(jobs, width, |number, result| {
-        let (subject, part) = parts[number];
-        let evidence = &mut evidence[subject];
-        match decode::<Evidence>(result) {
-            Ok(found) => evidence.merge(found),
-            Err(Death::Crashed(what)) => evidence.troubles.push(format!("{}: {what}", part.name())),
-            Err(Death::Hung { .. }) => {
-                evidence.troubles.push(format!("{}: not done within the time limit", part.name()))
-            }
-        }
-        done += 1;
-        progress(Progress { done, total, last: &format!("{} / {}", subjects[subject].name, part.name()) });
-    })?;
-    Ok(())
-}
-
-/// Has a subject perform one kind of load.
-fn watched(
-    analysis: &Analysis,
-    subject: &Subject,
-    counted: &Counted,
-    bounds: &[(Operation, &Bound)],
-    part: Part,
-    loads: &Loads,
-) -> Evidence {
-    let subject = Subject { entries: counted.entries(), ..*subject };
-    let watch = Watch::new(counted.counter());
-    let mut evidence = Evidence::default();
-    let outcome = match part {
-        Part::Programs => replayed(&subject, &watch, &loads.programs, "programs", &mut evidence),
-        Part::Models => replayed(&subject, &watch, &loads.models, "models", &mut evidence),
-        Part::Built => built(&subject, &watch, &mut evidence),
-    };
-    if let Err(error) = outcome {
-        evidence.troubles.push(format!("{}: {error}", part.name()));
-    }
-    if !counted.counter().misses().is_empty() {
-        evidence.troubles.push(format!("{}: a jump left the code that counts, the maxima are too small", part.name()));
-    }
-    for (operation, bound) in bounds {
-        let (each, union) = (watch.paths(*operation), watch.union(*operation));
-        let sighting = &mut evidence.of[*operation as usize];
-        sighting.paths = Some(Paths::of(bound, &each, &union, analysis.bias()));
-        // The facts that a bound was given may be wrong. Then it has to be said, and loudly.
-        if let Some(seen) = sighting.observed.as_ref().filter(|seen| seen.instructions > bound.instructions) {
-            evidence.troubles.push(format!(
-                "{} EXECUTED {} INSTRUCTIONS, MORE THAN ITS BOUND: {}; a fact that was assumed is wrong, or pathbound is",
-                operation.name(),
-                seen.instructions,
-                seen.circumstance
-            ));
-        }
-    }
-    evidence
-}
-
-fn replayed(
-    subject: &Subject,
-    watch: &Watch<'_>,
-    loads: &[Load],
-    driver: &str,
-    evidence: &mut Evidence,
-) -> Result<(), ObserveError> {
-    let mut maxima = Maxima::new();
-    let mut cut = Vec::new();
-    for load in loads {
-        let deadline = Instant::now() + TRACE_LIMIT;
-        let sink = |observation: &Observation<'_>| {
-            watch.note(observation);
-            maxima.note(observation);
-        };
-        if !replays::drive(subject, watch, &load.path, &load.name, load.heap_bytes, deadline, sink)? {
-            cut.push(load.name.as_str());
-        }
-    }
-    if !cut.is_empty() {
-        evidence.troubles.push(format!("{} cut short after {} s", cut.join(", "), TRACE_LIMIT.as_secs()));
-    }
-    evidence.enter(driver, &maxima);
-    Ok(())
-}
-
-fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Result<(), ObserveError> {
-    let mut stage = Stage::new(subject, watch)?;
-    scenario::drive(&mut stage, |_, observation| {
-        watch.note(observation);
-        let seen = Seen { instructions: observation.instructions, circumstance: observation.to_string() };
-        raise(&mut evidence.of[observation.operation as usize].scenario, Some(seen));
-    })?;
-    let mut maxima = Maxima::new();
-    directed::drive(&mut stage, |observation| {
-        watch.note(observation);
-        maxima.note(observation);
-    })?;
-    evidence.enter("directed", &maxima);
-    let mut maxima = Maxima::new();
-    search::drive(&mut stage, search::OPERATIONS, |observation| {
-        watch.note(observation);
-        maxima.note(observation);
-    })?;
-    evidence.enter("search", &maxima);
-    if let Some(view) = &subject.view {
-        let mut maxima = Maxima::new();
-        for scope in [explore::Scope::of_suite(&view.contract), explore::Scope::aligned(&view.contract)] {
-            let explored = explore::drive(subject, watch, &scope, |observation| {
-                watch.note(observation);
-                maxima.note(observation);
-            })?;
-            let all = evidence.explored.get_or_insert(Explored { states: 0, transitions: 0 });
-            all.states += explored.states;
-            all.transitions += explored.transitions;
-        }
-        evidence.enter("exploration", &maxima);
-    }
-    Ok(())
-}
-
-/// The study of functions of a file, which nobody performs.
-#[must_use]
-pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bound, String>)>) -> Study {
-    let operation = |(symbol, answer): (String, Result<Bound, String>)| OperationBounds {
-        operation: symbol,
-        answer: match answer {
-            Ok(bound) => Answer::Bounded(described(file, &bound, None)),
-            Err(why) => Answer::Declined { why },
-        },
-        scenario: None,
-        observed: None,
-        observed_by: BTreeMap::new(),
-    };
-    let subject = SubjectBounds {
-        subject: name.into(),
-        unobserved: None,
-        explored: None,
-        operations: answers.into_iter().map(operation).collect(),
-    };
-    let compilers = file.provenance().compilers.join(", ");
-    Study {
-        schema: SCHEMA_VERSION,
-        rtalloc: env!("CARGO_PKG_VERSION").into(),
-        rustc: if compilers.is_empty() { "an unknown compiler".into() } else { compilers },
-        sha256: file.provenance().sha256.clone(),
-        observed_in: Vec::new(),
-        subjects: vec![subject],
-    }
 }

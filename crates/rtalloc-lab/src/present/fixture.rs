@@ -74,6 +74,7 @@ pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
             allocate: distribution(typical, worst, 1100),
             free: distribution(typical - typical / 5, worst - worst / 5, 900),
             reallocate: Distribution::default(),
+            most: [worst, 0, worst - worst / 5, 0],
         }),
         space: (heap > 0.0).then(|| Space {
             high_water_bytes: top,

@@ -125,6 +125,7 @@ impl Counting {
             allocate: self.allocate.distribution(),
             free: self.free.distribution(),
             reallocate: self.reallocate.distribution(),
+            most: self.largest,
         }
     }
 

@@ -191,6 +191,9 @@ pub struct Instructions {
     pub free: Distribution,
     /// Reallocations.
     pub reallocate: Distribution,
+    /// Most instructions of each entry point, refused requests included: allocate, allocate at a larger alignment,
+    /// deallocate, reallocate. 0 where it was not called.
+    pub most: [u64; 4],
 }
 
 /// Space as METHODOLOGY.md defines it.

@@ -364,6 +364,8 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 if G::THOROUGH {
                     self.set_header(block, 0);
                 }
+            } else {
+                core::hint::cold_path();
             }
             if next_header & LIVE == 0 {
                 place = I::first_of(place, I::remove(memory, next));

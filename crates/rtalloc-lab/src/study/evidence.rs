@@ -1,0 +1,128 @@
+//! What was seen of subjects, put together from several processes.
+
+use crate::observe::{Maxima, Operation};
+use crate::result::bounds::{Explored, Reached, Seen};
+use pathbound::Bound;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// What was seen of a subject.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Evidence {
+    pub(super) of: [Sighting; Operation::ALL.len()],
+    pub(super) explored: Option<Explored>,
+    pub(super) troubles: Vec<String>,
+}
+
+/// What was seen of one operation of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Sighting {
+    pub(super) scenario: Option<Seen>,
+    pub(super) observed: Option<Seen>,
+    pub(super) by: BTreeMap<String, u64>,
+    pub(super) paths: Option<Paths>,
+}
+
+/// What of the longest path different operations executed: a bit for each of its steps.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Paths {
+    each: HashSet<Vec<u64>>,
+    union: Vec<u64>,
+}
+
+impl Paths {
+    pub(super) fn of(bound: &Bound, each: &[BTreeSet<u64>], union: &BTreeSet<u64>, bias: u64) -> Self {
+        let bits = |executed: &BTreeSet<u64>| {
+            let mut bits = vec![0; bound.witness.len().div_ceil(64)];
+            for (position, step) in bound.witness.iter().enumerate() {
+                bits[position / 64] |=
+                    u64::from(executed.contains(&(step.address.wrapping_add(bias)))) << (position % 64);
+            }
+            bits
+        };
+        Self { each: each.iter().map(bits).collect(), union: bits(union) }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.each.extend(other.each);
+        self.union.resize(self.union.len().max(other.union.len()), 0);
+        self.union.iter_mut().zip(other.union).for_each(|(bits, others)| *bits |= others);
+    }
+
+    /// For each step of the longest path, what was seen of it.
+    pub(super) fn reached(&self, bound: &Bound) -> Vec<Reached> {
+        let has = |bits: &[u64], step: usize| bits.get(step / 64).is_some_and(|word| word >> (step % 64) & 1 == 1);
+        let steps = bound.witness.len();
+        let weight = |bits: &[u64]| -> u64 {
+            (0..steps).filter(|step| has(bits, *step)).map(|step| bound.witness[step].executions).sum()
+        };
+        // Of two paths as near, the one with the earlier bits: the choice must not hang on the order of a hash.
+        let nearest = self.each.iter().max_by_key(|bits| (weight(bits), std::cmp::Reverse(*bits)));
+        let nearest = nearest.map_or(&[][..], Vec::as_slice);
+        let with = |step: usize, other: usize| self.each.iter().any(|bits| has(bits, step) && has(bits, other));
+        (0..steps)
+            .map(|step| {
+                if has(nearest, step) {
+                    Reached::Yes
+                } else if !has(&self.union, step) {
+                    Reached::Never
+                } else {
+                    match (0..steps).find(|other| has(nearest, *other) && !with(step, *other)) {
+                        Some(other) => Reached::NeverWith { other: bound.witness[other].address },
+                        None => Reached::Elsewhere,
+                    }
+                }
+            })
+            .collect()
+    }
+}
+
+impl Sighting {
+    pub(super) fn merge(&mut self, other: Self) {
+        raise(&mut self.scenario, other.scenario);
+        raise(&mut self.observed, other.observed);
+        for (driver, most) in other.by {
+            let known = self.by.entry(driver).or_default();
+            *known = most.max(*known);
+        }
+        match (&mut self.paths, other.paths) {
+            (Some(paths), Some(others)) => paths.merge(others),
+            (paths, others) => *paths = paths.take().or(others),
+        }
+    }
+}
+
+impl Evidence {
+    pub(super) fn of(&self, operation: Operation) -> Sighting {
+        self.of[operation as usize].clone()
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.of.iter_mut().zip(other.of).for_each(|(own, other)| own.merge(other));
+        self.explored = self.explored.or(other.explored);
+        self.troubles.extend(other.troubles);
+    }
+
+    /// Enters what a driver saw.
+    pub(super) fn enter(&mut self, driver: &str, maxima: &Maxima) {
+        for operation in Operation::ALL {
+            let Some(maximum) = maxima.of(operation) else { continue };
+            let seen = Seen { instructions: maximum.instructions, circumstance: maximum.circumstance.clone() };
+            self.see(operation, driver, seen);
+        }
+    }
+
+    /// Enters one maximum that a driver saw.
+    pub(super) fn see(&mut self, operation: Operation, driver: &str, seen: Seen) {
+        let by = BTreeMap::from([(driver.to_string(), seen.instructions)]);
+        self.of[operation as usize].merge(Sighting { by, observed: Some(seen), ..Sighting::default() });
+    }
+}
+
+/// Keeps the larger; of equals the first.
+pub(super) fn raise(known: &mut Option<Seen>, other: Option<Seen>) {
+    let instructions = |seen: &Option<Seen>| seen.as_ref().map(|seen| seen.instructions);
+    if instructions(&other) > instructions(known) {
+        *known = other;
+    }
+}

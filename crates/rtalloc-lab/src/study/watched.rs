@@ -1,0 +1,245 @@
+//! The processes in which operations are observed.
+
+use super::evidence::{Evidence, Paths, raise};
+use super::{Load, Loads, StudyError};
+use crate::analysis::{Analysis, Limits, Unbounded};
+use crate::observe::{
+    Maxima, Observation, ObserveError, Operation, Stage, directed, explore, replays, scenario, search, watch::Watch,
+};
+use crate::probe::{Task, instructions};
+use crate::replay::campaign::Progress;
+use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use crate::result::bounds::{Explored, Seen};
+use crate::result::schema::Outcome;
+use crate::subject::{Counted, Subject};
+use pathbound::Bound;
+use pathbound::counter::Record;
+use std::time::{Duration, Instant};
+
+/// Time a part may take. What has a bound is done long before; an allocator that searches may not be.
+const PART_LIMIT: Duration = Duration::from_secs(60);
+/// Time a trace may take, for the same reason.
+const TRACE_LIMIT: Duration = Duration::from_secs(4);
+
+/// The kinds of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Programs,
+    Models,
+    Built,
+}
+
+impl Part {
+    const ALL: [Self; 3] = [Self::Programs, Self::Models, Self::Built];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Programs => "programs",
+            Self::Models => "models",
+            Self::Built => "built",
+        }
+    }
+}
+
+/// Observes every subject under every kind of load.
+pub(super) fn observe(
+    analysis: &Analysis,
+    subjects: &[&'static Subject],
+    operations: &[Operation],
+    answers: &[Vec<Result<Bound, Unbounded>>],
+    loads: &Loads,
+    evidence: &mut [Evidence],
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<(), StudyError> {
+    let parts: Vec<(usize, Part)> = (0..subjects.len())
+        .flat_map(|subject| Part::ALL.map(|part| (subject, part)))
+        .filter(|(subject, part)| !subjects[*subject].own_pages || *part != Part::Built)
+        .collect();
+    let counted: Vec<Option<Counted>> = subjects
+        .iter()
+        .map(|subject| {
+            let counted = || Counted::new(analysis.process(), subject, &[], Record::Coverage);
+            (!subject.own_pages).then(counted).transpose()
+        })
+        .collect::<Result<_, _>>()?;
+    let jobs = parts
+        .iter()
+        .map(|(number, part)| {
+            let (subject, part) = (subjects[*number], *part);
+            let counted = counted[*number].as_ref();
+            let bounds: Vec<(Operation, &Bound)> = operations
+                .iter()
+                .zip(&answers[*number])
+                .filter_map(|(operation, answer)| Some((*operation, answer.as_ref().ok()?)))
+                .collect();
+            let spawn = move || {
+                Child::spawn(|board| match counted {
+                    Some(counted) => watched(analysis, subject, counted, &bounds, part, loads),
+                    None => measured(analysis, subject, part, loads, board),
+                })
+            };
+            Job { spawn: Box::new(spawn), limit: PART_LIMIT }
+        })
+        .collect();
+    let total = parts.len() as u64;
+    let mut done = 0;
+    progress(Progress { done, total, last: "" });
+    let width = std::thread::available_parallelism().map_or(1, usize::from);
+    run_all(jobs, width, |number, result| {
+        let (subject, part) = parts[number];
+        let evidence = &mut evidence[subject];
+        match decode::<Evidence>(result) {
+            Ok(found) => evidence.merge(found),
+            Err(Death::Crashed(what)) => evidence.troubles.push(format!("{}: {what}", part.name())),
+            Err(Death::Hung { .. }) => {
+                evidence.troubles.push(format!("{}: not done within the time limit", part.name()))
+            }
+        }
+        done += 1;
+        progress(Progress { done, total, last: &format!("{} / {}", subjects[subject].name, part.name()) });
+    })?;
+    Ok(())
+}
+
+/// Has a subject perform one kind of load.
+fn watched(
+    analysis: &Analysis,
+    subject: &Subject,
+    counted: &Counted,
+    bounds: &[(Operation, &Bound)],
+    part: Part,
+    loads: &Loads,
+) -> Evidence {
+    let subject = Subject { entries: counted.entries(), ..*subject };
+    let watch = Watch::new(counted.counter());
+    let mut evidence = Evidence::default();
+    let outcome = match part {
+        Part::Programs => replayed(&subject, &watch, &loads.programs, "programs", &mut evidence),
+        Part::Models => replayed(&subject, &watch, &loads.models, "models", &mut evidence),
+        Part::Built => built(&subject, &watch, &mut evidence),
+    };
+    if let Err(error) = outcome {
+        evidence.troubles.push(format!("{}: {error}", part.name()));
+    }
+    if !counted.counter().misses().is_empty() {
+        evidence.troubles.push(format!("{}: a jump left the code that counts, the maxima are too small", part.name()));
+    }
+    for (operation, bound) in bounds {
+        let (each, union) = (watch.paths(*operation), watch.union(*operation));
+        let sighting = &mut evidence.of[*operation as usize];
+        sighting.paths = Some(Paths::of(bound, &each, &union, analysis.bias()));
+        // The facts that a bound was given may be wrong. Then it has to be said, and loudly.
+        if let Some(seen) = sighting.observed.as_ref().filter(|seen| seen.instructions > bound.instructions) {
+            evidence.troubles.push(format!(
+                "{} EXECUTED {} INSTRUCTIONS, MORE THAN ITS BOUND: {}; a fact that was assumed is wrong, or pathbound is",
+                operation.name(),
+                seen.instructions,
+                seen.circumstance
+            ));
+        }
+    }
+    evidence
+}
+
+/// Has a subject with pages of its own perform one kind of load: only whole processes of it can be begun anew, which is
+/// what the instruction probe does.
+fn measured(analysis: &Analysis, subject: &'static Subject, part: Part, loads: &Loads, board: &Board) -> Evidence {
+    let mut evidence = Evidence::default();
+    let loads = if part == Part::Programs { &loads.programs } else { &loads.models };
+    let counted = match Counted::new(analysis.process(), subject, &[], Record::Count) {
+        Ok(counted) => counted,
+        Err(error) => {
+            evidence.troubles.push(error.to_string());
+            return evidence;
+        }
+    };
+    for load in loads {
+        let task = Task {
+            trace: &load.path,
+            events: load.events,
+            peak_live_bytes: load.peak_live_bytes,
+            subject,
+            heap_bytes: load.heap_bytes,
+            deadline: Instant::now() + TRACE_LIMIT,
+            board,
+        };
+        let report = instructions::measure(&task, analysis.process(), &counted, Limits::default());
+        match report.outcome {
+            // A request that is refused is an operation like any other.
+            Outcome::Completed | Outcome::Failures { .. } => {}
+            Outcome::TimedOut { .. } => evidence.troubles.push(cut_short(&[&load.name])),
+            Outcome::Broken { what } => evidence.troubles.push(format!("{}: {what}", load.name)),
+        }
+        for (operation, most) in Operation::ALL.into_iter().zip(report.figures.map_or([0; 4], |figures| figures.most)) {
+            if most > 0 {
+                evidence.see(operation, part.name(), Seen { instructions: most, circumstance: load.name.clone() });
+            }
+        }
+    }
+    evidence
+}
+
+fn replayed(
+    subject: &Subject,
+    watch: &Watch<'_>,
+    loads: &[Load],
+    driver: &str,
+    evidence: &mut Evidence,
+) -> Result<(), ObserveError> {
+    let mut maxima = Maxima::new();
+    let mut cut = Vec::new();
+    for load in loads {
+        let deadline = Instant::now() + TRACE_LIMIT;
+        let sink = |observation: &Observation<'_>| {
+            watch.note(observation);
+            maxima.note(observation);
+        };
+        if !replays::drive(subject, watch, &load.path, &load.name, load.heap_bytes, deadline, sink)? {
+            cut.push(load.name.as_str());
+        }
+    }
+    if !cut.is_empty() {
+        evidence.troubles.push(cut_short(&cut));
+    }
+    evidence.enter(driver, &maxima);
+    Ok(())
+}
+
+fn cut_short(traces: &[&str]) -> String {
+    format!("{} cut short after {} s", traces.join(", "), TRACE_LIMIT.as_secs())
+}
+
+fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Result<(), ObserveError> {
+    let mut stage = Stage::new(subject, watch)?;
+    scenario::drive(&mut stage, |_, observation| {
+        watch.note(observation);
+        let seen = Seen { instructions: observation.instructions, circumstance: observation.to_string() };
+        raise(&mut evidence.of[observation.operation as usize].scenario, Some(seen));
+    })?;
+    let mut maxima = Maxima::new();
+    directed::drive(&mut stage, |observation| {
+        watch.note(observation);
+        maxima.note(observation);
+    })?;
+    evidence.enter("directed", &maxima);
+    let mut maxima = Maxima::new();
+    search::drive(&mut stage, search::OPERATIONS, |observation| {
+        watch.note(observation);
+        maxima.note(observation);
+    })?;
+    evidence.enter("search", &maxima);
+    if let Some(view) = &subject.view {
+        let mut maxima = Maxima::new();
+        for scope in [explore::Scope::of_suite(&view.contract), explore::Scope::aligned(&view.contract)] {
+            let explored = explore::drive(subject, watch, &scope, |observation| {
+                watch.note(observation);
+                maxima.note(observation);
+            })?;
+            let all = evidence.explored.get_or_insert(Explored { states: 0, transitions: 0 });
+            all.states += explored.states;
+            all.transitions += explored.transitions;
+        }
+        evidence.enter("exploration", &maxima);
+    }
+    Ok(())
+}
