@@ -1,0 +1,75 @@
+#!/bin/sh
+# The counter against callgrind: on the first operations of a recorded trace, the instructions of each entry point add up
+# to the same totals.
+#
+# needs: an x86-64 Linux machine; valgrind (Debian's package is installed with apt-get if run as root)
+# takes: a minute after the build
+#
+# The program under valgrind, crates/rtalloc-lab/examples/count.rs, replays the operations twice: by code that counts
+# itself, and by the code as it is, for callgrind to attribute. The totals of the two must be equal. So must be the totals
+# that the counter has without valgrind, except of reallocations: they call memcpy, and the C library has several, of which
+# it chooses by the processor; the one that valgrind pretends to be is not the one that is there.
+set -eu
+cd "$(dirname "$0")/.."
+if [ "$(uname -m)" != x86_64 ]; then
+    echo "NOT RUN: the counter counts x86-64 code"
+    exit 0
+fi
+if ! command -v valgrind >/dev/null; then
+    if [ "$(id -u)" != 0 ]; then
+        echo "missing: valgrind; install it, or run this as root" >&2
+        exit 1
+    fi
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind libc6-dbg >/dev/null
+fi
+
+cargo build --quiet --release -p rtalloc-lab --example count
+count=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/count
+trace=traces/lua-entities.rtrace
+operations=20000
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Entry point, operations and instructions of the calls that the functions witness_... made, one line for each.
+attributed() {
+    awk '
+        /^fn=/ { entry = /^fn=witness_/ ? substr($0, length("fn=witness_") + 1) : "" }
+        /^calls=/ {
+            split($1, of, "=")
+            getline
+            if (entry != "") { operations[entry] += of[2]; instructions[entry] += $2 }
+        }
+        END {
+            for (entry in operations) {
+                name = entry
+                gsub("_", "-", name)
+                print name, operations[entry], instructions[entry]
+            }
+        }
+    ' "$1"
+}
+
+failures=0
+compared=0
+printf '%-14s | %-16s | %10s | %12s | %14s | %12s | %s\n' allocator "entry point" operations counter "under valgrind" callgrind equal
+for subject in tlsf tlsf-thorough half-fit first-fit best-fit rlsf talc dlmalloc; do
+    "$count" $subject $trace $operations >"$work/alone"
+    valgrind --tool=callgrind --callgrind-out-file="$work/profile" --compress-strings=no --compress-pos=no \
+        --log-file="$work/log" "$count" $subject $trace $operations >"$work/counted" || { cat "$work/log" >&2; exit 1; }
+    attributed "$work/profile" >"$work/attributed"
+    while read -r entry number instructions; do
+        alone=$(sed -n "s/^$entry $number //p" "$work/alone")
+        theirs=$(sed -n "s/^$entry $number //p" "$work/attributed")
+        equal=yes
+        [ "$instructions" = "$theirs" ] || equal=no
+        [ "$entry" = reallocate ] || [ "$alone" = "$theirs" ] || equal=no
+        [ "$number" -gt 0 ] || equal="no operations"
+        [ "$equal" = yes ] || failures=$((failures + 1))
+        compared=$((compared + 1))
+        printf '%-14s | %-16s | %10s | %12s | %14s | %12s | %s\n' \
+            $subject "$entry" "$number" "$alone" "$instructions" "$theirs" "$equal"
+    done <"$work/counted"
+done
+[ $compared = 32 ] || { echo "$compared of 32 totals were compared" >&2; exit 1; }
+[ $failures = 0 ] || { echo "$failures totals differ" >&2; exit 1; }
