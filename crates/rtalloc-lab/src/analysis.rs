@@ -33,6 +33,18 @@ pub enum Unbounded {
     Rejected(#[from] pathbound::check::Rejection),
 }
 
+impl Unbounded {
+    /// Why, in a word or two, for a table.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match self {
+            Self::Declined(decline) => decline.brief(),
+            Self::NoCode(_) => "no code".into(),
+            Self::Rejected(_) => "defect".into(),
+        }
+    }
+}
+
 impl Analysis {
     /// Looks at this program.
     ///

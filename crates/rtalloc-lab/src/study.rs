@@ -121,7 +121,7 @@ pub fn study(
                     bounds.push(bound);
                     answer
                 }
-                Err(why) => Answer::Declined { why: why.to_string() },
+                Err(why) => Answer::Declined { brief: why.brief(), why: why.to_string() },
             };
             own.push(OperationBounds {
                 operation: operation.name().into(),
@@ -151,12 +151,12 @@ pub fn study(
 
 /// The study of functions of a file, which nobody performs.
 #[must_use]
-pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bound, String>)>) -> Study {
-    let operation = |(symbol, answer): (String, Result<Bound, String>)| OperationBounds {
+pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bound, Unbounded>)>) -> Study {
+    let operation = |(symbol, answer): (String, Result<Bound, Unbounded>)| OperationBounds {
         operation: symbol,
         answer: match answer {
             Ok(bound) => Answer::Bounded(described(file, &bound, None)),
-            Err(why) => Answer::Declined { why },
+            Err(why) => Answer::Declined { brief: why.brief(), why: why.to_string() },
         },
         scenario: None,
         observed: None,
@@ -187,7 +187,8 @@ fn sources(loads: &Loads) -> Vec<String> {
         sources.push(format!("the traces of programs ({})", names(&loads.programs)));
     }
     if !loads.models.is_empty() {
-        sources.push(format!("the generated traces ({})", names(&loads.models)));
+        sources
+            .push(format!("a generated trace of each model ({}; its first 400,000 operations)", names(&loads.models)));
     }
     sources.push(format!(
         "the exploration of every state of a tiny heap (ours), a directed enumeration of neighbourhoods, and a random search \
@@ -232,7 +233,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     let path = bound.witness.iter().enumerate().map(|(position, step)| PathStep {
         address: step.address,
         text: image.code(step.address).and_then(|code| x86_64::text(code, step.address)).unwrap_or_default(),
-        source: image.source(step.address).first().map(short).unwrap_or_default(),
+        source: Source::named(&image.source(step.address)).map(Source::short).unwrap_or_default(),
         executions: step.executions,
         depth: step.depth,
         reached: reached.as_ref().map(|reached| reached[position].clone()),
@@ -250,7 +251,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
 /// The facts that a bound assumes, in words.
 fn assumed(bound: &Bound) -> Vec<String> {
     let loops = bound.proof.loops.iter().map(|one| {
-        let place = one.source.as_ref().map_or_else(|| one.place.to_string(), short);
+        let place = one.source.as_ref().map_or_else(|| one.place.to_string(), Source::short);
         format!("{place} is executed at most {} times each time its loop is entered", one.at_most)
     });
     let conflicts = bound.proof.conflicts.iter().map(|conflict| {
@@ -258,11 +259,4 @@ fn assumed(bound: &Bound) -> Vec<String> {
         format!("{} and {} are never executed by one operation", place(&conflict.first), place(&conflict.second))
     });
     loops.chain(conflicts).collect()
-}
-
-/// A source line without the folders before the file's own.
-fn short(source: &Source) -> String {
-    let mut components: Vec<&str> = source.file.rsplit('/').take(2).collect();
-    components.reverse();
-    format!("{}:{}", components.join("/"), source.line)
 }

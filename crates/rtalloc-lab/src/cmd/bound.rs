@@ -8,6 +8,7 @@ use crate::analysis::{Analysis, Unbounded, proved};
 use crate::observe::Operation;
 use crate::present;
 use crate::present::table::Look;
+use crate::replay::campaign::Progress;
 use crate::result::bounds::{Answer, Baseline, Study};
 use crate::study::{self, Load, Loads};
 use crate::subject::{self, Subject};
@@ -17,7 +18,7 @@ use anyhow::Context as _;
 use pathbound::facts::{Conflict, LoopFact};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image};
-use pathbound::{Bound, Certificate, Facts, check};
+use pathbound::{Bound, Certificate, Decline, Facts, check};
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -145,6 +146,7 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
 
     let analysis = Analysis::of_this_program()?;
     let bar = Bar::new();
+    bar.show(Progress { done: 0, total: 0, last: "unpacking and generating traces" });
     let loads = if arguments.proves_only { None } else { Some(Everything::unpack()?) };
     let loads = loads.as_ref().map(|everything| &everything.loads);
     let (study, bounds) =
@@ -182,7 +184,9 @@ fn told(study: &Study, explain: bool) -> String {
             }
         }
     }
-    text + &present::bounds::table(study, Look { columns: look.columns.min(120), ..look })
+    // Reasons are long: with paths, or for a single subject, there is room for them.
+    let reasons = explain || study.subjects.len() == 1;
+    text + &present::bounds::table(study, reasons, Look { columns: look.columns.min(120), ..look })
 }
 
 /// Holds a study against the committed bounds.
@@ -234,12 +238,11 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     for symbol in &arguments.symbol {
         let entry = entry(&file, symbol).context("--symbol")?;
         let answer = proved(&file, entry, facts, &never);
-        if let Err(Unbounded::Declined(pathbound::Decline::UselessFact(_))) = &answer {
-            answer?;
-            continue;
+        if let Err(useless @ Unbounded::Declined(Decline::UselessFact(_))) = answer {
+            return Err(useless).context(symbol.clone());
         }
-        answers.push((symbol.clone(), answer.as_ref().map_err(ToString::to_string).map(Clone::clone)));
-        bounds.extend(answer);
+        bounds.extend(answer.as_ref().ok().cloned());
+        answers.push((symbol.clone(), answer));
     }
     let study = study::of_functions(&file, &name, answers);
     let mut replaced = false;
@@ -321,7 +324,7 @@ fn pretty(value: &impl serde::Serialize) -> anyhow::Result<String> {
 fn declines(study: &Study) -> String {
     let operations = study.subjects.iter().flat_map(|subject| &subject.operations);
     let why = operations.filter_map(|operation| match &operation.answer {
-        Answer::Declined { why } => Some(format!("{}: {why}", operation.operation)),
+        Answer::Declined { why, .. } => Some(format!("{}: {why}", operation.operation)),
         Answer::Bounded(_) => None,
     });
     why.collect::<Vec<_>>().join("; ")
@@ -359,6 +362,7 @@ impl Everything {
             let mut writer = Writer::new(&mut file, &model.meta(SEED))?;
             let mut events: Vec<Event> = Vec::new();
             model.generate(SEED, &mut events)?;
+            events.truncate(MOST_EVENTS);
             for event in &events {
                 writer.push(event)?;
             }
@@ -372,3 +376,5 @@ impl Everything {
 
 /// Seed of the generated traces.
 const SEED: u64 = 1;
+/// Operations taken of each: what is to come by then has come.
+const MOST_EVENTS: usize = 400_000;

@@ -16,6 +16,8 @@ const MOST_PATHS: usize = 20_000;
 pub struct Watch<'a> {
     counter: &'a Counter,
     taken: RefCell<Taken>,
+    /// Numbers of instructions that operations were seen to execute.
+    lengths: RefCell<HashSet<(Operation, u64)>>,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +36,18 @@ impl<'a> Watch<'a> {
     #[must_use]
     pub fn new(counter: &'a Counter) -> Self {
         counter.clear_coverage();
-        Self { counter, taken: RefCell::default() }
+        Self { counter, taken: RefCell::default(), lengths: RefCell::default() }
+    }
+
+    /// Enters the operation that was just performed, unless one of its kind executed as many instructions before: for
+    /// loads of millions of operations, few of which are new.
+    #[inline]
+    pub fn glance(&self, observation: &Observation<'_>) {
+        if self.lengths.borrow_mut().insert((observation.operation, observation.instructions)) {
+            self.note(observation);
+        } else {
+            self.counter.clear_coverage();
+        }
     }
 
     /// Enters the operation that was just performed.

@@ -3,13 +3,13 @@
 use super::number;
 use super::table::{Look, STYLE};
 use super::verdict::wrapped;
-use crate::result::bounds::{Answer, Bounded, OperationBounds, PathStep, Reached, Study, SubjectBounds};
+use crate::result::bounds::{Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Study, SubjectBounds};
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 use std::fmt::Write as _;
 
-/// The table of a study and its notes.
+/// The table of a study and its notes, with what stands in the way of each missing bound where `reasons` are wanted.
 #[must_use]
-pub fn table(study: &Study, look: Look) -> String {
+pub fn table(study: &Study, reasons: bool, look: Look) -> String {
     let observed = !study.observed_in.is_empty();
     let mut table = Table::new();
     table.load_style(STYLE);
@@ -27,6 +27,10 @@ pub fn table(study: &Study, look: Look) -> String {
     if observed {
         header.push(right("\ngap"));
     }
+    let declined = operations(study).any(|(_, operation)| matches!(operation.answer, Answer::Declined { .. }));
+    if declined {
+        header.push(Cell::new("\nno bound because of"));
+    }
     table.set_header(header);
     for subject in &study.subjects {
         for (position, operation) in subject.operations.iter().enumerate() {
@@ -41,7 +45,7 @@ pub fn table(study: &Study, look: Look) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    for note in notes(study) {
+    for note in notes(study, reasons) {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
     }
@@ -65,25 +69,33 @@ fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observ
     }
     row.push(match bounded {
         Some(bounded) => number(Some(bounded.most)).add_attribute(Attribute::Bold),
-        None => Cell::new("none").set_alignment(CellAlignment::Right),
+        None => number(None),
     });
     if observed {
         row.push(number(bounded.zip(seen).map(|(bounded, seen)| bounded.most.saturating_sub(seen))));
     }
+    if let Answer::Declined { brief, .. } = &operation.answer {
+        row.push(Cell::new(brief));
+    }
     row
 }
 
-/// What the table's numbers mean, and what stands behind each `none`.
-fn notes(study: &Study) -> Vec<String> {
-    let mut notes = vec![format!(
-        "Executed x86-64 instructions of one operation, from its entry point to its return, callees included; code of {}.",
-        study.rustc
-    )];
-    notes.push(
+fn operations(study: &Study) -> impl Iterator<Item = (&SubjectBounds, &OperationBounds)> {
+    study.subjects.iter().flat_map(|subject| subject.operations.iter().map(move |operation| (subject, operation)))
+}
+
+/// What the table's numbers mean, and what they rest on.
+fn notes(study: &Study, reasons: bool) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "Executed x86-64 instructions of one operation, from its entry point to its return, callees included. Code of {}, \
+             SHA-256 of the binary {}.",
+            study.rustc, study.sha256
+        ),
         "static bound: proved from the machine code, the proof checked: no operation that returns executes more. shortest \
          path: none executes fewer."
             .into(),
-    );
+    ];
     if !study.observed_in.is_empty() {
         notes.push(format!(
             "observed maximum: the most of any operation performed in {}. scenario maximum: in the worst case that a paper \
@@ -91,22 +103,49 @@ fn notes(study: &Study) -> Vec<String> {
             study.observed_in.join("; ")
         ));
     }
+    let explored: Vec<String> = study
+        .subjects
+        .iter()
+        .filter_map(|subject| {
+            let Explored { states, transitions } = subject.explored?;
+            let (states, tried) = (number::grouped(states as u64), number::grouped(transitions as u64));
+            Some(format!("{}: {states} ({tried})", subject.subject))
+        })
+        .collect();
+    if !explored.is_empty() {
+        notes.push(format!("States explored (operations tried in them): {}.", explored.join(", ")));
+    }
     for subject in &study.subjects {
-        if let Some(explored) = subject.explored {
+        notes.extend(subject.unobserved.iter().map(|why| format!("{}: {why}.", subject.subject)));
+    }
+    if reasons {
+        notes.extend(declines(study));
+    } else if operations(study).any(|(_, operation)| matches!(operation.answer, Answer::Declined { .. })) {
+        notes.push("--explain says where the obstacles to a bound are and what to do about them.".into());
+    }
+    for (subject, operation) in operations(study) {
+        let Answer::Bounded(bounded) = &operation.answer else { continue };
+        let name = format!("{} {}", subject.subject, operation.operation);
+        if !bounded.facts.is_empty() {
+            notes.push(format!("{name} assumes: {}.", bounded.facts.join("; ")));
+        }
+        if !bounded.never_returning.is_empty() {
             notes.push(format!(
-                "{}: {} and every operation in each, {} in all, were tried in the exploration.",
-                subject.subject,
-                number::counted(explored.states as u64, "state"),
-                number::grouped(explored.transitions as u64),
+                "{name} may, instead of returning, call what never returns: {}.",
+                bounded.never_returning.join(", ")
             ));
         }
-        notes.extend(subject.unobserved.iter().map(|why| format!("{}: {why}", subject.subject)));
     }
-    // Entry points of one subject often meet the same obstacle.
+    notes
+}
+
+/// What stands in the way of each missing bound. Entry points of one subject often meet the same obstacle.
+fn declines(study: &Study) -> Vec<String> {
+    let mut notes = Vec::new();
     for subject in &study.subjects {
         let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
         for operation in &subject.operations {
-            if let Answer::Declined { why } = &operation.answer {
+            if let Answer::Declined { why, .. } = &operation.answer {
                 match told.iter_mut().find(|(known, _)| known == why) {
                     Some((_, operations)) => operations.push(&operation.operation),
                     None => told.push((why, vec![&operation.operation])),
@@ -117,21 +156,6 @@ fn notes(study: &Study) -> Vec<String> {
             notes.push(format!("No bound for {} {}: {why}.", subject.subject, operations.join(", ")));
         }
     }
-    for subject in &study.subjects {
-        for operation in &subject.operations {
-            let Answer::Bounded(bounded) = &operation.answer else { continue };
-            let name = format!("{} {}", subject.subject, operation.operation);
-            if !bounded.facts.is_empty() {
-                notes.push(format!("{name} assumes: {}.", bounded.facts.join("; ")));
-            }
-            if !bounded.never_returning.is_empty() {
-                notes.push(format!(
-                    "{name} may, instead of returning, call what never returns: {}.",
-                    bounded.never_returning.join(", ")
-                ));
-            }
-        }
-    }
     notes
 }
 
@@ -140,7 +164,7 @@ fn notes(study: &Study) -> Vec<String> {
 pub fn explanation(subject: &SubjectBounds, operation: &OperationBounds) -> String {
     let mut text = format!("{} {}", subject.subject, operation.operation);
     match &operation.answer {
-        Answer::Declined { why } => {
+        Answer::Declined { why, .. } => {
             let _ = writeln!(text, ": no bound: {why}");
         }
         Answer::Bounded(bounded) => {

@@ -65,7 +65,9 @@ pub enum Answer {
     Bounded(Bounded),
     /// None, and why.
     Declined {
-        /// What stands in the way, and where.
+        /// What stands in the way, in a word or two.
+        brief: String,
+        /// What stands in the way, where, and what to do about it.
         why: String,
     },
 }

@@ -17,9 +17,11 @@ use pathbound::counter::Record;
 use std::time::{Duration, Instant};
 
 /// Time a part may take. What has a bound is done long before; an allocator that searches may not be.
-const PART_LIMIT: Duration = Duration::from_secs(60);
+const PART_LIMIT: Duration = Duration::from_secs(120);
 /// Time a trace may take, for the same reason.
 const TRACE_LIMIT: Duration = Duration::from_secs(4);
+/// Time a trace may take that is replayed again and again until all code is known.
+const REPEATED_LIMIT: Duration = Duration::from_secs(12);
 
 /// The kinds of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,14 +162,14 @@ fn measured(analysis: &Analysis, subject: &'static Subject, part: Part, loads: &
             peak_live_bytes: load.peak_live_bytes,
             subject,
             heap_bytes: load.heap_bytes,
-            deadline: Instant::now() + TRACE_LIMIT,
+            deadline: Instant::now() + REPEATED_LIMIT,
             board,
         };
         let report = instructions::measure(&task, analysis.process(), &counted, Limits::default());
         match report.outcome {
             // A request that is refused is an operation like any other.
             Outcome::Completed | Outcome::Failures { .. } => {}
-            Outcome::TimedOut { .. } => evidence.troubles.push(cut_short(&[&load.name])),
+            Outcome::TimedOut { .. } => evidence.troubles.push(cut_short(&[&load.name], REPEATED_LIMIT)),
             Outcome::Broken { what } => evidence.troubles.push(format!("{}: {what}", load.name)),
         }
         for (operation, most) in Operation::ALL.into_iter().zip(report.figures.map_or([0; 4], |figures| figures.most)) {
@@ -191,7 +193,7 @@ fn replayed(
     for load in loads {
         let deadline = Instant::now() + TRACE_LIMIT;
         let sink = |observation: &Observation<'_>| {
-            watch.note(observation);
+            watch.glance(observation);
             maxima.note(observation);
         };
         if !replays::drive(subject, watch, &load.path, &load.name, load.heap_bytes, deadline, sink)? {
@@ -199,14 +201,14 @@ fn replayed(
         }
     }
     if !cut.is_empty() {
-        evidence.troubles.push(cut_short(&cut));
+        evidence.troubles.push(cut_short(&cut, TRACE_LIMIT));
     }
     evidence.enter(driver, &maxima);
     Ok(())
 }
 
-fn cut_short(traces: &[&str]) -> String {
-    format!("{} cut short after {} s", traces.join(", "), TRACE_LIMIT.as_secs())
+fn cut_short(traces: &[&str], limit: Duration) -> String {
+    format!("{} cut short after {} s", traces.join(", "), limit.as_secs())
 }
 
 fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Result<(), ObserveError> {
