@@ -13,6 +13,45 @@
 //! - [`certificate`]: what convinces somebody who does not trust the solver. [`check`](mod@check) is that somebody.
 //! - [`counter`]: a copy of the code that counts its own instructions, at native speed, every one.
 //!
+//! ```
+//! use pathbound::counter::{Counter, Record, executed};
+//! use pathbound::graph::NeverReturns;
+//! use pathbound::image::{ElfFile, Image, Process};
+//! use pathbound::{Certificate, Facts, Graph, bound, check};
+//!
+//! #[unsafe(no_mangle)]
+//! extern "C" fn larger(a: u64, b: u64) -> u64 {
+//!     if a > b { a } else { b }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+//! #     return Ok(());
+//! # }
+//! # assert_eq!(larger(1, 2), 2);
+//! // What it can execute at most, proved from the file...
+//! let file = ElfFile::open("/proc/self/exe".as_ref())?;
+//! let entry = file.find("larger")[0].address;
+//! let graph = Graph::explore(&file, &[entry], &NeverReturns::default())?;
+//! let bound = bound(&file, &graph, entry, &Facts::default())?;
+//! let certificate = Certificate::of(&bound, file.provenance());
+//! assert_eq!(check(&certificate, &file, file.provenance())?.instructions, bound.instructions);
+//!
+//! // ... and what it executes, counted by a copy of its code in this process.
+//! let process = Process::current()?;
+//! let original = larger as *const () as u64;
+//! let graph = Graph::explore(&process, &[original], &NeverReturns::default())?;
+//! let counter = Counter::new(&process, &graph, Record::Count)?;
+//! let copy = counter.entry(original).expect("it is in the graph");
+//! // SAFETY: the copy is called as the function is, while the counter lives.
+//! let copy = unsafe { std::mem::transmute::<*const std::ffi::c_void, extern "C" fn(u64, u64) -> u64>(copy) };
+//! let before = executed();
+//! assert_eq!(copy(3, 2), 3);
+//! assert!((bound.shortest..=bound.instructions).contains(&(executed() - before)));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The unit is the executed instruction, never time. x86-64 is the architecture there is; what depends on it is in
 //! [`arch`] and in [`counter`].
 
