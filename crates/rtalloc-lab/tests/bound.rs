@@ -1,0 +1,533 @@
+//! `rtalloc bound` from the outside.
+//!
+//! The allocators here are those of a test build, with overflow checks and panics in them: how large their bounds are,
+//! and which operations have none, is `ci/bounds.sh`'s business; here, allocate has one. What a bound must be is shown on functions written by hand.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use assert_cmd::Command;
+use rtalloc_lab::result::bounds::{Answer, Baseline, Bounded, Study};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Functions with known counts.
+const FUNCTIONS: &str = r#"
+    .text
+    .file 1 "weights.c"
+
+# 3 instructions, 3 in each turn of the loop, and the return
+    .globl weigh
+    .type weigh, @function
+weigh:
+    .loc 1 3
+    xor %eax, %eax
+    test %edi, %edi
+    jz 2f
+    .loc 1 4
+1:  add %edi, %eax
+    .loc 1 5
+    dec %edi
+    jnz 1b
+    .loc 1 7
+2:  ret
+    .size weigh, .-weigh
+
+# 2 branches, 2 instructions behind the first, 3 behind the second, and the return: 10 at most, but the second is never
+# executed where the first is: 8
+    .globl choose
+    .type choose, @function
+choose:
+    .loc 1 10
+    test %edi, %edi
+    jz 1f
+    .loc 1 11
+    nop
+    nop
+    .loc 1 12
+1:  test %edi, %edi
+    jnz 2f
+    .loc 1 13
+    nop
+    nop
+    nop
+    .loc 1 14
+2:  ret
+    .size choose, .-choose
+
+# Ends in a jump to anywhere.
+    .globl dispatch
+    .type dispatch, @function
+dispatch:
+    .loc 1 20
+    jmp *%rdi
+    .size dispatch, .-dispatch
+
+# 3 instructions, unless it calls what another file has: then 4 and those of that
+    .globl guard
+    .type guard, @function
+guard:
+    .loc 1 30
+    test %edi, %edi
+    jz 1f
+    ret
+    .loc 1 31
+1:  push %rax
+    call fatal@PLT
+    pop %rcx
+    ret
+    .size guard, .-guard
+
+# 2 instructions; only the symbol table knows of it
+    .type hidden, @function
+hidden:
+    .loc 1 40
+    nop
+    ret
+    .size hidden, .-hidden
+    .section .note.GNU-stack,"",@progbits
+"#;
+
+/// A function that no other file sees.
+const TWIN: &str = r#"
+    .text
+    .type twin, @function
+twin:
+    nop
+    ret
+    .size twin, .-twin
+    .section .note.GNU-stack,"",@progbits
+"#;
+
+fn bound() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
+    command.arg("bound");
+    command
+}
+
+/// Standard output of a command that succeeds.
+fn answer(command: &mut Command) -> String {
+    text(&command.assert().success().get_output().stdout)
+}
+
+/// What a command that is refused says. It prints no result.
+fn refusal(command: &mut Command) -> String {
+    let refused = command.assert().failure();
+    let output = refused.get_output();
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Text without its line breaks, which depend on the width.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn assert_has(text: &str, parts: &[&str]) {
+    let text = words(text);
+    for part in parts.iter().map(|part| words(part)) {
+        assert!(text.contains(&part), "no {part:?} in: {text}");
+    }
+}
+
+/// A folder with the library of hand-written functions.
+struct Folder {
+    folder: TempDir,
+    library: PathBuf,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let library = folder.path().join("weights.so");
+        let made = Self { folder, library };
+        std::fs::write(made.path("weights.s"), FUNCTIONS).expect("written");
+        made.compile(&["-shared", "-nostdlib", "-o", "weights.so", "weights.s"]);
+        made
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn compile(&self, arguments: &[&str]) {
+        let status = std::process::Command::new("cc").current_dir(&self.folder).args(arguments).status();
+        assert!(status.expect("a C compiler").success(), "cc {arguments:?}");
+    }
+
+    /// Asks about a function of the library.
+    fn function(&self, name: &str) -> Command {
+        let mut command = bound();
+        command.current_dir(&self.folder).arg("--binary").arg(&self.library).args(["--symbol", name]);
+        command
+    }
+
+    /// Writes certificates of the library's loop, and reads them.
+    fn certified(&self) -> (PathBuf, Value) {
+        let file = self.path("weigh.json");
+        answer(self.function("weigh").args(["--loop", "weights.c:4=16", "--certificate"]).arg(&file));
+        let certificates = read(&file);
+        (file, certificates)
+    }
+
+    fn checked(&self, certificates: &Value) -> Command {
+        let file = self.path("checked.json");
+        std::fs::write(&file, certificates.to_string()).expect("written");
+        let mut command = bound();
+        command.arg("--check").arg(file).arg("--binary").arg(&self.library);
+        command
+    }
+}
+
+fn read(file: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON")
+}
+
+/// The answers in a study, by subject and operation.
+fn answers(json: &str) -> Vec<(String, String, Answer)> {
+    let study: Study = serde_json::from_str(json).expect("nothing but a study");
+    let of = |subject: rtalloc_lab::result::bounds::SubjectBounds| {
+        let name = subject.subject;
+        subject.operations.into_iter().map(move |operation| (name.clone(), operation.operation, operation.answer))
+    };
+    study.subjects.into_iter().flat_map(of).collect()
+}
+
+fn bounded(json: &str) -> Bounded {
+    match answers(json).pop() {
+        Some((_, _, Answer::Bounded(bounded))) => bounded,
+        other => panic!("no bound: {other:?}"),
+    }
+}
+
+#[test]
+fn every_entry_point_has_a_bound_or_the_reason_why_not() {
+    let static_of_two = ["--static", "tlsf", "half-fit"];
+    let found = answers(&answer(bound().args(static_of_two).args(["--json", "-"])));
+    let asked: Vec<(&str, &str)> = found.iter().map(|(subject, operation, _)| (&**subject, &**operation)).collect();
+    let operations = ["allocate", "allocate aligned", "deallocate", "reallocate"];
+    let expected: Vec<(&str, &str)> =
+        ["tlsf", "half-fit"].into_iter().flat_map(|subject| operations.map(|operation| (subject, operation))).collect();
+    assert_eq!(asked, expected);
+    let table = answer(bound().args(static_of_two));
+    assert_has(&table, &["shortest path", "static bound", "proved from the machine code", "tlsf", "half-fit"]);
+    let mut bounds = 0;
+    for (subject, operation, found) in found {
+        match found {
+            Answer::Bounded(bounded) => {
+                bounds += 1;
+                assert!(0 < bounded.fewest && bounded.fewest <= bounded.most, "{subject} {operation}");
+                let on_the_path: u64 = bounded.path.iter().map(|step| step.executions).sum();
+                assert_eq!(on_the_path, bounded.most, "{subject} {operation}");
+                assert!(bounded.path.iter().all(|step| step.reached.is_none()), "nothing was performed");
+                assert_has(&table, &[&format!("{operation} {} {}", bounded.fewest, bounded.most)]);
+            }
+            Answer::Declined { brief, why } => {
+                assert!(why.contains(" at 0x") && why.contains(" in ") && why.contains(".rs:"), "{why}");
+                assert_has(&table, &[&format!("{operation} - - {brief}"), "--explain"]);
+                let explained = answer(bound().args(["--static", "--explain", &subject]));
+                assert_has(&explained, &[&why]);
+            }
+        }
+    }
+    assert!(bounds >= 2, "{bounds} bounds");
+}
+
+#[test]
+fn only_the_operations_asked_for_are_bounded() {
+    let found = answers(&answer(
+        bound().args(["--static", "tlsf", "--operation", "deallocate,allocate-aligned"]).args(["--json", "-"]),
+    ));
+    let operations: Vec<&str> = found.iter().map(|(_, operation, _)| &**operation).collect();
+    assert_eq!(operations, ["deallocate", "allocate aligned"]);
+}
+
+#[test]
+fn an_explanation_has_addresses_and_source_lines() {
+    let text = answer(bound().args(["--static", "half-fit", "--operation", "allocate", "--explain"]));
+    let steps = text.lines().filter(|line| {
+        let mut words = line.split_whitespace();
+        let address = words.next().is_some_and(|word| u64::from_str_radix(word, 16).is_ok());
+        address && words.next().is_some_and(|word| word.contains(".rs:"))
+    });
+    assert!(text.starts_with("half-fit allocate: at most ") && steps.count() >= 10, "{text}");
+}
+
+#[test]
+fn certificates_of_this_program_are_verified() {
+    let folder = Folder::new();
+    let (file, study) = (folder.path("certificates.json"), folder.path("study.json"));
+    answer(bound().args(["--static", "half-fit", "--certificate"]).arg(&file).arg("--json").arg(&study));
+    let verdict = answer(bound().arg("--check").arg(&file));
+    let mut number = 0;
+    for (_, operation, answer) in answers(&std::fs::read_to_string(study).expect("the study")) {
+        let Answer::Bounded(bounded) = answer else { continue };
+        assert_has(&verdict, &[&format!("at most {} instructions", bounded.most)]);
+        number += 1;
+        assert!(!operation.is_empty());
+    }
+    assert_eq!(verdict.matches("at most").count(), number, "{verdict}");
+    assert_has(&verdict, &["if every return goes to where the call came from", "Verified against rtalloc, SHA-256"]);
+    let elsewhere = refusal(bound().arg("--check").arg(&file).arg("--binary").arg(&folder.library));
+    assert_has(&elsewhere, &["rejected: it is about", "rtalloc", "SHA-256"]);
+}
+
+#[test]
+fn a_function_of_a_file_has_the_bound_that_its_code_has() {
+    let folder = Folder::new();
+    for (at_most, most) in [(1, 7), (16, 52), (1_000_000, 3_000_004)] {
+        let fact = format!("weights.c:4={at_most}");
+        let weigh = bounded(&answer(folder.function("weigh").args(["--loop", &fact, "--json", "-"])));
+        assert_eq!((weigh.fewest, weigh.most), (4, most));
+        assert_eq!(weigh.facts.len(), 1);
+    }
+    let table = answer(folder.function("weigh").args(["--loop", "weights.c:4=16"]));
+    assert_has(&table, &["weights.so weigh 4 52", "weights.c:4 is executed at most 16 times"]);
+    let path = answer(folder.function("weigh").args(["--loop", "weights.c:4=16", "--explain"]));
+    assert_has(&path, &["weigh: at most 52 instructions, at least 4", "16 x", "weights.c:5 dec edi"]);
+
+    let choose = bounded(&answer(folder.function("choose").args(["--json", "-"])));
+    assert_eq!((choose.fewest, choose.most), (5, 10));
+    let conflict = ["--conflict", "weights.c:11,weights.c:13", "--json", "-"];
+    assert_eq!(bounded(&answer(folder.function("choose").args(conflict))).most, 8);
+
+    let guard = bounded(&answer(folder.function("guard").args(["--never-returns", "fatal", "--json", "-"])));
+    assert_eq!((guard.fewest, guard.most), (3, 3));
+    assert!(guard.never_returning.iter().any(|name| name.contains("fatal")), "{:?}", guard.never_returning);
+    assert_eq!(bounded(&answer(folder.function("hidden").args(["--json", "-"]))).most, 2);
+}
+
+#[test]
+fn a_function_without_a_bound_is_a_failure_that_says_where() {
+    let folder = Folder::new();
+    let declined = |name: &str| {
+        let refused = folder.function(name).assert().code(1);
+        text(&refused.get_output().stdout)
+    };
+    assert_has(&declined("weigh"), &["unbounded loop at 0x", "in weigh", "weights.c:4", "--loop"]);
+    assert_has(&declined("dispatch"), &["indirect jump at 0x", "in dispatch", "weights.c:20"]);
+    assert_has(&declined("guard"), &["calls fatal", "call of fatal", "another file", "at 0x"]);
+    // One without a bound beside one with.
+    let both = folder.function("choose").args(["--symbol", "dispatch"]).assert().code(1);
+    assert_has(&text(&both.get_output().stdout), &["choose 5 10", "dispatch - -"]);
+}
+
+#[test]
+fn a_certificate_of_a_file_is_verified_against_that_file_only() {
+    let folder = Folder::new();
+    let (file, certificates) = folder.certified();
+    let verdict = answer(&mut folder.checked(&certificates));
+    let sha256 = certificates[0]["binary"]["sha256"].as_str().expect("a hash");
+    assert_has(&verdict, &["weigh: at most 52 instructions", "is executed at most 16 times", "weights.so", sha256]);
+    let rejected = bound().arg("--check").arg(&file).assert().code(1);
+    assert_has(&text(&rejected.get_output().stderr), &["weigh: rejected: it is about", "weights.so", sha256]);
+    // The same functions, one byte longer.
+    let mut longer = std::fs::read(&folder.library).expect("the library");
+    longer.push(0);
+    std::fs::write(&folder.library, longer).expect("written");
+    assert_has(&refusal(&mut folder.checked(&certificates)), &["rejected: it is about", "weights.so"]);
+}
+
+#[test]
+fn a_certificate_that_claims_less_is_rejected() {
+    let folder = Folder::new();
+    let (_, sound) = folder.certified();
+    let rejected = |change: &dyn Fn(&mut Value)| {
+        let mut changed = sound.clone();
+        change(&mut changed[0]["proof"]);
+        assert_ne!(changed, sound);
+        let refused = folder.checked(&changed).assert().code(1);
+        assert!(refused.get_output().stdout.is_empty());
+        text(&refused.get_output().stderr)
+    };
+    assert_has(&rejected(&|proof| proof["instructions"] = json!(51)), &["weigh: rejected"]);
+    let potentials = sound[0]["proof"]["cases"][0]["potentials"].as_object().expect("potentials").clone();
+    assert_eq!(potentials.len(), 7);
+    for (address, potential) in &potentials {
+        // Each is exactly what the instruction and those behind it come to, so none can be less.
+        let less = json!(potential.as_i64().expect("a number") - 1);
+        let message = rejected(&|proof| proof["cases"][0]["potentials"][address] = less.clone());
+        assert_has(&message, &["weigh: rejected", "0x"]);
+        assert_has(&rejected(&|proof| drop(potentials_of(proof).remove(address))), &["weigh: rejected"]);
+    }
+    rejected(&|proof| proof["cases"][0]["multipliers"][0] = json!(2));
+    rejected(&|proof| proof["cases"] = json!([]));
+    rejected(&|proof| proof["loops"][0]["members"] = json!([]));
+    rejected(&|proof| proof["entry"] = json!("0x1"));
+}
+
+fn potentials_of(proof: &mut Value) -> &mut serde_json::Map<String, Value> {
+    proof["cases"][0]["potentials"].as_object_mut().expect("potentials")
+}
+
+#[test]
+fn what_is_no_list_of_certificates_is_refused() {
+    let folder = Folder::new();
+    let (_, sound) = folder.certified();
+    assert_has(&refusal(bound().args(["--check", "nowhere.json"])), &["cannot read nowhere.json"]);
+    for (content, complaint) in [("", "no list of certificates"), ("{}", "no list of certificates"), ("[]", "holds no")]
+    {
+        let file = folder.path("wrong.json");
+        std::fs::write(&file, content).expect("written");
+        assert_has(&refusal(bound().arg("--check").arg(&file)), &["wrong.json", complaint]);
+    }
+    let mut newer = sound.clone();
+    newer[0]["format"] = json!(2);
+    assert_has(&refusal(&mut folder.checked(&newer)), &["format 2"]);
+    let mut unknown = sound;
+    unknown[0]["proof"]["comment"] = json!("trust me");
+    assert_has(&refusal(&mut folder.checked(&unknown)), &["comment"]);
+}
+
+#[test]
+fn a_function_that_is_not_there_or_not_alone_is_refused() {
+    let folder = Folder::new();
+    assert_has(&refusal(&mut folder.function("weight")), &["--symbol", "no function \"weight\"", "nm -C"]);
+    assert_has(&refusal(&mut folder.function("0xg")), &["0xg is no address"]);
+    std::fs::write(folder.path("twin.s"), TWIN).expect("written");
+    folder.compile(&["-shared", "-nostdlib", "-o", "weights.so", "twin.s", "twin.s"]);
+    let message = refusal(&mut folder.function("twin"));
+    assert_has(&message, &["\"twin\" is the name of several functions; give one's address"]);
+    let addresses: Vec<&str> = message.split_whitespace().filter(|word| word.starts_with("0x")).collect();
+    assert_eq!(addresses.len(), 2, "{message}");
+    for address in addresses {
+        assert_eq!(bounded(&answer(folder.function(address).args(["--json", "-"]))).most, 2);
+    }
+}
+
+#[test]
+fn what_is_no_linked_program_is_refused() {
+    let folder = Folder::new();
+    let refused =
+        |binary: &str| refusal(bound().args(["--binary", binary, "--symbol", "weigh"]).current_dir(&folder.folder));
+    assert_has(&refused("nowhere"), &["cannot read nowhere"]);
+    assert_has(&refused("."), &["is a directory"]);
+    assert_has(&refused("/dev/null"), &["is not a regular file"]);
+    assert_has(&refused("weights.s"), &["weights.s is not an ELF file"]);
+    folder.compile(&["-c", "-o", "weights.o", "weights.s"]);
+    assert_has(&refused("weights.o"), &["weights.o is an object file", "link it first"]);
+    let whole = std::fs::read(&folder.library).expect("the library");
+    std::fs::write(folder.path("half.so"), &whole[..whole.len() / 8]).expect("written");
+    assert_has(&refused("half.so"), &["half.so"]);
+    assert_has(&refusal(bound().arg("--binary").arg(&folder.library)), &["--binary needs a function"]);
+
+    // What a stripped library offers to others is still found by name; the rest of it only by address.
+    folder.compile(&["-s", "-shared", "-nostdlib", "-o", "weights.so", "weights.s"]);
+    assert_eq!(bounded(&answer(folder.function("choose").args(["--json", "-"]))).most, 10);
+    assert_has(&refusal(&mut folder.function("hidden")), &["no function \"hidden\"", "stripped"]);
+    assert_has(&refusal(folder.function("weigh").args(["--loop", "weights.c:4=16"])), &["weights.c:4"]);
+}
+
+#[test]
+fn facts_that_cannot_be_read_or_used_are_refused() {
+    let folder = Folder::new();
+    for fact in ["weights.c:4", "weights.c=4", "weights.c:4=many", "=4", "0xg=4"] {
+        assert_has(&refusal(folder.function("weigh").args(["--loop", fact])), &["--loop", fact]);
+    }
+    for fact in ["weights.c:4", "weights.c:4,", "weights.c:4,weights.c"] {
+        assert_has(&refusal(folder.function("weigh").args(["--conflict", fact])), &["--conflict", fact]);
+    }
+    assert_has(&refusal(folder.function("weigh").args(["--loop", "weights.c:99=16"])), &["weights.c:99"]);
+    assert_has(&refusal(folder.function("choose").args(["--loop", "weights.c:11=16"])), &["weights.c:11"]);
+    let useless = refusal(bound().args(["--static", "tlsf", "--operation", "allocate", "--loop", "nowhere.rs:1=16"]));
+    assert_has(&useless, &["nowhere.rs:1", "fits no entry point"]);
+}
+
+#[test]
+fn bounds_that_grew_or_are_gone_are_named() {
+    let folder = Folder::new();
+    let file = folder.path("bounds.json");
+    let asked = ["--static", "half-fit"];
+    answer(bound().args(asked).arg("--save").arg(&file));
+    let saved: Baseline = serde_json::from_value(read(&file)).expect("bounds");
+    let most = saved.bounds["half-fit"]["allocate"];
+    let against = |change: &dyn Fn(&mut Baseline)| {
+        let mut changed = saved.clone();
+        change(&mut changed);
+        std::fs::write(&file, serde_json::to_string(&changed).expect("JSON")).expect("written");
+        let mut command = bound();
+        command.args(asked).arg("--against").arg(&file);
+        command
+    };
+    let equal = answer(&mut against(&|_| {}));
+    assert_has(&equal, &[&format!("None of the {} committed bounds grew", saved.bounds["half-fit"].len())]);
+
+    let set = |baseline: &mut Baseline, operation: &str, most: u64| {
+        baseline.bounds.get_mut("half-fit").expect("there").insert(operation.into(), most);
+    };
+    let grown = against(&|baseline| set(baseline, "allocate", most - 1)).assert().code(1);
+    let named = format!("grew or are gone: half-fit allocate: {most} instructions, {} committed", most - 1);
+    assert_has(&text(&grown.get_output().stdout), &[&named]);
+    let gone = against(&|baseline| set(baseline, "calloc", 7)).assert().code(1);
+    assert_has(&text(&gone.get_output().stdout), &["half-fit calloc: no bound any more, 7 committed"]);
+    let better = answer(&mut against(&|baseline| set(baseline, "allocate", most + 1)));
+    assert_has(&better, &["commit them with --save", &format!("{most} instructions, {} committed", most + 1)]);
+
+    assert_has(&refusal(bound().args(asked).args(["--against", "nowhere.json"])), &["--against", "nowhere.json"]);
+    std::fs::write(&file, "{\"bounds\": {").expect("written");
+    let cut = refusal(bound().args(asked).arg("--against").arg(&file));
+    assert_has(&cut, &["bounds.json is no file of bounds; --save writes one"]);
+}
+
+#[test]
+fn arguments_that_do_not_go_together_are_refused() {
+    let folder = Folder::new();
+    let unknown = refusal(bound().args(["--static", "tlfs"]));
+    assert_has(&unknown, &["tlfs", "half-fit", "system"]);
+    assert_has(&refusal(bound().args(["tlsf", "--operation", "free"])), &["free", "deallocate", "allocate-aligned"]);
+    assert_has(&refusal(bound().args(["--symbol", "weigh"])), &["--binary"]);
+    assert_has(&refusal(folder.function("weigh").arg("tlsf")), &["--binary", "ALLOCATOR"]);
+    assert_has(&refusal(folder.function("weigh").args(["--operation", "allocate"])), &["--operation"]);
+    assert_has(&refusal(folder.function("weigh").args(["--save", "bounds.json"])), &["--save"]);
+    let (file, _) = folder.certified();
+    for beside in ["--explain", "--loop=a.c:1=1", "--certificate=new.json", "--save=new.json", "tlsf"] {
+        let message = refusal(bound().current_dir(&folder.folder).arg("--check").arg(&file).arg(beside));
+        assert_has(&message, &["--check", "cannot be used with"]);
+    }
+    assert!(!folder.path("new.json").exists());
+}
+
+#[test]
+fn a_wrong_argument_spoils_no_file() {
+    let folder = Folder::new();
+    let outputs = ["--json", "--certificate", "--save"];
+    let old = |option: &str| folder.path(&format!("old{option}.json"));
+    for option in outputs {
+        std::fs::write(old(option), "yesterday's").expect("written");
+    }
+    let untouched = |mut command: Command, options: &[&str]| {
+        for option in options {
+            command.arg(option).arg(old(option));
+        }
+        command.current_dir(&folder.folder).assert().failure();
+        for option in outputs {
+            assert_eq!(std::fs::read_to_string(old(option)).expect("still there"), "yesterday's", "{option}");
+        }
+    };
+    let with = |arguments: &[&str]| {
+        let mut command = bound();
+        command.args(arguments);
+        command
+    };
+    untouched(with(&["--static", "tlfs"]), &outputs);
+    untouched(with(&["--static", "tlsf", "--operation", "allocate", "--loop", "nowhere.rs:1=16"]), &outputs);
+    untouched(with(&["--static", "tlsf", "--loop", "nowhere.rs"]), &outputs);
+    untouched(with(&["--static", "tlsf", "--against", "nowhere.json"]), &outputs);
+    untouched(with(&["--static", "tlsf", "--json", "missing/study.json"]), &["--certificate", "--save"]);
+    untouched(with(&["--static", "tlsf", "--save", "missing/bounds.json"]), &["--json", "--certificate"]);
+    untouched(folder.function("weight"), &["--json", "--certificate"]);
+    untouched(folder.function("weigh"), &["--certificate"]);
+    let mut second_wrong = folder.function("choose");
+    second_wrong.args(["--symbol", "weight"]);
+    untouched(second_wrong, &["--json", "--certificate"]);
+    let mut useless = folder.function("weigh");
+    useless.args(["--loop", "weights.c:99=16"]);
+    untouched(useless, &["--json", "--certificate"]);
+    // Nothing is left behind either.
+    let names =
+        std::fs::read_dir(&folder.folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(names.count(), 2 + outputs.len());
+}
