@@ -18,7 +18,7 @@ pub enum Transfer {
     Next,
     /// To the next instruction, after an unknown number of repetitions of this one (`rep`).
     Repeat,
-    /// To the next instruction, after what the kernel does (`syscall`).
+    /// To the next instruction, after what the kernel does (`syscall`) or a handler of the signal it sends (`int3`).
     Kernel,
     /// To the target.
     Jump(Target),

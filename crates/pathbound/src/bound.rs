@@ -6,8 +6,9 @@
 //! linear program (`bound/ipet.rs`), which gives the witness. If the two differ there is no bound.
 //!
 //! A fact about loops counts executions of one instruction for each entry into a loop, in each activation of its function. Of
-//! several facts that bound one loop the least is used. Conflicts are resolved by cases, in each of which the instructions of
-//! one place of every conflict are not executed; the bound is the greatest of all cases.
+//! several facts that bound one loop by addresses the least is used; of several by lines the greatest, because the lines of a
+//! loop that the compiler unrolled in full are lines of the loop around it. Conflicts are resolved by cases, in each of which
+//! the instructions of one place of every conflict are not executed; the bound is the greatest of all cases.
 //!
 //! # Time
 //!
@@ -43,7 +44,8 @@ pub struct Bound {
     /// The fewest.
     pub shortest: u64,
     /// A path that has the most, in order of execution; where there are loops, in order of address within each function.
-    /// Callees follow their calls. The executions add up to [`instructions`](Self::instructions).
+    /// Callees follow their calls; of a path of more than a million steps, each function follows all that call it, once.
+    /// The executions add up to [`instructions`](Self::instructions).
     pub witness: Vec<Step>,
     /// Calls that never return, on whose paths nothing was bounded: who is called and from where.
     pub never_returning: Vec<(String, Site)>,
@@ -111,7 +113,7 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
     let instructions = u64::try_from(most).map_err(|_| Decline::Disagreement(format!("the bound is {most}")))?;
     let proof = Proof {
         entry: Address(entry),
-        function: image.symbol(entry).map(|symbol| symbol.name),
+        function: image.symbol(entry).filter(|symbol| symbol.address == entry).map(|symbol| symbol.name),
         instructions,
         loops: described(image, loops),
         conflicts,

@@ -31,7 +31,7 @@
 //! What remains assumed is in [`Checked::assumptions`]. A loop is here the set of instructions the certificate lists; that it
 //! is the loop somebody had in mind is for a reader to see.
 
-use crate::certificate::{Address, Case, Certificate, Proof};
+use crate::certificate::{Address, BoundedLoop, Case, Certificate, Proof};
 use crate::image::{Image, Pointer, Provenance};
 use capstone::arch::x86::{X86Insn, X86InsnGroup, X86OperandType, X86Reg};
 use capstone::prelude::*;
@@ -74,7 +74,10 @@ impl fmt::Display for Rejection {
 /// [`Rejection`] says at which instruction it fails, or that it is about another file.
 pub fn check(certificate: &Certificate, image: &dyn Image, provenance: &Provenance) -> Result<Checked, Rejection> {
     if certificate.binary.sha256 != provenance.sha256 {
-        return reject(None, format!("it is about {}, SHA-256 {}", certificate.binary.file, certificate.binary.sha256));
+        return reject(
+            None,
+            format!("it is about {:?}, SHA-256 {:?}", certificate.binary.file, certificate.binary.sha256),
+        );
     }
     check_proof(&certificate.proof, image)
 }
@@ -90,6 +93,7 @@ pub fn check_proof(proof: &Proof, image: &dyn Image) -> Result<Checked, Rejectio
     if proof.loops.iter().any(|assumed| !assumed.members.contains(&assumed.place)) {
         return reject(None, "the place of a loop is outside of it");
     }
+    name_what_is_there(proof, image)?;
     cover_all_ways(proof)?;
     for case in &proof.cases {
         Checker { proof, image, decoder: &decoder, case }.check()?;
@@ -132,7 +136,9 @@ impl Checker<'_> {
             return reject(Some(self.proof.entry), "the entry's potential is above the claim");
         }
         for (address, potential) in &self.case.potentials {
-            if self.rest(*address)?.is_some_and(|rest| i128::from(*potential) < 1 - self.executing(*address) + rest) {
+            // What follows may be worth as much as fits: it must not become little by adding to it.
+            let least = self.rest(*address)?.map(|rest| rest.saturating_add(1 - self.executing(*address)));
+            if least.is_some_and(|least| i128::from(*potential) < least) {
                 return reject(Some(*address), format!("the potential {potential} is too low"));
             }
         }
@@ -232,8 +238,9 @@ impl Checker<'_> {
         let flow = match X86Insn::from(instruction.id().0) {
             X86Insn::X86_INS_RET if operand.is_none() => Flow::Return,
             X86Insn::X86_INS_UD0 | X86Insn::X86_INS_UD1 | X86Insn::X86_INS_UD2 => Flow::Trap,
-            X86Insn::X86_INS_INT1 | X86Insn::X86_INS_INT3 => Flow::Trap,
             X86Insn::X86_INS_SYSCALL | X86Insn::X86_INS_SYSENTER | X86Insn::X86_INS_INT => Flow::Uncounted,
+            // A handler goes on behind them.
+            X86Insn::X86_INS_INT1 | X86Insn::X86_INS_INT3 => Flow::Uncounted,
             X86Insn::X86_INS_JMP => self.target(operand, next).map_or(Flow::Elsewhere, Flow::Jump),
             X86Insn::X86_INS_CALL => self.target(operand, next).map_or(Flow::Elsewhere, Flow::Call),
             X86Insn::X86_INS_HLT | X86Insn::X86_INS_XBEGIN | X86Insn::X86_INS_XABORT => Flow::Elsewhere,
@@ -272,6 +279,26 @@ impl Checker<'_> {
     }
 }
 
+/// That the entry and the places of loops have the names and lines the proof gives them: a bound of one function is not to be
+/// read as one of another.
+fn name_what_is_there(proof: &Proof, image: &dyn Image) -> Result<(), Rejection> {
+    let name = image.symbol(proof.entry.0).filter(|symbol| symbol.address == proof.entry.0).map(|symbol| symbol.name);
+    if proof.function != name {
+        let named =
+            |name: &Option<String>| name.as_ref().map_or_else(|| "nameless".to_owned(), |name| format!("{name:?}"));
+        let reason = format!("the entry is {}, not {}", named(&name), named(&proof.function));
+        return reject(Some(proof.entry), reason);
+    }
+    let wrong = |assumed: &&BoundedLoop| {
+        let is_there = |source| image.source(assumed.place.0).contains(source);
+        !assumed.source.as_ref().is_none_or(is_there)
+    };
+    match proof.loops.iter().find(wrong) {
+        Some(assumed) => reject(Some(assumed.place), "the place of a loop is of another source line"),
+        None => Ok(()),
+    }
+}
+
 /// That whichever side of each conflict an execution avoids, there is a case that avoids no more.
 fn cover_all_ways(proof: &Proof) -> Result<(), Rejection> {
     if proof.conflicts.len() > crate::bound::MOST_CONFLICTS {
@@ -304,9 +331,9 @@ fn assumptions(proof: &Proof) -> Vec<String> {
     lines.extend(proof.conflicts.iter().map(|conflict| {
         format!("no execution has one of {} and one of {}", list(&conflict.first), list(&conflict.second))
     }));
-    lines.extend(
-        proof.never_returning.iter().map(|end| format!("{} never returns, called at {}", end.name, list(&end.calls))),
-    );
+    lines.extend(proof.never_returning.iter().map(|end| {
+        format!("{} never returns, nor is caught what it throws, called at {}", end.name, list(&end.calls))
+    }));
     lines
 }
 

@@ -98,13 +98,14 @@ impl fmt::Display for Decline {
 fn what(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::Repeat => "repeated string instruction".to_owned(),
-        Obstacle::Kernel => "call of the kernel".to_owned(),
+        Obstacle::Kernel => "call of the kernel or breakpoint".to_owned(),
         Obstacle::IndirectJump => "indirect jump".to_owned(),
         Obstacle::IndirectCall => "indirect call".to_owned(),
         Obstacle::ExternalCall(name) => format!("call of {name}, which another file defines,"),
         Obstacle::NoCode(target) => format!("transfer to {target:#x}, where there is no code,"),
         Obstacle::Undecodable => "no instruction".to_owned(),
         Obstacle::Elsewhere => "transfer that cannot be followed (far, transactional, out of an interrupt)".to_owned(),
+        Obstacle::CaughtException => "call that may throw an exception or panic, which is caught,".to_owned(),
         Obstacle::UnmatchedReturn => "return that may not go to where the call came from".to_owned(),
     }
 }
@@ -121,6 +122,7 @@ fn remedy(obstacle: &Obstacle) -> &'static str {
         Obstacle::NoCode(_) => "the address is not what runs: analyse a linked file, not an object",
         Obstacle::Undecodable => "this is data, or newer than the decoder",
         Obstacle::Elsewhere => "keep it off the paths that return",
+        Obstacle::CaughtException => "catch it outside of what is bounded: throwing takes nobody knows how long",
         Obstacle::UnmatchedReturn => {
             "compile without what rewrites return addresses or the stack pointer (retpolines, alloca)"
         }

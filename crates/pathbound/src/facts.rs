@@ -22,8 +22,9 @@ pub struct Facts {
 /// The innermost loop around a place executes the place at most so often each time the loop is entered.
 ///
 /// Count executions of the *body* at the place named, not jumps back: compilers rotate loops. By a
-/// source line, the place is the header of the innermost loop with an instruction of that line: the instruction through which
-/// the loop is entered. Several loops can come from one line, as where a function is inlined twice; the fact is said of each.
+/// source line, the place is the last instruction of that line that every turn of the innermost loop with one passes. A loop may
+/// test its condition before each turn and once more; so where no such instruction is of the line, the instruction
+/// through which the loop is entered is taken to be executed once more than the line. Several loops can come from one line, as where a function is inlined twice; the fact is said of each.
 /// Of a loop and one inside it, both with instructions of the line, it is said of the inner one only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopFact {

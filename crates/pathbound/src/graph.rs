@@ -21,6 +21,8 @@ pub struct Graph {
     functions: BTreeMap<u64, bool>,
     /// Returns that may not go to where the call came from, and instructions that write over a return address.
     unmatched: BTreeSet<u64>,
+    /// Calls behind which the function may return even if the callee throws.
+    catching: BTreeSet<u64>,
 }
 
 /// An instruction.
@@ -76,7 +78,7 @@ pub enum Callee {
 pub enum Obstacle {
     /// A repeated string instruction.
     Repeat,
-    /// A call of the kernel.
+    /// A call of the kernel, or a breakpoint, whose signal may be handled.
     Kernel,
     /// A jump to a computed address, or to one that a variable holds.
     IndirectJump,
@@ -90,6 +92,8 @@ pub enum Obstacle {
     Undecodable,
     /// A transfer that is not followed (far, transactional, out of an interrupt).
     Elsewhere,
+    /// A call during which an exception or a panic may be caught, by a handler from which the function returns.
+    CaughtException,
     /// A return that may not go to where the call came from: the return address is overwritten, or the stack
     /// pointer cannot be followed.
     UnmatchedReturn,
@@ -186,6 +190,7 @@ impl Graph {
     #[must_use]
     pub fn obstacle(&self, address: u64) -> Option<Obstacle> {
         match &self.nodes.get(&address)?.flow {
+            _ if self.catching.contains(&address) => Some(Obstacle::CaughtException),
             Flow::NextPast(obstacle) | Flow::Unknown(obstacle) => Some(obstacle.clone()),
             Flow::Call(Callee::Unknown(obstacle)) | Flow::Tail(Callee::Unknown(obstacle)) => Some(obstacle.clone()),
             _ => self.unmatched.contains(&address).then_some(Obstacle::UnmatchedReturn),

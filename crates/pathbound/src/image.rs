@@ -38,6 +38,12 @@ pub trait Image {
 
     /// Source lines of an instruction, innermost inlined function first; empty without debug information.
     fn source(&self, address: u64) -> Vec<Source>;
+
+    /// Where execution goes on in the same function when what a call calls throws an exception or panics; `None` where
+    /// that leaves the function, or nothing is known of it.
+    fn landing_pad(&self, _call: u64) -> Option<u64> {
+        None
+    }
 }
 
 /// The content of a constant pointer.

@@ -46,7 +46,12 @@ pub fn text(code: &[u8], address: u64) -> Option<String> {
 fn transfer(instruction: &Instruction) -> Transfer {
     match instruction.flow_control() {
         // These have a flow of control that hangs on the mode or on what the kernel makes of them.
-        _ if matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int) => {
+        // A handler of the signal that a breakpoint raises goes on behind it.
+        _ if matches!(
+            instruction.mnemonic(),
+            Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int | Mnemonic::Int3 | Mnemonic::Int1
+        ) =>
+        {
             Transfer::Kernel
         }
         _ if instruction.mnemonic() == Mnemonic::Hlt => Transfer::Elsewhere,
@@ -62,7 +67,6 @@ fn transfer(instruction: &Instruction) -> Transfer {
         FlowControl::IndirectCall => computed(instruction).map_or(Transfer::Elsewhere, Transfer::Call),
         FlowControl::Return if instruction.code() == Code::Retnq => Transfer::Return,
         FlowControl::Exception => Transfer::Trap,
-        FlowControl::Interrupt if matches!(instruction.mnemonic(), Mnemonic::Int3 | Mnemonic::Int1) => Transfer::Trap,
         FlowControl::Return | FlowControl::Interrupt | FlowControl::XbeginXabortXend => Transfer::Elsewhere,
     }
 }
@@ -128,12 +132,13 @@ mod tests {
             (&[0xff, 0x54, 0x24, 0x08], Transfer::Call(Target::Computed)), // call [rsp+8]
             (&[0xff, 0x1d, 0, 1, 0, 0], Transfer::Elsewhere),              // call far [rip+0x100]
             (&[0xc3], Transfer::Return),
-            (&[0xf3, 0xc3], Transfer::Return),    // rep ret
-            (&[0xc2, 8, 0], Transfer::Elsewhere), // ret 8: moves the caller's stack pointer
-            (&[0xcb], Transfer::Elsewhere),       // retf
-            (&[0x48, 0xcf], Transfer::Elsewhere), // iretq
-            (&[0x0f, 0x0b], Transfer::Trap),      // ud2
-            (&[0xcc], Transfer::Trap),
+            (&[0xf3, 0xc3], Transfer::Return),                // rep ret
+            (&[0xc2, 8, 0], Transfer::Elsewhere),             // ret 8: moves the caller's stack pointer
+            (&[0xcb], Transfer::Elsewhere),                   // retf
+            (&[0x48, 0xcf], Transfer::Elsewhere),             // iretq
+            (&[0x0f, 0x0b], Transfer::Trap),                  // ud2
+            (&[0xcc], Transfer::Kernel),                      // int3: a handler goes on behind it
+            (&[0xf1], Transfer::Kernel),                      // int1
             (&[0xf4], Transfer::Elsewhere),                   // hlt
             (&[0xc7, 0xf8, 0, 0, 0, 0], Transfer::Elsewhere), // xbegin
         ];

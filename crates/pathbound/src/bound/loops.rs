@@ -101,7 +101,9 @@ impl Loops {
     }
 
     fn apply(&mut self, image: &dyn Image, paths: &Paths, facts: &[LoopFact]) -> Result<(), Decline> {
-        let mut bounds: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        // By loop: how often, and what; apart those said of an address and those said of a line.
+        let mut exact: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        let mut by_line: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for fact in facts {
             let meant = fact.place.find(image, paths.points.keys().copied());
             let mut indices: BTreeSet<usize> =
@@ -114,23 +116,49 @@ impl Loops {
                 return Err(Decline::UselessFact(fact.place.clone()));
             }
             for index in indices {
-                let place = match fact.place {
-                    Place::Address(address) => address,
-                    Place::Line { .. } => self.all[index].header,
-                };
-                if self.is_on_every_way_around(paths, index, place) {
-                    let bound = bounds.entry(index).or_insert((fact.at_most, place));
-                    *bound = (*bound).min((fact.at_most, place));
+                match fact.place {
+                    Place::Address(place) if self.is_on_every_way_around(paths, index, place) => {
+                        let bound = exact.entry(index).or_insert((fact.at_most, place));
+                        *bound = (*bound).min((fact.at_most, place));
+                    }
+                    Place::Address(_) => {}
+                    Place::Line { .. } => {
+                        // Where the loop is left between the header and the line, the header is executed once more.
+                        let last = self.last_on_every_way_around(paths, index, &meant);
+                        let fact = last.map_or((fact.at_most.saturating_add(1), self.all[index].header), |place| {
+                            (fact.at_most, place)
+                        });
+                        let bound = by_line.entry(index).or_insert(fact);
+                        *bound = (*bound).max(fact);
+                    }
                 }
             }
         }
         for (index, bounded) in self.all.iter_mut().enumerate() {
-            let Some((at_most, place)) = bounds.get(&index) else {
+            let Some((at_most, place)) = exact.get(&index).or_else(|| by_line.get(&index)) else {
                 return Err(Decline::UnboundedLoop(Site::of(image, bounded.header)));
             };
             (bounded.at_most, bounded.place) = (*at_most, *place);
         }
         Ok(())
+    }
+
+    /// Of some instructions the last that every way around a loop passes, counted from the header: none of the others is
+    /// executed more rarely.
+    fn last_on_every_way_around(&self, paths: &Paths, index: usize, some: &BTreeSet<u64>) -> Option<u64> {
+        let own = some.iter().copied().filter(|place| self.innermost.get(place) == Some(&index));
+        let places: Vec<u64> = own.filter(|place| self.is_on_every_way_around(paths, index, *place)).collect();
+        let Loop { header, members, .. } = &self.all[index];
+        let is_last = |last: &u64| {
+            let (mut seen, mut waiting) = (BTreeSet::new(), vec![*header]);
+            while let Some(address) = waiting.pop() {
+                if address != *last && members.contains(&address) && seen.insert(address) {
+                    waiting.extend(&paths.points[&address].next);
+                }
+            }
+            places.iter().all(|place| place == last || seen.contains(place))
+        };
+        places.iter().copied().find(is_last)
     }
 
     /// Whether without a place only the loops inside a loop lead around.

@@ -180,6 +180,9 @@ fn returning(graph: &Graph, entry: u64, avoid: &BTreeSet<u64>) -> Result<BTreeSe
 
 /// Whether an instruction may lead to a return, given some that do.
 fn returns(graph: &Graph, address: u64, returning: &BTreeSet<u64>) -> Result<bool, Decline> {
+    if graph.obstacle(address) == Some(Obstacle::CaughtException) {
+        return Ok(true);
+    }
     let goes_on = || graph.successors(address).any(|next| returning.contains(&next));
     Ok(match graph.node(address).map(|node| &node.flow) {
         Some(Flow::Return | Flow::Unknown(_) | Flow::Tail(Callee::Unknown(_))) => true,
@@ -209,7 +212,8 @@ fn points(graph: &Graph, entry: u64, returning: &BTreeSet<u64>) -> BTreeMap<u64,
         }
         let mut next: Vec<u64> = graph.successors(address).filter(|next| returning.contains(next)).collect();
         next.dedup();
-        let callee = graph.node(address).and_then(|node| callee(&node.flow));
+        let callee =
+            graph.node(address).and_then(|node| callee(&node.flow)).filter(|callee| returning.contains(callee));
         waiting.extend(next.iter().copied().chain(callee));
         points.insert(address, Point { next, callee });
     }

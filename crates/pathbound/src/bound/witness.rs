@@ -7,7 +7,11 @@ use super::loops::Loops;
 use super::paths::Paths;
 use std::collections::BTreeMap;
 
-/// Finds a longest path, and that it is as long as the bound says. It has a step for every instruction executed outside loops.
+/// The most steps that are written out. Calls of calls of calls can have more instructions than anybody can read or store.
+const MOST_STEPS: u64 = 1 << 20;
+
+/// Finds a longest path, and that it is as long as the bound says. It has a step for every instruction executed outside loops;
+/// where these are more than [`MOST_STEPS`], one for each instruction.
 ///
 /// # Errors
 ///
@@ -24,6 +28,17 @@ pub(super) fn witness(paths: &Paths, loops: &Loops, longest: &Longest<'_>) -> Re
         Ok::<(), String>(())
     };
 
+    let mut steps: BTreeMap<u64, u64> = BTreeMap::new();
+    for function in &paths.functions {
+        let of_callee = |address: &u64| paths.points[address].callee.map_or(0, |callee| steps[&callee]);
+        let all = functions[function].iter().map(|(address, _)| of_callee(address).saturating_add(1));
+        steps.insert(*function, all.fold(0, u64::saturating_add));
+    }
+    let bound = longest.bounds[&paths.entry];
+    if steps[&paths.entry] > MOST_STEPS {
+        return summary(paths, &functions, bound);
+    }
+
     let mut witness = Vec::new();
     let mut total: u64 = 0;
     // What is still to be written, the last first.
@@ -36,7 +51,32 @@ pub(super) fn witness(paths: &Paths, loops: &Loops, longest: &Longest<'_>) -> Re
             call(&mut waiting, callee, step.executions, step.depth + 1)?;
         }
     }
-    let bound = longest.bounds[&paths.entry];
+    as_long(witness, total, bound)
+}
+
+/// The path with every instruction once, functions after those that call them.
+fn summary(paths: &Paths, functions: &BTreeMap<u64, Vec<(u64, u64)>>, bound: i64) -> Result<Vec<Step>, String> {
+    const TOO_MANY: &str = "the witness has more executions than can be counted";
+    let mut called: BTreeMap<u64, (u64, u32)> = BTreeMap::from([(paths.entry, (1, 0))]);
+    let (mut witness, mut total) = (Vec::new(), 0u64);
+    for function in paths.functions.iter().rev() {
+        // A function that no longest path calls.
+        let Some((times, depth)) = called.get(function).copied() else { continue };
+        for (address, executions) in &functions[function] {
+            let executions = executions.checked_mul(times).ok_or(TOO_MANY)?;
+            total = total.checked_add(executions).ok_or(TOO_MANY)?;
+            witness.push(Step { address: *address, executions, depth });
+            if let Some(callee) = paths.points[address].callee {
+                let (calls, deepest) = called.entry(callee).or_default();
+                *calls = calls.checked_add(executions).ok_or(TOO_MANY)?;
+                *deepest = (*deepest).max(depth + 1);
+            }
+        }
+    }
+    as_long(witness, total, bound)
+}
+
+fn as_long(witness: Vec<Step>, total: u64, bound: i64) -> Result<Vec<Step>, String> {
     if i128::from(total) == i128::from(bound) {
         Ok(witness)
     } else {

@@ -7,7 +7,7 @@
 use super::{Callee, Flow, Graph, GraphError, NeverReturns, Node, Obstacle};
 use crate::arch::x86_64::{self, Frame};
 use crate::arch::{Target, Transfer};
-use crate::image::{Image, Pointer};
+use crate::image::{Image, Pointer, Symbol};
 use iced_x86::InstructionInfoFactory;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,13 @@ impl Graph {
         if let Some(entry) = entries.iter().find(|entry| image.code(**entry).is_none()) {
             return Err(GraphError::NoCode(*entry));
         }
-        let graph = Self { nodes: BTreeMap::new(), functions: BTreeMap::new(), unmatched: BTreeSet::new() };
-        let mut explorer = Explorer { image, never, graph, waiting: Vec::new() };
+        let graph = Self {
+            nodes: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            unmatched: BTreeSet::new(),
+            catching: BTreeSet::new(),
+        };
+        let mut explorer = Explorer { image, never, graph, pads: BTreeMap::new(), waiting: Vec::new() };
         entries.iter().for_each(|entry| explorer.function(*entry));
         loop {
             explorer.decode_what_is_reached();
@@ -30,7 +35,7 @@ impl Graph {
                 break;
             }
         }
-        let mut graph = explorer.graph;
+        let mut graph = explorer.without_handlers(entries);
         graph.unmatched = unmatched_returns(&graph, image);
         Ok(graph)
     }
@@ -40,6 +45,8 @@ struct Explorer<'a> {
     image: &'a dyn Image,
     never: &'a NeverReturns,
     graph: Graph,
+    /// Where calls go on if their callee throws.
+    pads: BTreeMap<u64, u64>,
     /// Addresses that are reached and may not have been decoded.
     waiting: Vec<u64>,
 }
@@ -59,6 +66,12 @@ impl Explorer<'_> {
                 continue;
             }
             let node = self.decode(address);
+            if matches!(node.flow, Flow::Call(_))
+                && let Some(pad) = self.image.landing_pad(address).filter(|pad| self.image.code(*pad).is_some())
+            {
+                self.pads.insert(address, pad);
+                self.waiting.push(pad);
+            }
             self.graph.nodes.insert(address, node);
             self.waiting.extend(self.graph.successors(address));
         }
@@ -123,11 +136,75 @@ impl Explorer<'_> {
             return Callee::Unknown(Obstacle::NoCode(address));
         }
         let symbol = self.image.symbol(address).filter(|symbol| symbol.address == address);
-        if let Some(symbol) = symbol.filter(|symbol| self.never.knows(&symbol.name)) {
+        if let Some(symbol) = symbol.filter(|symbol| self.never_returns(symbol)) {
             return Callee::NeverReturns { address: Some(address), name: symbol.name };
         }
         self.function(address);
         Callee::Function(address)
+    }
+
+    /// Whether a function never returns by its name, and nothing is to be seen that speaks against it.
+    fn never_returns(&self, symbol: &Symbol) -> bool {
+        self.never.knows(&symbol.name)
+            && !(self.never.is_doubtful(&symbol.name) && self.has_way_to_return(symbol.address, &mut BTreeMap::new()))
+    }
+
+    /// Whether there is a way from an address to a return on which every function that is called has one too. `known` are
+    /// the answers for functions; being asked for, a function counts as having none.
+    fn has_way_to_return(&self, function: u64, known: &mut BTreeMap<u64, bool>) -> bool {
+        known.insert(function, false);
+        let (mut seen, mut waiting) = (BTreeSet::new(), vec![function]);
+        while let Some(address) = waiting.pop() {
+            let decoded = self.image.code(address).and_then(|code| x86_64::decode(code, address));
+            let Some(decoded) = decoded.filter(|_| seen.insert(address)) else { continue };
+            let next = address + u64::from(decoded.length);
+            let returns = match decoded.transfer {
+                Transfer::Next | Transfer::Repeat | Transfer::Kernel => {
+                    waiting.push(next);
+                    false
+                }
+                Transfer::Branch(target) => {
+                    waiting.extend([next, target]);
+                    false
+                }
+                Transfer::Jump(target) => match self.place(target) {
+                    Some(Pointer::Address(target)) => {
+                        waiting.push(target);
+                        false
+                    }
+                    Some(Pointer::External(name)) => !self.never.knows(&name),
+                    None => false,
+                },
+                Transfer::Call(target) => {
+                    let passes = match self.place(target) {
+                        Some(Pointer::Address(callee)) => match known.get(&callee) {
+                            Some(returns) => *returns,
+                            None => self.has_way_to_return(callee, known),
+                        },
+                        Some(Pointer::External(name)) => !self.never.knows(&name),
+                        None => true,
+                    };
+                    waiting.extend(passes.then_some(next));
+                    false
+                }
+                Transfer::Return => true,
+                Transfer::Trap | Transfer::Elsewhere => false,
+            };
+            if returns {
+                known.insert(function, true);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Where a jump or call goes, if that is known.
+    fn place(&self, target: Target) -> Option<Pointer> {
+        match target {
+            Target::Address(address) => Some(Pointer::Address(address)),
+            Target::Pointer(pointer) => self.image.pointer(pointer),
+            Target::Computed => None,
+        }
     }
 
     /// Finds functions that return by what has been reached of them so far; what is behind calls of them is reached then.
@@ -136,7 +213,7 @@ impl Explorer<'_> {
             self.graph.functions.iter().filter_map(|(function, returns)| (!returns).then_some(*function)).collect();
         let mut found = BTreeSet::new();
         for function in silent {
-            if self.graph.body(function).iter().any(|address| self.may_return_at(*address)) {
+            if self.may_return_from(function) {
                 self.graph.functions.insert(function, true);
                 found.insert(function);
             }
@@ -149,6 +226,43 @@ impl Explorer<'_> {
             }
         }
         !found.is_empty()
+    }
+
+    /// Whether a return may be reached, handlers of exceptions included.
+    fn may_return_from(&self, address: u64) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut waiting = vec![address];
+        while let Some(address) = waiting.pop() {
+            if self.graph.nodes.contains_key(&address) && seen.insert(address) {
+                if self.may_return_at(address) {
+                    return true;
+                }
+                waiting.extend(self.graph.successors(address).chain(self.pads.get(&address).copied()));
+            }
+        }
+        false
+    }
+
+    /// The graph without what only handlers of exceptions lead to. Which calls may be left by way of one from which the
+    /// function returns stays known. Most only clean up and go on unwinding.
+    fn without_handlers(self, entries: &[u64]) -> Graph {
+        let pads = self.pads.iter().filter(|(_, pad)| self.may_return_from(**pad));
+        let catching: BTreeSet<u64> = pads.map(|(call, _)| *call).collect();
+        let mut reached = BTreeSet::new();
+        let mut waiting = entries.to_vec();
+        while let Some(address) = waiting.pop() {
+            if reached.insert(address) {
+                waiting.extend(self.graph.successors(address));
+                if let Some(Flow::Call(callee) | Flow::Tail(callee)) = self.graph.node(address).map(|node| &node.flow) {
+                    waiting.extend(callee.function());
+                }
+            }
+        }
+        let mut graph = self.graph;
+        graph.nodes.retain(|address, _| reached.contains(address));
+        graph.functions.retain(|address, _| reached.contains(address));
+        graph.catching = catching.intersection(&reached).copied().collect();
+        graph
     }
 
     /// Where it is not known what happens, a return is among what may.

@@ -2,6 +2,10 @@
 //!
 //! Following them would lead through everything a panic does; that they never return is part of what their names mean.
 //! A path that reaches one ends there: it belongs to no execution that returns.
+//!
+//! A C program may have a function of its own that is called `exit` and returns. So where a plain name of C is defined in the
+//! image, its code is looked at: a function with a way to a return that passes no call of what never returns is one
+//! like any other.
 
 /// Functions that never return, by name.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +65,13 @@ const FAMILIES: &[&str] = &[
 ];
 
 impl NeverReturns {
+    /// Whether the name alone does not say enough, if the function is in the image. Names that a program may not give to
+    /// functions of its own are enough, and so is the user's word. The unwinder's functions return where unwinding fails,
+    /// and then their callers abort.
+    pub(super) fn is_doubtful(&self, name: &str) -> bool {
+        !name.contains("::") && !name.starts_with("_Unwind_") && !self.names.iter().any(|known| known == name)
+    }
+
     /// Whether a function of this name never returns.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {

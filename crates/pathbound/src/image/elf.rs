@@ -3,12 +3,14 @@
 //! The whole file is read once; everything it says of itself is checked before it is used, and a question about it has no
 //! answer rather than a guessed one where the file is damaged.
 
+mod handlers;
 mod layout;
 mod lines;
 mod pointers;
 mod symbols;
 
 use super::{Image, ImageError, Pointer, Provenance, Source, Symbol};
+use handlers::Handlers;
 use layout::Layout;
 use lines::Lines;
 use pointers::Pointers;
@@ -26,6 +28,7 @@ pub struct ElfFile {
     symbols: Symbols,
     pointers: OnceLock<Pointers>,
     lines: Lines,
+    handlers: Handlers,
     provenance: OnceLock<Provenance>,
 }
 
@@ -64,6 +67,7 @@ impl ElfFile {
             symbols,
             pointers: OnceLock::new(),
             lines: Lines::default(),
+            handlers: Handlers::default(),
             provenance: OnceLock::new(),
         })
     }
@@ -148,5 +152,9 @@ impl Image for ElfFile {
 
     fn source(&self, address: u64) -> Vec<Source> {
         self.lines.at(&self.bytes, address)
+    }
+
+    fn landing_pad(&self, call: u64) -> Option<u64> {
+        self.handlers.at(&self.bytes, &self.layout, call)
     }
 }

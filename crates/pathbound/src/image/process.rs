@@ -151,6 +151,11 @@ impl Image for Process {
         let file = self.object(address).and_then(|object| Some((object.file()?, object.bias)));
         file.map_or_else(Vec::new, |(file, bias)| file.source(address.wrapping_sub(bias)))
     }
+
+    fn landing_pad(&self, call: u64) -> Option<u64> {
+        let object = self.object(call)?;
+        Some(object.file()?.landing_pad(call.wrapping_sub(object.bias))?.wrapping_add(object.bias))
+    }
 }
 
 impl Object {

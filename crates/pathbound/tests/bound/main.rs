@@ -2,6 +2,7 @@
 
 mod checker;
 mod file;
+mod hostile;
 mod known;
 mod program;
 mod random;

@@ -124,7 +124,7 @@ impl Symbols {
         let mut index = Vec::with_capacity(self.named.len() * 2);
         for (number, named) in (0..).zip(&self.named) {
             let linkage_name = named.linkage_name(file);
-            let name = demangle_auto(linkage_name.clone(), None);
+            let name = demangled(&linkage_name);
             index.push((hash(&linkage_name), number));
             index.push((hash(&name), number));
         }
@@ -141,7 +141,7 @@ impl Named {
 
     fn symbol(&self, file: &[u8]) -> Symbol {
         let linkage_name = self.linkage_name(file);
-        let name = demangle_auto(linkage_name.clone(), None).into_owned();
+        let name = demangled(&linkage_name);
         Symbol { name, linkage_name: linkage_name.into_owned(), address: self.address, size: self.size }
     }
 }
@@ -176,6 +176,12 @@ fn read_table(file: &[u8], layout: &Layout, table: &Section) -> Vec<Named> {
         });
     }
     named
+}
+
+/// A name as its programmer wrote it. What is not mangled is not touched: `f` is also how C++ mangles `float`.
+fn demangled(linkage_name: &str) -> String {
+    let mangled = ["_Z", "__Z", "_R"].iter().any(|prefix| linkage_name.starts_with(prefix));
+    if mangled { demangle_auto(Cow::Borrowed(linkage_name), None).into_owned() } else { linkage_name.to_owned() }
 }
 
 /// A Rust name without the hash that ends it; `None` where it ends in none.
