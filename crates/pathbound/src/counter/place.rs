@@ -66,6 +66,10 @@ fn overwrites_flags(instruction: &Instruction) -> bool {
 
 /// A general-purpose register that is overwritten in full, whatever happens, and not read.
 fn overwritten_register(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Option<u8> {
+    if matches!(instruction.mnemonic(), Mnemonic::Rdsspd | Mnemonic::Rdsspq) {
+        // Where there is no shadow stack it does nothing, and the C library goes by what the register held before.
+        return None;
+    }
     let used = factory.info(instruction).used_registers();
     let written = used.iter().find(|one| {
         one.access() == OpAccess::Write
@@ -126,6 +130,10 @@ mod tests {
             &[0x0f, 0x44, 0xca],
             &[0x0f, 0xb6, 0xc9],
             &[0x48, 0x91],
+            // rdsspq rax: without shadow stacks it keeps rax. lar eax, ecx; lsl rax, rcx: of some selectors they keep it.
+            &[0xf3, 0x48, 0x0f, 0x1e, 0xc8],
+            &[0x0f, 0x02, 0xc1],
+            &[0x48, 0x0f, 0x03, 0xc1],
         ] {
             assert_eq!(chosen(code).spare, Spare::Nothing, "{code:x?}");
         }
