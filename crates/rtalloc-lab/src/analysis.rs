@@ -6,6 +6,7 @@
 use crate::observe::Operation;
 use crate::subject::Subject;
 use pathbound::certificate::Certificate;
+use pathbound::facts::Place;
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, ImageError, Process};
 use pathbound::{Bound, Decline, Facts, bound, check};
@@ -97,6 +98,13 @@ impl Analysis {
     /// [`Unbounded`] says what cannot be bounded and where.
     pub fn bound(&self, subject: &Subject, operation: Operation, facts: &Facts) -> Result<Bound, Unbounded> {
         proved(self.file(), self.entry(subject, operation), facts, &NeverReturns::default())
+    }
+
+    /// Whether an entry point, or what it calls, has instructions of a place.
+    #[must_use]
+    pub fn has(&self, subject: &Subject, operation: Operation, place: &Place) -> bool {
+        let graph = Graph::explore(self.file(), &[self.entry(subject, operation)], &NeverReturns::default());
+        graph.is_ok_and(|graph| !place.find(self.file(), graph.nodes().map(|(address, _)| address)).is_empty())
     }
 
     /// The bounds of a subject that need no facts.

@@ -219,9 +219,14 @@ fn bounded(
                 facts.loops.retain(|fact| fact.place != place);
                 facts.conflicts.retain(|conflict| conflict.first != place && conflict.second != place);
             }
-            answer => {
+            Ok(bound) => {
                 useful.extend(places(&facts).cloned());
-                return answer;
+                return Ok(bound);
+            }
+            // Whatever stands in the way, the facts may have been looked at or not.
+            Err(why) => {
+                useful.extend(places(&facts).filter(|place| analysis.has(subject, operation, place)).cloned());
+                return Err(why);
             }
         }
     }

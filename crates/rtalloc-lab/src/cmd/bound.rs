@@ -1,12 +1,13 @@
 //! `rtalloc bound`
 
-use super::destination::Output;
+use super::destination::{Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
 use super::shipped;
 use crate::analysis::{Analysis, Unbounded, proved};
 use crate::observe::Operation;
 use crate::present;
+use crate::present::number::counted;
 use crate::present::table::Look;
 use crate::replay::campaign::Progress;
 use crate::result::bounds::{Answer, Baseline, Study};
@@ -19,6 +20,7 @@ use pathbound::facts::{Conflict, LoopFact};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image};
 use pathbound::{Bound, Certificate, Decline, Facts, check};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -77,7 +79,10 @@ pub struct Arguments {
     certificate: Option<PathBuf>,
 
     /// Verifies the certificates in FILE against the binary: this program, or that of --binary.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["allocators", "operation", "explain", "loops", "conflict", "certificate", "symbol", "against", "save"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "allocators", "operation", "explain", "proves_only", "loops", "conflict", "certificate", "symbol", "never_returns", "against",
+        "save", "json",
+    ])]
     check: Option<PathBuf>,
 
     /// Bounds functions of this ELF program or shared library instead of allocators.
@@ -93,7 +98,7 @@ pub struct Arguments {
     never_returns: Vec<String>,
 
     /// Fails when a bound is above the one in FILE, or gone.
-    #[arg(long, value_name = "FILE", conflicts_with = "binary")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["binary", "save"])]
     against: Option<PathBuf>,
 
     /// Writes the bounds to FILE for --against.
@@ -116,8 +121,9 @@ Examples:
   rtalloc bound --binary ./filter --symbol step --loop filter.c:40=16
                                                        a function of your own program
 
-The exit status is 0 when the question was answered, an allocator's `none` included; 1 when an argument was of no use, a
-function of --binary has no bound, a certificate was rejected, or a bound grew (--against).";
+The exit status is 0 when the question was answered, an allocator without a bound included; 1 when an argument was of no
+use, a function of --binary has no bound, a certificate was rejected, or a bound grew (--against); 2 when the command
+line cannot be read.";
 
 /// Runs the verb.
 ///
@@ -128,6 +134,12 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.check {
         return verify(file, arguments.binary.as_deref());
     }
+    let files = [&arguments.json, &arguments.certificate, &arguments.save];
+    let standard = files.into_iter().filter(|file| file.as_deref().is_some_and(|file| is_stdout(Some(file)))).count();
+    anyhow::ensure!(
+        standard <= 1,
+        "--json, --certificate and --save cannot share standard output; give all but one a file"
+    );
     let facts = Facts { loops: arguments.loops.clone(), conflicts: arguments.conflict.clone() };
     if let Some(binary) = &arguments.binary {
         return functions(binary, arguments, &facts);
@@ -168,7 +180,16 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
         print(&told(&study, arguments.explain)).context("standard output")?;
     }
     match committed {
-        Some(committed) => compare(&committed, &study, &subjects),
+        Some(committed) => {
+            let (text, held) = compare(committed, &study, &subjects, operations)?;
+            // What goes to standard output for another program stays as it is.
+            if replaced {
+                eprint!("{text}")
+            } else {
+                print(&text).context("standard output")?
+            }
+            Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
         None => Ok(ExitCode::SUCCESS),
     }
 }
@@ -189,35 +210,39 @@ fn told(study: &Study, explain: bool) -> String {
     text + &present::bounds::table(study, reasons, Look { columns: look.columns.min(120), ..look })
 }
 
-/// Holds a study against the committed bounds.
-fn compare(committed: &Baseline, study: &Study, subjects: &[&'static Subject]) -> anyhow::Result<ExitCode> {
+/// Holds a study against those committed bounds that are of what was asked for, and of allocators there no longer are. Tells
+/// the outcome in words, and whether none grew.
+fn compare(
+    mut committed: Baseline,
+    study: &Study,
+    subjects: &[&'static Subject],
+    operations: &[Operation],
+) -> anyhow::Result<(String, bool)> {
     let now = Baseline::of(study);
-    let asked = |name: &String| {
-        subjects.iter().any(|subject| subject.name == name) || subject::all().iter().all(|subject| subject.name != name)
-    };
-    let committed = Baseline {
-        rustc: committed.rustc.clone(),
-        bounds: committed.bounds.iter().filter(|(name, _)| asked(name)).map(|(a, b)| (a.clone(), b.clone())).collect(),
-    };
+    committed.bounds.retain(|name, bounds| {
+        bounds.retain(|operation, _| operations.iter().any(|asked| asked.name() == operation));
+        let exists = subject::all().iter().any(|subject| subject.name == name);
+        !bounds.is_empty() && (!exists || subjects.iter().any(|subject| subject.name == name))
+    });
+    let count: usize = committed.bounds.values().map(BTreeMap::len).sum();
+    anyhow::ensure!(count > 0, "--against: the file has no bounds of what was asked for; --save writes them");
     let (worse, better) = (committed.regressions(&now), committed.improvements(&now));
     let mut text = String::new();
     if committed.rustc != now.rustc {
         let _ =
             writeln!(text, "The committed bounds are of code by {}, these of code by {}.", committed.rustc, now.rustc);
     }
-    for (title, lines) in
-        [("Bounds that grew or are gone:", &worse), ("Better than committed; commit them with --save:", &better)]
-    {
+    let lists =
+        [("Bounds that grew or are gone:", &worse), ("Better than committed; commit them with --save:", &better)];
+    for (title, lines) in lists {
         if !lines.is_empty() {
             let _ = writeln!(text, "{title}\n  {}", lines.join("\n  "));
         }
     }
     if worse.is_empty() {
-        let count: usize = committed.bounds.values().map(|operations| operations.len()).sum();
-        let _ = writeln!(text, "None of the {count} committed bounds grew.");
+        let _ = writeln!(text, "None of the {} grew.", counted(count as u64, "committed bound"));
     }
-    print(&text).context("standard output")?;
-    Ok(if worse.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok((text, worse.is_empty()))
 }
 
 fn baseline(path: &Path) -> anyhow::Result<Baseline> {
@@ -239,7 +264,12 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
         let entry = entry(&file, symbol).context("--symbol")?;
         let answer = proved(&file, entry, facts, &never);
         if let Err(useless @ Unbounded::Declined(Decline::UselessFact(_))) = answer {
-            return Err(useless).context(symbol.clone());
+            let lines = if file.source(entry).is_empty() {
+                ". The file has no line information there: compile with -g, or give addresses"
+            } else {
+                ""
+            };
+            anyhow::bail!("{symbol}: {useless}{lines}");
         }
         bounds.extend(answer.as_ref().ok().cloned());
         answers.push((symbol.clone(), answer));

@@ -242,3 +242,94 @@ fn reasons(bounded: &Bounded) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::bounds::Seen;
+    use std::collections::BTreeMap;
+
+    fn step(address: u64, reached: Option<Reached>) -> PathStep {
+        let text = "mov rax, rdi".into();
+        PathStep { address, text, source: "src/list.rs:7".into(), executions: 1, depth: 0, reached }
+    }
+
+    fn study(observed: bool) -> Study {
+        let path = vec![step(0x10, Some(Reached::Yes)), step(0x13, Some(Reached::NeverWith { other: 0x10 }))];
+        let bounded = Bounded {
+            most: 2,
+            fewest: 1,
+            facts: vec!["src/list.rs:7 is executed at most 3 times each time its loop is entered".into()],
+            never_returning: vec!["abort".into()],
+            path,
+        };
+        let seen =
+            || observed.then(|| Seen { instructions: 1, circumstance: "allocate 16 B; operation 0 of: it".into() });
+        let operation = |operation: &str, answer| OperationBounds {
+            operation: operation.into(),
+            answer,
+            scenario: None,
+            observed: seen(),
+            observed_by: BTreeMap::new(),
+        };
+        let declined = Answer::Declined { brief: "loop".into(), why: "unbounded loop at 0x40 in find".into() };
+        let subject = SubjectBounds {
+            subject: "tlsf".into(),
+            unobserved: None,
+            explored: None,
+            operations: vec![operation("allocate", Answer::Bounded(bounded)), operation("reallocate", declined)],
+        };
+        Study {
+            schema: 1,
+            rtalloc: "0".into(),
+            rustc: "rustc 1".into(),
+            sha256: "5a".into(),
+            observed_in: if observed { vec!["a trace".into()] } else { Vec::new() },
+            subjects: vec![subject],
+        }
+    }
+
+    const LOOK: Look = Look { columns: 120, colour: false };
+
+    /// The words of each line.
+    fn lines(text: &str) -> Vec<Vec<&str>> {
+        text.lines().map(|line| line.split_whitespace().collect()).collect()
+    }
+
+    #[test]
+    fn the_table_has_three_numbers_side_by_side_and_a_word_where_there_is_no_bound() {
+        let text = table(&study(true), false, LOOK);
+        let lines = lines(&text);
+        assert!(lines.contains(&vec!["tlsf", "allocate", "1", "-", "1", "2", "1"]), "{text}");
+        assert!(lines.contains(&vec!["reallocate", "-", "-", "1", "-", "-", "loop"]), "{text}");
+        for note in ["in a trace", "SHA-256 of the binary 5a", "at most 3 times", "never returns: abort", "--explain"] {
+            assert!(text.contains(note), "{note}: {text}");
+        }
+        assert!(!text.contains("0x40"), "{text}");
+        assert!(
+            table(&study(true), true, LOOK).contains("No bound for tlsf reallocate: unbounded loop at 0x40 in find.")
+        );
+    }
+
+    #[test]
+    fn without_observations_nothing_is_said_of_them() {
+        let text = table(&study(false), false, LOOK);
+        assert!(lines(&text).contains(&vec!["tlsf", "allocate", "1", "2"]), "{text}");
+        assert!(!text.contains("observed") && !text.contains("gap"), "{text}");
+    }
+
+    #[test]
+    fn a_path_is_explained_instruction_by_instruction_with_what_stands_against_it() {
+        let study = study(true);
+        let subject = &study.subjects[0];
+        let text = explanation(subject, &subject.operations[0]);
+        assert!(text.contains("tlsf allocate: at most 2 instructions, at least 1"), "{text}");
+        assert!(text.contains("observed maximum 1: allocate 16 B; operation 0 of: it"), "{text}");
+        assert!(text.contains("1 instruction from 0x13 (src/list.rs:7) on"), "{text}");
+        assert!(text.contains("none that executes 0x10 (src/list.rs:7) as this path does"), "{text}");
+        let marked: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with('~')).collect();
+        assert_eq!(marked.len(), 1, "{text}");
+        assert!(marked[0].contains("13") && marked[0].ends_with("mov rax, rdi"), "{text}");
+        assert!(explanation(subject, &subject.operations[1]).starts_with("tlsf reallocate: no bound: unbounded loop"));
+    }
+}

@@ -14,7 +14,7 @@ use crate::replay::course::outcome;
 use crate::replay::isolate::{Child, Death};
 use crate::replay::{Block, Observer, Replay};
 use crate::result::schema::Instructions;
-use crate::subject::{CountError, Counted, Heap, NATURAL_ALIGN_BYTES, Region};
+use crate::subject::{Counted, Heap, NATURAL_ALIGN_BYTES, Region};
 use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ const ROUNDS: usize = 24;
 /// What a replay came to: its report, or the addresses it missed.
 #[derive(Debug, Serialize, Deserialize)]
 enum Attempt {
-    Complete(Report<Instructions>),
+    Complete(Box<Report<Instructions>>),
     Missed(Vec<u64>),
 }
 
@@ -35,14 +35,14 @@ enum Attempt {
 pub fn measure(task: &Task<'_>, process: &Process, counted: &Counted, limits: Limits) -> Report<Instructions> {
     if !counted.computes_targets() {
         return match attempt(task, counted, limits) {
-            Attempt::Complete(report) => report,
+            Attempt::Complete(report) => *report,
             Attempt::Missed(_) => Report::broken("a jump left the code that was copied: the counts would be too small"),
         };
     }
     let mut further = Vec::new();
     for _ in 0..ROUNDS {
         match apart(task, process, &further, limits) {
-            Ok(Attempt::Complete(report)) => return report,
+            Ok(Attempt::Complete(report)) => return *report,
             Ok(Attempt::Missed(missed)) => further.extend(missed),
             Err(what) => return Report::broken(what),
         }
@@ -54,7 +54,7 @@ pub fn measure(task: &Task<'_>, process: &Process, counted: &Counted, limits: Li
 fn apart(task: &Task<'_>, process: &Process, further: &[u64], limits: Limits) -> Result<Attempt, String> {
     let child = Child::spawn(|_| {
         let counted = Counted::new(process, task.subject, further, Record::Count);
-        counted.map_or_else(|error| Attempt::Complete(broken(&error)), |counted| attempt(task, &counted, limits))
+        counted.map_or_else(Attempt::broken, |counted| attempt(task, &counted, limits))
     });
     let left = task.deadline.saturating_duration_since(Instant::now()) + Duration::from_secs(1);
     match child.map_err(|error| error.to_string())?.wait(left) {
@@ -64,35 +64,43 @@ fn apart(task: &Task<'_>, process: &Process, further: &[u64], limits: Limits) ->
     }
 }
 
-fn broken(error: &CountError) -> Report<Instructions> {
-    Report::broken(error)
+impl Attempt {
+    fn broken(what: impl std::fmt::Display) -> Self {
+        Self::Complete(Box::new(Report::broken(what)))
+    }
 }
 
 fn attempt(task: &Task<'_>, counted: &Counted, limits: Limits) -> Attempt {
     let mut region = match Region::new(task.heap_bytes, false) {
         Ok(region) => region,
         Err(error) => {
-            let what = format!("no memory for a heap of {} bytes: {error}", task.heap_bytes);
-            return Attempt::Complete(Report::broken(what));
+            return Attempt::broken(format!("no memory for a heap of {} bytes: {error}", task.heap_bytes));
         }
     };
     let mut heap = match Heap::new(task.subject, &mut region, task.heap_bytes) {
         Ok(heap) => heap,
-        Err(refusal) => return Attempt::Complete(Report::broken(refusal)),
+        Err(refusal) => return Attempt::broken(refusal),
     };
     heap.entries = counted.entries();
     let mut counting = Counting::default();
     let mut replay = Replay::new();
     let end = task.course().run::<false, false, _>(&heap, &mut replay, &mut counting);
+    if !counted.counter().departures().is_empty() {
+        return Attempt::broken(
+            "instructions were reached that cannot be executed in a copy: the counts would be too small",
+        );
+    }
     let missed = counted.counter().misses();
     if !missed.is_empty() {
         return Attempt::Missed(missed.into_iter().collect());
     }
-    Attempt::Complete(match end {
-        Ok(_) if let Some(what) = counting.excess(limits) => Report::broken(what),
-        Ok(end) => Report { outcome: outcome(end, &replay), figures: Some(counting.figures()) },
-        Err(error) => error.into(),
-    })
+    match end {
+        Ok(_) if let Some(what) = counting.excess(limits) => Attempt::broken(what),
+        Ok(end) => {
+            Attempt::Complete(Box::new(Report { outcome: outcome(end, &replay), figures: Some(counting.figures()) }))
+        }
+        Err(error) => Attempt::Complete(Box::new(error.into())),
+    }
 }
 
 /// Notes what every operation counts.

@@ -126,3 +126,62 @@ pub(super) fn raise(known: &mut Option<Seen>, other: Option<Seen>) {
         *known = other;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbound::bound::Step;
+    use pathbound::certificate::{Address, Proof};
+
+    /// A bound whose longest path is these addresses, once each.
+    fn bound(path: &[u64]) -> Bound {
+        let proof = Proof {
+            entry: Address(path[0]),
+            function: None,
+            instructions: path.len() as u64,
+            loops: Vec::new(),
+            conflicts: Vec::new(),
+            never_returning: Vec::new(),
+            cases: Vec::new(),
+        };
+        let witness = path.iter().map(|address| Step { address: *address, executions: 1, depth: 0 }).collect();
+        let instructions = path.len() as u64;
+        Bound { entry: path[0], instructions, shortest: 1, witness, never_returning: Vec::new(), proof }
+    }
+
+    fn paths(bound: &Bound, each: &[&[u64]]) -> Paths {
+        let each: Vec<BTreeSet<u64>> = each.iter().map(|path| path.iter().copied().collect()).collect();
+        let union = each.iter().flatten().copied().collect();
+        Paths::of(bound, &each, &union, 0)
+    }
+
+    #[test]
+    fn what_the_nearest_operation_left_out_is_told_apart_by_who_executed_it() {
+        let bound = bound(&[1, 2, 3, 4, 5]);
+        // The nearest has 1, 2, 3; 4 was executed, but never with 2; 5 never.
+        let reached = paths(&bound, &[&[1, 2, 3], &[1, 4]]).reached(&bound);
+        let yes = Reached::Yes;
+        assert_eq!(reached, [yes.clone(), yes.clone(), yes.clone(), Reached::NeverWith { other: 2 }, Reached::Never]);
+        // 4 was executed with each of 1, 2 and 3, but not with all of them.
+        let reached = paths(&bound, &[&[1, 2, 3], &[1, 2, 4], &[3, 4]]).reached(&bound);
+        assert_eq!(reached, [yes.clone(), yes.clone(), yes, Reached::Elsewhere, Reached::Never]);
+    }
+
+    #[test]
+    fn evidence_of_several_processes_adds_up() {
+        let bound = bound(&[1, 2, 3]);
+        let seen = |instructions: u64| Seen { instructions, circumstance: instructions.to_string() };
+        let mut all = Evidence::default();
+        for (driver, most, path) in [("search", 2, &[1, 2][..]), ("programs", 3, &[1, 2, 3]), ("search", 1, &[1])] {
+            let mut one = Evidence::default();
+            one.see(Operation::Deallocate, driver, seen(most));
+            one.of[Operation::Deallocate as usize].paths = Some(paths(&bound, &[path]));
+            all.merge(one);
+        }
+        let sighting = all.of(Operation::Deallocate);
+        assert_eq!(sighting.observed, Some(seen(3)));
+        assert_eq!(sighting.by, BTreeMap::from([("programs".into(), 3), ("search".into(), 2)]));
+        assert!(sighting.paths.expect("paths").reached(&bound).iter().all(|reached| *reached == Reached::Yes));
+        assert_eq!(all.of(Operation::Allocate).observed, None);
+    }
+}

@@ -123,7 +123,7 @@ fn watched(
     if let Err(error) = outcome {
         evidence.troubles.push(format!("{}: {error}", part.name()));
     }
-    if !counted.counter().misses().is_empty() {
+    if !counted.counter().misses().is_empty() || !counted.counter().departures().is_empty() {
         evidence.troubles.push(format!("{}: a jump left the code that counts, the maxima are too small", part.name()));
     }
     for (operation, bound) in bounds {
