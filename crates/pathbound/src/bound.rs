@@ -24,7 +24,7 @@ mod witness;
 use crate::certificate::{Address, BoundedLoop, Case, Exclusion, NeverReturning, Proof};
 use crate::decline::{Decline, Site};
 use crate::facts::{Conflict, Facts, Place};
-use crate::graph::{Callee, Flow, Graph};
+use crate::graph::{Callee, Flow, Graph, Obstacle};
 use crate::image::Image;
 use longest::{Longest, TooLarge};
 use loops::Loops;
@@ -126,9 +126,22 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
 /// Declines what stands in the way.
 fn passable(image: &dyn Image, graph: &Graph, paths: &Paths) -> Result<(), Decline> {
     match paths.obstacle(graph) {
-        Some((address, obstacle)) => Err(Decline::Obstacle(obstacle, Site::of(image, address))),
+        Some((address, obstacle)) => {
+            let site = blamed(image, paths, address, &obstacle);
+            Err(Decline::Obstacle(obstacle, Site::of(image, site)))
+        }
         None => Ok(()),
     }
+}
+
+/// The instruction to name for an obstacle: of a stub that the linker made, which has no source, a call of it.
+fn blamed(image: &dyn Image, paths: &Paths, address: u64, obstacle: &Obstacle) -> u64 {
+    if !matches!(obstacle, Obstacle::ExternalCall(_)) || !image.source(address).is_empty() {
+        return address;
+    }
+    let Some(stub) = image.symbol(address) else { return address };
+    let call = paths.points.iter().find(|(_, point)| point.callee == Some(stub.address));
+    call.map_or(address, |(call, _)| *call)
 }
 
 /// The instructions a conflict is about.

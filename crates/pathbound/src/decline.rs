@@ -30,8 +30,8 @@ impl fmt::Display for Site {
         if let Some(function) = &self.function {
             write!(f, " in {function}")?;
         }
-        match self.source.first() {
-            Some(source) => write!(f, " ({source})"),
+        match Source::named(&self.source) {
+            Some(source) => write!(f, " ({})", source.short()),
             None => Ok(()),
         }
     }
@@ -62,6 +62,28 @@ pub enum Decline {
 
 impl std::error::Error for Decline {}
 
+impl Decline {
+    /// What stands in the way in a word or two, for a table: "loop", "calls memcpy", "indirect jump".
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match self {
+            Self::Obstacle(Obstacle::ExternalCall(name), _) => format!("calls {name}"),
+            Self::Obstacle(Obstacle::Repeat, _) => "rep".to_owned(),
+            Self::Obstacle(Obstacle::Kernel, _) => "system call".to_owned(),
+            Self::Obstacle(Obstacle::IndirectJump, _) => "indirect jump".to_owned(),
+            Self::Obstacle(Obstacle::IndirectCall, _) => "indirect call".to_owned(),
+            Self::Obstacle(Obstacle::NoCode(_) | Obstacle::Undecodable, _) => "no code".to_owned(),
+            Self::Obstacle(_, _) => "no plain control flow".to_owned(),
+            Self::Recursion(_) => "recursion".to_owned(),
+            Self::UnboundedLoop(_) | Self::IrreducibleLoop(_) => "loop".to_owned(),
+            Self::NeverReturns(_) => "never returns".to_owned(),
+            Self::UselessFact(_) | Self::TooManyConflicts(_) => "facts".to_owned(),
+            Self::TooLarge(_) => "too large".to_owned(),
+            Self::Disagreement(_) => "defect".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Decline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,8 +91,8 @@ impl fmt::Display for Decline {
             Self::Recursion(site) => write!(f, "recursion through the call at {site}: replace it by a loop"),
             Self::UnboundedLoop(site) => {
                 write!(f, "unbounded loop at {site}: say how often it runs for each entry, `--loop ")?;
-                match site.source.first() {
-                    Some(source) => write!(f, "{source}=N`")?,
+                match Source::named(&site.source) {
+                    Some(source) => write!(f, "{}=N`", source.short())?,
                     None => write!(f, "{:#x}=N`", site.address)?,
                 }
                 write!(f, ", or `--loop ADDRESS=N` by an instruction that every turn executes")

@@ -3,7 +3,7 @@
 //! Facts have a written form, for command lines: a place is `0x401136` or `src/list.rs:120`, a loop fact `PLACE=N`, a conflict
 //! `PLACE,PLACE`.
 
-use crate::image::Image;
+use crate::image::{Image, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -60,7 +60,7 @@ pub enum Place {
 impl Place {
     /// The instructions, of those given, that are meant.
     ///
-    /// Of a line, those whose *innermost* source line it is: where a function is inlined, its instructions belong to its own
+    /// Of a line, those whose line it is by [`Source::named`]: where a function is inlined, its instructions belong to its own
     /// lines, not to the line that calls it.
     pub fn find(&self, image: &dyn Image, among: impl Iterator<Item = u64>) -> BTreeSet<u64> {
         among.filter(|address| self.means(image, *address)).collect()
@@ -69,9 +69,7 @@ impl Place {
     fn means(&self, image: &dyn Image, instruction: u64) -> bool {
         match self {
             Self::Address(address) => instruction == *address,
-            Self::Line { file, line } => image
-                .source(instruction)
-                .first()
+            Self::Line { file, line } => Source::named(&image.source(instruction))
                 .is_some_and(|source| source.line == *line && Path::new(&source.file).ends_with(file)),
         }
     }

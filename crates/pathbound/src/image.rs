@@ -80,6 +80,23 @@ pub struct Source {
     pub function: Option<String>,
 }
 
+impl Source {
+    /// Of an instruction's source lines, innermost inlined function first, the one to name: the innermost that is not in
+    /// Rust's own library, where everything inlined ends. The innermost if all are.
+    #[must_use]
+    pub fn named(lines: &[Self]) -> Option<&Self> {
+        lines.iter().find(|line| !line.file.starts_with("/rustc/")).or(lines.first())
+    }
+
+    /// File and line, of the path no more than the last folder: `src/list.rs:120`.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let mut components: Vec<&str> = self.file.rsplit('/').take(2).collect();
+        components.reverse();
+        format!("{}:{}", components.join("/"), self.line)
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
