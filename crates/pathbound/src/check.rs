@@ -32,6 +32,7 @@
 //! is the loop somebody had in mind is for a reader to see.
 
 use crate::certificate::{Address, BoundedLoop, Case, Certificate, Proof};
+use crate::graph::{self, Callee, Graph, Obstacle};
 use crate::image::{Image, Pointer, Provenance};
 use capstone::arch::x86::{X86Insn, X86InsnGroup, X86OperandType, X86Reg};
 use capstone::prelude::*;
@@ -88,20 +89,74 @@ pub fn check(certificate: &Certificate, image: &dyn Image, provenance: &Provenan
 ///
 /// [`Rejection`] says at which instruction it fails.
 pub fn check_proof(proof: &Proof, image: &dyn Image) -> Result<Checked, Rejection> {
-    let decoder = Capstone::new().x86().mode(arch::x86::ArchMode::Mode64).detail(true).build();
-    let decoder = decoder.map_err(|error| Rejection { address: None, reason: error.to_string() })?;
+    let reader = Reader::new(image)?;
     if proof.loops.iter().any(|assumed| !assumed.members.contains(&assumed.place)) {
         return reject(None, "the place of a loop is outside of it");
     }
     name_what_is_there(proof, image)?;
     cover_all_ways(proof)?;
     for case in &proof.cases {
-        Checker { proof, image, decoder: &decoder, case }.check()?;
+        Checker { proof, reader: &reader, case }.check()?;
     }
     Ok(Checked { instructions: proof.instructions, assumptions: assumptions(proof) })
 }
 
+/// Verifies that another decoder reads the code of a graph in the same way: the length of every instruction, whether and how
+/// it leaves the straight line, and where to.
+///
+/// # Errors
+///
+/// [`Rejection`] names the first instruction, by address, about which the two disagree.
+pub fn second_opinion(graph: &Graph, image: &dyn Image) -> Result<(), Rejection> {
+    let reader = Reader::new(image)?;
+    for (at, node) in graph.nodes() {
+        let address = Address(at);
+        if node.flow == graph::Flow::Unknown(Obstacle::Undecodable) {
+            if reader.decode(address).is_ok() {
+                return reject(Some(address), "one decoder finds no instruction, the other does");
+            }
+            continue;
+        }
+        let (next, flow) = reader.decode(address)?;
+        let length = next.0.wrapping_sub(at);
+        if length != u64::from(node.length) {
+            return reject(Some(address), format!("one decoder finds {} bytes, the other {length}", node.length));
+        }
+        if !means(&flow, &node.flow) {
+            return reject(Some(address), format!("one decoder finds {:?}, the other {flow:?}", node.flow));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the flow that was decoded is the one the graph has.
+fn means(flow: &Flow, of_graph: &graph::Flow) -> bool {
+    use graph::Flow as G;
+    match (flow, of_graph) {
+        (Flow::Next, G::Next)
+        | (Flow::Uncounted, G::NextPast(Obstacle::Repeat | Obstacle::Kernel))
+        | (Flow::Return, G::Return)
+        | (Flow::Trap, G::Stop)
+        | (Flow::Jump(Target::Computed), G::Unknown(Obstacle::IndirectJump))
+        | (Flow::Elsewhere, G::Unknown(Obstacle::Elsewhere)) => true,
+        (Flow::Branch(target), G::Branch(address) | G::Unknown(Obstacle::NoCode(address)))
+        | (Flow::Jump(Target::Address(target)), G::Jump(address) | G::Unknown(Obstacle::NoCode(address))) => {
+            target.0 == *address
+        }
+        (Flow::Call(target), G::Call(callee)) | (Flow::Jump(target), G::Tail(callee)) => match (target, callee) {
+            (Target::Address(target), Callee::Function(address) | Callee::Unknown(Obstacle::NoCode(address)))
+            | (Target::Address(target), Callee::NeverReturns { address: Some(address), .. }) => target.0 == *address,
+            (Target::External(target), Callee::NeverReturns { address: None, name })
+            | (Target::External(target), Callee::Unknown(Obstacle::ExternalCall(name))) => target == name,
+            (Target::Computed, Callee::Unknown(Obstacle::IndirectCall | Obstacle::IndirectJump)) => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// Where execution goes from an instruction.
+#[derive(Debug)]
 enum Flow {
     Next,
     /// To the next instruction, after more than this one (`rep`, the kernel).
@@ -114,15 +169,16 @@ enum Flow {
     Elsewhere,
 }
 
+#[derive(Debug)]
 enum Target {
     Address(Address),
     External(String),
+    Computed,
 }
 
 struct Checker<'a> {
     proof: &'a Proof,
-    image: &'a dyn Image,
-    decoder: &'a Capstone,
+    reader: &'a Reader<'a>,
     case: &'a Case,
 }
 
@@ -151,7 +207,7 @@ impl Checker<'_> {
 
     /// The most that can follow an instruction; `None` if nothing that returns does.
     fn rest(&self, at: Address) -> Result<Option<i128>, Rejection> {
-        let (next, flow) = self.decode(at)?;
+        let (next, flow) = self.reader.decode(at)?;
         match flow {
             Flow::Next => self.potential(Some(at), next),
             Flow::Jump(target) if self.ends(at, &target) => Ok(None),
@@ -168,12 +224,15 @@ impl Checker<'_> {
             Flow::Jump(Target::External(name)) | Flow::Call(Target::External(name)) => {
                 reject(Some(at), format!("{name} is not known never to return"))
             }
+            Flow::Jump(Target::Computed) | Flow::Call(Target::Computed) => {
+                reject(Some(at), "where it goes is not known")
+            }
         }
     }
 
     /// Whether from an instruction every way leads to what is left out.
     fn never_returns(&self, at: Address) -> Result<bool, Rejection> {
-        let (next, flow) = self.decode(at)?;
+        let (next, flow) = self.reader.decode(at)?;
         Ok(match flow {
             Flow::Next | Flow::Uncounted => self.is_left_out(next),
             Flow::Jump(target) => self.ends(at, &target),
@@ -214,12 +273,29 @@ impl Checker<'_> {
     fn ends(&self, at: Address, target: &Target) -> bool {
         let of_this_name = |name: &str| match target {
             Target::External(external) => external == name,
-            Target::Address(address) => {
-                self.image.symbol(address.0).is_some_and(|symbol| symbol.address == address.0 && symbol.name == name)
-            }
+            Target::Computed => false,
+            Target::Address(address) => self
+                .reader
+                .image
+                .symbol(address.0)
+                .is_some_and(|symbol| symbol.address == address.0 && symbol.name == name),
         };
         matches!(target, Target::Address(address) if self.is_left_out(*address))
             || self.proof.never_returning.iter().any(|end| end.calls.contains(&at) && of_this_name(&end.name))
+    }
+}
+
+/// Code, and what decodes it.
+struct Reader<'a> {
+    image: &'a dyn Image,
+    decoder: Capstone,
+}
+
+impl<'a> Reader<'a> {
+    fn new(image: &'a dyn Image) -> Result<Self, Rejection> {
+        let decoder = Capstone::new().x86().mode(arch::x86::ArchMode::Mode64).detail(true).build();
+        let decoder = decoder.map_err(|error| rejection(None, error.to_string()))?;
+        Ok(Self { image, decoder })
     }
 
     fn decode(&self, at: Address) -> Result<(Address, Flow), Rejection> {
@@ -241,8 +317,8 @@ impl Checker<'_> {
             X86Insn::X86_INS_SYSCALL | X86Insn::X86_INS_SYSENTER | X86Insn::X86_INS_INT => Flow::Uncounted,
             // A handler goes on behind them.
             X86Insn::X86_INS_INT1 | X86Insn::X86_INS_INT3 => Flow::Uncounted,
-            X86Insn::X86_INS_JMP => self.target(operand, next).map_or(Flow::Elsewhere, Flow::Jump),
-            X86Insn::X86_INS_CALL => self.target(operand, next).map_or(Flow::Elsewhere, Flow::Call),
+            X86Insn::X86_INS_JMP => Flow::Jump(self.target(operand, next)),
+            X86Insn::X86_INS_CALL => Flow::Call(self.target(operand, next)),
             X86Insn::X86_INS_HLT | X86Insn::X86_INS_XBEGIN | X86Insn::X86_INS_XABORT => Flow::Elsewhere,
             X86Insn::X86_INS_LJMP | X86Insn::X86_INS_LCALL => Flow::Elsewhere,
             _ if is_in(&[X86InsnGroup::X86_GRP_JUMP, X86InsnGroup::X86_GRP_BRANCH_RELATIVE]) => match operand {
@@ -257,25 +333,26 @@ impl Checker<'_> {
         Ok((next, flow))
     }
 
-    /// Where a jump or call goes, if the image says.
-    fn target(&self, operand: Option<X86OperandType>, next: Address) -> Option<Target> {
-        let pointer = match operand? {
-            X86OperandType::Imm(target) => return Some(Target::Address(Address(target.cast_unsigned()))),
-            X86OperandType::Mem(memory) if u32::from(memory.index().0) == X86Reg::X86_REG_INVALID => {
+    /// Where a jump or call goes, as far as the image says.
+    fn target(&self, operand: Option<X86OperandType>, next: Address) -> Target {
+        let pointer = match operand {
+            Some(X86OperandType::Imm(target)) => return Target::Address(Address(target.cast_unsigned())),
+            Some(X86OperandType::Mem(memory)) if u32::from(memory.index().0) == X86Reg::X86_REG_INVALID => {
                 let base = match u32::from(memory.base().0) {
                     X86Reg::X86_REG_RIP => next.0,
                     X86Reg::X86_REG_INVALID => 0,
-                    _ => return None,
+                    _ => return Target::Computed,
                 };
                 let elsewhere = [X86Reg::X86_REG_FS, X86Reg::X86_REG_GS].contains(&u32::from(memory.segment().0));
                 if elsewhere { None } else { self.image.pointer(base.wrapping_add_signed(memory.disp())) }
             }
             _ => None,
         };
-        pointer.map(|pointer| match pointer {
-            Pointer::Address(address) => Target::Address(Address(address)),
-            Pointer::External(name) => Target::External(name),
-        })
+        match pointer {
+            Some(Pointer::Address(address)) => Target::Address(Address(address)),
+            Some(Pointer::External(name)) => Target::External(name),
+            None => Target::Computed,
+        }
     }
 }
 

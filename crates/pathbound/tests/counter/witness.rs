@@ -30,6 +30,11 @@ pub unsafe fn announced(function: Function, arguments: [u64; 3]) -> u64 {
 
 /// Instructions of each call that `calls` announces.
 pub fn count(calls: impl FnOnce()) -> Vec<u64> {
+    trace(calls).iter().map(|call| call.len() as u64).collect()
+}
+
+/// Addresses of the instructions of each call that `calls` announces, in order of execution.
+pub fn trace(calls: impl FnOnce()) -> Vec<Vec<u64>> {
     // SAFETY: the child uses what this thread owns, and leaves by `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork");
@@ -47,12 +52,12 @@ pub fn count(calls: impl FnOnce()) -> Vec<u64> {
     }
     let traced = Traced(child);
     assert_eq!(traced.wait(), Some(libc::SIGSTOP));
-    let mut counts = Vec::new();
+    let mut traces = Vec::new();
     loop {
         traced.resume(libc::PTRACE_CONT);
         match traced.wait() {
-            Some(libc::SIGTRAP) => counts.push(traced.count_call()),
-            None => return counts,
+            Some(libc::SIGTRAP) => traces.push(traced.trace_call()),
+            None => return traces,
             Some(signal) => panic!("the traced process got signal {signal}"),
         }
     }
@@ -100,18 +105,17 @@ impl Traced {
     }
 
     /// From right before a call to right behind it.
-    fn count_call(&self) -> u64 {
+    fn trace_call(&self) -> Vec<u64> {
         let (mut place, stack) = self.step();
         let back = self.word(stack);
-        let (mut count, mut last) = (0, 0);
+        let mut executed = Vec::new();
         loop {
-            if place != last || !self.is_repeated(place) {
-                count += 1;
+            if executed.last() != Some(&place) || !self.is_repeated(place) {
+                executed.push(place);
             }
-            last = place;
             let (next, next_stack) = self.step();
             if next == back && next_stack == stack + 8 {
-                return count;
+                return executed;
             }
             place = next;
         }

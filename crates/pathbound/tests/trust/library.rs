@@ -1,0 +1,183 @@
+//! Shared libraries, built, bounded from the file, loaded, and counted.
+
+use super::{Function, witness};
+use crate::assembly::Assembly;
+use pathbound::check::{check, check_proof, second_opinion};
+use pathbound::counter::{Counter, Record, executed};
+use pathbound::facts::LoopFact;
+use pathbound::graph::NeverReturns;
+use pathbound::{Bound, Certificate, Decline, ElfFile, Facts, Graph, Image, Process, bound};
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Arguments of a call.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The words.
+    pub words: [u64; 3],
+    /// If not empty: memory with this content, whose address takes the place of the first word.
+    pub memory: Vec<u64>,
+}
+
+impl Input {
+    /// The words to call with, and the memory they point to.
+    fn fresh(&self) -> ([u64; 3], Vec<u64>) {
+        let (mut words, mut memory) = (self.words, self.memory.clone());
+        if !memory.is_empty() {
+            words[0] = memory.as_mut_ptr() as u64;
+        }
+        (words, memory)
+    }
+}
+
+/// Runs the C compiler, which must succeed.
+pub fn compile(arguments: &[&str], files: &[PathBuf], output: &Path) {
+    let mut compiler = Command::new("cc");
+    compiler.args(arguments).args(files).arg("-o").arg(output);
+    assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
+}
+
+/// A function of a library.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// In the file.
+    pub address: u64,
+    /// In this process.
+    function: Function,
+}
+
+impl Entry {
+    pub fn in_process(self) -> u64 {
+        self.function as *const c_void as u64
+    }
+}
+
+/// A library of one or more assembly files, loaded.
+pub struct Library {
+    pub path: PathBuf,
+    pub file: ElfFile,
+    pub process: Process,
+    handle: *mut c_void,
+    _directory: tempfile::TempDir,
+}
+
+impl Library {
+    /// Builds a library of assembly files named `file`, each in a directory of its own so that facts fit all of them. The
+    /// function of each can be found as `entry_` and its number.
+    pub fn new(file: &str, parts: &[(Assembly, &str)]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let sources = parts.iter().enumerate().map(|(number, (assembly, function))| {
+            let alias = format!(".globl entry_{number}\n.set entry_{number}, {function}\n");
+            let part = directory.path().join(number.to_string());
+            std::fs::create_dir(&part).expect("a directory");
+            let source = part.join(file);
+            std::fs::write(&source, assembly.text() + &alias).expect("written");
+            source
+        });
+        let sources: Vec<PathBuf> = sources.collect();
+        let path = directory.path().join("library.so");
+        // What a compiler wrote has lines already. Relaxed, calls through the table would be direct ones.
+        let lines = if file.ends_with(".c.s") { "-g0" } else { "-g" };
+        compile(&["-shared", lines, "-Wl,--no-relax", "-Wl,-z,now"], &sources, &path);
+        Self::load(path, directory)
+    }
+
+    fn load(path: PathBuf, directory: tempfile::TempDir) -> Self {
+        let file = ElfFile::open(&path).expect("an ELF file");
+        let name = CString::new(path.to_str().expect("a path of text")).expect("no zero");
+        // SAFETY: the library has no code that runs when it is loaded but the compiler's own.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{}", path.display());
+        let process = Process::current().expect("this process");
+        Self { path, file, process, handle, _directory: directory }
+    }
+
+    /// The function of a part.
+    pub fn entry(&self, part: usize) -> Entry {
+        let name = format!("entry_{part}");
+        let address = self.file.find(&name).first().expect("the function").address;
+        let name = CString::new(name).expect("no zero");
+        // SAFETY: the library is loaded as long as `self` exists.
+        let function = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+        assert!(!function.is_null());
+        // SAFETY: all functions of these tests take up to three words and return one, or nothing.
+        Entry { address, function: unsafe { std::mem::transmute::<*mut c_void, Function>(function) } }
+    }
+
+    /// Counts calls by rewritten copies, and by a process that steps through the originals: the same.
+    pub fn count(&self, calls: &[(Entry, &Input)]) -> Vec<u64> {
+        let entries: BTreeSet<u64> = calls.iter().map(|(entry, _)| entry.in_process()).collect();
+        let graph = Graph::explore(&self.process, &entries.into_iter().collect::<Vec<_>>(), &NeverReturns::default());
+        let graph = graph.expect("code");
+        let counter = Counter::new(&self.process, &graph, Record::Coverage).expect("a counter");
+        let count = |(entry, input): &(Entry, &Input)| {
+            let copy = counter.entry(entry.in_process()).expect("the function is in the graph");
+            // SAFETY: the copy of a function is called as the function is.
+            let copy = unsafe { std::mem::transmute::<*const c_void, Function>(copy) };
+            let (words, _memory) = input.fresh();
+            let before = executed();
+            // SAFETY: the function takes this input.
+            unsafe { copy(words[0], words[1], words[2]) };
+            executed() - before
+        };
+        let counts: Vec<u64> = calls.iter().map(count).collect();
+        assert_eq!((counter.misses(), counter.departures()), (BTreeSet::new(), BTreeSet::new()));
+        for (from, to) in counter.covered_edges() {
+            assert!(
+                graph.successors(from).any(|successor| successor == to),
+                "{from:#x} -> {to:#x} is not in the graph"
+            );
+        }
+        let stepped = witness::count(|| {
+            for (entry, input) in calls {
+                let (words, _memory) = input.fresh();
+                // SAFETY: as above.
+                unsafe { witness::announced(entry.function, words) };
+            }
+        });
+        assert_eq!(counts, stepped);
+        counts
+    }
+
+    /// The instructions that a call executes, by their addresses in the file, in order.
+    pub fn trace(&self, entry: Entry, input: &Input) -> Vec<u64> {
+        let mut traces = witness::trace(|| {
+            let (words, _memory) = input.fresh();
+            // SAFETY: the function takes this input.
+            unsafe { witness::announced(entry.function, words) };
+        });
+        let bias = entry.in_process().wrapping_sub(entry.address);
+        traces.remove(0).into_iter().map(|address| address.wrapping_sub(bias)).collect()
+    }
+
+    /// Bounds a function from the file, and once more from this process.
+    pub fn bound(&self, entry: Entry, facts: &[LoopFact]) -> Result<Bound, Decline> {
+        let found = verified(&self.file, entry.address, facts)?;
+        let certificate = Certificate::of(&found, self.file.provenance());
+        check(&certificate, &self.file, self.file.provenance()).unwrap_or_else(|rejection| panic!("{rejection}"));
+        let loaded = verified(&self.process, entry.in_process(), facts)?;
+        assert_eq!((loaded.instructions, loaded.shortest), (found.instructions, found.shortest));
+        Ok(found)
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the handle is `dlopen`'s. No copy of the code outlives `count`.
+        unsafe { libc::dlclose(self.handle) };
+    }
+}
+
+/// Bounds an entry with those of the facts that are about it; both decoders must agree on its graph, and the checker with
+/// the solver.
+pub fn verified(image: &dyn Image, entry: u64, facts: &[LoopFact]) -> Result<Bound, Decline> {
+    let graph = Graph::explore(image, &[entry], &NeverReturns::default()).expect("code");
+    second_opinion(&graph, image).unwrap_or_else(|disagreement| panic!("{disagreement}"));
+    let concerns = |fact: &&LoopFact| !fact.place.find(image, graph.nodes().map(|(address, _)| address)).is_empty();
+    let facts = Facts { loops: facts.iter().filter(concerns).cloned().collect(), ..Facts::default() };
+    let bound = bound(image, &graph, entry, &facts)?;
+    check_proof(&bound.proof, image).unwrap_or_else(|rejection| panic!("{rejection}"));
+    Ok(bound)
+}
