@@ -2,7 +2,7 @@
 # No bound grew: what the machine code of this build proves of our allocators is held against bounds/x86_64.json, and no
 # operation performed exceeds what was proved. To accept a greater bound: `rtalloc bound ours --static --save
 # bounds/x86_64.json`, in a commit that says why.
-# Needs: an x86-64 Linux machine. Takes: a minute after the build.
+# Needs: an x86-64 Linux machine, python3. Takes: a minute after the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
@@ -10,13 +10,14 @@ if [ "$(uname -m)" != x86_64 ]; then
     exit 0
 fi
 cargo build --release
+rtalloc=${CARGO_TARGET_DIR:-target}/release/rtalloc
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Everything: static bounds, certificates, and what was observed beside them.
-target/release/rtalloc bound ours rlsf talc dlmalloc --json "$work/study.json" --certificate "$work/certificates.json" \
+"$rtalloc" bound ours rlsf talc dlmalloc --json "$work/study.json" --certificate "$work/certificates.json" \
     --against bounds/x86_64.json
-target/release/rtalloc bound --check "$work/certificates.json" | tail -n 1
+"$rtalloc" bound --check "$work/certificates.json" | tail -n 1
 python3 - "$work/study.json" <<'PY'
 import json, sys
 

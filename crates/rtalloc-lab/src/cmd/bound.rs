@@ -114,16 +114,16 @@ const EXAMPLES: &str = "\
 Examples:
   rtalloc bound                                        the table of all allocators
   rtalloc bound tlsf --operation deallocate --explain  the longest path of TLSF's free
-  rtalloc bound first-fit --static --loop one_list.rs:93=100
+  rtalloc bound first-fit --static --loop PLACE=100
                                                        a search of at most 100 blocks
   rtalloc bound tlsf --static --certificate tlsf.json  the proof, for somebody else
   rtalloc bound --check tlsf.json                      to verify
   rtalloc bound --binary ./filter --symbol step --loop filter.c:40=16
                                                        a function of your own program
 
-The exit status is 0 when the question was answered, an allocator without a bound included; 1 when an argument was of no
-use, a function of --binary has no bound, a certificate was rejected, or a bound grew (--against); 2 when the command
-line cannot be read.";
+The exit status is 0 when the question was answered, an allocator without a bound included; 1 when an
+argument was of no use, a function of --binary has no bound, a certificate was rejected, or a bound
+grew (--against) or was exceeded; 2 when the command line cannot be read.";
 
 /// Runs the verb.
 ///
@@ -179,6 +179,13 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
     if !replaced {
         print(&told(&study, arguments.explain)).context("standard output")?;
     }
+    // A fact may be wrong. Then it has to be said, and loudly.
+    let contradictions = study.contradictions();
+    anyhow::ensure!(
+        contradictions.is_empty(),
+        "{}; a fact that was assumed is wrong, or, without facts, pathbound is: please report it",
+        contradictions.join("; ")
+    );
     match committed {
         Some(committed) => {
             let (text, held) = compare(committed, &study, &subjects, operations)?;
@@ -210,7 +217,7 @@ fn told(study: &Study, explain: bool) -> String {
     text + &present::bounds::table(study, reasons, Look { columns: look.columns.min(120), ..look })
 }
 
-/// Holds a study against those committed bounds that are of what was asked for, and of allocators there no longer are. Tells
+/// Holds a study against those committed bounds that are of what was asked for, or of what there no longer is. Tells
 /// the outcome in words, and whether none grew.
 fn compare(
     mut committed: Baseline,
@@ -220,7 +227,10 @@ fn compare(
 ) -> anyhow::Result<(String, bool)> {
     let now = Baseline::of(study);
     committed.bounds.retain(|name, bounds| {
-        bounds.retain(|operation, _| operations.iter().any(|asked| asked.name() == operation));
+        bounds.retain(|name, _| {
+            let exists = Operation::ALL.iter().any(|operation| operation.name() == name);
+            !exists || operations.iter().any(|asked| asked.name() == name)
+        });
         let exists = subject::all().iter().any(|subject| subject.name == name);
         !bounds.is_empty() && (!exists || subjects.iter().any(|subject| subject.name == name))
     });

@@ -130,6 +130,24 @@ pub struct Seen {
     pub circumstance: String,
 }
 
+impl Study {
+    /// Operations that executed more than their bound, one line each: a fact that was assumed is wrong, or the bound is.
+    #[must_use]
+    pub fn contradictions(&self) -> Vec<String> {
+        let operations =
+            self.subjects.iter().flat_map(|subject| subject.operations.iter().map(move |one| (subject, one)));
+        operations
+            .filter_map(|(subject, operation)| match (&operation.answer, &operation.observed) {
+                (Answer::Bounded(bounded), Some(seen)) if seen.instructions > bounded.most => Some(format!(
+                    "{} {} executed {} instructions, more than its bound of {}: {}",
+                    subject.subject, operation.operation, seen.instructions, bounded.most, seen.circumstance
+                )),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
 /// The bounds that are committed: by subject and operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -130,15 +130,6 @@ fn watched(
         let (each, union) = (watch.paths(*operation), watch.union(*operation));
         let sighting = &mut evidence.of[*operation as usize];
         sighting.paths = Some(Paths::of(bound, &each, &union, analysis.bias()));
-        // The facts that a bound was given may be wrong. Then it has to be said, and loudly.
-        if let Some(seen) = sighting.observed.as_ref().filter(|seen| seen.instructions > bound.instructions) {
-            evidence.troubles.push(format!(
-                "{} EXECUTED {} INSTRUCTIONS, MORE THAN ITS BOUND: {}; a fact that was assumed is wrong, or pathbound is",
-                operation.name(),
-                seen.instructions,
-                seen.circumstance
-            ));
-        }
     }
     evidence
 }
