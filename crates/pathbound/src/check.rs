@@ -319,7 +319,8 @@ impl<'a> Reader<'a> {
             X86Insn::X86_INS_INT1 | X86Insn::X86_INS_INT3 => Flow::Uncounted,
             X86Insn::X86_INS_JMP => Flow::Jump(self.target(operand, next)),
             X86Insn::X86_INS_CALL => Flow::Call(self.target(operand, next)),
-            X86Insn::X86_INS_HLT | X86Insn::X86_INS_XBEGIN | X86Insn::X86_INS_XABORT => Flow::Elsewhere,
+            X86Insn::X86_INS_HLT => Flow::Elsewhere,
+            X86Insn::X86_INS_XBEGIN | X86Insn::X86_INS_XABORT | X86Insn::X86_INS_XEND => Flow::Elsewhere,
             X86Insn::X86_INS_LJMP | X86Insn::X86_INS_LCALL => Flow::Elsewhere,
             _ if is_in(&[X86InsnGroup::X86_GRP_JUMP, X86InsnGroup::X86_GRP_BRANCH_RELATIVE]) => match operand {
                 Some(X86OperandType::Imm(target)) => Flow::Branch(Address(target.cast_unsigned())),

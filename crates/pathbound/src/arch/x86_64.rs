@@ -54,7 +54,8 @@ fn transfer(instruction: &Instruction) -> Transfer {
         {
             Transfer::Kernel
         }
-        _ if instruction.mnemonic() == Mnemonic::Hlt => Transfer::Elsewhere,
+        // The decoder takes an abort for an instruction like any other; in a transaction it goes to where that began.
+        _ if matches!(instruction.mnemonic(), Mnemonic::Hlt | Mnemonic::Xabort | Mnemonic::Xend) => Transfer::Elsewhere,
         FlowControl::Next if repeats(instruction) => Transfer::Repeat,
         FlowControl::Next => Transfer::Next,
         FlowControl::UnconditionalBranch => near(instruction).map_or(Transfer::Elsewhere, Transfer::Jump),
@@ -141,6 +142,8 @@ mod tests {
             (&[0xf1], Transfer::Kernel),                      // int1
             (&[0xf4], Transfer::Elsewhere),                   // hlt
             (&[0xc7, 0xf8, 0, 0, 0, 0], Transfer::Elsewhere), // xbegin
+            (&[0xc6, 0xf8, 0xfd], Transfer::Elsewhere),       // xabort
+            (&[0x0f, 0x01, 0xd5], Transfer::Elsewhere),       // xend
         ];
         for (code, expected) in cases {
             assert_eq!(transfer_of(code), *expected, "{code:02x?}");

@@ -78,7 +78,7 @@ fn split(line: &str) -> (&str, &str) {
 /// The facts that a source text states by `at most N` on lines with code.
 pub fn facts(file: &str, source: &str) -> Vec<LoopFact> {
     let stated = source.lines().zip(1..).filter_map(|(text, line)| {
-        let (_, at_most) = text.rsplit_once(" at most ").or(text.rsplit_once("// at most "))?;
+        let (_, at_most) = text.rsplit_once(" at most ")?;
         let place = Place::Line { file: file.to_owned(), line };
         Some(LoopFact { place, at_most: at_most.trim().parse().ok()? })
     });

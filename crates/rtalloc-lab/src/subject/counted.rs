@@ -110,3 +110,19 @@ impl Entries {
         }
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use pathbound::check::second_opinion;
+
+    #[test]
+    fn two_decoders_agree_on_every_instruction_of_every_subject() {
+        let process = Process::current().expect("this process");
+        for subject in crate::subject::all() {
+            let roots = subject.entries.addresses();
+            let graph = Graph::explore(&process, &roots, &NeverReturns::default()).expect("code");
+            second_opinion(&graph, &process).unwrap_or_else(|disagreement| panic!("{}: {disagreement}", subject.name));
+        }
+    }
+}
