@@ -44,8 +44,8 @@ pub enum Decline {
     Obstacle(Obstacle, Site),
     /// A function calls itself, directly or through others.
     Recursion(Site),
-    /// No fact bounds a loop.
-    UnboundedLoop(Site),
+    /// No fact bounds a loop. The place is one where its turns can be counted.
+    UnboundedLoop(Site, Place),
     /// A loop has several entries, so that no fact can be said of one.
     IrreducibleLoop(Site),
     /// The entry never returns.
@@ -75,7 +75,7 @@ impl Decline {
             Self::Obstacle(Obstacle::NoCode(_) | Obstacle::Undecodable, _) => "no code".to_owned(),
             Self::Obstacle(_, _) => "no plain control flow".to_owned(),
             Self::Recursion(_) => "recursion".to_owned(),
-            Self::UnboundedLoop(_) | Self::IrreducibleLoop(_) => "loop".to_owned(),
+            Self::UnboundedLoop(..) | Self::IrreducibleLoop(_) => "loop".to_owned(),
             Self::NeverReturns(_) => "never returns".to_owned(),
             Self::UselessFact(_) | Self::TooManyConflicts(_) => "facts".to_owned(),
             Self::TooLarge(_) => "too large".to_owned(),
@@ -89,14 +89,11 @@ impl fmt::Display for Decline {
         match self {
             Self::Obstacle(obstacle, site) => write!(f, "{} at {site}: {}", what(obstacle), remedy(obstacle)),
             Self::Recursion(site) => write!(f, "recursion through the call at {site}: replace it by a loop"),
-            Self::UnboundedLoop(site) => {
-                write!(f, "unbounded loop at {site}: say how often it runs for each entry, `--loop ")?;
-                match Source::named(&site.source) {
-                    Some(source) => write!(f, "{}=N`", source.short())?,
-                    None => write!(f, "{:#x}=N`", site.address)?,
-                }
-                write!(f, ", or `--loop ADDRESS=N` by an instruction that every turn executes")
-            }
+            Self::UnboundedLoop(site, place) => write!(
+                f,
+                "unbounded loop at {site}: say how often its body runs, at most, each time the loop is entered: \
+                 `--loop {place}=N`"
+            ),
             Self::IrreducibleLoop(site) => {
                 write!(f, "loop with several entries at {site}: write it without jumps into its body")
             }
@@ -123,7 +120,9 @@ fn what(obstacle: &Obstacle) -> String {
         Obstacle::Kernel => "call of the kernel or breakpoint".to_owned(),
         Obstacle::IndirectJump => "indirect jump".to_owned(),
         Obstacle::IndirectCall => "indirect call".to_owned(),
-        Obstacle::ExternalCall(name) => format!("call of {name}, which another file defines,"),
+        Obstacle::ExternalCall(name) => {
+            format!("call of {name}, which another file defines or which is chosen when the program starts,")
+        }
         Obstacle::NoCode(target) => format!("transfer to {target:#x}, where there is no code,"),
         Obstacle::Undecodable => "no instruction".to_owned(),
         Obstacle::Elsewhere => "transfer that cannot be followed (far, transactional, out of an interrupt)".to_owned(),
@@ -140,7 +139,10 @@ fn remedy(obstacle: &Obstacle) -> &'static str {
             "compile without jump tables, `-C jump-tables=no` (rustc) or `-fno-jump-tables` (gcc, clang)"
         }
         Obstacle::IndirectCall => "call the function by its name instead of through a pointer or a trait object",
-        Obstacle::ExternalCall(_) => "link it statically, or analyse it in a running process",
+        Obstacle::ExternalCall(_) => {
+            "call a function of this file whose loops facts can bound; where the source has a loop instead of the call, \
+             the compiler made it one: `-fno-tree-loop-distribute-patterns` (gcc)"
+        }
         Obstacle::NoCode(_) => "the address is not what runs: analyse a linked file, not an object",
         Obstacle::Undecodable => "this is data, or newer than the decoder",
         Obstacle::Elsewhere => "keep it off the paths that return",

@@ -11,7 +11,7 @@
 //! - [`bound`](mod@bound): the most and the fewest instructions between the entry and its return, the path that has them, and
 //!   what had to be assumed. It declines what it cannot bound, and says where and why.
 //! - [`certificate`]: what convinces somebody who does not trust the solver. [`check`](mod@check) is that somebody.
-//! - [`counter`]: a copy of the code that counts its own instructions, at native speed, every one.
+//! - [`counter`]: a copy of the code that counts its own instructions, at nearly native speed, every one.
 //!
 //! ```
 //! use pathbound::counter::{Counter, Record, executed};

@@ -10,6 +10,7 @@ use pathbound::facts::Place;
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, ImageError, Process};
 use pathbound::{Bound, Decline, Facts, bound, check};
+use std::collections::HashSet;
 
 /// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
 pub type Limits = [Option<u64>; Operation::ALL.len()];
@@ -91,27 +92,11 @@ impl Analysis {
         subject.entries.addresses()[operation as usize].wrapping_sub(self.bias())
     }
 
-    /// Bounds an entry point.
-    ///
-    /// # Errors
-    ///
-    /// [`Unbounded`] says what cannot be bounded and where.
-    pub fn bound(&self, subject: &Subject, operation: Operation, facts: &Facts) -> Result<Bound, Unbounded> {
-        proved(self.file(), self.entry(subject, operation), facts, &NeverReturns::default())
-    }
-
-    /// Whether an entry point, or what it calls, has instructions of a place.
-    #[must_use]
-    pub fn has(&self, subject: &Subject, operation: Operation, place: &Place) -> bool {
-        let graph = Graph::explore(self.file(), &[self.entry(subject, operation)], &NeverReturns::default());
-        graph.is_ok_and(|graph| !place.find(self.file(), graph.nodes().map(|(address, _)| address)).is_empty())
-    }
-
     /// The bounds of a subject that need no facts.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        let limit = |operation| self.bound(subject, operation, &Facts::default()).ok().map(|bound| bound.instructions);
-        Operation::ALL.map(limit)
+        let bound = |entry| proved(self.file(), entry, &Facts::default(), &NeverReturns::default()).ok();
+        Operation::ALL.map(|operation| bound(self.entry(subject, operation)).map(|bound| bound.instructions))
     }
 }
 
@@ -125,4 +110,45 @@ pub fn proved(file: &ElfFile, entry: u64, facts: &Facts, never: &NeverReturns) -
     let bound = bound(file, &graph, entry, facts)?;
     check(&Certificate::of(&bound, file.provenance()), file, file.provenance())?;
     Ok(bound)
+}
+
+/// As [`proved`], with those of the facts that fit the function; enters their places as useful. Facts are given for several
+/// functions at once.
+///
+/// # Errors
+///
+/// [`Unbounded`] says what cannot be bounded and where.
+pub fn proved_as_fits(
+    file: &ElfFile,
+    entry: u64,
+    facts: &Facts,
+    never: &NeverReturns,
+    useful: &mut HashSet<Place>,
+) -> Result<Bound, Unbounded> {
+    let mut facts = facts.clone();
+    loop {
+        match proved(file, entry, &facts, never) {
+            Err(Unbounded::Declined(Decline::UselessFact(place))) => {
+                facts.loops.retain(|fact| fact.place != place);
+                facts.conflicts.retain(|conflict| conflict.first != place && conflict.second != place);
+            }
+            Ok(bound) => {
+                useful.extend(places(&facts).cloned());
+                return Ok(bound);
+            }
+            // Whatever stands in the way, the facts may have been looked at or not.
+            Err(why) => {
+                let graph = Graph::explore(file, &[entry], never)?;
+                let has = |place: &&Place| !place.find(file, graph.nodes().map(|(address, _)| address)).is_empty();
+                useful.extend(places(&facts).filter(has).cloned());
+                return Err(why);
+            }
+        }
+    }
+}
+
+/// The places that facts are about.
+pub fn places(facts: &Facts) -> impl Iterator<Item = &Place> {
+    let loops = facts.loops.iter().map(|fact| &fact.place);
+    loops.chain(facts.conflicts.iter().flat_map(|conflict| [&conflict.first, &conflict.second]))
 }

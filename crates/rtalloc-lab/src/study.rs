@@ -6,7 +6,7 @@
 mod evidence;
 mod watched;
 
-use crate::analysis::{Analysis, Unbounded};
+use crate::analysis::{self, Analysis, Unbounded, proved_as_fits};
 use crate::observe::{Operation, search};
 use crate::replay::campaign::Progress;
 use crate::replay::settings::automatic_heap_bytes;
@@ -17,8 +17,9 @@ use evidence::{Evidence, Paths};
 use pathbound::arch::x86_64;
 use pathbound::certificate::Address;
 use pathbound::facts::Place;
+use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image, Source};
-use pathbound::{Bound, Decline, Facts};
+use pathbound::{Bound, Facts};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
@@ -96,11 +97,14 @@ pub fn study(
     let answers: Vec<Vec<Result<Bound, Unbounded>>> = subjects
         .iter()
         .map(|subject| {
-            let answer = |operation: &Operation| bounded(analysis, subject, *operation, facts, &mut useful);
+            let answer = |operation: &Operation| {
+                let entry = analysis.entry(subject, *operation);
+                proved_as_fits(analysis.file(), entry, facts, &NeverReturns::default(), &mut useful)
+            };
             operations.iter().map(answer).collect()
         })
         .collect();
-    if let Some(place) = places(facts).find(|place| !useful.contains(*place)) {
+    if let Some(place) = analysis::places(facts).find(|place| !useful.contains(*place)) {
         return Err(StudyError::UselessFact(place.clone()));
     }
 
@@ -199,39 +203,6 @@ fn sources(loads: &Loads) -> Vec<String> {
     sources
 }
 
-fn places(facts: &Facts) -> impl Iterator<Item = &Place> {
-    let loops = facts.loops.iter().map(|fact| &fact.place);
-    loops.chain(facts.conflicts.iter().flat_map(|conflict| [&conflict.first, &conflict.second]))
-}
-
-/// Bounds an entry point with those of the facts that fit it, and enters these as useful.
-fn bounded(
-    analysis: &Analysis,
-    subject: &Subject,
-    operation: Operation,
-    facts: &Facts,
-    useful: &mut HashSet<Place>,
-) -> Result<Bound, Unbounded> {
-    let mut facts = facts.clone();
-    loop {
-        match analysis.bound(subject, operation, &facts) {
-            Err(Unbounded::Declined(Decline::UselessFact(place))) => {
-                facts.loops.retain(|fact| fact.place != place);
-                facts.conflicts.retain(|conflict| conflict.first != place && conflict.second != place);
-            }
-            Ok(bound) => {
-                useful.extend(places(&facts).cloned());
-                return Ok(bound);
-            }
-            // Whatever stands in the way, the facts may have been looked at or not.
-            Err(why) => {
-                useful.extend(places(&facts).filter(|place| analysis.has(subject, operation, place)).cloned());
-                return Err(why);
-            }
-        }
-    }
-}
-
 /// A bound as results carry it.
 fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     let reached = paths.map(|paths| paths.reached(bound));
@@ -247,21 +218,24 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     Bounded {
         most: bound.instructions,
         fewest: bound.shortest,
-        facts: assumed(bound),
+        facts: assumed(image, bound),
         never_returning: names.into_iter().cloned().collect(),
         path: path.collect(),
     }
 }
 
 /// The facts that a bound assumes, in words.
-fn assumed(bound: &Bound) -> Vec<String> {
+fn assumed(image: &ElfFile, bound: &Bound) -> Vec<String> {
+    let named = |place: Address| match Source::named(&image.source(place.0)) {
+        Some(source) => format!("{} ({place})", source.short()),
+        None => place.to_string(),
+    };
     let loops = bound.proof.loops.iter().map(|one| {
-        let place = one.source.as_ref().map_or_else(|| one.place.to_string(), Source::short);
-        format!("{place} is executed at most {} times each time its loop is entered", one.at_most)
+        format!("{} is executed at most {} times each time its loop is entered", named(one.place), one.at_most)
     });
     let conflicts = bound.proof.conflicts.iter().map(|conflict| {
-        let place = |places: &BTreeSet<Address>| places.first().map_or_else(String::new, ToString::to_string);
-        format!("{} and {} are never executed by one operation", place(&conflict.first), place(&conflict.second))
+        let place = |places: &BTreeSet<Address>| places.first().copied().map_or_else(String::new, named);
+        format!("{} and {} are never executed by one call", place(&conflict.first), place(&conflict.second))
     });
     loops.chain(conflicts).collect()
 }

@@ -6,7 +6,7 @@
 use super::paths::Paths;
 use crate::decline::{Decline, Site};
 use crate::facts::{LoopFact, Place};
-use crate::image::Image;
+use crate::image::{Image, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A loop.
@@ -106,12 +106,7 @@ impl Loops {
         let mut by_line: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for fact in facts {
             let meant = fact.place.find(image, paths.points.keys().copied());
-            let mut indices: BTreeSet<usize> =
-                meant.iter().filter_map(|address| self.innermost.get(address).copied()).collect();
-            for index in indices.clone() {
-                let outer: Vec<usize> = self.around(self.all[index].header).map(|(outer, _)| outer).skip(1).collect();
-                indices.retain(|index| !outer.contains(index));
-            }
+            let indices = self.innermost_of(&meant);
             if indices.is_empty() {
                 return Err(Decline::UselessFact(fact.place.clone()));
             }
@@ -134,13 +129,42 @@ impl Loops {
                 }
             }
         }
-        for (index, bounded) in self.all.iter_mut().enumerate() {
+        for index in 0..self.all.len() {
             let Some((at_most, place)) = exact.get(&index).or_else(|| by_line.get(&index)) else {
-                return Err(Decline::UnboundedLoop(Site::of(image, bounded.header)));
+                let place = self.place_to_count(image, paths, index);
+                return Err(Decline::UnboundedLoop(Site::of(image, self.all[index].header), place));
             };
-            (bounded.at_most, bounded.place) = (*at_most, *place);
+            (self.all[index].at_most, self.all[index].place) = (*at_most, *place);
         }
         Ok(())
+    }
+
+    /// The innermost loops that have instructions of these.
+    fn innermost_of(&self, some: &BTreeSet<u64>) -> BTreeSet<usize> {
+        let mut indices: BTreeSet<usize> =
+            some.iter().filter_map(|address| self.innermost.get(address).copied()).collect();
+        for index in indices.clone() {
+            let outer: Vec<usize> = self.around(self.all[index].header).map(|(outer, _)| outer).skip(1).collect();
+            indices.retain(|index| !outer.contains(index));
+        }
+        indices
+    }
+
+    /// Where to count the turns of a loop: the last instruction of its own that every turn passes, which a loop that tests
+    /// first executes as often as its body. By the source line, if a fact about that means this instruction, too.
+    fn place_to_count(&self, image: &dyn Image, paths: &Paths, index: usize) -> Place {
+        let last = self.last_on_every_way_around(paths, index, &self.all[index].members);
+        let last = last.unwrap_or(self.all[index].header);
+        let line = Source::named(&image.source(last)).map(|source| {
+            let file = source.file.rsplit('/').next().unwrap_or_default().to_owned();
+            Place::Line { file, line: source.line }
+        });
+        line.filter(|line| {
+            let meant = line.find(image, paths.points.keys().copied());
+            self.innermost_of(&meant) == BTreeSet::from([index])
+                && self.last_on_every_way_around(paths, index, &meant) == Some(last)
+        })
+        .unwrap_or(Place::Address(last))
     }
 
     /// Of some instructions the last that every way around a loop passes, counted from the header: none of the others is

@@ -84,6 +84,17 @@ impl Library {
         Self::load(path, directory)
     }
 
+    /// Builds a library of a C file, in which a function can be found as `entry_0`.
+    pub fn compiled(file: &str, text: &str, level: &str, function: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let source = directory.path().join(file);
+        let alias = format!("extern __typeof__({function}) entry_0 __attribute__((alias(\"{function}\")));\n");
+        std::fs::write(&source, format!("{text}{alias}")).expect("written");
+        let path = directory.path().join("library.so");
+        compile(&["-shared", "-fPIC", "-g", level, "-Wl,-z,now"], &[source], &path);
+        Self::load(path, directory)
+    }
+
     fn load(path: PathBuf, directory: tempfile::TempDir) -> Self {
         let file = ElfFile::open(&path).expect("an ELF file");
         let name = CString::new(path.to_str().expect("a path of text")).expect("no zero");

@@ -12,6 +12,7 @@ mod fixtures;
 mod known;
 mod library;
 mod mutants;
+mod turns;
 #[path = "../counter/witness.rs"]
 mod witness;
 

@@ -4,7 +4,7 @@ use super::destination::{Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
 use super::shipped;
-use crate::analysis::{Analysis, Unbounded, proved};
+use crate::analysis::{Analysis, places, proved_as_fits};
 use crate::observe::Operation;
 use crate::present;
 use crate::present::number::counted;
@@ -19,8 +19,8 @@ use anyhow::Context as _;
 use pathbound::facts::{Conflict, LoopFact};
 use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image};
-use pathbound::{Bound, Certificate, Decline, Facts, check};
-use std::collections::BTreeMap;
+use pathbound::{Bound, Certificate, Facts, check};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,7 @@ use std::process::ExitCode;
 /// With --binary and --symbol it bounds any function of an x86-64 ELF program or library.
 ///
 /// A bound counts instructions. It is no time; METHODOLOGY.md says how to get from one to the other.
+/// The whole table takes a minute or two, that of one allocator some ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -66,7 +67,8 @@ pub struct Arguments {
     proves_only: bool,
 
     /// Takes it that the loop around a place runs at most N times each time it is entered. A place is FILE:LINE, where
-    /// the file's last path components suffice, or the address of an instruction (0x...). Count executions of the body.
+    /// the file's last path components suffice, or the address of an instruction (0x...). Count executions of the body:
+    /// the condition of a `while` is tested once more.
     #[arg(long = "loop", value_name = "PLACE=N")]
     loops: Vec<LoopFact>,
 
@@ -97,11 +99,11 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "binary")]
     never_returns: Vec<String>,
 
-    /// Fails when a bound is above the one in FILE, or gone.
+    /// Fails when a bound of an allocator is above the one in FILE, or gone.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["binary", "save"])]
     against: Option<PathBuf>,
 
-    /// Writes the bounds to FILE for --against.
+    /// Writes the bounds of the allocators to FILE for --against.
     #[arg(long, value_name = "FILE", conflicts_with = "binary")]
     save: Option<PathBuf>,
 
@@ -158,8 +160,12 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
 
     let analysis = Analysis::of_this_program()?;
     let bar = Bar::new();
-    bar.show(Progress { done: 0, total: 0, last: "unpacking and generating traces" });
-    let loads = if arguments.proves_only { None } else { Some(Everything::unpack()?) };
+    let loads = if arguments.proves_only {
+        None
+    } else {
+        bar.show(Progress { done: 0, total: 0, last: "unpacking and generating traces" });
+        Some(Everything::unpack()?)
+    };
     let loads = loads.as_ref().map(|everything| &everything.loads);
     let (study, bounds) =
         study::study(&analysis, &subjects, operations, facts, loads, &mut |progress| bar.show(progress))?;
@@ -236,14 +242,17 @@ fn compare(
     });
     let count: usize = committed.bounds.values().map(BTreeMap::len).sum();
     anyhow::ensure!(count > 0, "--against: the file has no bounds of what was asked for; --save writes them");
-    let (worse, better) = (committed.regressions(&now), committed.improvements(&now));
+    let (worse, better, new) = (committed.regressions(&now), committed.improvements(&now), committed.additions(&now));
     let mut text = String::new();
     if committed.rustc != now.rustc {
         let _ =
             writeln!(text, "The committed bounds are of code by {}, these of code by {}.", committed.rustc, now.rustc);
     }
-    let lists =
-        [("Bounds that grew or are gone:", &worse), ("Better than committed; commit them with --save:", &better)];
+    let lists = [
+        ("Bounds that grew or are gone:", &worse),
+        ("Better than committed; commit them with --save:", &better),
+        ("Not among the committed:", &new),
+    ];
     for (title, lines) in lists {
         if !lines.is_empty() {
             let _ = writeln!(text, "{title}\n  {}", lines.join("\n  "));
@@ -270,19 +279,18 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut bounds = Vec::new();
     let mut answers = Vec::new();
+    let mut useful = HashSet::new();
+    let mut has_lines = false;
     for symbol in &arguments.symbol {
         let entry = entry(&file, symbol).context("--symbol")?;
-        let answer = proved(&file, entry, facts, &never);
-        if let Err(useless @ Unbounded::Declined(Decline::UselessFact(_))) = answer {
-            let lines = if file.source(entry).is_empty() {
-                ". The file has no line information there: compile with -g, or give addresses"
-            } else {
-                ""
-            };
-            anyhow::bail!("{symbol}: {useless}{lines}");
-        }
+        has_lines |= !file.source(entry).is_empty();
+        let answer = proved_as_fits(&file, entry, facts, &never, &mut useful);
         bounds.extend(answer.as_ref().ok().cloned());
         answers.push((symbol.clone(), answer));
+    }
+    if let Some(place) = places(facts).find(|place| !useful.contains(*place)) {
+        let lines = if has_lines { "" } else { ". There is no line information: compile with -g, or give addresses" };
+        anyhow::bail!("a fact names {place}, where there is no such loop or instruction: correct or remove it{lines}");
     }
     let study = study::of_functions(&file, &name, answers);
     let mut replaced = false;
@@ -339,7 +347,9 @@ fn verify(path: &Path, binary: Option<&Path>) -> anyhow::Result<ExitCode> {
     for value in list {
         let certificate = Certificate::from_json(&value.to_string()).with_context(|| path.display().to_string())?;
         let name = certificate.proof.function.clone().unwrap_or_else(|| certificate.proof.entry.to_string());
-        let checked = check(&certificate, file, file.provenance()).with_context(|| name.clone())?;
+        let another = binary.is_none() && certificate.binary.sha256 != file.provenance().sha256;
+        let hint = if another { " (name its file with --binary)" } else { "" };
+        let checked = check(&certificate, file, file.provenance()).with_context(|| format!("{name}{hint}"))?;
         let _ = writeln!(text, "{name}: at most {} instructions", checked.instructions);
         for assumption in checked.assumptions {
             let _ = writeln!(text, "  if {assumption}");
@@ -371,7 +381,8 @@ fn declines(study: &Study) -> String {
 }
 
 fn operation(text: &str) -> Result<Operation, String> {
-    let name = text.replace('-', " ");
+    // `run` and its tables say free.
+    let name = if text == "free" { "deallocate".into() } else { text.replace('-', " ") };
     let names = || Operation::ALL.map(|operation| operation.name().replace(' ', "-")).join(", ");
     Operation::ALL
         .into_iter()

@@ -88,11 +88,11 @@ fn operations(study: &Study) -> impl Iterator<Item = (&SubjectBounds, &Operation
 fn notes(study: &Study, reasons: bool) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "Executed x86-64 instructions of one operation, from its entry point to its return, callees included. Code of {}, \
-             SHA-256 of the binary {}.",
+            "Executed x86-64 instructions of one call, from the entry point to its return, callees included; no time \
+             (METHODOLOGY.md). Code of {}, SHA-256 of the binary {}.",
             study.rustc, study.sha256
         ),
-        "static bound: proved from the machine code, the proof checked: no operation that returns executes more. shortest \
+        "static bound: proved from the machine code, the proof checked: no call that returns executes more. shortest \
          path: none executes fewer."
             .into(),
     ];
@@ -131,7 +131,7 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
         }
         if !bounded.never_returning.is_empty() {
             notes.push(format!(
-                "{name} may, instead of returning, call what never returns: {}.",
+                "{name} may, instead of returning, call what never returns: {}. What is executed then is in no bound.",
                 bounded.never_returning.join(", ")
             ));
         }

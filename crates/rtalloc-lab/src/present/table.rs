@@ -23,11 +23,12 @@ impl Look {
     /// Width of tables that do not go to a terminal.
     const PIPE_COLUMNS: usize = 150;
 
-    /// What standard output allows: plain and wide in a pipe, colour only where `NO_COLOR` is not set.
+    /// What standard output allows: plain, and wide unless `COLUMNS` says otherwise, in a pipe, colour only where `NO_COLOR` is not set.
     #[must_use]
     pub fn of_stdout() -> Self {
         if !std::io::stdout().is_terminal() {
-            return Self { columns: Self::PIPE_COLUMNS, colour: false };
+            let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+            return Self { columns: columns.unwrap_or(Self::PIPE_COLUMNS), colour: false };
         }
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");

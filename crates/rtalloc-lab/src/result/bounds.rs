@@ -192,19 +192,28 @@ impl Baseline {
         lines
     }
 
-    /// What `now` has that is better than here or not here at all, one line each: reason to commit it.
+    /// What is better in `now` than here, one line each: reason to commit it.
     #[must_use]
     pub fn improvements(&self, now: &Self) -> Vec<String> {
+        self.beside(now, |most, committed| {
+            let committed = committed.filter(|committed| *committed > most)?;
+            Some(format!("{most} instructions, {committed} committed"))
+        })
+    }
+
+    /// What `now` has that is not here, one line each.
+    #[must_use]
+    pub fn additions(&self, now: &Self) -> Vec<String> {
+        self.beside(now, |most, committed| committed.is_none().then(|| format!("{most} instructions")))
+    }
+
+    /// What there is to say of the bounds of `now` beside those here.
+    fn beside(&self, now: &Self, say: impl Fn(u64, Option<u64>) -> Option<String>) -> Vec<String> {
         let mut lines = Vec::new();
         for (subject, operations) in &now.bounds {
             for (operation, most) in operations {
-                match self.bounds.get(subject).and_then(|operations| operations.get(operation)) {
-                    Some(committed) if committed > most => {
-                        lines.push(format!("{subject} {operation}: {most} instructions, {committed} committed"));
-                    }
-                    Some(_) => {}
-                    None => lines.push(format!("{subject} {operation}: {most} instructions, not committed")),
-                }
+                let committed = self.bounds.get(subject).and_then(|operations| operations.get(operation));
+                lines.extend(say(*most, committed.copied()).map(|what| format!("{subject} {operation}: {what}")));
             }
         }
         lines
@@ -232,9 +241,7 @@ mod tests {
             committed.regressions(&now),
             ["half-fit allocate: no bound any more, 49 committed", "tlsf allocate: 89 instructions, 88 committed"]
         );
-        assert_eq!(
-            committed.improvements(&now),
-            ["best-fit deallocate: 46 instructions, not committed", "tlsf deallocate: 80 instructions, 82 committed"]
-        );
+        assert_eq!(committed.improvements(&now), ["tlsf deallocate: 80 instructions, 82 committed"]);
+        assert_eq!(committed.additions(&now), ["best-fit deallocate: 46 instructions"]);
     }
 }
