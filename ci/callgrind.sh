@@ -24,8 +24,9 @@ if ! command -v valgrind >/dev/null; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind libc6-dbg >/dev/null
 fi
 
-cargo build --quiet --release -p rtalloc-lab --example count
-count=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/count
+# As the tests have built it already.
+cargo test --quiet --workspace --no-run
+count=${CARGO_TARGET_DIR:-$PWD/target}/debug/examples/count
 trace=traces/lua-entities.rtrace
 operations=20000
 work=$(mktemp -d)

@@ -91,21 +91,28 @@ pub fn facts(result: &TraceResult) -> String {
 
 /// The notes that hold for every table.
 fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
-    let mut notes = vec![
-        "ticks: of the time-stamp counter, the cost of an empty measurement subtracted, the minimum over identical \
-         replays kept per operation. A raw maximum in ticks on a shared machine is noise: an interrupt lands in it."
-            .to_string(),
-        "M: most bytes requested and not freed. H: used memory, without control structure. F = (H - M) / M. smallest \
-         heap: the smallest region, control structure included, that serves the whole trace."
-            .to_string(),
-    ];
+    let cells = || run.traces.iter().flat_map(|result| &result.cells);
+    let mut notes = Vec::new();
+    if cells().any(|cell| cell.time.is_some()) {
+        notes.push(
+            "ticks: of the time-stamp counter, the cost of an empty measurement subtracted, the minimum over identical \
+             replays kept per operation. A raw maximum in ticks on a shared machine is noise: an interrupt lands in it."
+                .to_string(),
+        );
+    }
+    if cells().any(|cell| cell.space.is_some()) {
+        notes.push(
+            "M: most bytes requested and not freed. H: used memory, without control structure. F = (H - M) / M. smallest \
+             heap: the smallest region, control structure included, that serves the whole trace."
+                .to_string(),
+        );
+    }
     if counted(run) {
         notes.push(
             "instr: executed instructions, counted in every operation. `rtalloc bound` tells what they can never exceed."
                 .to_string(),
         );
     }
-    let cells = || run.traces.iter().flat_map(|result| &result.cells);
     if cells().any(|cell| metric::ALL.iter().any(|metric| (metric.value)(cell).is_none())) {
         notes.push(
             "-: no figure: the probe did not take part or could not, or (F, H, heap) the allocator takes its own pages \
