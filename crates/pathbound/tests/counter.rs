@@ -15,7 +15,6 @@ use pathbound::{Graph, Process};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
-use std::time::Instant;
 
 /// What all functions of these tests look like.
 type Function = unsafe extern "C" fn(u64, u64, u64) -> u64;
@@ -401,54 +400,4 @@ fn sorting_in_the_c_library_with_a_callback_counts_as_the_witness_says() {
 #[test]
 fn formatting_counts_as_the_witness_says() {
     compare(subjects::format, &subjects::inputs(200, 4), 0);
-}
-
-#[test]
-#[ignore = "a measurement, for an optimized build"]
-fn speed() {
-    let inputs = subjects::inputs(2000, 40);
-    let mut copied = Copied::new(&[subjects::hash, subjects::sort, subjects::search], Record::Count);
-    let run = |copied: &Copied, function: Function| {
-        let mut instructions = 0;
-        for input in &inputs {
-            let mut data = input.clone();
-            // SAFETY: the subjects take an array and a word.
-            instructions += unsafe { copied.call(function, [data.as_mut_ptr() as u64, data.len() as u64, 1]) }.1;
-        }
-        instructions
-    };
-    copied.settle(|copied| [subjects::hash as Function, subjects::sort, subjects::search].map(|f| run(copied, f)));
-    let start = Instant::now();
-    let counter = Counter::new(&copied.process, &copied.graph, Record::Count).expect("a counter");
-    println!(
-        "instrumented {} instructions in {:?}: {}",
-        copied.graph.nodes().count(),
-        start.elapsed(),
-        counter.misses().len()
-    );
-    for (name, function) in
-        [("hash", subjects::hash as Function), ("sort", subjects::sort), ("search", subjects::search)]
-    {
-        let (mut best, mut native, mut instructions) = (f64::MAX, f64::MAX, 0);
-        for _ in 0..20 {
-            let start = Instant::now();
-            instructions = run(&copied, function);
-            best = best.min(start.elapsed().as_secs_f64());
-            let start = Instant::now();
-            for input in &inputs {
-                let mut data = input.clone();
-                // SAFETY: as above.
-                std::hint::black_box(unsafe { function(data.as_mut_ptr() as u64, data.len() as u64, 1) });
-            }
-            native = native.min(start.elapsed().as_secs_f64());
-        }
-        let calls = inputs.len() as f64;
-        println!(
-            "{name}: {:.1} ns a call, native {:.1} ns, {:.0} million instructions/s, {:.0} instructions a call",
-            best / calls * 1e9,
-            native / calls * 1e9,
-            instructions as f64 / best / 1e6,
-            instructions as f64 / calls,
-        );
-    }
 }
