@@ -25,7 +25,7 @@ fn tables_and_files_hold_every_chosen_allocator() {
     let trace = small_trace(&directory);
     let (json, csv) = (directory.path().join("run.json"), directory.path().join("run.csv"));
     let output = rtalloc()
-        .args(["run", "--on", "ours,rlsf,-best-fit", "--sample", "20", "--replicas", "2", "--heap", "4M"])
+        .args(["run", "--on", "ours,rlsf,-best-fit", "--replicas", "2", "--heap", "4M"])
         .arg(&trace)
         .arg("--json")
         .arg(&json)
@@ -77,7 +77,7 @@ fn a_wrong_argument_is_answered_with_what_is_right() {
     assert!(refused(&["--heap", "12Q"]).contains("64K"));
     assert!(refused(&["--probe", "luck"]).contains("instructions"));
     assert!(refused(&["--limit", "18446744073709551615"]).contains("1000000"));
-    assert!(refused(&["--sample", "0"]).contains("--sample"));
+    assert!(refused(&["--replicas", "0"]).contains("--replicas"));
     let missing = rtalloc().args(["run", "nowhere.trace"]).assert().failure();
     assert!(text(&missing.get_output().stderr).contains("nowhere.trace"));
 }
