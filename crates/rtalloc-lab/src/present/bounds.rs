@@ -1,23 +1,17 @@
 //! Bounds for the terminal: the table of a study, and paths with their source.
 
 use super::number;
-use super::table::{Look, STYLE};
+use super::table::Look;
 use super::verdict::wrapped;
 use crate::result::bounds::{Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Study, SubjectBounds};
-use comfy_table::{Attribute, Cell, CellAlignment, Table};
+use comfy_table::{Attribute, Cell, CellAlignment};
 use std::fmt::Write as _;
 
 /// The table of a study and its notes, with what stands in the way of each missing bound where `reasons` are wanted.
 #[must_use]
 pub fn table(study: &Study, reasons: bool, look: Look) -> String {
     let observed = !study.observed_in.is_empty();
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    if look.colour {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
+    let mut table = look.table();
     let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut header = vec![Cell::new("\nallocator"), Cell::new("\noperation"), right("shortest\npath")];
     if observed {

@@ -34,10 +34,22 @@ impl Look {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self { columns: usize::from(console::Term::stdout().size().1), colour: !no_colour && !dumb }
     }
+
+    /// An empty table of this look.
+    pub(super) fn table(self) -> Table {
+        let mut table = Table::new();
+        table.load_style(STYLE);
+        if self.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table
+    }
 }
 
 /// Rules under the heading and below the table, nothing between columns but space.
-pub(super) const STYLE: TableStyle = TableStyle::new()
+const STYLE: TableStyle = TableStyle::new()
     .top_border(LineStyle::none().fill('-').junction('-'))
     .header_lines(ContentLineStyle::none())
     .header_separator(LineStyle::none().fill('-').junction('-'))
@@ -178,13 +190,7 @@ fn note(left_out: &mut Vec<String>, what: String) {
 
 fn build(result: &TraceResult, cells: &[&Cell], columns: &[&Metric], with_cost: bool, look: Look) -> String {
     let scale = Scale::for_bytes(result.trace.peak_live_bytes);
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    if look.colour {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
+    let mut table = look.table();
     let heading = |text: String, alignment| comfy_table::Cell::new(text).set_alignment(alignment);
     let mut header = vec![heading("\n\nallocator".into(), CellAlignment::Left)];
     if with_cost {

@@ -1,4 +1,4 @@
-//! From an allocator in Rust to the three entry points of a replay.
+//! From an allocator in Rust to the four entry points of a replay.
 
 use super::{Entries, NATURAL_ALIGN_BYTES, Subject, View};
 use crate::result::schema::Origin;

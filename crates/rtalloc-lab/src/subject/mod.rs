@@ -1,6 +1,6 @@
 //! The allocators under test: ours, and the peers published as crates.
 //!
-//! A [`Subject`] is facts plus a way to make a [`Heap`]. A heap is a context pointer and three entry points with the
+//! A [`Subject`] is facts plus a way to make a [`Heap`]. A heap is a context pointer and four entry points with the
 //! C calling convention, called through a pointer for everyone alike ([`Entries`]): what is measured is one indirect
 //! call into the allocator, compiled into one function per operation, which is what a program that links it calls.
 //!
