@@ -225,16 +225,27 @@ pub struct Contract {
     /// Largest span from the heap's base, which lies near the start of the first region, to the end of the last one, in
     /// bytes.
     pub max_span_bytes: usize,
+    /// Largest request that any heap of this type serves, however large its region, in bytes; `usize::MAX` where the region
+    /// alone decides.
+    pub largest_request_bytes: usize,
+    /// Largest alignment that any heap of this type serves, in bytes; `usize::MAX` where the region alone decides.
+    pub largest_alignment_bytes: usize,
+    /// Bytes of a page, where memory is given to blocks of one kind by whole pages, whose bookkeeping may lie between the
+    /// blocks; 0 where there are no pages.
+    pub page_bytes: usize,
     /// Cost class of allocate.
     pub allocate: Cost,
     /// Cost class of deallocate.
     pub deallocate: Cost,
     /// Cost class of reallocate, the copy of a moved block apart.
     pub reallocate: Cost,
-    /// Free neighbours become one block at once, so that freeing everything gives one block again.
-    pub coalesces: bool,
-    /// A block may grow into its free next neighbour.
+    /// What becomes one block again when it is free.
+    pub coalescing: Coalescing,
+    /// A block grows into its free next neighbour, up to the last byte of it.
     pub grows_in_place: bool,
+    /// What a shrunken block no longer needs is free at once, as far as the mechanism can divide the block; otherwise it
+    /// keeps its size until it is freed or moved.
+    pub shrinks_in_place: bool,
     /// A second deallocate, at once or after the neighbours were freed as well, is always detected.
     pub detects_double_free: bool,
     /// So is one at any later time, until memory of the block is handed out again.
@@ -246,13 +257,51 @@ pub struct Contract {
     pub largest_is_exact: bool,
 }
 
+/// What becomes one block again when it is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coalescing {
+    /// Nothing: a block serves the size it was cut for, for ever.
+    Never,
+    /// A page, when the last of its blocks is freed.
+    Pages,
+    /// Two buddies. Free neighbours that are no buddies stay two blocks.
+    Buddies,
+    /// All free neighbours, at once: freeing everything gives one block.
+    Neighbours,
+}
+
+impl Coalescing {
+    /// What coalesces, in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Coalescing::Never => "never",
+            Coalescing::Pages => "empty pages",
+            Coalescing::Buddies => "buddies",
+            Coalescing::Neighbours => "neighbours",
+        }
+    }
+
+    /// Whether a heap whose blocks are all freed serves what it served when it was made.
+    pub const fn recovers(self) -> bool {
+        !matches!(self, Coalescing::Never)
+    }
+}
+
 /// The families of the field's taxonomy (Wilson et al. 1995), as the folders of this crate are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// One list of free blocks, searched.
     SequentialFit,
+    /// A tree of free blocks.
+    IndexedFit,
     /// Lists by size class.
     SegregatedFit,
+    /// Blocks that are halves, or other fixed parts, of larger ones.
+    Buddy,
+    /// A bit for every piece of memory.
+    BitmappedFit,
+    /// Memory cut off in the order of the requests, and given back together.
+    Regional,
 }
 
 impl Mechanism {
@@ -260,7 +309,11 @@ impl Mechanism {
     pub const fn name(self) -> &'static str {
         match self {
             Mechanism::SequentialFit => "sequential",
+            Mechanism::IndexedFit => "indexed",
             Mechanism::SegregatedFit => "segregated",
+            Mechanism::Buddy => "buddy",
+            Mechanism::BitmappedFit => "bitmapped",
+            Mechanism::Regional => "regional",
         }
     }
 }
@@ -268,18 +321,25 @@ impl Mechanism {
 /// Cost classes of operations in machine instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// No loop: a constant bound whatever the heap's size and state.
+    /// A constant bound whatever the heap's size and state: no loop, or one that the type bounds (the bits of a word, the
+    /// blocks of a page).
     Constant,
+    /// At most proportional to the logarithm of the region's size.
+    LogarithmicInRegion,
     /// At most proportional to the number of free blocks.
     LinearInFreeBlocks,
+    /// At most proportional to the region's size.
+    LinearInRegion,
 }
 
 impl Cost {
-    /// The class in O-notation; n is the number of free blocks.
+    /// The class in O-notation; n is the number of free blocks, H the region's size.
     pub const fn notation(self) -> &'static str {
         match self {
             Cost::Constant => "O(1)",
+            Cost::LogarithmicInRegion => "O(log H)",
             Cost::LinearInFreeBlocks => "O(n)",
+            Cost::LinearInRegion => "O(H)",
         }
     }
 }
@@ -289,7 +349,8 @@ impl Cost {
 pub enum AllocError {
     /// Nothing was requested.
     ZeroSize,
-    /// The alignment is no power of two, or larger than any block of this heap.
+    /// The alignment is no power of two, larger than any block of this heap, or beyond
+    /// [`Contract::largest_alignment_bytes`].
     Alignment,
     /// The request, with the room that its alignment may take, is larger than the largest block this heap was planned
     /// for.
@@ -383,7 +444,9 @@ impl core::error::Error for RemoveError {}
 pub struct Block {
     /// Address of the payload: what allocate returned.
     pub address: usize,
-    /// Bytes of the block, header included.
+    /// Bytes of the block in front of its payload: the header, and whatever an alignment cost.
+    pub front_bytes: usize,
+    /// Bytes of the block, front included.
     pub size_bytes: usize,
     /// Bytes the user may use while the block is live.
     pub usable_bytes: usize,

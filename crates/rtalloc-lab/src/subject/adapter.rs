@@ -185,7 +185,7 @@ unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
         let heap = A::new(memory, A::Config::default()).map_err(|error| error.to_string())?;
         let mut first_block_address = usize::MAX;
         heap.walk(&mut |block| {
-            first_block_address = first_block_address.min(block.address - A::CONTRACT.header_bytes);
+            first_block_address = first_block_address.min(block.address - block.front_bytes);
         });
         let heap = ManuallyDrop::new(heap);
         // SAFETY: an `A` is exactly one pointer.

@@ -6,6 +6,7 @@
 //! | [`word`] | the width of tags and links: 16, 32 bits or a whole `usize` |
 //! | [`memory`] | a heap's memory as words at offsets from one base |
 //! | [`boundary_tag`] | blocks with boundary tags: split, coalesce, resize, regions, walk, check |
+//! | [`policy_heap`] | a heap whose control structure is in front of whatever a policy makes of the rest |
 //! | [`free_list`] | doubly linked lists without a head or a tail case, and the one-list index |
 //! | [`size_class`] | maps from block sizes to classes |
 //! | [`bitmap`] | which classes have a free block |
@@ -24,6 +25,7 @@ pub mod bits;
 pub mod boundary_tag;
 pub mod free_list;
 pub mod memory;
+pub mod policy_heap;
 pub mod scrutiny;
 pub mod segregated;
 pub mod size_class;

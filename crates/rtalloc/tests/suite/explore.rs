@@ -7,8 +7,8 @@
 //! That the fingerprint is the whole state is verified too: of the transitions that lead to a known state, a sample
 //! keeps its bytes, and all operations on them must have the outcomes they had on the bytes the state was found with.
 
-use super::memory::{Buffer, Pattern, Subject, fingerprint, smallest_region_bytes};
-use rtalloc::contract::{AllocError, Block};
+use super::memory::{Buffer, Pattern, Subject, fingerprint, servable, smallest_region_bytes};
+use rtalloc::contract::{AllocError, Block, Coalescing};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -60,14 +60,19 @@ pub fn every_state<A: Subject>() -> Explored {
     let contract = A::CONTRACT;
     let smallest = contract.min_block_bytes;
     let block_sizes = [smallest, smallest + contract.granule_bytes, 2 * smallest, 3 * smallest, 5 * smallest];
-    let mut sizes: Vec<usize> = block_sizes.iter().map(|bytes| bytes - contract.header_bytes).collect();
+    let mut sizes: Vec<usize> = block_sizes.iter().map(|bytes| servable::<A>(bytes - contract.header_bytes)).collect();
     sizes.dedup();
     let (len_bytes, block_bytes) =
         tiny_heap_bytes::<A>((GRANULES * contract.granule_bytes).max(SMALLEST_BLOCKS * smallest));
     let buffer = Buffer::new(len_bytes);
     // SAFETY: the heap ends with this function, and the explorer drops the buffer after it.
     let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
-    let mut explorer = Explorer { buffer, sizes, large_align_bytes: 4 * smallest, blocks: Vec::new() };
+    let mut explorer = Explorer {
+        buffer,
+        sizes,
+        large_align_bytes: (4 * smallest).min(contract.largest_alignment_bytes),
+        blocks: Vec::new(),
+    };
 
     let mut numbers: HashMap<Box<[usize]>, usize> = HashMap::new();
     numbers.insert(fingerprint(&allocator), 0);
@@ -241,9 +246,15 @@ impl Explorer {
         let shown: Vec<usize> = self.blocks.iter().filter(|block| !block.free).map(|block| block.address).collect();
         assert_eq!(shown, expected, "the live blocks after {step:x?} on {before:x?}");
         for pair in self.blocks.windows(2) {
-            assert_eq!(pair[0].address + pair[0].size_bytes, pair[1].address, "a gap after {step:x?} on {before:x?}");
-            let is_apart = pair[0].free && pair[1].free;
-            assert!(!(is_apart && contract.coalesces), "free neighbours after {step:x?} on {before:x?}");
+            let (end, start) =
+                (pair[0].address - pair[0].front_bytes + pair[0].size_bytes, pair[1].address - pair[1].front_bytes);
+            let is_next = start == end || start > end && start - end < contract.page_bytes;
+            assert!(is_next, "a gap or an overlap after {step:x?} on {before:x?}: {pair:x?}");
+            let are_free = pair[0].free && pair[1].free;
+            assert!(
+                !(are_free && contract.coalescing == Coalescing::Neighbours),
+                "free neighbours after {step:x?} on {before:x?}"
+            );
         }
         for block in self.blocks.iter().filter(|block| !block.free) {
             // SAFETY: the block is live and has this size.

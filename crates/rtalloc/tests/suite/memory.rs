@@ -146,7 +146,9 @@ pub fn fingerprint<A: Subject>(allocator: &A) -> Box<[usize]> {
 /// Length in bytes of the smallest region at the start of a buffer that the allocator accepts.
 pub fn smallest_region_bytes<A: Subject>() -> usize {
     let buffer = Buffer::new(1 << 16);
-    for len_bytes in 0..1 << 16 {
+    // What is between two blocks of pages is not searched byte by byte.
+    let step_bytes = (A::CONTRACT.page_bytes / 64).max(1);
+    for len_bytes in (0..1 << 16).step_by(step_bytes) {
         // SAFETY: the heap ends here, before the buffer.
         if unsafe { buffer.heap::<A>(0, len_bytes) }.is_ok() {
             return len_bytes;
@@ -155,9 +157,17 @@ pub fn smallest_region_bytes<A: Subject>() -> usize {
     panic!("{} accepts no region below 64 KiB", A::CONTRACT.name);
 }
 
-/// `len_bytes`, or as much of it as the allocator's tags reach.
+/// Pages that a heap has room for where a test needs room for `len_bytes`.
+const PAGES: usize = 24;
+
+/// `len_bytes`, enough for some pages, and no more than the allocator's tags reach.
 pub fn within_reach<A: Subject>(len_bytes: usize) -> usize {
-    len_bytes.min(A::CONTRACT.max_span_bytes)
+    len_bytes.max(PAGES * A::CONTRACT.page_bytes).min(A::CONTRACT.max_span_bytes)
+}
+
+/// `size_bytes`, or the largest request that the allocator serves.
+pub fn servable<A: Subject>(size_bytes: usize) -> usize {
+    size_bytes.min(A::CONTRACT.largest_request_bytes)
 }
 
 /// Bytes that differ from block to block and from place to place.

@@ -8,7 +8,7 @@ use super::ops::{self, Op};
 use super::property::holds;
 use super::shadow::Shadow;
 use proptest::prelude::*;
-use rtalloc::contract::{AllocError, Misuse, MisuseKind};
+use rtalloc::contract::{AllocError, Contract, Misuse, MisuseKind};
 use rtalloc::hook::set_misuse_hook;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -156,9 +156,9 @@ pub fn foreign_pointers<A: Subject>() {
         let mut shadow = mixed_heap::<A>(&buffer, 1 << 20);
         let blocks = shadow.blocks();
         let contract = A::CONTRACT;
-        let first = blocks[0].address - contract.header_bytes;
+        let first = blocks[0].address - blocks[0].front_bytes;
         let last = blocks[blocks.len() - 1];
-        let end = last.address - contract.header_bytes + last.size_bytes;
+        let end = last.address - last.front_bytes + last.size_bytes;
         let mut addresses: Vec<usize> = Vec::new();
         addresses.extend(1..100);
         addresses.extend((0..100).map(|below| usize::MAX - below));
@@ -298,7 +298,7 @@ impl<'b, A: Subject> Damage<'b, A> {
         }
         allocator.walk(&mut |block| {
             boundaries.insert(block.address);
-            boundaries.insert(block.address + block.size_bytes);
+            boundaries.insert(block.address - block.front_bytes + A::CONTRACT.header_bytes + block.size_bytes);
         });
         let has_tallies = allocator.stats().is_some();
         Damage { buffer, has_tallies, saved: buffer.save(), allocator, blocks, content, boundaries }
@@ -449,7 +449,12 @@ pub fn overwritten_next_header<A: Subject>() {
                     heap.run(victim, act, header_at, &damage, next);
                 }
                 // A header of zeros is that of a free block: to see through it takes more than one test.
-                let bytes: &[u8] = if A::CONTRACT.detects_overwritten_tags { &[0x00, 0xFF] } else { &[0xFF] };
+                let bytes: &[u8] = match A::CONTRACT {
+                    Contract { detects_overwritten_tags: true, .. } => &[0x00, 0xFF],
+                    // Behind a block without a header is the user's own, or a page's bookkeeping.
+                    Contract { header_bytes: 0, .. } => &[],
+                    _ => &[0xFF],
+                };
                 for &byte in bytes {
                     // One byte first: the end of a string written one too far.
                     let mut damage = header.clone();

@@ -2,7 +2,7 @@
 //!
 //! The seed is fixed, so that a failure is the same everywhere; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` ask for more.
 
-use super::memory::{Buffer, Subject, smallest_region_bytes, within_reach};
+use super::memory::{Buffer, Subject, servable, smallest_region_bytes, within_reach};
 use super::ops::{self, Op};
 use super::shadow::Shadow;
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ pub fn region_lengths<A: Subject>() -> impl Strategy<Value = usize> {
 
 /// Whatever the sequence, the heap keeps the contract.
 pub fn any_sequence<A: Subject>() {
-    let buffer = Buffer::new(MOST_BYTES);
+    let buffer = Buffer::new(within_reach::<A>(MOST_BYTES).max(MOST_BYTES));
     let case = (region_lengths::<A>(), prop::collection::vec(ops::op(), 1..160));
     holds(160, case, |(len_bytes, ops)| {
         let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
@@ -77,7 +77,7 @@ pub fn any_sequence<A: Subject>() {
 /// In every state that a sequence reaches, the largest allocatable request succeeds, and one byte more is refused if
 /// the contract says that the promise is exact.
 pub fn largest_allocatable_is_kept<A: Subject>() {
-    let buffer = Buffer::new(MOST_BYTES);
+    let buffer = Buffer::new(within_reach::<A>(MOST_BYTES).max(MOST_BYTES));
     let case = (region_lengths::<A>(), prop::collection::vec(ops::op(), 1..80));
     holds(96, case, |(len_bytes, ops)| {
         let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 16);
@@ -114,7 +114,7 @@ pub fn assert_largest<A: Subject>(shadow: &mut Shadow<'_, A>) {
 pub fn freed_block_serves_again<A: Subject>() {
     let len_bytes = within_reach::<A>(1 << 15);
     let buffer = Buffer::new(len_bytes);
-    for size_bytes in (1..2100).step_by(7) {
+    for size_bytes in (1..servable::<A>(2100)).step_by(7) {
         let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1 << 20);
         while shadow.allocate(size_bytes) {}
         for index in [0, shadow.live.len() / 2, shadow.live.len() - 1] {

@@ -5,7 +5,8 @@
 
 use super::misuse;
 use rtalloc::contract::{
-    AllocError, Block, Contract, Corruption, Cost, InitError, Mechanism, Misuse, MisuseKind, RegionAllocator, Stats,
+    AllocError, Block, Coalescing, Contract, Corruption, Cost, InitError, Mechanism, Misuse, MisuseKind,
+    RegionAllocator, Stats,
 };
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -342,11 +343,15 @@ unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
         alignment_bytes: GRANULE,
         min_block_bytes: GRANULE,
         max_span_bytes: 1 << 16,
+        largest_request_bytes: usize::MAX,
+        largest_alignment_bytes: usize::MAX,
+        page_bytes: 0,
         allocate: Cost::LinearInFreeBlocks,
         deallocate: Cost::LinearInFreeBlocks,
         reallocate: Cost::LinearInFreeBlocks,
-        coalesces: true,
+        coalescing: Coalescing::Neighbours,
         grows_in_place: true,
+        shrinks_in_place: true,
         detects_double_free: true,
         detects_stale_pointers: true,
         detects_overwritten_tags: true,
@@ -438,7 +443,7 @@ unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
             let size_bytes = len * GRANULE;
             let is_free = matches!(self.map()[index], FREE | FENCE);
             let usable_bytes = size_bytes + usize::from(Self::has(fault::USABLE_ONE_TOO_MANY) && !is_free);
-            let block = Block { address: self.address(index), size_bytes, usable_bytes, free: is_free };
+            let block = Block { address: self.address(index), front_bytes: 0, size_bytes, usable_bytes, free: is_free };
             if !(Self::has(fault::WALK_MISSES_FREE) && is_free && index != 0) {
                 visitor(block);
             }

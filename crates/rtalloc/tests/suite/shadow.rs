@@ -2,7 +2,7 @@
 
 use super::memory::{Buffer, Pattern, Subject, fingerprint, foreign};
 use super::ops::Op;
-use rtalloc::contract::{AllocError, Block};
+use rtalloc::contract::{AllocError, Block, Coalescing};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -101,8 +101,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
         blocks.retain(|block| region.contains(&block.address));
         let (first, last) = (blocks[0], blocks[blocks.len() - 1]);
         assert!(blocks.iter().all(|block| block.free), "a fresh region has live blocks");
-        let extent =
-            first.address - A::CONTRACT.header_bytes..last.address - A::CONTRACT.header_bytes + last.size_bytes;
+        let extent = first.address - first.front_bytes..last.address - last.front_bytes + last.size_bytes;
         assert!(region.start <= extent.start && extent.end <= region.end, "blocks {extent:x?} outside {region:x?}");
         self.extents.push(extent);
     }
@@ -129,7 +128,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
                 let answer = self.allocator.allocate_bytes(size_bytes, align_bytes);
                 self.judge(size_bytes, align_bytes, answer.err(), before.as_ref());
                 if let Ok(pointer) = answer {
-                    self.enter(pointer, size_bytes, align_bytes);
+                    self.enter(pointer, size_bytes, align_bytes, 0);
                 }
             }
             Op::Free { index } if !self.live.is_empty() => self.free(index % self.live.len()),
@@ -178,14 +177,16 @@ impl<'b, A: Subject> Shadow<'b, A> {
                 let moved_from_bytes = if pointer == old.pointer { 0 } else { old.usable_bytes };
                 self.live.swap_remove(index);
                 self.leave(&old);
-                self.enter(pointer, size_bytes, align_bytes);
+                let shrunk_from_bytes = if pointer == old.pointer { old.usable_bytes } else { 0 };
+                self.enter(pointer, size_bytes, align_bytes, shrunk_from_bytes);
                 self.peak_moving_bytes = self.peak_moving_bytes.max(self.live_bytes + moved_from_bytes);
             }
         }
     }
 
-    /// Enters a block that was handed out, and fills all of it.
-    fn enter(&mut self, pointer: NonNull<u8>, size_bytes: usize, align_bytes: usize) {
+    /// Enters a block that was handed out, or kept where a block of `shrunk_from_bytes` does not shrink, and fills all of
+    /// it.
+    fn enter(&mut self, pointer: NonNull<u8>, size_bytes: usize, align_bytes: usize, shrunk_from_bytes: usize) {
         let contract = A::CONTRACT;
         let address = pointer.addr().get();
         let asked = format!("{size_bytes} bytes at alignment {align_bytes}");
@@ -193,8 +194,11 @@ impl<'b, A: Subject> Shadow<'b, A> {
         // SAFETY: the heap says that the block is live.
         let usable_bytes = unsafe { self.allocator.usable_size(pointer) };
         assert!(usable_bytes >= size_bytes, "served {asked} with {usable_bytes} bytes");
+        // A class, a buddy or a page may grant up to twice the request, or the alignment it was rounded up to.
+        let least_bytes = if align_bytes > contract.alignment_bytes { size_bytes.max(align_bytes) } else { size_bytes };
+        let is_kept = !contract.shrinks_in_place && size_bytes < shrunk_from_bytes;
         assert!(
-            usable_bytes < 2 * size_bytes + 2 * contract.min_block_bytes,
+            is_kept || usable_bytes < 2 * least_bytes + 2 * contract.min_block_bytes,
             "served {asked} with a block of {usable_bytes} bytes"
         );
         assert!(address.is_multiple_of(align_bytes), "served {asked} at {address:#x}");
@@ -235,7 +239,8 @@ impl<'b, A: Subject> Shadow<'b, A> {
     /// Whether the heap's promise says that it must serve this request.
     fn is_servable(&self, size_bytes: usize, align_bytes: usize, before: Option<&Image>) -> bool {
         let Some(before) = before else { return false };
-        if size_bytes == 0 || !align_bytes.is_power_of_two() {
+        let is_possible = size_bytes != 0 && align_bytes.is_power_of_two();
+        if !is_possible || align_bytes > A::CONTRACT.largest_alignment_bytes {
             return false;
         }
         Self::with_room_to_align(size_bytes, align_bytes) <= before.largest_bytes
@@ -274,7 +279,10 @@ impl<'b, A: Subject> Shadow<'b, A> {
         let most_bytes = self.buffer.end() - self.buffer.start();
         let is_right = match error {
             AllocError::ZeroSize => size_bytes == 0,
-            AllocError::Alignment => !align_bytes.is_power_of_two() || align_bytes > self.fresh_largest_bytes,
+            AllocError::Alignment => {
+                let most_bytes = self.fresh_largest_bytes.min(A::CONTRACT.largest_alignment_bytes);
+                !align_bytes.is_power_of_two() || align_bytes > most_bytes
+            }
             AllocError::TooLarge => Self::with_room_to_align(size_bytes, align_bytes) > self.fresh_largest_bytes,
             AllocError::Exhausted => {
                 size_bytes != 0 && align_bytes.is_power_of_two() && size_bytes.max(align_bytes) <= most_bytes
@@ -318,9 +326,11 @@ impl<'b, A: Subject> Shadow<'b, A> {
         let mut regions = 0;
         let mut current: Option<(&Range<usize>, usize, bool)> = None;
         for block in self.blocks() {
-            let start = block.address - contract.header_bytes;
+            let start = block.address - block.front_bytes;
             let (extent, expected, prev_free) = match current {
-                Some((extent, cursor, prev_free)) if cursor != extent.end => (extent, cursor, prev_free),
+                Some((extent, cursor, prev_free)) if !Self::ends_at(cursor, extent.end) || extent.contains(&start) => {
+                    (extent, cursor, prev_free)
+                }
                 _ => {
                     regions += 1;
                     let extent = self.extents.iter().find(|extent| extent.contains(&start));
@@ -328,13 +338,17 @@ impl<'b, A: Subject> Shadow<'b, A> {
                     (extent, extent.start, false)
                 }
             };
-            assert_eq!(start, expected, "{block:x?} leaves a gap or overlaps, in {extent:x?}");
+            assert!(Self::ends_at(expected, start), "{block:x?} leaves a gap or overlaps {expected:x}, in {extent:x?}");
             assert!(block.size_bytes >= contract.min_block_bytes, "{block:x?} is smaller than a block");
             assert!(block.size_bytes.is_multiple_of(contract.granule_bytes), "{block:x?} is no whole granules");
-            assert!(block.usable_bytes + contract.header_bytes <= block.size_bytes, "{block:x?}");
+            assert!(block.front_bytes >= contract.header_bytes, "{block:x?}");
+            assert!(block.usable_bytes + block.front_bytes <= block.size_bytes, "{block:x?}");
             assert!(start + block.size_bytes <= extent.end, "{block:x?} ends outside {extent:x?}");
             if block.free {
-                assert!(!(prev_free && contract.coalesces), "{block:x?} follows a free block");
+                assert!(
+                    !(prev_free && contract.coalescing == Coalescing::Neighbours),
+                    "{block:x?} follows a free block"
+                );
             } else {
                 live_blocks += 1;
                 let end = self.ends.get(&block.address);
@@ -342,7 +356,10 @@ impl<'b, A: Subject> Shadow<'b, A> {
             }
             current = Some((extent, start + block.size_bytes, block.free));
         }
-        assert!(current.is_some_and(|(extent, cursor, _)| cursor == extent.end), "the walk ends inside a region");
+        assert!(
+            current.is_some_and(|(extent, cursor, _)| Self::ends_at(cursor, extent.end)),
+            "the walk ends inside a region"
+        );
         assert_eq!(regions, self.extents.len(), "the walk misses a region or shows one twice");
         assert_eq!(live_blocks, self.live.len(), "the walk misses a live block");
     }
@@ -359,13 +376,18 @@ impl<'b, A: Subject> Shadow<'b, A> {
     pub fn assert_recovered(&self) {
         assert!(self.live.is_empty());
         self.audit();
-        if A::CONTRACT.coalesces {
+        if A::CONTRACT.coalescing == Coalescing::Neighbours {
             let blocks = self.blocks();
             assert_eq!(blocks.len(), self.extents.len(), "not one free block per region: {blocks:x?}");
-            if self.extents.len() == 1 {
-                assert_eq!(self.allocator.largest_allocatable(), self.fresh_largest_bytes);
-            }
         }
+        if A::CONTRACT.coalescing.recovers() && self.extents.len() == 1 {
+            assert_eq!(self.allocator.largest_allocatable(), self.fresh_largest_bytes);
+        }
+    }
+
+    /// Whether what is expected at `cursor` is at `start`, or behind it with the bookkeeping of a page between.
+    fn ends_at(cursor: usize, start: usize) -> bool {
+        start == cursor || start > cursor && start - cursor < A::CONTRACT.page_bytes
     }
 
     /// The live block at an address.

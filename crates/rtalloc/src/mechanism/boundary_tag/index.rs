@@ -1,6 +1,6 @@
 //! What a tag heap asks of whoever keeps its free blocks.
 
-use crate::contract::{Contract, Corruption, Cost, Mechanism};
+use crate::contract::{Coalescing, Contract, Corruption, Cost, Mechanism};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::word::Width;
 
@@ -113,11 +113,15 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
         alignment_bytes: W::GRANULE,
         min_block_bytes: W::MIN_BLOCK,
         max_span_bytes: W::MAX,
+        largest_request_bytes: usize::MAX,
+        largest_alignment_bytes: usize::MAX,
+        page_bytes: 0,
         allocate: Cost::Constant,
         deallocate: Cost::Constant,
         reallocate: Cost::Constant,
-        coalesces: true,
+        coalescing: Coalescing::Neighbours,
         grows_in_place: true,
+        shrinks_in_place: true,
         detects_double_free: true,
         detects_stale_pointers: false,
         detects_overwritten_tags: false,

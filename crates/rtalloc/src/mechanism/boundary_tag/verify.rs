@@ -17,6 +17,7 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
                 let size_bytes = size_in::<W>(header);
                 visit(Block {
                     address: self.memory().address(block),
+                    front_bytes: W::BYTES,
                     size_bytes,
                     usable_bytes: size_bytes - W::BYTES,
                     free: header & LIVE == 0,
