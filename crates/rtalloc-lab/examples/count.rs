@@ -17,9 +17,7 @@ use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
 use rtalloc_lab::observe::Operation;
 use rtalloc_lab::replay::{Observer, Replay};
-use rtalloc_lab::subject::{
-    AllocateEntry, Counted, DeallocateEntry, Heap, NATURAL_ALIGN_BYTES, ReallocateEntry, Region, Subject, select,
-};
+use rtalloc_lab::subject::{AllocateEntry, Counted, DeallocateEntry, Heap, ReallocateEntry, Region, Subject, select};
 use rtalloc_lab::trace::{Event, Op, Reader};
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -116,7 +114,8 @@ impl Counting {
 
 impl Observer for Counting {
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        let operation = if align <= NATURAL_ALIGN_BYTES { Operation::Allocate } else { Operation::AllocateAligned };
+        let natural = heap.entries.is_natural(align);
+        let operation = if natural { Operation::Allocate } else { Operation::AllocateAligned };
         let entry = heap.entries.allocate_at(align);
         // SAFETY: the caller's promise; the entry points and the context belong together.
         self.count(operation, || unsafe { entry(heap.context, size, align) })
@@ -141,7 +140,7 @@ struct Witnessed;
 impl Observer for Witnessed {
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
-        let witness = if align <= NATURAL_ALIGN_BYTES { witness_allocate } else { witness_allocate_aligned };
+        let witness = if heap.entries.is_natural(align) { witness_allocate } else { witness_allocate_aligned };
         // SAFETY: the caller's promise; the entry points and the context belong together.
         unsafe { witness(entry, heap.context, size, align) }
     }

@@ -8,6 +8,7 @@
 
 pub mod analysis;
 pub mod cmd;
+pub mod experiment;
 pub mod observe;
 pub mod present;
 pub mod probe;

@@ -19,7 +19,7 @@ mod shadow;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::subject::{Heap, NATURAL_ALIGN_BYTES};
+use crate::subject::Heap;
 use crate::trace::{Event, Op};
 
 /// How operations are called, and who sees their results.
@@ -69,9 +69,9 @@ pub trait Observer {
     #[inline(always)]
     fn freed(&mut self, _index: u64, _block: &Block) {}
 
-    /// The operation was refused.
+    /// The operation was refused; `beyond_reach` where no heap of this allocator would have served it.
     #[inline(always)]
-    fn refused(&mut self, _index: u64) {}
+    fn refused(&mut self, _index: u64, _beyond_reach: bool) {}
 
     /// The operation was left out: its block was refused earlier.
     #[inline(always)]
@@ -158,6 +158,7 @@ pub struct Replay {
     index: u64,
     refused: u64,
     first_refused: Option<u64>,
+    beyond_reach: u64,
     shadow: shadow::Shadow,
 }
 
@@ -186,6 +187,12 @@ impl Replay {
         self.first_refused
     }
 
+    /// Refused requests so far that no heap of this allocator serves, however large.
+    #[must_use]
+    pub fn beyond_reach(&self) -> u64 {
+        self.beyond_reach
+    }
+
     /// Performs `events`, the continuation of those performed before, on `heap`. `VERIFYING` keeps a map
     /// of the live blocks, marks every block at both ends, and verifies the marks when it is freed or reallocated;
     /// that touches the blocks' memory.
@@ -210,7 +217,7 @@ impl Replay {
                 Op::Allocate { slot, size, align } => {
                     let slot = slot as usize;
                     // As a C library does it: no block is aligned to less, and both ends of its life agree on it.
-                    let align = align.max(NATURAL_ALIGN_BYTES as u32);
+                    let align = align.max(heap.entries.natural_align_bytes as u32);
                     // A trace grows its slots one by one.
                     if slot >= self.blocks.len() {
                         self.blocks.resize(slot + 1, Block::NONE);
@@ -225,8 +232,9 @@ impl Replay {
                     let block = Block { address, size: size as usize, align, stamp: index as u32 };
                     self.blocks[slot] = block;
                     if address == 0 {
-                        self.refuse(index);
-                        observer.refused(index);
+                        let beyond_reach = heap.reach.is_beyond(size as usize, align as usize);
+                        self.refuse(index, beyond_reach);
+                        observer.refused(index, beyond_reach);
                     } else {
                         verify_place(heap, index, &block)?;
                         if VERIFYING {
@@ -276,8 +284,9 @@ impl Replay {
                         }
                     };
                     if address == 0 {
-                        self.refuse(index);
-                        observer.refused(index);
+                        let beyond_reach = heap.reach.is_beyond(size as usize, old.align as usize);
+                        self.refuse(index, beyond_reach);
+                        observer.refused(index, beyond_reach);
                     } else {
                         let block = Block { address, size: size as usize, align: old.align, stamp: old.stamp };
                         verify_place(heap, index, &block)?;
@@ -309,9 +318,10 @@ impl Replay {
     }
 
     #[cold]
-    fn refuse(&mut self, index: u64) {
+    fn refuse(&mut self, index: u64, beyond_reach: bool) {
         self.refused += 1;
         self.first_refused.get_or_insert(index);
+        self.beyond_reach += u64::from(beyond_reach);
     }
 }
 

@@ -72,7 +72,9 @@ fn a_wrong_argument_is_answered_with_what_is_right() {
         text(&output.get_output().stderr)
     };
     let unknown = refused(&["--on", "tlfs"]);
-    assert!(unknown.contains("tlfs") && unknown.contains("half-fit") && unknown.contains("system"), "{unknown}");
+    assert!(unknown.contains("tlfs") && unknown.contains("did you mean tlsf"), "{unknown}");
+    let strange = refused(&["--on", "quetzalcoatl"]);
+    assert!(strange.contains("half-fit") && strange.contains("system") && strange.contains("dozen"), "{strange}");
     assert!(refused(&["--on", "tlsf,-tlsf"]).contains("empty"));
     assert!(refused(&["--heap", "12Q"]).contains("64K"));
     assert!(refused(&["--probe", "luck"]).contains("instructions"));

@@ -39,8 +39,9 @@ pub struct Arguments {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 
-    /// Allocators, separated by commas: names, or the groups ours, peers (everybody else's), all. A leading `-`
-    /// leaves out; a choice that begins with one begins with all.
+    /// Allocators, separated by commas: names, families (sequential, indexed, segregated, buddy, bitmapped, regional,
+    /// hybrid), or the groups ours, peers (everybody else's), dozen (those of the main job), all. A leading `-`
+    /// leaves out; a choice that begins with one begins with all. `rtalloc allocators` lists them.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
 

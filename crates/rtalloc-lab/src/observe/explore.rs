@@ -207,8 +207,8 @@ impl Tiny<'_> {
             match step {
                 Step::Allocate { size, align } => {
                     let block = entries.allocate_at(align)(context, size, align);
-                    let operation =
-                        if align <= NATURAL_ALIGN_BYTES { Operation::Allocate } else { Operation::AllocateAligned };
+                    let natural = entries.is_natural(align);
+                    let operation = if natural { Operation::Allocate } else { Operation::AllocateAligned };
                     (operation, Request::Allocate { size, align }, !block.is_null())
                 }
                 Step::Deallocate(Block { address, usable_bytes: size, .. }) => {

@@ -7,6 +7,13 @@ use crate::trace::{Event, Op};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(u32);
 
+impl Slot {
+    /// Slots are numbered in the order of their allocations.
+    pub(super) fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A sequence of operations on a fresh heap.
 #[derive(Clone, Debug, Default)]
 pub struct Script {

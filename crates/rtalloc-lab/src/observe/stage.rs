@@ -1,8 +1,9 @@
 //! Where sequences are performed: one region, a fresh heap for each, every operation handed on with its count.
 
+use super::scenario::{self, Scenario};
 use super::{Meter, Observation, Operation, Request, Script};
-use crate::replay::{Fault, Observer, Replay};
-use crate::subject::{Heap, NATURAL_ALIGN_BYTES, Refusal, Region, Subject};
+use crate::replay::{Fault, Nobody, Observer, Replay};
+use crate::subject::{Entries, Heap, Refusal, Region, Subject};
 use crate::trace::TraceError;
 use std::{fmt, io};
 
@@ -21,6 +22,14 @@ pub enum ObserveError {
     /// The heap was refused.
     #[error("{0}")]
     Refusal(#[from] Refusal),
+    /// The heap is too small for what a scenario arranges.
+    #[error("a heap of {heap_bytes} bytes is too small for the scenario \"{scenario}\"")]
+    NoRoom {
+        /// Its name.
+        scenario: &'static str,
+        /// Size of the heap.
+        heap_bytes: usize,
+    },
     /// The trace cannot be read.
     #[error("the trace cannot be read: {0}")]
     Trace(#[from] TraceError),
@@ -44,19 +53,26 @@ pub struct Stage<'a, M> {
 }
 
 impl<'a, M: Meter> Stage<'a, M> {
-    /// Largest heap there is room for, the pool of the TLSF paper's experiments, in bytes.
-    pub const HEAP_BYTES: usize = 16 << 20;
-
-    /// A stage for a subject; to count, its entry points must be those that `meter` reads.
+    /// A stage for a subject with room for heaps of the size that papers measure in; to count, its entry points must be those
+    /// that `meter` reads.
     ///
     /// # Errors
     ///
     /// [`ObserveError::OwnPages`] and [`ObserveError::Memory`].
     pub fn new(subject: &Subject, meter: &'a M) -> Result<Self, ObserveError> {
+        Self::with_room(subject, meter, scenario::HEAP_BYTES)
+    }
+
+    /// As [`new`](Self::new), with room for heaps of `bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError::OwnPages`] and [`ObserveError::Memory`].
+    pub fn with_room(subject: &Subject, meter: &'a M, bytes: usize) -> Result<Self, ObserveError> {
         if subject.own_pages {
             return Err(ObserveError::OwnPages(subject.name));
         }
-        let region = Region::new(Self::HEAP_BYTES, false)?;
+        let region = Region::new(bytes, false)?;
         Ok(Self { subject: *subject, region, meter, verifying: false })
     }
 
@@ -71,6 +87,47 @@ impl<'a, M: Meter> Stage<'a, M> {
     #[must_use]
     pub fn meter(&self) -> &'a M {
         self.meter
+    }
+
+    /// The subject.
+    #[must_use]
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// The operations of a scenario in a heap of `heap_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scenario::script`].
+    pub fn rehearse(&mut self, scenario: &Scenario, heap_bytes: usize) -> Result<Script, ObserveError> {
+        scenario.script(&self.subject, &mut self.region, heap_bytes)
+    }
+
+    /// Performs a script on a fresh heap of `heap_bytes`, the last operation alone through entry points that count: for heaps
+    /// of millions of blocks. `before` sees the heap in front of that.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError::Refusal`] and [`ObserveError::Fault`].
+    pub fn perform_last<S: FnMut(&Observation<'_>)>(
+        &mut self,
+        heap_bytes: usize,
+        script: &Script,
+        counting: Entries,
+        scene: &dyn fmt::Display,
+        before: impl FnOnce(&Heap<'_>),
+        sink: &mut S,
+    ) -> Result<(), ObserveError> {
+        let fault = |fault| ObserveError::Fault { scene: scene.to_string(), fault };
+        let mut heap = Heap::new(&self.subject, &mut self.region, heap_bytes)?;
+        let mut replay = Replay::new();
+        let (preparation, last) = script.events().split_at(script.events().len().saturating_sub(1));
+        replay.run::<false, _>(&heap, preparation, &mut Nobody).map_err(fault)?;
+        before(&heap);
+        heap.entries = counting;
+        let mut metered = Metered { meter: self.meter, sink, scene, index: preparation.len() as u64 };
+        replay.run::<false, _>(&heap, last, &mut metered).map_err(fault)
     }
 
     /// Performs a script on a fresh heap of `heap_bytes`, and hands every operation to `sink`.
@@ -117,7 +174,7 @@ impl<M: Meter, S: FnMut(&Observation<'_>)> Metered<'_, M, S> {
 impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        let (entry, operation) = if align <= NATURAL_ALIGN_BYTES {
+        let (entry, operation) = if heap.entries.is_natural(align) {
             (heap.entries.allocate, Operation::Allocate)
         } else {
             (heap.entries.allocate_aligned, Operation::AllocateAligned)

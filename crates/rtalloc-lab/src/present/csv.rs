@@ -6,7 +6,6 @@
 //! is the sentence the tables show.
 
 use super::metric;
-use super::standing;
 use crate::result::schema::{Cell, Distribution, Origin, Outcome, Run, TraceResult};
 use std::fmt::Write as _;
 
@@ -74,7 +73,7 @@ fn line(result: &TraceResult, cell: &Cell) -> Vec<String> {
         cell.subject.cost.clone(),
         optional(cell.heap_bytes),
         outcome.into(),
-        metric::outcome_sentence(&cell.outcome, standing::operations(result)).unwrap_or_default(),
+        metric::outcome_sentence(cell, &result.trace).unwrap_or_default(),
     ];
     let time = cell.time.as_ref();
     fields.push(optional(time.map(|time| time.replicas)));

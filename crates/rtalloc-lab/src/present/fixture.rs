@@ -61,7 +61,14 @@ pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
     let factor = if heap > 0.0 { heap } else { 1.3 };
     let top = (peak_live_bytes as f64 * (factor - 0.02)) as u64;
     Cell {
-        subject: SubjectFacts { name: name.into(), origin, family: family.into(), cost: cost.into() },
+        subject: SubjectFacts {
+            name: name.into(),
+            origin,
+            family: family.into(),
+            cost: cost.into(),
+            largest_request_bytes: None,
+            largest_alignment_bytes: None,
+        },
         heap_bytes: (heap > 0.0).then_some(peak_live_bytes * 8),
         outcome: Outcome::Completed,
         time: Some(Time {
@@ -147,7 +154,7 @@ pub fn usual() -> Run {
             }
         }
     }
-    run.traces[0].cells[8].outcome = Outcome::Failures { failed: 3, first: 91_234 };
+    run.traces[0].cells[8].outcome = Outcome::Failures { failed: 3, first: 91_234, beyond_reach: 0 };
     if let Some(space) = &mut run.traces[0].cells[8].space {
         space.smallest_heap_bytes = None;
     }

@@ -1,7 +1,7 @@
 //! The columns of every table: one list for the terminal, the report and their footnotes.
 
 use super::number;
-use crate::result::schema::{Cell, Distribution, Outcome};
+use crate::result::schema::{Cell, Distribution, Outcome, TraceFacts};
 
 /// What a figure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +204,8 @@ impl Metric {
     #[must_use]
     pub fn text(&self, cell: &Cell, scale: Scale) -> String {
         let Some(value) = (self.value)(cell) else {
-            return "-".into();
+            let unservable = matches!(cell.outcome, Outcome::Failures { beyond_reach: 1.., .. });
+            return if self.name == "heap" && unservable { "none".into() } else { "-".into() };
         };
         match self.unit {
             Unit::Percent => format!("{value:.1}"),
@@ -230,9 +231,16 @@ impl Metric {
 
 /// The outcome in a word or two.
 #[must_use]
-pub fn outcome_word(outcome: &Outcome) -> String {
-    match outcome {
+pub fn outcome_word(cell: &Cell, trace: &TraceFacts) -> String {
+    match &cell.outcome {
         Outcome::Completed => "ok".into(),
+        Outcome::Failures { failed, beyond_reach, .. } if failed == beyond_reach => {
+            let share = share(*beyond_reach, trace);
+            match cell.subject.largest_request_bytes.filter(|limit| trace.largest_request_bytes > *limit) {
+                Some(limit) => format!("{share} > {}", number::bytes(limit)),
+                None => format!("{share} refused"),
+            }
+        }
         #[allow(clippy::cast_precision_loss)] // shown with three digits
         Outcome::Failures { failed, .. } => format!("{} failed", number::compact(*failed as f64)),
         Outcome::TimedOut { .. } => "stopped".into(),
@@ -240,22 +248,90 @@ pub fn outcome_word(outcome: &Outcome) -> String {
     }
 }
 
+/// A part of a trace's requests, in percent: never 0 % of more than none.
+fn share(requests: u64, trace: &TraceFacts) -> String {
+    #[allow(clippy::cast_precision_loss)] // shown with one decimal
+    let percent = requests as f64 * 100.0 / (trace.allocations + trace.reallocations).max(1) as f64;
+    if percent < 0.1 { "<0.1 %".into() } else { format!("{percent:.1} %") }
+}
+
+/// Operations of a trace of any kind.
+#[must_use]
+pub fn operations(trace: &TraceFacts) -> u64 {
+    trace.allocations + trace.frees + trace.reallocations
+}
+
 /// What happened, as a sentence; `None` where nothing did.
 #[must_use]
-pub fn outcome_sentence(outcome: &Outcome, operations: u64) -> Option<String> {
-    match outcome {
+pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
+    let place = |index: u64| format!("operation {} of {}", number::grouped(index), number::grouped(operations(trace)));
+    match &cell.outcome {
         Outcome::Completed => None,
-        Outcome::Failures { failed, first } => Some(format!(
-            "{} failed, the first at operation {} of {}; the replay went on without those blocks.",
+        Outcome::Failures { failed, first, beyond_reach: 0 } => Some(format!(
+            "{} failed, the first at {}; the replay went on without those blocks.",
             number::counted(*failed, "allocation"),
-            number::grouped(*first),
-            number::grouped(operations),
+            place(*first),
         )),
-        Outcome::TimedOut { at } => Some(format!(
-            "stopped by the time limit at operation {} of {}; its figures are of the operations before.",
-            number::grouped(*at),
-            number::grouped(operations),
-        )),
+        Outcome::Failures { failed, first, beyond_reach } => {
+            let others = match failed - beyond_reach {
+                0 => String::new(),
+                others => format!(" {} failed for want of room;", number::counted(others, "other")),
+            };
+            Some(format!(
+                "serves {}: {} ({}) were refused, the first at {};{others} the figures are of the rest, and no heap \
+                 serves the whole trace.",
+                reach_in_words(cell),
+                number::counted(*beyond_reach, "request"),
+                share(*beyond_reach, trace),
+                place(*first),
+            ))
+        }
+        Outcome::TimedOut { at } => {
+            Some(format!("stopped by the time limit at {}; its figures are of the operations before.", place(*at)))
+        }
         Outcome::Broken { what } => Some(format!("did not finish: {what}")),
+    }
+}
+
+/// `requests up to 512 B`.
+fn reach_in_words(cell: &Cell) -> String {
+    let request = cell.subject.largest_request_bytes.map(|limit| format!("requests up to {}", number::bytes(limit)));
+    let alignment =
+        cell.subject.largest_alignment_bytes.map(|limit| format!("alignments up to {}", number::bytes(limit)));
+    [request, alignment].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn what_an_allocator_never_serves_is_not_what_found_no_room() {
+        let mut result = fixture::trace("lua", 498_000, &fixture::CAST);
+        let (cell, trace) = (&mut result.cells[0], &result.trace);
+        cell.subject.largest_request_bytes = Some(512);
+        let mut told = |failed, beyond_reach| {
+            cell.outcome = Outcome::Failures { failed, first: 17, beyond_reach };
+            cell.space.as_mut().expect("space").smallest_heap_bytes = None;
+            let heap = ALL.iter().find(|metric| metric.name == "heap").expect("a column");
+            let sentence = outcome_sentence(cell, trace).expect("something happened");
+            (outcome_word(cell, trace), heap.text(cell, Scale::for_bytes(498_000)), sentence)
+        };
+        let (word, heap, sentence) = told(4200, 4200);
+        assert_eq!((word.as_str(), heap.as_str()), ("4.0 % > 512 B", "none"));
+        assert!(
+            sentence.starts_with(
+                "serves requests up to 512 B: 4,200 requests (4.0 %) were refused, the first at operation 17"
+            ),
+            "{sentence}"
+        );
+        let (word, _, sentence) = told(4203, 4200);
+        assert_eq!(word, "4203 failed");
+        assert!(sentence.contains("3 others failed for want of room"), "{sentence}");
+        let (word, heap, sentence) = told(3, 0);
+        assert_eq!((word.as_str(), heap.as_str()), ("3 failed", "-"));
+        assert!(sentence.starts_with("3 allocations failed"), "{sentence}");
+        assert_eq!(told(1, 1).0, "<0.1 % > 512 B");
     }
 }

@@ -246,7 +246,7 @@ fn figures_table(result: &TraceResult, cast: Cast<'_>) -> Markup {
                                 @let is_best = value.is_some() && value == *best && cell.outcome == Outcome::Completed;
                                 td.best[is_best] data-v=[value] { (metric.text(cell, scale)) }
                             }
-                            @let word = metric::outcome_word(&cell.outcome);
+                            @let word = metric::outcome_word(cell, &result.trace);
                             td.left.warn[cell.outcome != Outcome::Completed] data-v=(word) { (word) }
                         }
                     }
@@ -255,7 +255,7 @@ fn figures_table(result: &TraceResult, cast: Cast<'_>) -> Markup {
         }
         ul.notes {
             @for cell in &cells {
-                @if let Some(what) = metric::outcome_sentence(&cell.outcome, standing::operations(result)) {
+                @if let Some(what) = metric::outcome_sentence(cell, &result.trace) {
                     li { b { (cell.subject.name) } ": " (what) }
                 }
             }

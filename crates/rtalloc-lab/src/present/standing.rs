@@ -118,12 +118,6 @@ pub fn cell_of<'a>(result: &'a TraceResult, name: &str) -> Option<&'a Cell> {
     result.cells.iter().find(|cell| cell.subject.name == name)
 }
 
-/// Operations of a trace of any kind.
-#[must_use]
-pub fn operations(result: &TraceResult) -> u64 {
-    result.trace.allocations + result.trace.frees + result.trace.reallocations
-}
-
 fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
     let mut worst_of_each = Vec::new();
     let mut needs = Vec::new();
@@ -136,7 +130,7 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
             troubles.push((name, "was not replayed.".into()));
             continue;
         };
-        if let Some(what) = metric::outcome_sentence(&cell.outcome, operations(result)) {
+        if let Some(what) = metric::outcome_sentence(cell, trace) {
             troubles.push((name.clone(), what));
         }
         own_pages |= cell.heap_bytes.is_none() && !matches!(cell.outcome, Outcome::Broken { .. });

@@ -133,6 +133,13 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
                 .to_string(),
         );
     }
+    if cells().any(|cell| matches!(cell.outcome, Outcome::Failures { beyond_reach: 1.., .. })) {
+        notes.push(
+            "4.1 % > 512 B: that share of the requests is larger than the allocator serves in any heap, and was refused; \
+             its figures are of the rest. `--at-most 512` compares all on the requests it serves."
+                .to_string(),
+        );
+    }
     if !left_out.is_empty() {
         notes.push(format!("Left out for want of width: {}.", left_out.join(", ")));
     }
@@ -174,7 +181,7 @@ fn trace(result: &TraceResult, standings: &[Standing], look: Look, left_out: &mu
         text.push('\n');
     }
     for cell in &cells {
-        if let Some(what) = metric::outcome_sentence(&cell.outcome, standing::operations(result)) {
+        if let Some(what) = metric::outcome_sentence(cell, &result.trace) {
             text.push_str(&wrapped(&format!("{}: {what}", cell.subject.name), look.columns, 2));
             text.push('\n');
         }
@@ -216,7 +223,7 @@ fn build(result: &TraceResult, cells: &[&Cell], columns: &[&Metric], with_cost: 
             }
             row.push(shown);
         }
-        let mut outcome = comfy_table::Cell::new(metric::outcome_word(&cell.outcome));
+        let mut outcome = comfy_table::Cell::new(metric::outcome_word(cell, &result.trace));
         if cell.outcome != Outcome::Completed {
             outcome = outcome.fg(Color::Yellow);
         }

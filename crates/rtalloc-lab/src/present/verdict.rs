@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn an_allocator_that_failed_anywhere_is_not_taken() {
         let mut run = fixture::usual();
-        run.traces[1].cells[0].outcome = Outcome::Failures { failed: 1, first: 7 };
+        run.traces[1].cells[0].outcome = Outcome::Failures { failed: 1, first: 7, beyond_reach: 0 };
         let verdict = verdict(&run);
         assert_eq!(taken(&verdict), Some("tlsf-exact"));
         let text = verdict.text(200);

@@ -116,7 +116,7 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
     }
     let mut time = Time { replicas, ..Time::default() };
     let (mut allocate, mut free, mut reallocate) = (Samples::default(), Samples::default(), Samples::default());
-    let (mut at, mut refused, mut first_refused) = (0_u64, 0_u64, None);
+    let (mut at, mut refused, mut beyond_reach, mut first_refused) = (0_u64, 0_u64, 0_u64, None);
     let mut timed_out = false;
     loop {
         // The first replica decides how far this round goes.
@@ -142,8 +142,9 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
                 Kind::ALLOCATE => allocate.add(ticks),
                 Kind::FREE => free.add(ticks),
                 Kind::REALLOCATE => reallocate.add(ticks),
-                Kind::REFUSED => {
+                kind @ (Kind::REFUSED | Kind::BEYOND_REACH) => {
                     refused += 1;
+                    beyond_reach += u64::from(kind == Kind::BEYOND_REACH);
                     first_refused.get_or_insert(at + place as u64);
                 }
                 _ => {}
@@ -161,7 +162,7 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
     time.reallocate = reallocate.distribution();
     let outcome = match first_refused {
         _ if timed_out => Outcome::TimedOut { at },
-        Some(first) => Outcome::Failures { failed: refused, first },
+        Some(first) => Outcome::Failures { failed: refused, first, beyond_reach },
         None => Outcome::Completed,
     };
     Ok(Report { outcome, figures: Some(time) })
@@ -196,7 +197,8 @@ impl Kind {
     const FREE: u64 = 1;
     const REALLOCATE: u64 = 2;
     const REFUSED: u64 = 3;
-    const LEFT_OUT: u64 = 4;
+    const BEYOND_REACH: u64 = 4;
+    const LEFT_OUT: u64 = 5;
 }
 
 /// What a replica is told to do in its turn.
@@ -408,8 +410,8 @@ impl Observer for Timing {
     }
 
     #[inline(always)]
-    fn refused(&mut self, _index: u64) {
-        self.note(Kind::REFUSED);
+    fn refused(&mut self, _index: u64, beyond_reach: bool) {
+        self.note(if beyond_reach { Kind::BEYOND_REACH } else { Kind::REFUSED });
     }
 
     #[inline(always)]

@@ -14,7 +14,7 @@ use crate::replay::course::outcome;
 use crate::replay::isolate::{Child, Death};
 use crate::replay::{Block, Observer, Replay};
 use crate::result::schema::Instructions;
-use crate::subject::{Counted, Heap, NATURAL_ALIGN_BYTES, Region};
+use crate::subject::{Counted, Heap, Region};
 use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,8 @@ impl Observer for Counting {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
-        let operation = if align <= NATURAL_ALIGN_BYTES { Operation::Allocate } else { Operation::AllocateAligned };
+        let natural = heap.entries.is_natural(align);
+        let operation = if natural { Operation::Allocate } else { Operation::AllocateAligned };
         // SAFETY: the caller's promise; the entry points and the context belong together.
         self.count(operation, || unsafe { entry(heap.context, size, align) })
     }

@@ -89,7 +89,7 @@ impl Course<'_> {
 pub fn outcome(end: End, replay: &Replay) -> Outcome {
     match (end, replay.first_refused()) {
         (End::TimedOut, _) => Outcome::TimedOut { at: replay.index() },
-        (_, Some(first)) => Outcome::Failures { failed: replay.refused(), first },
+        (_, Some(first)) => Outcome::Failures { failed: replay.refused(), first, beyond_reach: replay.beyond_reach() },
         (End::Completed | End::Refused, None) => Outcome::Completed,
     }
 }
@@ -136,8 +136,8 @@ impl<O: Observer> Observer for Noted<'_, O> {
     }
 
     #[inline(always)]
-    fn refused(&mut self, index: u64) {
-        self.observer.refused(index);
+    fn refused(&mut self, index: u64, beyond_reach: bool) {
+        self.observer.refused(index, beyond_reach);
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use super::{Nobody, Replay};
 use crate::probe::{Task, space};
 use crate::result::schema::{Cell, Origin, Outcome};
 use crate::subject::adapter::{self, Made, Target};
-use crate::subject::{Heap, Region, Subject, all, select};
+use crate::subject::{Heap, NATURAL_ALIGN_BYTES, Reach, Region, Subject, all, select};
 use crate::trace::{self, Event, Meta, Op, TickUnit, Totals, Writer};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -124,7 +124,7 @@ fn a_heap_that_is_too_small_gives_failures_and_one_without_room_is_refused() {
     let subjects = select(&["tlsf", "half-fit", "best-fit", "rlsf", "talc"]).expect("subjects");
     let small = Settings { heap_bytes: Some(totals.peak_live_bytes / 2), ..quick() };
     for cell in cells(file.path(), &subjects, &small) {
-        let Outcome::Failures { failed, first } = cell.outcome else { panic!("{cell:?}") };
+        let Outcome::Failures { failed, first, beyond_reach: 0 } = cell.outcome else { panic!("{cell:?}") };
         assert!(failed > 0 && failed < totals.events && first < totals.events, "{failed} {first}");
         assert_eq!(cell.space.expect("space").smallest_heap_bytes, None);
     }
@@ -144,6 +144,7 @@ const MISALIGNS: u8 = 3;
 const ESCAPES: u8 = 4;
 const HANGS: u8 = 5;
 const SCRIBBLES: u8 = 6;
+const SERVES_512_AT_8: u8 = 7;
 
 struct BumpHeap {
     next: StdCell<usize>,
@@ -153,6 +154,12 @@ struct BumpHeap {
 
 // SAFETY: not what the trait asks for where `WRONG` says so; the replay is to find out.
 unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
+    const NATURAL_ALIGN_BYTES: usize = if WRONG == SERVES_512_AT_8 { 8 } else { NATURAL_ALIGN_BYTES };
+    const REACH: Reach = match WRONG {
+        SERVES_512_AT_8 => Reach { request_bytes: 512, alignment_bytes: 64 },
+        _ => Reach::UNLIMITED,
+    };
+
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let (next, calls) = (StdCell::new(region as usize), StdCell::new(0));
         let heap = Box::new(BumpHeap { next, end: region as usize + bytes, calls });
@@ -169,7 +176,7 @@ unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
         let heap = unsafe { &*context.cast::<BumpHeap>() };
         let call = heap.calls.replace(heap.calls.get() + 1);
         let start = heap.next.get().next_multiple_of(align);
-        if start + size > heap.end {
+        if start + size > heap.end || Self::REACH.is_beyond(size, align) {
             return null_mut();
         }
         heap.next.set(start + size);
@@ -219,6 +226,7 @@ static MISALIGNING: Subject = bump::<MISALIGNS>();
 static ESCAPING: Subject = bump::<ESCAPES>();
 static HANGING: Subject = bump::<HANGS>();
 static BUMPING: Subject = bump::<NOTHING>();
+static SMALL: Subject = bump::<SERVES_512_AT_8>();
 
 /// 16-byte blocks, none ever freed before the last allocation; every allocation is its own index.
 fn plain_events(count: u32, size: u64) -> Vec<Event> {
@@ -247,6 +255,43 @@ fn a_subject_that_breaks_is_reported_and_takes_nobody_along() {
     let crashed = &cells(file.path(), &[&CRASHING], &only_time)[0].outcome;
     let Outcome::Broken { what } = crashed else { panic!("{crashed:?}") };
     assert!(what.contains("SIGSEGV in operation 100"), "{what}");
+}
+
+#[test]
+fn requests_beyond_the_reach_are_told_apart_from_those_that_found_no_room() {
+    let mut events = plain_events(300, 64);
+    for (place, size, align) in [(7, 513, 16), (8, 512, 128), (9, 512, 64)] {
+        events[place].op = Op::Allocate { slot: place as u32, size, align };
+    }
+    let (file, _) = written(&events);
+    for probe in 0..3 {
+        let probes = Probes { cycles: probe == 0, instructions: probe == 1, space: probe == 2 };
+        let cell = cells(file.path(), &[&SMALL], &Settings { probes, ..quick() }).remove(0);
+        assert_eq!(cell.outcome, Outcome::Failures { failed: 2, first: 7, beyond_reach: 2 });
+        assert_eq!(cell.space.and_then(|space| space.smallest_heap_bytes), None);
+        assert_eq!((cell.subject.largest_request_bytes, cell.subject.largest_alignment_bytes), (Some(512), Some(64)));
+    }
+    let small = Settings { heap_bytes: Some(64 << 10), ..quick() };
+    let (file, _) = written(&plain_events(3000, 64));
+    let Outcome::Failures { failed, beyond_reach: 0, .. } = cells(file.path(), &[&SMALL], &small)[0].outcome else {
+        panic!("a heap too small is no limit of the allocator")
+    };
+    assert_eq!(failed, 3000 - (64 << 10) / 64);
+}
+
+#[test]
+fn a_subject_with_a_smaller_quantum_is_asked_for_the_alignment_of_the_trace() {
+    let mut events = plain_events(1000, 24);
+    for event in &mut events {
+        if let Op::Allocate { align, .. } = &mut event.op {
+            *align = 8;
+        }
+    }
+    let (file, _) = written(&events);
+    let probes = Probes { cycles: false, instructions: false, space: true };
+    let cells = cells(file.path(), &[&SMALL, &BUMPING], &Settings { probes, ..quick() });
+    let high: Vec<u64> = cells.iter().map(|cell| cell.space.as_ref().expect("space").high_water_bytes).collect();
+    assert_eq!(high, [24_000, 32_000 - 8]);
 }
 
 #[test]

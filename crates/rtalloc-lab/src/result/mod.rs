@@ -1,5 +1,6 @@
 //! What was measured: the one vocabulary between measuring and everything downstream.
 
 pub mod bounds;
+pub mod costs;
 pub mod environment;
 pub mod schema;

@@ -107,6 +107,12 @@ pub struct SubjectFacts {
     pub family: String,
     /// Cost class of allocate as stated by its author: "O(1)", "O(log n)", "O(n)", "unbounded".
     pub cost: String,
+    /// Largest request that it serves in a heap of any size, in bytes; `None` where the heap alone decides.
+    #[serde(default)]
+    pub largest_request_bytes: Option<u64>,
+    /// Largest alignment that it serves in a heap of any size, in bytes; `None` where the heap alone decides.
+    #[serde(default)]
+    pub largest_alignment_bytes: Option<u64>,
 }
 
 /// Where a subject comes from.
@@ -133,6 +139,9 @@ pub enum Outcome {
         failed: u64,
         /// Index of the first operation that failed.
         first: u64,
+        /// How many of them no heap serves: they are larger, or at a larger alignment, than the allocator ever serves.
+        #[serde(default)]
+        beyond_reach: u64,
     },
     /// Stopped after the time allowed; the figures are of the operations up to `at`.
     TimedOut {

@@ -4,7 +4,8 @@ use super::evidence::{Evidence, Paths, raise};
 use super::{Load, Loads, StudyError};
 use crate::analysis::{Analysis, Limits, Unbounded};
 use crate::observe::{
-    Maxima, Observation, ObserveError, Operation, Stage, directed, explore, replays, scenario, search, watch::Watch,
+    Maxima, Observation, ObserveError, Operation, Stage, directed, explore, replays, scenario, scenario::Recipe,
+    search, watch::Watch,
 };
 use crate::probe::{Task, instructions};
 use crate::replay::campaign::Progress;
@@ -204,11 +205,16 @@ fn cut_short(traces: &[&str], limit: Duration) -> String {
 
 fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Result<(), ObserveError> {
     let mut stage = Stage::new(subject, watch)?;
-    scenario::drive(&mut stage, |_, observation| {
+    let mut harder = Maxima::new();
+    scenario::drive(&mut stage, scenario::HEAP_BYTES, |scenario, observation| {
         watch.note(observation);
         let seen = Seen { instructions: observation.instructions, circumstance: observation.to_string() };
-        raise(&mut evidence.of[observation.operation as usize].scenario, Some(seen));
+        match scenario.recipe {
+            Recipe::Paper => raise(&mut evidence.of[observation.operation as usize].scenario, Some(seen)),
+            Recipe::Harder => drop(harder.note(observation)),
+        }
     })?;
+    evidence.enter("harder recipes", &harder);
     let mut maxima = Maxima::new();
     directed::drive(&mut stage, |observation| {
         watch.note(observation);

@@ -1,6 +1,6 @@
 //! From an allocator in Rust to the four entry points of a replay.
 
-use super::{Entries, NATURAL_ALIGN_BYTES, Subject, View};
+use super::{Entries, NATURAL_ALIGN_BYTES, Reach, Subject, View};
 use crate::result::schema::Origin;
 use rtalloc::contract::{Block, RegionAllocator};
 use std::ffi::c_void;
@@ -34,6 +34,10 @@ pub unsafe trait Target {
     const OWN_PAGES: bool = false;
     /// Whether [`granted`](Self::granted) knows more than the request.
     const TELLS_GRANTED: bool = false;
+    /// Alignment of a block that asks for no larger one, as [`Entries::natural_align_bytes`].
+    const NATURAL_ALIGN_BYTES: usize = NATURAL_ALIGN_BYTES;
+    /// What it never serves, whatever the region.
+    const REACH: Reach = Reach::UNLIMITED;
     /// How the heap's state is looked at, where all of it is in the region and behind a context that never changes.
     const VIEW: Option<View> = None;
 
@@ -89,7 +93,7 @@ pub unsafe trait Target {
 #[inline(never)]
 unsafe extern "C" fn allocate<T: Target>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
     // SAFETY: the caller's promise is handed on; natural alignment makes a valid layout wherever a smaller one does.
-    unsafe { T::allocate(context, size, NATURAL_ALIGN_BYTES) }
+    unsafe { T::allocate(context, size, T::NATURAL_ALIGN_BYTES) }
 }
 
 #[inline(never)]
@@ -135,7 +139,9 @@ pub const fn subject<T: Target>(
             deallocate: deallocate::<T>,
             reallocate: reallocate::<T>,
             granted: if T::TELLS_GRANTED { Some(T::granted) } else { None },
+            natural_align_bytes: T::NATURAL_ALIGN_BYTES,
         },
+        reach: T::REACH,
         make: T::make,
         release: T::release,
         view: T::VIEW,
@@ -176,6 +182,14 @@ impl<A: RegionAllocator<'static>> Ours<A> {
 // SAFETY: a RegionAllocator promises it of every implementation.
 unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
     const TELLS_GRANTED: bool = true;
+    const NATURAL_ALIGN_BYTES: usize = {
+        let own = A::CONTRACT.alignment_bytes;
+        if own < NATURAL_ALIGN_BYTES { own } else { NATURAL_ALIGN_BYTES }
+    };
+    const REACH: Reach = Reach {
+        request_bytes: A::CONTRACT.largest_request_bytes,
+        alignment_bytes: A::CONTRACT.largest_alignment_bytes,
+    };
     const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {

@@ -106,6 +106,7 @@ impl Entries {
                 deallocate: std::mem::transmute::<*const c_void, DeallocateEntry>(deallocate),
                 reallocate: std::mem::transmute::<*const c_void, ReallocateEntry>(reallocate),
                 granted: self.granted,
+                natural_align_bytes: self.natural_align_bytes,
             }
         }
     }

@@ -61,7 +61,7 @@ pub struct View {
 /// The functions a replay calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries {
-    /// Allocates at [`NATURAL_ALIGN_BYTES`], C's `malloc`: a constant for the compiler.
+    /// Allocates at [`natural_align_bytes`](Self::natural_align_bytes), C's `malloc`: a constant for the compiler.
     pub allocate: AllocateEntry,
     /// Allocates at a larger alignment, C's `aligned_alloc`.
     pub allocate_aligned: AllocateEntry,
@@ -71,6 +71,9 @@ pub struct Entries {
     pub reallocate: ReallocateEntry,
     /// Tells granted sizes; never measured. `None`: the requested size.
     pub granted: Option<GrantedEntry>,
+    /// Alignment that every block has without being asked, at most [`NATURAL_ALIGN_BYTES`]: less than that where the
+    /// allocator's quantum is smaller. A trace's own alignment is asked for where it is larger.
+    pub natural_align_bytes: usize,
 }
 
 impl Entries {
@@ -78,7 +81,35 @@ impl Entries {
     #[inline(always)]
     #[must_use]
     pub fn allocate_at(&self, align: usize) -> AllocateEntry {
-        if align <= NATURAL_ALIGN_BYTES { self.allocate } else { self.allocate_aligned }
+        if self.is_natural(align) { self.allocate } else { self.allocate_aligned }
+    }
+
+    /// Whether every block is aligned to `align` bytes without being asked.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_natural(&self, align: usize) -> bool {
+        align <= self.natural_align_bytes
+    }
+}
+
+/// What an allocator serves at the most, however large its region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Largest request, in bytes.
+    pub request_bytes: usize,
+    /// Largest alignment, in bytes.
+    pub alignment_bytes: usize,
+}
+
+impl Reach {
+    /// The region alone decides.
+    pub const UNLIMITED: Self = Self { request_bytes: usize::MAX, alignment_bytes: usize::MAX };
+
+    /// Whether a request is one that no heap of this allocator serves.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_beyond(&self, size: usize, align: usize) -> bool {
+        size > self.request_bytes || align > self.alignment_bytes
     }
 }
 
@@ -97,6 +128,8 @@ pub struct Subject {
     pub own_pages: bool,
     /// Its entry points.
     pub entries: Entries,
+    /// What it never serves.
+    pub reach: Reach,
     /// Makes a heap; see [`Heap::new`].
     pub make: adapter::Make,
     /// Frees what `make` put outside the region.
@@ -109,7 +142,15 @@ impl Subject {
     /// The facts as results carry them.
     #[must_use]
     pub fn facts(&self) -> SubjectFacts {
-        SubjectFacts { name: self.name.into(), origin: self.origin, family: self.family.into(), cost: self.cost.into() }
+        let limit = |bytes: usize| (bytes != usize::MAX).then_some(bytes as u64);
+        SubjectFacts {
+            name: self.name.into(),
+            origin: self.origin,
+            family: self.family.into(),
+            cost: self.cost.into(),
+            largest_request_bytes: limit(self.reach.request_bytes),
+            largest_alignment_bytes: limit(self.reach.alignment_bytes),
+        }
     }
 }
 
@@ -138,6 +179,8 @@ pub struct Heap<'region> {
     pub region_start: usize,
     /// Bytes of control structure that the subject keeps outside the region, in our memory.
     pub outside_bytes: usize,
+    /// What the subject never serves.
+    pub reach: Reach,
     release: adapter::Release,
     region: std::marker::PhantomData<&'region mut Region>,
 }
@@ -163,6 +206,7 @@ impl<'region> Heap<'region> {
             end,
             region_start,
             outside_bytes: made.outside_bytes,
+            reach: subject.reach,
             release: subject.release,
             region: std::marker::PhantomData,
         })
@@ -190,6 +234,12 @@ pub fn all() -> &'static [Subject] {
 
 use Origin::{Peer, System};
 
+/// What the main job shows: few enough for one table and one minute, and every decision one might take among them. Of each
+/// family the best known: TLSF and half-fit for constant time, best-fit for memory, ... Of the peers those that people
+/// would otherwise take: the best published TLSF, the two general allocators without an operating system, the one
+/// that is fastest on average, and what every program has already.
+const DOZEN: [&str; 8] = ["tlsf", "half-fit", "best-fit", "rlsf", "talc", "dlmalloc", "mimalloc", "system"];
+
 static ALL: &[Subject] = &[
     adapter::ours::<Tlsf<'static>>("tlsf"),
     adapter::ours::<Tlsf<'static, 5, Exact>>("tlsf-exact"),
@@ -213,22 +263,98 @@ static ALL: &[Subject] = &[
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// The name is none of a subject or group.
-    #[error("there is no allocator {name:?}; there are: {}; and the groups ours, peers, all", names().join(", "))]
+    #[error("there is no allocator {name:?}; {}", instead(name))]
     Unknown {
         /// What was asked for.
         name: String,
     },
     /// Everything chosen was excluded again.
-    #[error("the choice of allocators is empty; choose from: {}; or ours, peers, all", names().join(", "))]
+    #[error("the choice of allocators is empty; {}", instead(""))]
     Empty,
+}
+
+/// Names to choose from: those like `name`, or all where none is.
+fn instead(name: &str) -> String {
+    let similar = similar(name);
+    if similar.is_empty() {
+        format!("there are: {}; and the groups {}", names().join(", "), groups().join(", "))
+    } else {
+        format!("did you mean {}? `rtalloc allocators` lists all", similar.join(" or "))
+    }
+}
+
+/// The names and groups that `name` may have been meant for: at most two letters away, or a part of it, the nearest first.
+#[must_use]
+pub fn similar(name: &str) -> Vec<&'static str> {
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let mut near: Vec<(usize, &str)> = names()
+        .into_iter()
+        .chain(groups())
+        .filter_map(|known| {
+            let distance = distance(name, known);
+            let part = name.len() >= 3 && (known.contains(name) || name.contains(known));
+            (part || distance <= 2.min(known.len() / 2)).then_some((distance, known))
+        })
+        .collect();
+    near.sort_unstable();
+    near.truncate(4);
+    near.into_iter().map(|(_, known)| known).collect()
+}
+
+/// Letters to change, insert, remove or swap with their neighbour to make one word of the other.
+fn distance(left: &str, right: &str) -> usize {
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut rows = vec![vec![0; right.len() + 1]; left.len() + 1];
+    for (at, row) in rows.iter_mut().enumerate() {
+        row[0] = at;
+    }
+    rows[0] = (0..=right.len()).collect();
+    for i in 1..=left.len() {
+        for j in 1..=right.len() {
+            let changed = rows[i - 1][j - 1] + usize::from(left[i - 1] != right[j - 1]);
+            let mut least = changed.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = least;
+        }
+    }
+    rows[left.len()][right.len()]
 }
 
 fn names() -> Vec<&'static str> {
     ALL.iter().map(|subject| subject.name).collect()
 }
 
-/// Chooses subjects by their names and the groups `ours`, `peers` (everybody else's) and `all`; a leading `-`
-/// excludes. A choice that starts with an exclusion starts from all. The result is in table order.
+/// Groups by origin, and the chosen dozen.
+const GROUPS: [&str; 4] = ["all", "ours", "peers", "dozen"];
+
+/// Every group: those by origin, the dozen, and the families of the field's taxonomy.
+#[must_use]
+pub fn groups() -> Vec<&'static str> {
+    let mut families: Vec<&str> = ALL.iter().map(|subject| subject.family).collect();
+    families.sort_unstable();
+    families.dedup();
+    GROUPS.into_iter().chain(families).collect()
+}
+
+impl Subject {
+    /// Whether `word` names this subject or a group it is in.
+    fn is_named(&self, word: &str) -> bool {
+        match word {
+            "all" => true,
+            "ours" => self.origin == Origin::Ours,
+            "peers" => self.origin != Origin::Ours,
+            "dozen" => DOZEN.contains(&self.name),
+            _ => self.name == word || self.family == word,
+        }
+    }
+}
+
+/// Chooses subjects by their names and [`groups`]; a leading `-` excludes. A choice that starts with an exclusion starts
+/// from all. The result is in table order.
 ///
 /// # Errors
 ///
@@ -239,15 +365,9 @@ pub fn select<S: AsRef<str>>(choice: &[S]) -> Result<Vec<&'static Subject>, Sele
     for word in choice {
         let word = word.as_ref();
         let (name, include) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
-        let mut known = matches!(name, "all" | "ours" | "peers");
+        let mut known = GROUPS.contains(&name);
         for (subject, chosen) in ALL.iter().zip(&mut chosen) {
-            let named = match name {
-                "all" => true,
-                "ours" => subject.origin == Origin::Ours,
-                "peers" => subject.origin != Origin::Ours,
-                _ => subject.name == name,
-            };
-            if named {
+            if subject.is_named(name) {
                 known = true;
                 *chosen = include;
             }
@@ -274,18 +394,42 @@ mod tests {
         assert_eq!(names(&["-talc"]).len(), ALL.len() - 1);
         assert!(!names(&["all", "-talc"]).contains(&"talc"));
         assert!(names(&["peers"]).contains(&"system"));
+        assert!(names(&["sequential"]).contains(&"first-fit") && names(&["sequential"]).contains(&"linked-list"));
         assert_eq!(select(&["talc", "-talc"]).unwrap_err(), SelectError::Empty);
+        let message = select(&["quetzalcoatl"]).unwrap_err().to_string();
+        assert!(
+            message.contains("quetzalcoatl") && ALL.iter().all(|subject| message.contains(subject.name)),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_misspelt_name_is_recognised() {
         let message = select(&["tlfs"]).unwrap_err().to_string();
-        assert!(message.contains("tlfs") && ALL.iter().all(|subject| message.contains(subject.name)), "{message}");
+        assert!(message.contains("\"tlfs\"; did you mean tlsf"), "{message}");
+        assert_eq!(similar("dlmaloc"), ["dlmalloc"]);
+        assert_eq!(similar("best_fit").first(), Some(&"best-fit"));
+        assert!(similar("zzzzzzzz").is_empty());
+        assert_eq!((distance("tlsf", "tlsf"), distance("tlfs", "tlsf"), distance("", "abc")), (0, 1, 3));
     }
 
     #[test]
     fn names_are_unique_and_no_groups() {
         let mut names = names();
-        names.extend(["all", "ours", "peers"]);
+        names.extend(groups());
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn the_dozen_are_twelve_of_every_family_we_have() {
+        let dozen = select(&["dozen"]).expect("twelve");
+        assert_eq!(dozen.len(), DOZEN.len());
+        let families = |of: &[&Subject]| -> std::collections::BTreeSet<&str> {
+            of.iter().filter(|subject| subject.origin == Origin::Ours).map(|subject| subject.family).collect()
+        };
+        assert_eq!(families(&dozen), families(&ALL.iter().collect::<Vec<_>>()));
     }
 }

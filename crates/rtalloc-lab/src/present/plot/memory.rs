@@ -3,7 +3,7 @@
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
 use crate::present::number;
-use crate::present::standing;
+use crate::present::{metric, standing};
 use crate::result::schema::{Curve, Outcome, TraceResult};
 
 const LEFT: i32 = 78;
@@ -32,7 +32,7 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>) -> Result<Option<String>, Pl
             let (_, end) = *points.last()?;
             if !matches!(cell.outcome, Outcome::TimedOut { .. }) {
                 // After its last change it stays level to the end of the trace.
-                points.push((standing::operations(result), end));
+                points.push((metric::operations(&result.trace), end));
             }
             Some((index, points))
         })

@@ -1,0 +1,112 @@
+//! Worst cases by name: where the *scenario maximum* comes from, and what `rtalloc generate worst:ALLOCATOR` writes.
+//!
+//! A scenario is one operation on a heap prepared for it, in a heap of any size. What its author took for the worst case need not
+//! be: that is what tables show, with the observed maximum and the bound beside it. Where the bound of an allocator showed that
+//! more is possible, there is a *harder* recipe of our own, told apart by [`Recipe`].
+//!
+//! | allocators | allocate | deallocate |
+//! |---|---|---|
+//! | sequential fits | search a list of H/2M blocks, M the smallest (Puaut 3.1.1) | both neighbours free (3.1.2); address order: the last place in the list |
+//! | TLSF, half-fit | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
+
+mod recipes;
+mod rehearsal;
+
+use super::{Meter, Observation, ObserveError, Operation, Script, Stage};
+use crate::subject::{Heap, Region, Subject};
+use rehearsal::Rehearsal;
+use std::fmt;
+
+/// Whose idea of the worst case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recipe {
+    /// That of a paper.
+    Paper,
+    /// Ours, found from the bound.
+    Harder,
+}
+
+impl Recipe {
+    /// As the command line has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "paper",
+            Self::Harder => "harder",
+        }
+    }
+}
+
+/// A worst case as somebody described it.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// What it is, in a few words.
+    pub name: &'static str,
+    /// Paper and section.
+    pub source: &'static str,
+    /// The operation it is the worst case of, the last one that is performed.
+    pub operation: Operation,
+    /// Whose it is.
+    pub recipe: Recipe,
+    /// The allocators it is for; empty: all that none of the operation names.
+    pub subjects: &'static [&'static str],
+    /// Performs the operations; `None` where the heap is too small for them.
+    build: fn(&mut Rehearsal<'_>) -> Option<()>,
+}
+
+pub use recipes::ALL;
+
+/// The heap that papers measure in, the pool of the TLSF paper's experiments (section 7), in bytes.
+pub const HEAP_BYTES: usize = 16 << 20;
+
+/// The scenarios for an allocator.
+pub fn of(subject: &Subject) -> impl Iterator<Item = &'static Scenario> + use<'_> {
+    let named = |scenario: &Scenario| scenario.subjects.contains(&subject.name);
+    ALL.iter().filter(move |scenario| {
+        let others = || ALL.iter().filter(|other| other.operation == scenario.operation);
+        named(scenario) || (scenario.subjects.is_empty() && !others().any(named))
+    })
+}
+
+impl Scenario {
+    /// The operations in a heap of `heap_bytes` bytes in `region`; the last one is the scenario's.
+    ///
+    /// # Errors
+    ///
+    /// [`ObserveError::Refusal`] and [`ObserveError::NoRoom`].
+    pub fn script(&self, subject: &Subject, region: &mut Region, heap_bytes: usize) -> Result<Script, ObserveError> {
+        let heap = Heap::new(subject, region, heap_bytes)?;
+        let mut rehearsal = Rehearsal::new(subject, heap, heap_bytes);
+        (self.build)(&mut rehearsal).ok_or(ObserveError::NoRoom { scenario: self.name, heap_bytes })?;
+        Ok(rehearsal.into_script())
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.source)
+    }
+}
+
+/// Performs every scenario of the stage's subject in a heap of `heap_bytes` bytes, and hands the last operation of each to `sink`.
+///
+/// # Errors
+///
+/// [`ObserveError::Refusal`], [`ObserveError::NoRoom`] and [`ObserveError::Fault`].
+pub fn drive<M: Meter>(
+    stage: &mut Stage<'_, M>,
+    heap_bytes: usize,
+    mut sink: impl FnMut(&Scenario, &Observation<'_>),
+) -> Result<(), ObserveError> {
+    let subject = *stage.subject();
+    for scenario in of(&subject) {
+        let script = stage.rehearse(scenario, heap_bytes)?;
+        let last = script.events().len() as u64 - 1;
+        stage.perform(heap_bytes, &script, scenario, &mut |observation: &Observation<'_>| {
+            if observation.index == last {
+                sink(scenario, observation);
+            }
+        })?;
+    }
+    Ok(())
+}
