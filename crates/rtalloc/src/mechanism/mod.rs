@@ -8,6 +8,7 @@
 //! | [`boundary_tag`] | blocks with boundary tags: split, coalesce, resize, regions, walk, check |
 //! | [`policy_heap`] | a heap whose control structure is in front of whatever a policy makes of the rest |
 //! | [`free_list`] | doubly linked lists without a head or a tail case, and the one-list index |
+//! | [`page`] | pages that hold blocks of one kind, and what they keep about themselves |
 //! | [`size_class`] | maps from block sizes to classes |
 //! | [`bitmap`] | which classes have a free block |
 //! | [`segregated`] | the index of one list per class |
@@ -25,6 +26,7 @@ pub mod bits;
 pub mod boundary_tag;
 pub mod free_list;
 pub mod memory;
+pub mod page;
 pub mod policy_heap;
 pub mod scrutiny;
 pub mod segregated;

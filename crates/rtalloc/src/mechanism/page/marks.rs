@@ -1,0 +1,181 @@
+//! A bit for every quantum of a page: which ones blocks begin at, which of them are live.
+//!
+//! The bit of an address takes a shift, where the number of a block in its page would take a division.
+
+use crate::mechanism::bits::first_set;
+use core::num::NonZeroUsize;
+
+/// Bits for the quanta of `QUANTUM` bytes, a power of two, of `PAGE` bytes; they lie at an address that the caller names.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks<const PAGE: usize, const QUANTUM: usize>;
+
+impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
+    /// How many bits there are.
+    pub const COUNT: usize = {
+        assert!(QUANTUM.is_power_of_two() && PAGE.is_multiple_of(QUANTUM), "quanta divide a page");
+        PAGE / QUANTUM
+    };
+    /// Words that hold them.
+    pub const WORDS: usize = Self::COUNT.div_ceil(usize::BITS as usize);
+    /// Bytes that hold them.
+    pub const BYTES: usize = Self::WORDS * size_of::<usize>();
+
+    /// The number of the bit for a byte of the page.
+    #[inline(always)]
+    pub const fn index(offset_bytes: usize) -> usize {
+        offset_bytes >> QUANTUM.trailing_zeros()
+    }
+
+    /// The word of a bit, and the bit in it.
+    #[inline(always)]
+    fn place(at: usize, index: usize) -> (*mut usize, usize) {
+        let word = if Self::WORDS == 1 { 0 } else { index / usize::BITS as usize };
+        let address = at.wrapping_add(word.wrapping_mul(size_of::<usize>()));
+        (core::ptr::with_exposed_provenance_mut(address), 1usize.wrapping_shl(index as u32))
+    }
+
+    /// Clears every bit.
+    ///
+    /// # Safety
+    ///
+    /// [`BYTES`](Self::BYTES) at `at` are the caller's, aligned to a word.
+    #[inline(always)]
+    pub unsafe fn begin(at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::with_exposed_provenance_mut::<usize>(at).write_bytes(0, Self::WORDS) }
+    }
+
+    /// Whether a bit is set.
+    ///
+    /// # Safety
+    ///
+    /// The bits at `at` are initialised; `index` is below [`COUNT`](Self::COUNT).
+    #[inline(always)]
+    pub unsafe fn is_set(at: usize, index: usize) -> bool {
+        let (word, bit) = Self::place(at, index);
+        // SAFETY: the caller's promise.
+        unsafe { word.read() & bit != 0 }
+    }
+
+    /// Sets a bit.
+    ///
+    /// # Safety
+    ///
+    /// As [`is_set`](Self::is_set).
+    #[inline(always)]
+    pub unsafe fn set(at: usize, index: usize) {
+        let (word, bit) = Self::place(at, index);
+        // SAFETY: the caller's promise.
+        unsafe { word.write(word.read() | bit) }
+    }
+
+    /// Clears a bit; tells whether it was set.
+    ///
+    /// # Safety
+    ///
+    /// As [`is_set`](Self::is_set).
+    #[inline(always)]
+    pub unsafe fn clear(at: usize, index: usize) -> bool {
+        let (word, bit) = Self::place(at, index);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = word.read();
+            if bits & bit == 0 {
+                return false;
+            }
+            word.write(bits ^ bit);
+        }
+        true
+    }
+
+    /// The first bit behind `index` that is set, or [`COUNT`](Self::COUNT).
+    ///
+    /// # Safety
+    ///
+    /// As [`is_set`](Self::is_set).
+    ///
+    /// # Time
+    ///
+    /// At most [`WORDS`](Self::WORDS) turns; without a loop where the bits are one word.
+    #[inline(always)]
+    pub unsafe fn next(at: usize, index: usize) -> usize {
+        // Two shifts, because one by all bits of a word is none.
+        let above = (usize::MAX << 1).wrapping_shl(index as u32);
+        let (word, _) = Self::place(at, index);
+        // SAFETY: the caller's promise.
+        if let Some(bits) = NonZeroUsize::new(unsafe { word.read() } & above) {
+            return (index & !(usize::BITS as usize - 1)) | first_set(bits) as usize;
+        }
+        let mut first = (index | (usize::BITS as usize - 1)).wrapping_add(1);
+        while first < Self::COUNT {
+            let (word, _) = Self::place(at, first);
+            // SAFETY: the caller's promise; `first` is below the count.
+            if let Some(bits) = NonZeroUsize::new(unsafe { word.read() }) {
+                return first | first_set(bits) as usize;
+            }
+            first = first.wrapping_add(usize::BITS as usize);
+        }
+        Self::COUNT
+    }
+
+    /// How many bits are set.
+    ///
+    /// # Safety
+    ///
+    /// The bits at `at` are initialised.
+    pub unsafe fn count(at: usize) -> usize {
+        let words = core::ptr::with_exposed_provenance::<usize>(at);
+        // SAFETY: the caller's promise.
+        (0..Self::WORDS).map(|word| unsafe { words.add(word).read().count_ones() } as usize).sum()
+    }
+
+    /// Emits the words.
+    ///
+    /// # Safety
+    ///
+    /// The bits at `at` are initialised.
+    pub unsafe fn fingerprint(at: usize, word: &mut dyn FnMut(usize)) {
+        let words = core::ptr::with_exposed_provenance::<usize>(at);
+        // SAFETY: the caller's promise.
+        (0..Self::WORDS).for_each(|index| word(unsafe { words.add(index).read() }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec;
+
+    fn behaves<const PAGE: usize, const QUANTUM: usize>() {
+        let count = Marks::<PAGE, QUANTUM>::COUNT;
+        let mut memory = vec![usize::MAX; Marks::<PAGE, QUANTUM>::WORDS];
+        let at = memory.as_mut_ptr().expose_provenance();
+        // SAFETY: the memory holds the bits and outlives the test.
+        unsafe {
+            Marks::<PAGE, QUANTUM>::begin(at);
+            assert_eq!(Marks::<PAGE, QUANTUM>::count(at), 0);
+            for first in 0..count {
+                Marks::<PAGE, QUANTUM>::set(at, first);
+                assert!(Marks::<PAGE, QUANTUM>::is_set(at, first));
+                for second in first + 1..count {
+                    assert_eq!(Marks::<PAGE, QUANTUM>::next(at, first), count);
+                    Marks::<PAGE, QUANTUM>::set(at, second);
+                    assert_eq!(Marks::<PAGE, QUANTUM>::next(at, first), second);
+                    assert_eq!(Marks::<PAGE, QUANTUM>::count(at), 2);
+                    assert!(Marks::<PAGE, QUANTUM>::clear(at, second));
+                    assert!(!Marks::<PAGE, QUANTUM>::clear(at, second));
+                }
+                assert!(Marks::<PAGE, QUANTUM>::clear(at, first));
+            }
+        }
+    }
+
+    #[test]
+    fn bits_of_a_word_or_less_or_more() {
+        behaves::<64, 16>();
+        behaves::<1024, 16>();
+        behaves::<1024, 8>();
+        behaves::<4096, 16>();
+    }
+}

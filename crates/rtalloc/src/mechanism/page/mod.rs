@@ -1,0 +1,58 @@
+//! Pages: a big bag of pages (BIBOP), each of which holds blocks of one kind and says so itself.
+//!
+//! The room is divided into pages of one size, a power of two, at multiples of it. The page of a block is its address with
+//! the low bits cleared, so no block has a header (Steele 1977; thesis, section 3.3.1). What a page keeps about itself is at
+//! its end, so that its first block is as aligned as the page, and blocks whose size is a multiple of 2^a are aligned to 2^a:
+//!
+//! ```text
+//! page at 0x..400:  [block][block][block] ... [block][ rest ][.... footer]   up to 0x..7ff
+//!                   ^ 0x..400                                 ^ PAGE - BYTES
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`pool`] | the pages: taken and given back in constant time, told apart by one comparison |
+//! | [`ring`] | circular doubly linked lists of pages, with dummy heads |
+//! | [`marks`] | a bit for every quantum of a page |
+//! | [`quanta`] | size classes one quantum apart, and their alignment |
+
+pub mod marks;
+pub mod pool;
+pub mod quanta;
+pub mod ring;
+
+pub use marks::Marks;
+pub use pool::{Footer, Pages, Pool};
+pub use quanta::{QUANTUM, Quanta};
+
+use crate::contract::{Coalescing, Contract, Cost, Mechanism};
+
+/// What the contracts of allocators without headers have in common whose pages are of `page_bytes` and whose blocks are
+/// multiples of `quantum_bytes`, a power of two.
+pub const fn page_contract(page_bytes: usize, quantum_bytes: usize) -> Contract {
+    Contract {
+        name: "",
+        source: "",
+        policy: "",
+        mechanism: Mechanism::Regional,
+        granule_bytes: quantum_bytes,
+        header_bytes: 0,
+        alignment_bytes: quantum_bytes,
+        min_block_bytes: quantum_bytes,
+        max_span_bytes: usize::MAX,
+        largest_request_bytes: usize::MAX,
+        largest_alignment_bytes: usize::MAX,
+        page_bytes,
+        allocate: Cost::Constant,
+        deallocate: Cost::Constant,
+        reallocate: Cost::Constant,
+        coalescing: Coalescing::Pages,
+        grows_in_place: false,
+        shrinks_in_place: false,
+        detects_double_free: true,
+        detects_stale_pointers: true,
+        // There is no tag: what is behind a block is another one, or the page's footer.
+        detects_overwritten_tags: false,
+        largest_is_exact: true,
+    }
+}

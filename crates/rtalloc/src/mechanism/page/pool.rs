@@ -1,0 +1,382 @@
+//! The pages of a heap: taken and given back in constant time, and nothing initialised that is not taken.
+//!
+//! Pages that were given back come first, the last one given back before the others: a link in each leads to the next. When
+//! there is none, the pages that were never taken follow in the order of their addresses:
+//!
+//! ```text
+//! [in use][returned][in use][returned][in use][never taken ........]
+//!          ^ first    next  <--'              ^ first + used       ^ first + room
+//! ```
+//!
+//! A page that was given back keeps its footer, which then says that the page is not in use. So whoever holds an address asks
+//! one comparison whether a page with a footer is there ([`Pool::holds`]), and one load whether it is in use.
+
+use crate::contract::{Block, Corruption};
+use crate::mechanism::sealed::Sealed;
+use crate::region::round_up;
+use core::marker::PhantomData;
+
+/// What a page keeps about itself, at its end. Any bytes are a value of it: it is made of integers.
+pub trait Footer: Sealed + Sized + core::fmt::Debug + 'static {
+    /// Bytes at the end of a page that are not for blocks: this structure, which is last, and what it keeps in front of
+    /// itself.
+    const BYTES: usize = size_of::<Self>();
+
+    /// Whether the page is in use. A page is given back with a footer that says no, and taken to be given one that says yes.
+    fn is_in_use(&self) -> bool;
+}
+
+/// What [`Pool::walk`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// The page at this address is in use.
+    InUse(usize),
+    /// Pages that are free and follow each other.
+    Free {
+        /// Address of the first of them.
+        start: usize,
+        /// Bytes of all of them.
+        len_bytes: usize,
+    },
+}
+
+impl Pages {
+    /// Free pages as one free block.
+    pub fn as_block(self) -> Option<Block> {
+        match self {
+            Pages::InUse(_) => None,
+            Pages::Free { start, len_bytes } => {
+                let (size_bytes, usable_bytes) = (len_bytes, len_bytes);
+                Some(Block { address: start, front_bytes: 0, size_bytes, usable_bytes, free: true })
+            }
+        }
+    }
+}
+
+/// Pages of `PAGE` bytes, a power of two, with footers `F`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Pool<F, const PAGE: usize> {
+    /// Address of the first page, a multiple of `PAGE`.
+    first: usize,
+    /// Bytes from the first page to the first one that was never taken: whole pages, not more than the room.
+    used_bytes: usize,
+    /// Bytes of all pages; at least one.
+    room_bytes: usize,
+    /// A page that was given back, or 0; its first word is the next such page. All pages below `used_bytes` that are not in
+    /// use are in this list.
+    returned: usize,
+    footer: PhantomData<F>,
+}
+
+impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
+    const VALID: () = {
+        assert!(PAGE.is_power_of_two(), "pages are found by clearing the low bits of addresses");
+        assert!(PAGE >= size_of::<usize>() + F::BYTES, "a page holds a link and its footer");
+        assert!(F::BYTES >= size_of::<F>(), "what a page keeps includes the footer");
+        assert!(align_of::<F>() <= size_of::<usize>() && PAGE >= align_of::<usize>(), "footers are aligned");
+        assert!(size_of::<F>().is_multiple_of(align_of::<F>()));
+    };
+
+    /// Bytes of a page in front of its footer.
+    pub const BLOCK_BYTES: usize = PAGE - F::BYTES;
+
+    /// The pages that lie whole in the room from `start` to `end`; touches none. `None` if there is no such page.
+    pub fn plan(start: usize, end: usize) -> Option<Self> {
+        const { Self::VALID };
+        let first = round_up(start, PAGE)?;
+        let room_bytes = end.checked_sub(first)? & !(PAGE - 1);
+        (room_bytes != 0).then_some(Pool { first, used_bytes: 0, room_bytes, returned: 0, footer: PhantomData })
+    }
+
+    /// Length of a room that holds `pages` pages wherever it starts at a multiple of `align_of::<usize>()`.
+    pub const fn needed_bytes(pages: usize) -> usize {
+        pages * PAGE + PAGE - align_of::<usize>()
+    }
+
+    /// Address of the first page.
+    #[inline(always)]
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
+    /// Number of pages, free or not.
+    pub fn pages(&self) -> usize {
+        self.room_bytes / PAGE
+    }
+
+    /// The page that an address lies in.
+    #[inline(always)]
+    pub const fn page_of(address: usize) -> usize {
+        address & !(PAGE - 1)
+    }
+
+    /// The footer of a page.
+    #[inline(always)]
+    pub fn footer(page: usize) -> *mut F {
+        core::ptr::with_exposed_provenance_mut(page.wrapping_add(PAGE - size_of::<F>()))
+    }
+
+    /// Address of what a page keeps, the footer last.
+    #[inline(always)]
+    pub const fn bookkeeping(page: usize) -> usize {
+        page.wrapping_add(Self::BLOCK_BYTES)
+    }
+
+    /// Whether an address lies in a page that was taken at some time: one that has a footer. One comparison.
+    #[inline(always)]
+    pub fn holds(&self, address: usize) -> bool {
+        address.wrapping_sub(self.first) < self.used_bytes
+    }
+
+    /// Whether every page is in use.
+    #[inline(always)]
+    pub fn is_exhausted(&self) -> bool {
+        self.returned == 0 && self.used_bytes == self.room_bytes
+    }
+
+    /// Takes a page, whose bytes are whatever they are; the caller writes its footer.
+    ///
+    /// # Safety
+    ///
+    /// The room is this pool's, its provenance exposed.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub unsafe fn take(&mut self) -> Option<usize> {
+        let page = self.returned;
+        if page != 0 {
+            // SAFETY: the page is free, and in the list of those given back: its first word is a link.
+            self.returned = unsafe { link(page).read() };
+            return Some(page);
+        }
+        if self.used_bytes == self.room_bytes {
+            return None;
+        }
+        let page = self.first.wrapping_add(self.used_bytes);
+        self.used_bytes = self.used_bytes.wrapping_add(PAGE);
+        Some(page)
+    }
+
+    /// Gives a page back.
+    ///
+    /// # Safety
+    ///
+    /// The page was taken and not given back since; no block of it is live, and its footer says that it is not in use.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub unsafe fn give(&mut self, page: usize) {
+        // SAFETY: the page is the pool's from now on.
+        unsafe {
+            debug_assert!(!(*Self::footer(page)).is_in_use(), "a page is given back while it is in use");
+            link(page).write(self.returned);
+        }
+        self.returned = page;
+    }
+
+    /// Visits the pages in address order, those in use one by one, free ones as runs.
+    ///
+    /// # Safety
+    ///
+    /// As [`take`](Self::take); every page that was taken has a footer.
+    pub unsafe fn walk(&self, visit: &mut dyn FnMut(Pages)) {
+        let mut start = self.first;
+        let free = |start: usize, end: usize, visit: &mut dyn FnMut(Pages)| {
+            if start < end {
+                visit(Pages::Free { start, len_bytes: end - start });
+            }
+        };
+        for page in self.used() {
+            // SAFETY: the page was taken once, so it has a footer.
+            if unsafe { (*Self::footer(page)).is_in_use() } {
+                free(start, page, visit);
+                visit(Pages::InUse(page));
+                start = page + PAGE;
+            }
+        }
+        free(start, self.first + self.room_bytes, visit);
+    }
+
+    /// The pages that were taken at some time, in address order.
+    pub fn used(&self) -> impl Iterator<Item = usize> + use<F, PAGE> {
+        let first = self.first;
+        (0..self.used_bytes / PAGE).map(move |index| first + index * PAGE)
+    }
+
+    /// Verifies that the pages that are not in use, and no others, are where they can be taken from.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Corruption`].
+    ///
+    /// # Safety
+    ///
+    /// As [`walk`](Self::walk).
+    pub unsafe fn check(&self) -> Result<(), Corruption> {
+        let broken = |invariant, address| Err(Corruption { invariant, address });
+        if self.used_bytes > self.room_bytes || !self.used_bytes.is_multiple_of(PAGE) {
+            return broken("pages are taken whole, in the order of their addresses", self.first);
+        }
+        // SAFETY: pages below `used_bytes` have footers.
+        let is_free = |page: usize| unsafe { !(*Self::footer(page)).is_in_use() };
+        let free = self.used().filter(|&page| is_free(page)).count();
+        let mut listed = 0;
+        let mut page = self.returned;
+        while page != 0 {
+            if !self.holds(page) || Self::page_of(page) != page {
+                return broken("a free page's link leads to a page", page);
+            }
+            if !is_free(page) {
+                return broken("a page that can be taken is not in use", page);
+            }
+            listed += 1;
+            if listed > free {
+                return broken("a free page can be taken once", page);
+            }
+            // SAFETY: the page is free and was taken before, so its first word is a link.
+            page = unsafe { link(page).read() };
+        }
+        if listed != free {
+            return broken("every page that is not in use can be taken", self.first);
+        }
+        Ok(())
+    }
+
+    /// Emits the pool's abstract state: which pages come next, in which order. Which are in use follows from it.
+    ///
+    /// # Safety
+    ///
+    /// As [`walk`](Self::walk).
+    pub unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        word(self.used_bytes);
+        let mut page = self.returned;
+        while page != 0 {
+            word(page - self.first);
+            // SAFETY: the page is free and was taken before, so its first word is a link.
+            page = unsafe { link(page).read() };
+        }
+        word(usize::MAX);
+    }
+}
+
+/// The first word of a page that was given back.
+#[inline(always)]
+fn link(page: usize) -> *mut usize {
+    core::ptr::with_exposed_provenance_mut(page)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::{vec, vec::Vec};
+
+    #[derive(Debug)]
+    struct Used(u16);
+    impl Sealed for Used {}
+    impl Footer for Used {
+        fn is_in_use(&self) -> bool {
+            self.0 != 0
+        }
+    }
+
+    const PAGE: usize = 64;
+    type Small = Pool<Used, PAGE>;
+
+    /// A pool of as many pages, in memory that lasts for the test; it starts one byte behind a page.
+    fn with_pool(pages: usize, test: impl FnOnce(&mut Small)) {
+        let mut memory = vec![0xA5_u8; (pages + 2) * PAGE];
+        let start = (memory.as_mut_ptr().expose_provenance() + PAGE) & !(PAGE - 1);
+        let mut pool = Small::plan(start - PAGE + 1, start + pages * PAGE + PAGE - 1).unwrap();
+        assert_eq!((pool.first(), pool.pages()), (start, pages));
+        test(&mut pool);
+        // SAFETY: all pages that were taken have footers.
+        assert_eq!(unsafe { pool.check() }, Ok(()));
+    }
+
+    fn mark(page: usize, is_used: bool) {
+        // SAFETY: the page was taken.
+        unsafe { Small::footer(page).write(Used(is_used.into())) }
+    }
+
+    #[test]
+    fn pages_come_by_bumping_and_return_last_in_first_out() {
+        with_pool(4, |pool| {
+            let first = pool.first();
+            // SAFETY: the memory is the pool's; footers are written as the pages are taken and given.
+            unsafe {
+                let take = |pool: &mut Small| {
+                    let page = pool.take()?;
+                    mark(page, true);
+                    Some((page - first) / PAGE)
+                };
+                assert!(!pool.holds(first), "a page that was never taken has no footer");
+                assert_eq!((take(pool), take(pool), take(pool)), (Some(0), Some(1), Some(2)));
+                assert!(pool.holds(first + 3 * PAGE - 1) && !pool.holds(first + 3 * PAGE) && !pool.holds(first - 1));
+                for page in [first, first + 2 * PAGE] {
+                    mark(page, false);
+                    pool.give(page);
+                }
+                let mut seen = Vec::new();
+                pool.walk(&mut |pages| seen.push(pages));
+                let expected = [
+                    Pages::Free { start: first, len_bytes: PAGE },
+                    Pages::InUse(first + PAGE),
+                    Pages::Free { start: first + 2 * PAGE, len_bytes: 2 * PAGE },
+                ];
+                assert_eq!(seen, expected, "a page that was given back and those never taken are one run");
+                assert_eq!((take(pool), take(pool), take(pool)), (Some(2), Some(0), Some(3)));
+                assert!(pool.is_exhausted());
+                assert_eq!(take(pool), None);
+            }
+        });
+    }
+
+    #[test]
+    fn nothing_is_touched_before_it_is_taken() {
+        let mut memory = vec![0xA5_u8; 3 * PAGE];
+        let start = memory.as_mut_ptr().expose_provenance();
+        let pool = Small::plan(start, start + memory.len()).unwrap();
+        assert!(memory.iter().all(|&byte| byte == 0xA5));
+        assert_eq!(pool.used().count(), 0);
+        assert!(Small::plan(start + 1, start + PAGE).is_none());
+        for offset in (0..PAGE).step_by(align_of::<usize>()) {
+            let start = (1 << 20) + offset;
+            assert_eq!(Small::plan(start, start + Small::needed_bytes(3)).unwrap().pages(), 3);
+        }
+    }
+
+    #[test]
+    fn a_damaged_list_is_found_and_not_followed() {
+        with_pool(3, |pool| {
+            // SAFETY: the memory is the pool's; footers are written as the pages are taken and given.
+            unsafe {
+                let pages: Vec<usize> = (0..3).map(|_| pool.take().unwrap()).collect();
+                pages.iter().for_each(|&page| mark(page, false));
+                pool.give(pages[0]);
+                assert_eq!(pool.check().unwrap_err().invariant, "every page that is not in use can be taken");
+                pool.give(pages[1]);
+                pool.give(pages[2]);
+                for (damage, invariant) in [
+                    (pages[2] + 8, "a free page's link leads to a page"),
+                    (8, "a free page's link leads to a page"),
+                    (pages[2], "a free page can be taken once"),
+                    (0, "every page that is not in use can be taken"),
+                ] {
+                    let whole = link(pages[2]).read();
+                    link(pages[2]).write(damage);
+                    assert_eq!(pool.check().unwrap_err().invariant, invariant);
+                    link(pages[2]).write(whole);
+                }
+                mark(pages[1], true);
+                assert_eq!(pool.check().unwrap_err().invariant, "a page that can be taken is not in use");
+                mark(pages[1], false);
+            }
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! Size classes one quantum apart, for pages whose blocks are all of one class.
+//!
+//! A block of k quanta lies at a multiple of its size from the page's start, which is a multiple of the page's size. So its
+//! alignment is the largest power of two that divides its size, and a page that has room for one block only puts it at its
+//! start:
+//!
+//! ```text
+//! 24 bytes at alignment 64 -> class of 64:   [64][64][64] ...
+//! 900 bytes at alignment 256 -> class of 912, alone in a page of 1,024
+//! ```
+
+use crate::mechanism::page::pool::{Footer, Pool};
+use core::marker::PhantomData;
+
+/// The default quantum: 16 bytes where a `usize` has 8. (The papers, on machines of 32 bits: 8.)
+pub const QUANTUM: usize = 2 * size_of::<usize>();
+
+/// `CLASSES` classes of 1, 2, 3 ... quanta, as far as a page with the footer `F` holds a block of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Quanta<F, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize>(PhantomData<F>);
+
+impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Quanta<F, PAGE, QUANTUM, CLASSES> {
+    /// Bytes of a page that blocks can lie in: whole quanta.
+    pub const ROOM_BYTES: usize = {
+        assert!(QUANTUM.is_power_of_two() && QUANTUM >= size_of::<u32>(), "a free block holds two links of 16 bits");
+        assert!(PAGE <= 1 << 16, "offsets in a page have 16 bits");
+        Pool::<F, PAGE>::BLOCK_BYTES & !(QUANTUM - 1)
+    };
+
+    /// Bytes of the largest class.
+    pub const LARGEST_BYTES: usize = {
+        assert!(CLASSES >= 1 && Self::ROOM_BYTES >= QUANTUM, "a page holds a block");
+        let all = CLASSES * QUANTUM;
+        if all < Self::ROOM_BYTES { all } else { Self::ROOM_BYTES }
+    };
+
+    /// The largest alignment that every size up to it can have, in bytes.
+    pub const LARGEST_ALIGNMENT_BYTES: usize = 1 << Self::LARGEST_BYTES.ilog2();
+
+    /// The number of a class, from 0, by the size of its blocks.
+    #[inline(always)]
+    pub const fn class(block_bytes: usize) -> usize {
+        (block_bytes >> QUANTUM.trailing_zeros()).wrapping_sub(1)
+    }
+
+    /// The size of the blocks that serve a request, which is from 1 to the largest class; `None` if none of that alignment,
+    /// a power of two, is large enough.
+    #[inline(always)]
+    pub fn block_bytes(size_bytes: usize, align_bytes: usize) -> Option<usize> {
+        if align_bytes > QUANTUM {
+            return Self::aligned_block_bytes(size_bytes, align_bytes);
+        }
+        Some(Self::up(size_bytes, QUANTUM))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn aligned_block_bytes(size_bytes: usize, align_bytes: usize) -> Option<usize> {
+        let multiple = Self::up(size_bytes, align_bytes);
+        if multiple <= Self::LARGEST_BYTES {
+            return Some(multiple);
+        }
+        // Alone in its page, a block lies at the page's start.
+        let alone = Self::up(size_bytes, QUANTUM);
+        (alone > Self::ROOM_BYTES / 2 && align_bytes <= PAGE).then_some(alone)
+    }
+
+    /// `value` rounded up to a multiple of a power of two; neither is so large that it overflows.
+    #[inline(always)]
+    const fn up(value: usize, align: usize) -> usize {
+        value.wrapping_add(align - 1) & !(align - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::sealed::Sealed;
+
+    #[derive(Debug)]
+    struct Footer32(#[expect(dead_code, reason = "its size counts")] [u32; 8]);
+    impl Sealed for Footer32 {}
+    impl Footer for Footer32 {
+        fn is_in_use(&self) -> bool {
+            false
+        }
+    }
+
+    type Paper = Quanta<Footer32, 1024, 8, 64>;
+    type Ours = Quanta<Footer32, 1024, 16, 64>;
+
+    #[test]
+    fn classes_are_the_papers() {
+        assert_eq!((Paper::LARGEST_BYTES, Paper::ROOM_BYTES, Paper::LARGEST_ALIGNMENT_BYTES), (512, 992, 512));
+        assert_eq!([1, 8, 9, 512].map(|size| Paper::block_bytes(size, 1)), [Some(8), Some(8), Some(16), Some(512)]);
+        assert_eq!((Paper::class(8), Paper::class(512)), (0, 63));
+        // Sixty-four classes of 16 bytes would end at 1,024: a page has room for 62 quanta beside its footer.
+        assert_eq!((Ours::LARGEST_BYTES, Ours::class(Ours::LARGEST_BYTES)), (992, 61));
+    }
+
+    #[test]
+    fn alignment_is_that_of_the_class_or_of_the_page() {
+        assert_eq!(Ours::block_bytes(24, 64), Some(64));
+        assert_eq!(Ours::block_bytes(65, 64), Some(128));
+        assert_eq!(Ours::block_bytes(900, 256), Some(912));
+        assert_eq!(Quanta::<Footer32, 4096, 16, 62>::block_bytes(900, 256), None);
+    }
+}
