@@ -1,0 +1,196 @@
+//! Cost classes, proved wrong or not by measurement: what the worst recipes cost in heaps of many sizes.
+//!
+//! Every [scenario](crate::observe::scenario) of an allocator is performed in heaps of 64 KB to 64 MB. Of the scenarios of
+//! an operation the costliest counts, at each size. The counts are exact, so whether they have the class that the allocator's
+//! [contract](rtalloc::Contract) states is decided by a rule ([`fit`](super::fit)).
+
+use super::fit;
+use crate::observe::scenario::{self, Scenario};
+use crate::observe::{Meter, Observation, ObserveError, Operation, Stage};
+use crate::replay::campaign::Progress;
+use crate::replay::isolate::{Child, Death, Job, decode, run_all};
+use crate::result::costs::{Class, Costs, OperationCosts, Point, SubjectCosts};
+use crate::subject::{CountError, Counted, Heap, Subject};
+use pathbound::counter::{Record, executed};
+use pathbound::image::Process;
+use rtalloc::contract::{Contract, Cost};
+use std::time::{Duration, Instant};
+
+/// Heaps of 64 KB to 64 MB, each four times the one before.
+pub const HEAP_BYTES: [usize; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+
+/// The operations whose classes contracts state.
+const OPERATIONS: [Operation; 3] = [Operation::Allocate, Operation::Deallocate, Operation::Reallocate];
+
+/// Time an allocator may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Measures the cost classes of those of the subjects that have a contract, two at a time where there are two processors. The
+/// calling process should have one thread only: others are forked from it.
+///
+/// # Errors
+///
+/// The system's refusal of a process.
+pub fn measure(
+    process: &Process,
+    subjects: &[&'static Subject],
+    heap_bytes: &[usize],
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> std::io::Result<Costs> {
+    let begun = Instant::now();
+    let subjects: Vec<&Subject> = subjects.iter().copied().filter(|subject| subject.view.is_some()).collect();
+    let spawn = |subject: &'static Subject| move || Child::spawn(|_| of_subject(process, subject, heap_bytes));
+    let jobs = subjects.iter().map(|subject| Job { spawn: Box::new(spawn(subject)), limit: LIMIT }).collect();
+    let mut found: Vec<Option<SubjectCosts>> = vec![None; subjects.len()];
+    let (mut done, total) = (0, subjects.len() as u64);
+    progress(Progress { done, total, last: "" });
+    let width = std::thread::available_parallelism().map_or(1, usize::from);
+    run_all(jobs, width, |number, result| {
+        let subject = subjects[number];
+        found[number] = Some(decode(result).unwrap_or_else(|death| {
+            let what = match death {
+                Death::Crashed(what) => what,
+                Death::Hung { .. } => format!("not done within {} s", LIMIT.as_secs()),
+            };
+            SubjectCosts { subject: subject.facts(), operations: Vec::new(), troubles: vec![what] }
+        }));
+        done += 1;
+        progress(Progress { done, total, last: subject.name });
+    })?;
+    Ok(Costs {
+        heap_bytes: heap_bytes.iter().map(|bytes| *bytes as u64).collect(),
+        subjects: found.into_iter().flatten().collect(),
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// The cost classes of one allocator.
+#[must_use]
+pub fn of_subject(process: &Process, subject: &Subject, heap_bytes: &[usize]) -> SubjectCosts {
+    let mut costs = SubjectCosts { subject: subject.facts(), operations: Vec::new(), troubles: Vec::new() };
+    if let Err(error) = measured(process, subject, heap_bytes, &mut costs) {
+        costs.troubles.push(error.to_string());
+    }
+    costs
+}
+
+/// Why an allocator is not measured.
+#[derive(Debug, thiserror::Error)]
+enum CostsError {
+    #[error(transparent)]
+    Count(#[from] CountError),
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+}
+
+fn measured(
+    process: &Process,
+    subject: &Subject,
+    heap_bytes: &[usize],
+    costs: &mut SubjectCosts,
+) -> Result<(), CostsError> {
+    let Some(view) = subject.view else { return Ok(()) };
+    let counted = Counted::new(process, subject, &[], Record::Count)?;
+    let room = heap_bytes.iter().copied().max().unwrap_or(0);
+    let mut stage = Stage::with_room(subject, &Count, room)?;
+    let mut points = OPERATIONS.map(|_| Vec::<Point>::new());
+    for bytes in heap_bytes {
+        for (operation, points) in OPERATIONS.iter().zip(&mut points) {
+            let scenarios = scenario::of(subject).filter(|scenario| scenario.operation == *operation);
+            let mut costliest: Option<Point> = None;
+            for scenario in scenarios {
+                match point(&mut stage, &counted, scenario, *bytes) {
+                    Ok(point) if costliest.as_ref().is_none_or(|other| other.instructions < point.instructions) => {
+                        costliest = Some(point);
+                    }
+                    Ok(_) => {}
+                    Err(error) => costs.troubles.push(error.to_string()),
+                }
+            }
+            points.extend(costliest);
+        }
+    }
+    if !counted.counter().misses().is_empty() || !counted.counter().departures().is_empty() {
+        costs.troubles.push("a jump left the code that counts, the counts are too small".into());
+    }
+    for (operation, points) in OPERATIONS.into_iter().zip(points) {
+        let stated = stated(&view.contract, operation);
+        let finding = fit::find(&points, stated);
+        costs.operations.push(OperationCosts { operation: operation.name().into(), stated, points, finding });
+    }
+    Ok(())
+}
+
+/// Performs a scenario and counts its last operation.
+fn point(
+    stage: &mut Stage<'_, Count>,
+    counted: &Counted,
+    scenario: &Scenario,
+    heap_bytes: usize,
+) -> Result<Point, ObserveError> {
+    let script = stage.rehearse(scenario, heap_bytes)?;
+    let walk = stage.subject().view.ok_or(ObserveError::NoView(stage.subject().name))?.walk;
+    let mut free_blocks = 0;
+    let look = |heap: &Heap<'_>| {
+        // SAFETY: the context is that of the live heap.
+        unsafe { walk(heap.context, &mut |block| free_blocks += u64::from(block.free)) };
+    };
+    let mut instructions = 0;
+    let mut sink = |observation: &Observation<'_>| instructions = observation.instructions;
+    stage.perform_last(heap_bytes, &script, counted.entries(), scenario, look, &mut sink)?;
+    Ok(Point { heap_bytes: heap_bytes as u64, free_blocks, instructions, recipe: scenario.name.into() })
+}
+
+/// The class a contract states.
+fn stated(contract: &Contract, operation: Operation) -> Class {
+    let cost = match operation {
+        Operation::Allocate | Operation::AllocateAligned => contract.allocate,
+        Operation::Deallocate => contract.deallocate,
+        Operation::Reallocate => contract.reallocate,
+    };
+    match cost {
+        Cost::Constant => Class::Constant,
+        Cost::LogarithmicInRegion => Class::Logarithmic,
+        Cost::LinearInFreeBlocks => Class::LinearInFreeBlocks,
+        Cost::LinearInRegion => Class::LinearInRegion,
+    }
+}
+
+/// The meter of code that counts.
+#[derive(Debug)]
+struct Count;
+
+impl Meter for Count {
+    fn executed(&self) -> u64 {
+        executed()
+    }
+
+    fn covered(&self) -> usize {
+        0
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::result::costs::Finding;
+
+    /// Up to 4 MB: the rest is `rtalloc costs`.
+    const FEW: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
+
+    #[test]
+    fn every_allocator_costs_what_its_contract_states() {
+        let process = Process::current().expect("this process");
+        let mut failures = Vec::new();
+        for subject in crate::subject::all().iter().filter(|subject| subject.view.is_some()) {
+            let costs = of_subject(&process, subject, &FEW);
+            failures.extend(costs.troubles.iter().map(|trouble| format!("{}: {trouble}", subject.name)));
+            for operation in costs.operations {
+                if !matches!(operation.finding, Finding::AsStated(_)) {
+                    failures.push(format!("{} {operation:#?}", subject.name));
+                }
+            }
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Which cost class points have.
+//!
+//! The rule, decided by arithmetic alone since counts are exact:
+//!
+//! 1. *Constant*: no heap of the larger half of the sizes costs more than the costliest of the smaller half.
+//! 2. Otherwise *a + b x*, with x = log2 H, n (free blocks) or H, b > 0, where the line that is nearest to the points in proportion
+//!    passes each of them at less than [`TOLERANCE`] of it. The lowest class that does so is the one the points have; n and H are not
+//!    told apart where they are proportional, and then the stated one is taken.
+
+use crate::result::costs::{Class, Finding, Fit, Point};
+
+/// The largest distance between a point and its class, as a share of the point: levels are whole numbers and logarithms are not.
+const TOLERANCE: f64 = 0.1;
+/// The fewest sizes that say anything: two points are on every line.
+const FEWEST: usize = 4;
+
+/// Holds points against the class that is stated of them.
+#[must_use]
+pub fn find(points: &[Point], stated: Class) -> Finding {
+    if points.len() < FEWEST {
+        return Finding::TooFew;
+    }
+    let fits: Vec<Fit> = Class::ALL.into_iter().filter_map(|class| fit(points, class)).collect();
+    let Some(lowest) = fits.first() else { return Finding::Unfit };
+    let rank = |class: Class| class.min(Class::LinearInFreeBlocks);
+    match fits.iter().find(|fit| fit.class == stated) {
+        Some(fit) if rank(lowest.class) == rank(stated) => Finding::AsStated(*fit),
+        _ if rank(lowest.class) < rank(stated) => Finding::Better(*lowest),
+        _ => Finding::Worse(*lowest),
+    }
+}
+
+/// The points as a class has them, if it has.
+fn fit(points: &[Point], class: Class) -> Option<Fit> {
+    if class == Class::Constant {
+        let (small, large) = points.split_at(points.len() / 2);
+        let most = |points: &[Point]| points.iter().map(|point| point.instructions).max();
+        let base = most(small).filter(|small| Some(*small) >= most(large))?;
+        let least = points.iter().map(|point| point.instructions).min().unwrap_or(base);
+        let residual = share(base as f64 - least as f64, base as f64);
+        return Some(Fit { class, base: base as f64, step: 0.0, residual });
+    }
+    let places: Vec<(f64, f64)> =
+        points.iter().map(|point| (abscissa(point, class), point.instructions as f64)).collect();
+    let (base, step) = line(&places)?;
+    let residual = places.iter().map(|(x, y)| share(base + step * x - y, *y)).fold(0.0, f64::max);
+    (step > 0.0 && residual < TOLERANCE).then_some(Fit { class, base, step, residual })
+}
+
+fn abscissa(point: &Point, class: Class) -> f64 {
+    match class {
+        Class::Constant => 0.0,
+        Class::Logarithmic => (point.heap_bytes as f64).log2(),
+        Class::LinearInFreeBlocks => point.free_blocks as f64,
+        Class::LinearInRegion => point.heap_bytes as f64,
+    }
+}
+
+fn share(distance: f64, of: f64) -> f64 {
+    distance.abs() / of.max(1.0)
+}
+
+/// The line a + b x with the least sum of squares of the distances in proportion to y; `None` where all x are the same.
+fn line(places: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let weighted = || places.iter().map(|(x, y)| (x, y, 1.0 / (y * y).max(1.0)));
+    let weight: f64 = weighted().map(|(_, _, w)| w).sum();
+    let x_mean = weighted().map(|(x, _, w)| w * x).sum::<f64>() / weight;
+    let y_mean = weighted().map(|(_, y, w)| w * y).sum::<f64>() / weight;
+    let spread: f64 = weighted().map(|(x, _, w)| w * (x - x_mean) * (x - x_mean)).sum();
+    let common: f64 = weighted().map(|(x, y, w)| w * (x - x_mean) * (y - y_mean)).sum();
+    let step = common / spread;
+    step.is_finite().then_some((y_mean - step * x_mean, step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Points in heaps of 64 KB to 64 MB; the numbers of free blocks and instructions are functions of the heap's.
+    fn points(free: impl Fn(u64) -> u64, instructions: impl Fn(u64) -> u64) -> Vec<Point> {
+        let sizes = (16..=26).step_by(2).map(|power| 1_u64 << power);
+        let point = |heap_bytes| Point {
+            heap_bytes,
+            free_blocks: free(heap_bytes),
+            instructions: instructions(heap_bytes),
+            recipe: String::new(),
+        };
+        sizes.map(point).collect()
+    }
+
+    fn levels(heap: u64) -> u64 {
+        u64::from(heap.ilog2()) - 4
+    }
+
+    #[test]
+    fn each_class_is_recognised_and_held_against_what_is_stated() {
+        let one = |_: u64| 1;
+        let half = |heap: u64| heap / 32;
+        let root = |heap: u64| heap.isqrt();
+        let cases: [(Vec<Point>, Class); 6] = [
+            (points(one, |_| 88), Class::Constant),
+            (points(one, |heap| 88 - heap % 3), Class::Constant),
+            (points(one, |heap| 40 + 11 * levels(heap)), Class::Logarithmic),
+            (points(half, |heap| 30 + 4 * half(heap)), Class::LinearInFreeBlocks),
+            (points(root, |heap| 30 + 9 * root(heap)), Class::LinearInFreeBlocks),
+            (points(one, |heap| 2500 + 3 * (heap / 4096)), Class::LinearInRegion),
+        ];
+        for (points, class) in cases {
+            for stated in Class::ALL {
+                let finding = find(&points, stated);
+                let both_linear = class >= Class::LinearInFreeBlocks && stated >= Class::LinearInFreeBlocks;
+                match finding {
+                    Finding::AsStated(fit) => {
+                        assert!(fit.class == stated && (stated == class || both_linear), "{fit:?}")
+                    }
+                    Finding::Better(fit) => assert!(fit.class == class && class < stated, "{fit:?} {stated:?}"),
+                    Finding::Worse(fit) => {
+                        assert!(fit.class == class && (class > stated || both_linear), "{fit:?} {stated:?}")
+                    }
+                    Finding::Unfit | Finding::TooFew => panic!("{class:?} {stated:?} {finding:?}"),
+                }
+                assert_eq!(stated == class, matches!(finding, Finding::AsStated(_)) && (stated == class), "{stated:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_grows_with_the_heap_is_linear_in_both() {
+        let points = points(|heap| heap / 32, |heap| 30 + heap / 8);
+        for stated in [Class::LinearInFreeBlocks, Class::LinearInRegion] {
+            assert!(matches!(find(&points, stated), Finding::AsStated(fit) if fit.class == stated));
+        }
+    }
+
+    #[test]
+    fn what_grows_otherwise_has_no_class() {
+        let squared = points(|_| 1, |heap| (heap >> 16) * (heap >> 16));
+        assert_eq!(find(&squared, Class::LinearInRegion), Finding::Unfit);
+        let rooted = points(|_| 1, |heap| heap.isqrt());
+        assert_eq!(find(&rooted, Class::Logarithmic), Finding::Unfit);
+        assert_eq!(find(&rooted[..3], Class::Logarithmic), Finding::TooFew);
+    }
+
+    #[test]
+    fn the_line_is_found() {
+        let points = points(|heap| heap / 32, |heap| 33 + 4 * (heap / 32));
+        let Finding::AsStated(fit) = find(&points, Class::LinearInFreeBlocks) else { panic!("it is") };
+        assert!((fit.base - 33.0).abs() < 0.01 && (fit.step - 4.0).abs() < 1e-6 && fit.residual < 1e-6, "{fit:?}");
+    }
+}

@@ -1,0 +1,4 @@
+//! Experiments: what is measured to answer one question, beyond the replay of traces.
+
+pub mod costs;
+mod fit;

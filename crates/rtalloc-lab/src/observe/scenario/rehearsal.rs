@@ -1,0 +1,121 @@
+//! How a recipe is written down: by performing it.
+//!
+//! A recipe says "until the heap is full", "every second block", "the block with the highest address". What that comes to
+//! depends on the allocator's headers, minima and order, so a recipe is performed on a heap of the allocator while it is
+//! written down. What comes out is a list of operations like any other: performing it again does the same.
+
+use super::super::script::{Script, Slot};
+use crate::subject::{Heap, Subject};
+use rtalloc::contract::Contract;
+
+/// A recipe underway, on a heap of the allocator it is for.
+pub(super) struct Rehearsal<'heap> {
+    heap: Heap<'heap>,
+    heap_bytes: usize,
+    contract: Option<Contract>,
+    script: Script,
+    /// Address and requested size by slot; address 0 while it has no block.
+    blocks: Vec<(usize, usize)>,
+}
+
+/// The smallest request of allocators whose contract is not known, in bytes: what C libraries grant at least.
+const SMALLEST_BYTES: usize = 16;
+
+impl<'heap> Rehearsal<'heap> {
+    pub fn new(subject: &Subject, heap: Heap<'heap>, heap_bytes: usize) -> Self {
+        let contract = subject.view.map(|view| view.contract);
+        Self { heap, heap_bytes, contract, script: Script::new(), blocks: Vec::new() }
+    }
+
+    /// What was performed.
+    pub fn into_script(self) -> Script {
+        self.script
+    }
+
+    /// Length of the region in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.heap_bytes
+    }
+
+    /// Largest request that fills the allocator's smallest block, in bytes.
+    pub fn smallest(&self) -> usize {
+        self.contract.map_or(SMALLEST_BYTES, |contract| (contract.min_block_bytes - contract.header_bytes).max(1))
+    }
+
+    /// Bytes by which blocks differ in size.
+    pub fn granule(&self) -> usize {
+        self.contract.map_or(SMALLEST_BYTES, |contract| contract.granule_bytes)
+    }
+
+    /// Bytes of a page; 0 where there are none.
+    pub fn page(&self) -> usize {
+        self.contract.map_or(0, |contract| contract.page_bytes)
+    }
+
+    /// Allocates; `None`, and nothing is written down, where that is refused.
+    pub fn allocate(&mut self, size: usize) -> Option<Slot> {
+        let address = self.call(size)?;
+        let slot = self.script.allocate_aligned(size, 1);
+        self.blocks.push((address, size));
+        Some(slot)
+    }
+
+    /// Asks for a block that may be refused, which is written down as well.
+    pub fn ask(&mut self, size: usize) {
+        let address = self.call(size).unwrap_or(0);
+        self.script.allocate_aligned(size, 1);
+        self.blocks.push((address, size));
+    }
+
+    fn call(&mut self, size: usize) -> Option<usize> {
+        let align = self.heap.entries.natural_align_bytes;
+        // SAFETY: the heap is live, and the size is neither zero nor beyond a `Layout`: recipes ask for less than a heap.
+        let block = unsafe { (self.heap.entries.allocate)(self.heap.context, size, align) };
+        (!block.is_null()).then_some(block as usize)
+    }
+
+    /// Allocates until that is refused; in order of request.
+    pub fn fill(&mut self, size: usize) -> Vec<Slot> {
+        std::iter::from_fn(|| self.allocate(size)).collect()
+    }
+
+    /// As [`fill`](Self::fill), in order of address.
+    pub fn fill_by_address(&mut self, size: usize) -> Vec<Slot> {
+        let mut slots = self.fill(size);
+        slots.sort_by_key(|slot| self.address(*slot));
+        slots
+    }
+
+    /// Where a block lies.
+    pub fn address(&self, slot: Slot) -> usize {
+        self.blocks[slot.number()].0
+    }
+
+    /// Deallocates a live block.
+    pub fn deallocate(&mut self, slot: Slot) {
+        let (address, size) = std::mem::take(&mut self.blocks[slot.number()]);
+        let align = self.heap.entries.natural_align_bytes;
+        // SAFETY: recipes deallocate what they allocated, once.
+        unsafe { (self.heap.entries.deallocate)(self.heap.context, address as *mut u8, size, align) };
+        self.script.deallocate(slot);
+    }
+
+    /// Deallocates blocks in the order given.
+    pub fn deallocate_all(&mut self, slots: impl IntoIterator<Item = Slot>) {
+        slots.into_iter().for_each(|slot| self.deallocate(slot));
+    }
+
+    /// Reallocates a live block; `None` where that is refused, which is written down as well.
+    pub fn reallocate(&mut self, slot: Slot, size: usize) -> Option<()> {
+        let (address, old) = self.blocks[slot.number()];
+        let align = self.heap.entries.natural_align_bytes;
+        // SAFETY: recipes reallocate what they allocated and have not deallocated; the size is as in `call`.
+        let moved = unsafe { (self.heap.entries.reallocate)(self.heap.context, address as *mut u8, old, align, size) };
+        self.script.reallocate(slot, size);
+        if moved.is_null() {
+            return None;
+        }
+        self.blocks[slot.number()] = (moved as usize, size);
+        Some(())
+    }
+}
