@@ -255,6 +255,8 @@ pub struct Contract {
     pub detects_overwritten_tags: bool,
     /// [`RegionAllocator::largest_allocatable`] is the largest request that succeeds, not a lower bound.
     pub largest_is_exact: bool,
+    /// Whenever that request succeeds, every smaller one does: free memory is not tied to a size.
+    pub largest_covers_smaller: bool,
 }
 
 /// What becomes one block again when it is free.

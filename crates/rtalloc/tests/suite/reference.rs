@@ -356,6 +356,7 @@ unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
         detects_stale_pointers: true,
         detects_overwritten_tags: true,
         largest_is_exact: true,
+        largest_covers_smaller: true,
     };
 
     fn new(region: &'r mut [MaybeUninit<u8>], (): ()) -> Result<Self, InitError> {

@@ -243,7 +243,11 @@ impl<'b, A: Subject> Shadow<'b, A> {
         if !is_possible || align_bytes > A::CONTRACT.largest_alignment_bytes {
             return false;
         }
-        Self::with_room_to_align(size_bytes, align_bytes) <= before.largest_bytes
+        let needed_bytes = Self::with_room_to_align(size_bytes, align_bytes);
+        match A::CONTRACT.largest_covers_smaller {
+            true => needed_bytes <= before.largest_bytes,
+            false => size_bytes == before.largest_bytes && needed_bytes == size_bytes,
+        }
     }
 
     /// A request without alignment that is large enough for one with it: the payload can be shifted, with a block in

@@ -126,6 +126,7 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
         detects_stale_pointers: false,
         detects_overwritten_tags: false,
         largest_is_exact: true,
+        largest_covers_smaller: true,
     }
 }
 

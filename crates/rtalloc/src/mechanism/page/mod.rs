@@ -54,5 +54,7 @@ pub const fn page_contract(page_bytes: usize, quantum_bytes: usize) -> Contract 
         // There is no tag: what is behind a block is another one, or the page's footer.
         detects_overwritten_tags: false,
         largest_is_exact: true,
+        // Blocks of a page serve requests of its class alone.
+        largest_covers_smaller: false,
     }
 }
