@@ -64,6 +64,36 @@ pub struct Step {
     pub depth: u32,
 }
 
+/// A loop on the paths of an entry that return: what a fact could be said of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turning {
+    /// The instruction through which it is entered.
+    pub header: u64,
+    /// The instruction to count its turns at: the last that every turn passes.
+    pub place: u64,
+    /// Whether that is the header, which a loop that tests first executes once more than its body.
+    pub once_more: bool,
+    /// Its instructions without those of loops inside it.
+    pub own: BTreeSet<u64>,
+    /// The loop around it, by its position.
+    pub around: Option<usize>,
+}
+
+/// The loops that a bound of an entry needs facts about, outer ones before those inside them.
+///
+/// # Errors
+///
+/// What no fact can help: [`Decline::Obstacle`], [`Decline::Recursion`], [`Decline::IrreducibleLoop`],
+/// [`Decline::NeverReturns`].
+pub fn loops(image: &dyn Image, graph: &Graph, entry: u64) -> Result<Vec<Turning>, Decline> {
+    let paths = Paths::new(image, graph, entry, &BTreeSet::new())?;
+    if !paths.exist() {
+        return Err(Decline::NeverReturns(Site::of(image, entry)));
+    }
+    passable(image, graph, &paths)?;
+    Loops::found(image, &paths).map(|loops| loops.turning(&paths))
+}
+
 /// Bounds an entry point.
 ///
 /// # Errors

@@ -65,7 +65,7 @@ pub mod facts;
 pub mod graph;
 pub mod image;
 
-pub use bound::{Bound, bound};
+pub use bound::{Bound, bound, loops};
 pub use certificate::Certificate;
 pub use check::check;
 pub use decline::{Decline, Site};

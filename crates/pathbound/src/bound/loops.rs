@@ -3,6 +3,7 @@
 //! A loop is a set of instructions each of which leads to every other, as large as can be. It must have one *header*, the
 //! instruction through which it is entered. Without the header, what still leads around are the loops inside it.
 
+use super::Turning;
 use super::paths::Paths;
 use crate::decline::{Decline, Site};
 use crate::facts::{LoopFact, Place};
@@ -41,12 +42,38 @@ impl Loops {
     ///
     /// [`Decline::IrreducibleLoop`], [`Decline::UselessFact`], [`Decline::UnboundedLoop`].
     pub fn new(image: &dyn Image, paths: &Paths, facts: &[LoopFact]) -> Result<Self, Decline> {
+        let mut loops = Self::found(image, paths)?;
+        loops.apply(image, paths, facts)?;
+        Ok(loops)
+    }
+
+    /// Finds the loops; what bounds them is not known yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Decline::IrreducibleLoop`].
+    pub fn found(image: &dyn Image, paths: &Paths) -> Result<Self, Decline> {
         let mut loops = Self::default();
         let entered = entered(paths);
         let everything: BTreeSet<u64> = paths.points.keys().copied().collect();
         loops.find(image, paths, &entered, &everything, None)?;
-        loops.apply(image, paths, facts)?;
         Ok(loops)
+    }
+
+    /// The loops as facts can be said of them.
+    pub fn turning(&self, paths: &Paths) -> Vec<Turning> {
+        let turning = |(index, found): (usize, &Loop)| {
+            let own = |address: &&u64| self.innermost.get(*address) == Some(&index);
+            let place = self.last_on_every_way_around(paths, index, &found.members).unwrap_or(found.header);
+            Turning {
+                header: found.header,
+                place,
+                once_more: place == found.header,
+                own: found.members.iter().filter(own).copied().collect(),
+                around: found.parent,
+            }
+        };
+        self.iter().map(turning).collect()
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &Loop)> {

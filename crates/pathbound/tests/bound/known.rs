@@ -3,6 +3,7 @@
 use super::program::{I, Program};
 use super::verified;
 use I::{Bad, Call, CallRax, Jmp, JmpRax, Jne, Kernel, Nop, Rep, Ret, RetPop, Ud2};
+use pathbound::bound::Turning;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::Obstacle;
 use pathbound::{Decline, Facts};
@@ -74,6 +75,36 @@ fn nested_loops_multiply() {
     let program = alone(&[Nop, Nop, Nop, Jne(1), Jne(0), Ret]);
     let facts = loops(vec![program.at_most(2, 5), program.at_most(4, 3)]);
     assert_eq!(counts(&program, &facts), Ok((3 * (2 + 5 * 3) + 1, 6)));
+}
+
+/// Loops are listed with a place each; facts about just these places bound the function, as a sum of a base and of what each
+/// turn costs.
+#[test]
+fn loops_are_listed_with_the_places_that_bound_them() {
+    // nop; outer: nop; inner: nop nop jne inner; jne outer; while: jne out; nop; jmp while; out: ret
+    let program = alone(&[Nop, Nop, Nop, Nop, Jne(2), Jne(1), Jne(9), Nop, Jmp(6), Ret]);
+    let listed = pathbound::loops(&program, &program.graph(0), program.at(0)).expect("nothing in the way");
+    let told: Vec<_> = listed
+        .iter()
+        .map(|one| {
+            let own: Vec<usize> = one.own.iter().map(|address| program.index(*address)).collect();
+            (program.index(one.header), program.index(one.place), own, one.around, one.once_more)
+        })
+        .collect();
+    let expected =
+        [(6, 8, vec![6, 7, 8], None, false), (1, 5, vec![1, 5], None, false), (2, 4, vec![2, 3, 4], Some(1), false)];
+    assert_eq!(told, expected);
+    let costs = |turns: [u64; 3]| {
+        let fact = |(one, at_most): (&Turning, u64)| LoopFact { place: Place::Address(one.place), at_most };
+        counts(&program, &loops(listed.iter().zip(turns).map(fact).collect())).expect("a bound").0
+    };
+    for [tested, outer, inner] in [[1, 1, 1], [1, 7, 1], [1, 7, 5], [9, 7, 5]] {
+        assert_eq!(costs([tested, outer, inner]), 3 + outer * (2 + 3 * inner) + 3 * tested, "{outer} {inner} {tested}");
+    }
+    // A body without a common instruction is counted at its header.
+    let program = alone(&[Jne(3), Jne(0), Jmp(0), Jne(0), Ret]);
+    let listed = pathbound::loops(&program, &program.graph(0), program.at(0)).expect("nothing in the way");
+    assert!(matches!(listed.as_slice(), [one] if one.once_more && one.place == one.header), "{listed:?}");
 }
 
 #[test]
