@@ -47,6 +47,24 @@ pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: usize, block: usize
     }
 }
 
+/// [`link`] for a block that is likely to be unlinked again at once: its two links in one store, which a processor can
+/// hand on to the [load of both](unlink_or_empty) before it reaches the cache. One instruction more where links are
+/// narrower than a word.
+///
+/// # Safety
+///
+/// As [`link`].
+#[inline(always)]
+pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: usize, block: usize) {
+    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
+    unsafe {
+        let after = memory.load(next_at::<W>(node));
+        memory.store(after, block);
+        W::store_pair(memory, block, node, after);
+        memory.store(next_at::<W>(node), block);
+    }
+}
+
 /// Takes `block` out of its list; returns the node it stood behind.
 ///
 /// # Safety

@@ -12,7 +12,7 @@
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::Bitmap;
 use crate::mechanism::boundary_tag::{FreeIndex, first_block_at, free_size, own_bytes};
-use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink_or_empty};
+use crate::mechanism::free_list::{NULL, check_list, link, link_in_one, next_at, unlink_or_empty};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::size_class::Classes;
@@ -80,7 +80,14 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     #[inline(always)]
     fn head<W: Width>(class: usize) -> usize {
         // Narrowed to the width of a link, so that one instruction makes it and every use shares it.
-        W::get(W::put(class.wrapping_sub(C::below::<W>()).wrapping_mul(W::BYTES)))
+        W::get(W::put(Self::head_at_once::<W>(class)))
+    }
+
+    /// [`head`](Self::head) where time matters more than one instruction: it is part of the address of whatever is
+    /// loaded from it, so that the load does not wait for it.
+    #[inline(always)]
+    fn head_at_once<W: Width>(class: usize) -> usize {
+        class.wrapping_sub(C::below::<W>()).wrapping_mul(W::BYTES)
     }
 
     /// The classes of a heap whose largest block has `max_block` bytes.
@@ -127,7 +134,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // a block, and every block of the class found is at least `rounded` bytes large.
         unsafe {
             let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
-            let head = Self::head::<W>(class);
+            let head = Self::head_at_once::<W>(class);
             let block = memory.load(next_at::<W>(head));
             let after = memory.load(next_at::<W>(block));
             memory.store(next_at::<W>(head), after);
@@ -143,6 +150,16 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // SAFETY: no block is larger than the control structure was planned for, so the class has a head and a bit.
         unsafe {
             link(memory, Self::head::<W>(class), block);
+            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn insert_rest(memory: Memory<W>, block: usize, size: usize, (): ()) {
+        let class = C::class_of::<W>(size);
+        // SAFETY: as in `insert`.
+        unsafe {
+            link_in_one(memory, Self::head_at_once::<W>(class), block);
             B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class);
         }
     }

@@ -66,9 +66,9 @@ impl<const J: u32> Classes for TwoLevelClasses<J> {
     #[inline(always)]
     fn class_for<W: Width>(need: usize) -> (usize, usize) {
         let shift = Self::shift::<W>(need);
-        let width = 1 << shift;
-        let up = need.wrapping_add(width).wrapping_sub(1);
-        ((up >> shift) + ((shift as usize) << J), up & width.wrapping_neg())
+        // The quotient rounded up, without waiting for the shift to round the dividend.
+        let number = (need.wrapping_sub(1) >> shift) + 1;
+        (number + ((shift as usize) << J), number << shift)
     }
 
     #[inline(always)]

@@ -41,6 +41,13 @@ pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     ///
     /// Two initialised words are there, at a multiple of the granule.
     unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize>;
+    /// Writes two words at an offset: in one store where [`PAIRS`](Self::PAIRS), because a processor forwards a store to a
+    /// load of the pair only if one store wrote all of it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Memory::store`], for both words, at a multiple of the granule.
+    unsafe fn store_pair(memory: Memory<Self>, offset: usize, first: usize, second: usize);
 }
 
 macro_rules! width {
@@ -66,6 +73,19 @@ macro_rules! width {
             unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize> {
                 // SAFETY: the caller's promise; a granule is at least a pair.
                 Self::PAIRS.then(|| unsafe { memory.at::<$pair>(offset).read() as usize })
+            }
+            #[inline(always)]
+            unsafe fn store_pair(memory: Memory<Self>, offset: usize, first: usize, second: usize) {
+                // SAFETY: the caller's promise; a granule is at least a pair.
+                unsafe {
+                    if Self::PAIRS {
+                        let pair = second.wrapping_shl(Self::BITS) | Self::get(Self::put(first));
+                        memory.at::<$pair>(offset).write(pair as $pair);
+                    } else {
+                        memory.store(offset, first);
+                        memory.store(offset.wrapping_add(Self::BYTES), second);
+                    }
+                }
             }
         }
     };

@@ -264,7 +264,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 let remainder = block.wrapping_add(granted);
                 self.set_header(remainder, rest);
                 self.memory().store(Self::footer(remainder, rest), rest);
-                I::insert(self.memory(), remainder, rest, place);
+                I::insert_rest(self.memory(), remainder, rest, place);
                 granted
             } else {
                 let next = block.wrapping_add(size);
