@@ -85,6 +85,27 @@ fn a_wrong_argument_is_answered_with_what_is_right() {
 }
 
 #[test]
+fn a_trace_cut_to_small_blocks_is_replayed_as_one() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("p2.trace");
+    rtalloc().args(["generate", "p2", "--mallocs", "2000", "-o"]).arg(&path).assert().success();
+    let cut = ["--at-most", "512", "--probe", "space", "--on", "tlsf", "--json", "-"];
+    let output = rtalloc().arg("run").arg(&path).args(cut).assert().success();
+    let run: Run = serde_json::from_slice(&output.get_output().stdout).expect("a run");
+    let (result, cell) = (&run.traces[0].trace, &run.traces[0].cells[0]);
+    assert!(result.largest_request_bytes <= 512 && result.allocations < 2000 && result.allocations > 0);
+    assert!(result.about.ends_with("; blocks of at most 512 B only"), "{}", result.about);
+    assert_eq!(cell.outcome, Outcome::Completed);
+    let inspected = rtalloc().arg("inspect").arg(&path).args(["--at-most", "512"]).assert().success();
+    let told = text(&inspected.get_output().stdout);
+    assert!(told.contains("100.0 % are of 512 bytes or less") && told.contains("cut_to_at_most_bytes = 512"), "{told}");
+    let none = rtalloc().arg("run").arg(&path).args(["--at-most", "1"]).assert().failure();
+    assert!(text(&none.get_output().stderr).contains("no request is of at most 1 bytes"));
+    let missing = rtalloc().args(["inspect", "nowhere.trace", "--at-most", "1K"]).assert().failure();
+    assert!(text(&missing.get_output().stderr).contains("nowhere.trace"));
+}
+
+#[test]
 fn files_that_cannot_be_written_are_refused_before_the_measuring() {
     let directory = TempDir::new().expect("a directory");
     let trace = small_trace(&directory);

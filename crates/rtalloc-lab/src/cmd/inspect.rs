@@ -1,6 +1,8 @@
 //! `rtalloc inspect`
 
+use super::cut;
 use super::generate::Progress;
+use super::run::parse_size;
 use crate::present::number::{bytes, compact, counted, date, grouped};
 use crate::present::printable;
 use crate::trace::{Bin, Origin, Reader, Spread, Survey, TickUnit, survey_with};
@@ -19,6 +21,9 @@ use std::process::ExitCode;
 pub struct Arguments {
     /// The trace
     trace: PathBuf,
+    /// Tells of the blocks of at most SIZE bytes alone, as `rtalloc run --at-most` replays them; suffix K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    at_most: Option<u64>,
     /// Everything as JSON, the curve of live memory included
     #[arg(long)]
     json: bool,
@@ -30,7 +35,9 @@ pub struct Arguments {
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let path = &arguments.trace;
+    let cut = arguments.at_most.map(|largest| cut::at_most(std::slice::from_ref(&arguments.trace), largest));
+    let cut = cut.transpose().context("--at-most")?;
+    let path = cut.as_ref().map_or(&arguments.trace, |cut| &cut.paths[0]);
     let reader = Reader::open(path).with_context(|| format!("cannot inspect {}", path.display()))?;
     let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut progress = Progress::new(length, "{bar:40} {bytes} of {total_bytes}, {eta} left");

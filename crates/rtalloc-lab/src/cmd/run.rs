@@ -1,5 +1,6 @@
 //! `rtalloc run`
 
+use super::cut;
 use super::destination::{Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
@@ -45,6 +46,12 @@ pub struct Arguments {
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
 
+    /// Replays of every trace the blocks of at most SIZE bytes alone, so that allocators of small blocks are compared on
+    /// real programs: a block leaves the trace when a reallocation makes it larger, and enters it when one makes it
+    /// small enough.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    at_most: Option<u64>,
+
     /// Bytes of the heap every allocator is given, with suffix K, M or G (powers of 1024). Without it, the next power
     /// of two above eight times the largest live memory, at least 64K.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -76,6 +83,8 @@ Examples:
   rtalloc run lua.trace                               everything, on everyone
   rtalloc run *.trace --on ours,rlsf --heap 4M        ours and one peer in 4 MiB
   rtalloc run lua.trace --on=-linked-list             everyone but one
+  rtalloc run lua.trace --on buddy,tlsf               a family, and one beside it
+  rtalloc run lua.trace --at-most 512                 its blocks of at most 512 bytes
   rtalloc run lua.trace --probe space --csv -         space alone, for another program
 
 The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an argument or a trace was
@@ -112,8 +121,12 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
     let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
 
+    let cut =
+        arguments.at_most.map(|largest| cut::at_most(&arguments.traces, largest)).transpose().context("--at-most")?;
+    let traces = cut.as_ref().map_or(&arguments.traces, |cut| &cut.paths);
+
     let bar = Bar::new();
-    let run = campaign::measure(&arguments.traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
+    let run = campaign::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
     bar.clear();
     give_out(json, csv, &run)?;
     Ok(ExitCode::SUCCESS)
@@ -144,7 +157,7 @@ fn give_out(json: Option<Output<'_>>, csv: Option<Output<'_>>, run: &Run) -> any
 }
 
 /// A size with an optional suffix.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let (number, shift) = match text.char_indices().last() {
         Some((place, 'K' | 'k')) => (&text[..place], 10),
         Some((place, 'M' | 'm')) => (&text[..place], 20),
@@ -154,9 +167,9 @@ fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no size; write a number of bytes, or one with K, M or G behind it: 64K, 16M");
     let number: u64 = number.parse().map_err(|_| wrong())?;
     match number.checked_mul(1 << shift) {
-        Some(0) => Err("a heap needs at least one byte".into()),
+        Some(0) => Err("at least one byte is needed".into()),
         Some(bytes) if bytes <= 1 << 40 => Ok(bytes),
-        _ => Err(format!("{text} is more than the 1024G a heap may have")),
+        _ => Err(format!("{text} is more than 1024G")),
     }
 }
 

@@ -8,12 +8,29 @@ use std::path::PathBuf;
 
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
-/// The shipped traces as files, for as long as this lives.
+/// Traces as temporary files, for as long as this lives.
+#[derive(Debug, Default)]
 pub struct Unpacked {
     /// The traces by name, as this process and those forked from it can open them.
     pub paths: Vec<PathBuf>,
     /// Files without a name: they are gone when the last process that holds them ends, however it ends.
-    _files: Vec<File>,
+    files: Vec<File>,
+}
+
+impl Unpacked {
+    /// Adds what `write` writes.
+    ///
+    /// # Errors
+    ///
+    /// What `write` returns, or a system that has no room for temporary files.
+    pub fn add(&mut self, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let mut file =
+            tempfile::tempfile().context("cannot create a temporary file; set TMPDIR to a writable directory")?;
+        write(&mut file)?;
+        self.paths.push(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())));
+        self.files.push(file);
+        Ok(())
+    }
 }
 
 /// Writes the shipped traces to unnamed temporary files.
@@ -26,17 +43,17 @@ pub fn unpack() -> anyhow::Result<Unpacked> {
         !TRACES.is_empty(),
         "this binary was built without traces; build it in a checkout whose folder traces/ holds .rtrace files"
     );
-    let (mut paths, mut files) = (Vec::new(), Vec::new());
+    let mut unpacked = Unpacked::default();
     for (name, content) in TRACES {
-        let mut file = tempfile::tempfile()
-            .context("cannot create a temporary file for a shipped trace; set TMPDIR to a writable directory")?;
-        file.write_all(content).with_context(|| {
-            format!("cannot write the shipped trace {name} to a temporary file; set TMPDIR to a directory with room")
+        unpacked.add(|file| {
+            file.write_all(content).with_context(|| {
+                format!(
+                    "cannot write the shipped trace {name} to a temporary file; set TMPDIR to a directory with room"
+                )
+            })
         })?;
-        paths.push(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())));
-        files.push(file);
     }
-    Ok(Unpacked { paths, _files: files })
+    Ok(unpacked)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The main job, `rtalloc` without a command: the shipped traces on everything, and a report.
+//! The main job, `rtalloc` without a command: the shipped traces on a chosen dozen, and a report.
 
+use super::cut;
 use super::destination::Destination;
 use super::progress::Bar;
+use super::run::parse_size;
 use super::shipped;
 use crate::present;
 use crate::replay::campaign;
@@ -13,9 +15,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The main job: the shipped traces on everything.
+/// The main job: the shipped traces on a chosen dozen.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
+    /// Allocators, separated by commas, as `rtalloc run --on`: names, families, ours, peers, all. The dozen is the best
+    /// known of each family and the peers one would otherwise take (`rtalloc allocators` marks them).
+    #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "dozen")]
+    on: Vec<String>,
+
+    /// Replays the blocks of at most SIZE bytes alone, as `rtalloc run --at-most`.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    at_most: Option<u64>,
+
     /// Where the report goes: one HTML file with everything in it.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     report: PathBuf,
@@ -39,8 +50,11 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let report = Destination::open(&arguments.report).context("--report")?;
     let json = arguments.json.as_deref().map(Destination::open).transpose().context("--json")?;
-    let subjects = subject::select(&["all"])?;
-    let traces = shipped::unpack()?;
+    let subjects = subject::select(&arguments.on).context("--on")?;
+    let mut traces = shipped::unpack()?;
+    if let Some(largest) = arguments.at_most {
+        traces = cut::at_most(&traces.paths, largest).context("--at-most")?;
+    }
     let mut progress_to = std::io::stderr();
     if progress_to.is_terminal() {
         writeln!(

@@ -2,3 +2,4 @@
 
 pub mod costs;
 mod fit;
+pub mod thesis;

@@ -234,7 +234,7 @@ impl Metric {
 pub fn outcome_word(cell: &Cell, trace: &TraceFacts) -> String {
     match &cell.outcome {
         Outcome::Completed => "ok".into(),
-        Outcome::Failures { failed, beyond_reach, .. } if failed == beyond_reach => {
+        outcome @ Outcome::Failures { beyond_reach, .. } if is_only_beyond_reach(outcome) => {
             let share = share(*beyond_reach, trace);
             match cell.subject.largest_request_bytes.filter(|limit| trace.largest_request_bytes > *limit) {
                 Some(limit) => format!("{share} > {}", number::bytes(limit)),
@@ -291,6 +291,12 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
         }
         Outcome::Broken { what } => Some(format!("did not finish: {what}")),
     }
+}
+
+/// Whether all that happened is that requests were beyond what the allocator ever serves.
+#[must_use]
+pub fn is_only_beyond_reach(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failures { failed, beyond_reach, .. } if failed == beyond_reach)
 }
 
 /// `requests up to 512 B`.

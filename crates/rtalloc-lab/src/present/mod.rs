@@ -4,6 +4,7 @@
 //! can be shown again today.
 
 pub mod bounds;
+pub mod catalogue;
 pub mod csv;
 pub mod metric;
 pub mod number;
@@ -12,6 +13,7 @@ pub mod plot;
 pub mod report;
 pub mod standing;
 pub mod table;
+pub mod thesis;
 pub mod verdict;
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub struct Standing {
     pub growth: Option<Growth>,
     /// Traces that it did not serve completely, and what happened there in words.
     pub troubles: Vec<(String, String)>,
+    /// Whether all that happened is that requests were larger, or at larger alignments, than it ever serves.
+    pub only_beyond_reach: bool,
     /// Whether it takes its pages from the system instead of the region given to every other.
     pub own_pages: bool,
 }
@@ -122,7 +124,7 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
     let mut worst_of_each = Vec::new();
     let mut needs = Vec::new();
     let mut troubles = Vec::new();
-    let mut own_pages = false;
+    let (mut own_pages, mut beyond_reach) = (false, 0);
     for result in &run.traces {
         let trace = &result.trace;
         let name = printable(&trace.name);
@@ -133,6 +135,7 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
         if let Some(what) = metric::outcome_sentence(cell, trace) {
             troubles.push((name.clone(), what));
         }
+        beyond_reach += usize::from(metric::is_only_beyond_reach(&cell.outcome));
         own_pages |= cell.heap_bytes.is_none() && !matches!(cell.outcome, Outcome::Broken { .. });
         if let Some(worst) = worst_operation(cell, &name) {
             worst_of_each.push((trace.peak_live_blocks, worst));
@@ -159,7 +162,8 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
     let heap = everywhere(needs.len())
         .then(|| needs.into_iter().max_by(|left, right| left.ratio.total_cmp(&right.ratio)))
         .flatten();
-    Standing { subject: subject.clone(), worst, heap, growth, troubles, own_pages }
+    let only_beyond_reach = beyond_reach > 0 && beyond_reach == troubles.len();
+    Standing { subject: subject.clone(), worst, heap, growth, troubles, only_beyond_reach, own_pages }
 }
 
 fn worst_operation(cell: &Cell, trace: &str) -> Option<Worst> {

@@ -71,7 +71,10 @@ pub fn verdict(run: &Run) -> Verdict {
         reasons.extend(ties(&standings, take, &candidates));
         reasons.extend(alternatives(&standings, take, &front));
     }
-    let cautions = [avoid(&standings, take), not_judged(&standings), caveat(run)].into_iter().flatten().collect();
+    let cautions = [avoid(&standings, take), small_blocks(&standings), not_judged(&standings), caveat(run)]
+        .into_iter()
+        .flatten()
+        .collect();
     Verdict { standings, take, front, headline, reasons, cautions }
 }
 
@@ -238,7 +241,7 @@ fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
         {
             reasons.push(why_not_constant(standing, worst, reference));
         }
-        if let Some((trace, what)) = standing.troubles.first() {
+        if let Some((trace, what)) = standing.troubles.first().filter(|_| !standing.only_beyond_reach) {
             let more = match standing.troubles.len() {
                 1 => String::new(),
                 count => format!(" (and {} more)", number::counted(count as u64 - 1, "trace")),
@@ -296,6 +299,29 @@ fn why_not_constant(
         let _ = write!(text, ", {} the choice's worst", times(worst.instructions, reference.instructions));
     }
     text
+}
+
+/// Who serves small blocks alone, where the traces have others too.
+fn small_blocks(standings: &[Standing]) -> Option<String> {
+    let limited: Vec<&Standing> = standings.iter().filter(|standing| standing.only_beyond_reach).collect();
+    let limits: Vec<u64> = limited.iter().filter_map(|standing| standing.subject.largest_request_bytes).collect();
+    let advice = limits.iter().min().map_or_else(String::new, |least| {
+        format!(" `--at-most {least}` compares everybody on the blocks that all of them serve.")
+    });
+    let names: Vec<String> = limited
+        .iter()
+        .map(|standing| match standing.subject.largest_request_bytes {
+            Some(limit) => format!("{} (up to {})", standing.subject.name, number::bytes(limit)),
+            None => standing.subject.name.clone(),
+        })
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "For small blocks alone, whatever the heap: {}. The traces have larger requests, so they are not \
+             judged here.{advice}",
+            names.join(", ")
+        )
+    })
 }
 
 fn not_judged(standings: &[Standing]) -> Option<String> {
@@ -406,6 +432,21 @@ mod tests {
         assert_eq!(taken(&verdict), Some("tlsf-exact"));
         let text = verdict.text(200);
         assert!(text.contains("tlsf: on lame, 1 allocation failed, the first at operation 7 of 200,000"), "{text}");
+    }
+
+    #[test]
+    fn an_allocator_of_small_blocks_is_neither_taken_nor_to_be_avoided() {
+        let mut run = fixture::usual();
+        for result in &mut run.traces {
+            let cell = &mut result.cells[0];
+            cell.subject.largest_request_bytes = Some(512);
+            cell.outcome = Outcome::Failures { failed: 9, first: 7, beyond_reach: 9 };
+        }
+        let verdict = verdict(&run);
+        assert_eq!(taken(&verdict), Some("tlsf-exact"));
+        let text = verdict.text(400);
+        assert!(text.contains("For small blocks alone, whatever the heap: tlsf (up to 512 B)."), "{text}");
+        assert!(text.contains("`--at-most 512`") && !text.contains("tlsf: on"), "{text}");
     }
 
     #[test]

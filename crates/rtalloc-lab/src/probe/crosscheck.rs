@@ -4,7 +4,7 @@
 //! copied and bounded.
 
 use crate::replay::isolate::{Child, SharedMemory};
-use crate::replay::tests::random_events;
+use crate::replay::tests::{random_events, within};
 use crate::replay::{Nobody, Observer, Replay};
 use crate::subject::{Counted, Heap, Region, Subject, all, select};
 use crate::trace::Event;
@@ -231,7 +231,7 @@ fn agrees(name: &str) {
     if subject.own_pages && std::env::var_os(ALONE).is_none() {
         return agrees_alone(name);
     }
-    let events = random_events(OPERATIONS, 7);
+    let events = within(subject.reach, random_events(OPERATIONS, 7));
     let process = Process::current().expect("this process");
     let counted = complete(&process, subject, &events);
     let (counts, witnessed, steps) = both(subject, &counted, &events);

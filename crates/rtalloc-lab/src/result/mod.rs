@@ -1,6 +1,8 @@
 //! What was measured: the one vocabulary between measuring and everything downstream.
 
 pub mod bounds;
+pub mod catalogue;
 pub mod costs;
 pub mod environment;
 pub mod schema;
+pub mod thesis;

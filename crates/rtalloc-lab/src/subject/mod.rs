@@ -8,7 +8,9 @@
 //! table in this file.
 
 pub(crate) mod adapter;
+mod card;
 mod counted;
+mod notes;
 mod paged;
 mod peers;
 mod region;
@@ -23,6 +25,7 @@ use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
 use std::ffi::c_void;
 
 pub use adapter::{Ours, Target};
+pub use card::{card, control};
 pub use counted::{CountError, Counted};
 pub use region::Region;
 

@@ -38,6 +38,7 @@
 //! # Ok::<(), rtalloc_lab::trace::TraceError>(())
 //! ```
 
+mod cut;
 mod error;
 mod format;
 mod ledger;
@@ -49,6 +50,7 @@ mod survey;
 mod tests;
 mod writer;
 
+pub use cut::{Cut, at_most};
 pub use error::{TraceError, Violation};
 pub use format::{CHUNK_EVENTS, FORMAT_VERSION, MAX_SIZE_BYTES, MAX_SLOTS, MAX_THREADS};
 pub use meta::{Meta, Origin, TickUnit, Totals};

@@ -1,0 +1,68 @@
+//! `rtalloc allocators`
+
+use super::inspect::print;
+use crate::analysis::Analysis;
+use crate::present::catalogue;
+use crate::present::table::Look;
+use crate::result::catalogue::Card;
+use crate::subject::{self, Subject};
+use anyhow::Context as _;
+use std::process::ExitCode;
+
+/// Lists the allocators, ours and the peers', or tells all about some of them.
+///
+/// The table has a line for each: which block serves a request, what is stated and what is proved of its
+/// operations, how its blocks are made, and what it never serves. With names, the full card of each:
+/// every fact of its contract, the static bounds of its operations in this very program, its control structure
+/// in heaps of three sizes, what it does not do, when to take it and when not, and what can be
+/// chosen. With groups (ours, peers, dozen, a family), the table of those.
+///
+/// cost is the class that the contract, or a peer's author, states: H is the heap's size, n the number of free
+/// blocks. bound is the most x86-64 instructions the operation executes, whatever the heap looks like, proved
+/// from the machine code as `rtalloc bound` does it; `-` where the code has loops nobody bounded.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+pub struct Arguments {
+    /// Allocators, each for its card, or groups for their table. Without any, the table of all.
+    #[arg(value_name = "ALLOCATOR")]
+    names: Vec<String>,
+
+    /// Prints the cards as JSON: a list, whatever was asked for.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc allocators                  the table
+  rtalloc allocators buddy            the buddy systems
+  rtalloc allocators tlsf half-fit    two cards
+  rtalloc allocators --json | jq '.[] | select(.blocks.header_bytes == 0) | .name'
+
+The exit status is 0, and 1 where a name is unknown.";
+
+/// Runs the verb.
+///
+/// # Errors
+///
+/// An unknown name, or a program whose file is gone.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let subjects = subject::select(&arguments.names)?;
+    let analysis = Analysis::of_this_program()?;
+    let cards: Vec<Card> = subjects.iter().map(|subject| subject::card(&analysis, subject)).collect();
+    let one_by_one = !arguments.names.is_empty() && arguments.names.iter().all(|name| names(&subjects, name));
+    let look = Look::of_stdout();
+    let look = Look { columns: look.columns.min(catalogue::WIDEST), ..look };
+    let text = match (arguments.json, one_by_one) {
+        (true, _) => serde_json::to_string_pretty(&cards).context("the cards as JSON")? + "\n",
+        (false, true) => cards.iter().map(|card| catalogue::card(card, look)).collect::<Vec<_>>().join("\n"),
+        (false, false) => catalogue::table(&cards, look),
+    };
+    print(&text).context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a word is the name of an allocator, not of a group.
+fn names(subjects: &[&'static Subject], word: &str) -> bool {
+    subjects.iter().any(|subject| subject.name == word)
+}

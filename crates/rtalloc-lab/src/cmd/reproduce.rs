@@ -1,0 +1,79 @@
+//! `rtalloc reproduce`
+
+use super::inspect::print;
+use super::progress::Bar;
+use super::run::parse_size;
+use crate::experiment::thesis;
+use crate::present;
+use crate::present::table::Look;
+use crate::replay::campaign::Progress;
+use anyhow::Context as _;
+use std::process::ExitCode;
+
+/// Repeats published experiments and prints published and own figures side by side.
+///
+/// Every figure stands beside the one that was published, and their ratio. A ratio far from 1 is a result, not a failure:
+/// machines, word sizes and traces differ, and what differs is said below the tables.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Debug, clap::Subcommand)]
+#[command(disable_help_subcommand = true)]
+enum Paper {
+    Thesis(Thesis),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc reproduce thesis             tables 7 and 8 of the Bitframe thesis
+  rtalloc reproduce thesis --json      the figures for another program
+
+The exit status is 0 when every experiment was performed, whatever came out.";
+
+/// Bitframe thesis (2012), tables 7 and 8: memory used, fragmentation and overhead on uniform and small
+///
+/// Seven allocators replay the thesis' synthetic traces (sizes U[1, 512] B, and Normal(32, 19.455) B; 100,000 allocations,
+/// a random live block freed after every second) in a heap of 3 MB until a request fails. H is the memory used, control
+/// structure included; M the largest live memory; F = (H - M) / M; I = L / (H - M), where L is what the allocator
+/// keeps for itself: control structure, headers, what belongs to pages.
+#[derive(Debug, clap::Args)]
+struct Thesis {
+    /// Traces of each kind, of as many seeds from 1 on; figures are means over them.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+
+    /// Bytes of the heap, with suffix K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "3M", value_parser = parse_size)]
+    heap: u64,
+
+    /// Prints the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+///
+/// # Errors
+///
+/// Whatever stopped it, with its context.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let Paper::Thesis(Thesis { seeds, heap, json }) = &arguments.paper;
+    let bar = Bar::new();
+    let tables = thesis::measure(*seeds, *heap as usize, &mut |done, total| {
+        bar.show(Progress { done, total, last: "" });
+    })
+    .context("cannot run an allocator in a process of its own")?;
+    bar.clear();
+    let look = Look::of_stdout();
+    let text = if *json {
+        serde_json::to_string_pretty(&tables).context("the figures as JSON")? + "\n"
+    } else {
+        present::thesis::tables(&tables, Look { columns: look.columns.min(120), ..look })
+    };
+    print(&text).context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}

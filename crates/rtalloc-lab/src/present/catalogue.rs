@@ -1,0 +1,270 @@
+//! The catalogue for the terminal: a table of allocators, and the full card of one.
+
+use super::number;
+use super::table::Look;
+use super::verdict::wrapped;
+use crate::result::catalogue::{Card, Operation};
+use crate::result::schema::Origin;
+use comfy_table::{Attribute, Cell, CellAlignment};
+use std::fmt::Write as _;
+
+/// Columns beyond which nothing gets better.
+pub const WIDEST: usize = 150;
+
+/// A column of the table.
+struct Column {
+    heading: &'static str,
+    text: fn(&Card) -> String,
+    alignment: CellAlignment,
+    /// Columns with the highest number leave first when the terminal is narrow.
+    dispensable: u8,
+}
+
+const COLUMNS: [Column; 10] = [
+    Column { heading: "\nallocator", text: name, alignment: CellAlignment::Left, dispensable: 0 },
+    Column { heading: "\npolicy", text: |card| card.policy.clone(), alignment: CellAlignment::Left, dispensable: 3 },
+    Column { heading: "\npaper, crate", text: paper, alignment: CellAlignment::Left, dispensable: 4 },
+    Column { heading: "cost\nallocate", text: |card| cost(card, 0), alignment: CellAlignment::Left, dispensable: 0 },
+    Column { heading: "\nfree", text: |card| cost(card, 2), alignment: CellAlignment::Left, dispensable: 0 },
+    Column { heading: "\nrealloc", text: |card| cost(card, 3), alignment: CellAlignment::Left, dispensable: 5 },
+    Column { heading: "bound\nalloc", text: |card| bound(card, 0), alignment: CellAlignment::Right, dispensable: 0 },
+    Column { heading: "\nfree", text: |card| bound(card, 2), alignment: CellAlignment::Right, dispensable: 0 },
+    Column { heading: "header,\ngranule", text: bytes, alignment: CellAlignment::Right, dispensable: 1 },
+    Column { heading: "largest\nrequest", text: largest, alignment: CellAlignment::Right, dispensable: 0 },
+];
+
+fn name(card: &Card) -> String {
+    format!("{}{}", card.name, if card.in_dozen { " *" } else { "" })
+}
+
+/// The paper without its title and sections: `Puaut 2002`.
+fn paper(card: &Card) -> String {
+    let first = card.source.split([';', ',']).next().unwrap_or_default();
+    let first = first.split(" (").next().unwrap_or_default();
+    first.trim_start_matches("the crate ").trim_start_matches("the ").to_string()
+}
+
+fn cost(card: &Card, operation: usize) -> String {
+    match card.operations[operation].cost.as_deref() {
+        Some("unbounded") => "no bound".into(),
+        Some(cost) => cost.into(),
+        None => "-".into(),
+    }
+}
+
+fn bound(card: &Card, operation: usize) -> String {
+    card.operations[operation].bound.map_or_else(|| "-".into(), number::grouped)
+}
+
+fn bytes(card: &Card) -> String {
+    match (card.blocks.header_bytes, card.blocks.granule_bytes) {
+        (Some(header), Some(granule)) => format!("{header}, {granule} B"),
+        _ => "-".into(),
+    }
+}
+
+fn largest(card: &Card) -> String {
+    card.blocks.largest_request_bytes.map_or_else(|| "heap".into(), number::bytes)
+}
+
+/// The table: a line per allocator, by family.
+#[must_use]
+pub fn table(cards: &[Card], look: Look) -> String {
+    let mut columns: Vec<&Column> = COLUMNS.iter().collect();
+    let mut left_out = Vec::new();
+    let table = loop {
+        let table = build(cards, &columns, look);
+        let width = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        let most = columns.iter().map(|column| column.dispensable).max().unwrap_or(0);
+        if width <= look.columns || most == 0 {
+            break table;
+        }
+        if let Some(at) = columns.iter().position(|column| column.dispensable == most) {
+            left_out.push(columns.remove(at).heading.trim().replace('\n', " "));
+        }
+    };
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for note in notes(cards, &left_out) {
+        text.push_str(&wrapped(&note, look.columns, 0));
+        text.push('\n');
+    }
+    text
+}
+
+fn build(cards: &[Card], columns: &[&Column], look: Look) -> String {
+    let mut table = look.table();
+    table.set_header(columns.iter().map(|column| Cell::new(column.heading).set_alignment(column.alignment)));
+    for (origin, title) in [(Origin::Ours, "ours"), (Origin::Peer, "peers"), (Origin::System, "this machine")] {
+        let of_origin = || cards.iter().filter(|card| card.origin == origin);
+        let mut families: Vec<&str> = Vec::new();
+        for card in of_origin() {
+            if !families.contains(&card.family.as_str()) {
+                families.push(&card.family);
+            }
+        }
+        for family in families {
+            table.add_row(vec![Cell::new(format!("{title}, {family}")).add_attribute(Attribute::Bold)]);
+            for card in of_origin().filter(|card| card.family == family) {
+                let cells = columns.iter().enumerate().map(|(place, column)| {
+                    let indent = if place == 0 { "  " } else { "" };
+                    Cell::new(format!("{indent}{}", (column.text)(card))).set_alignment(column.alignment)
+                });
+                table.add_row(cells);
+            }
+        }
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    table.to_string()
+}
+
+fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
+    let mut notes = vec![
+        "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the most \
+         x86-64 instructions, proved from this program's code; -: loops or jumps that nobody bounded. largest request: what \
+         no heap exceeds; heap: the heap decides."
+            .to_string(),
+    ];
+    if cards.iter().any(|card| card.in_dozen) {
+        notes.push("*: in the dozen that `rtalloc` shows without arguments.".into());
+    }
+    notes.push("`rtalloc allocators NAME` tells all about one.".into());
+    if !left_out.is_empty() {
+        notes.push(format!("Left out for want of width: {}.", left_out.join(", ")));
+    }
+    notes
+}
+
+/// Column at which the facts of a card begin.
+const MARGIN: usize = 22;
+
+/// Everything that is known of an allocator.
+#[must_use]
+pub fn card(card: &Card, look: Look) -> String {
+    let mut page = Page { text: String::new(), columns: look.columns.min(100) };
+    let title =
+        if look.colour { console::style(&card.name).bold().force_styling(true).to_string() } else { card.name.clone() };
+    let _ = writeln!(page.text, "{title}");
+    page.paragraph(&card.idea);
+    page.gap();
+    let whose = match card.origin {
+        Origin::Ours => "ours",
+        Origin::Peer => "a published crate",
+        Origin::System => "this machine's",
+    };
+    page.fact("family", &format!("{}, {whose}{}", card.family, if card.in_dozen { "; one of the dozen" } else { "" }));
+    page.fact("policy", &card.policy);
+    page.fact("from", &card.source);
+    page.gap();
+    let _ = writeln!(page.text, "  {:<20}{:<12}static bound, x86-64 instructions", "operation", "cost");
+    for operation in &card.operations {
+        page.operation(operation);
+    }
+    page.gap();
+    blocks(card, &mut page);
+    page.gap();
+    page.list("does not", &card.does_not);
+    page.fact("take it for", &card.wins);
+    page.fact("beware", &card.loses);
+    page.fact("options", if card.options.is_empty() { "none" } else { &card.options });
+    page.text
+}
+
+fn blocks(card: &Card, page: &mut Page) {
+    let blocks = &card.blocks;
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "not known".into(), exactly);
+    let heap_decides = |bytes: Option<u64>| bytes.map_or_else(|| "the heap decides".into(), exactly);
+    page.fact(
+        "header",
+        &match blocks.header_bytes {
+            Some(0) => "none".into(),
+            Some(bytes) => format!("{} in front of every live block", exactly(bytes)),
+            None => "not known".into(),
+        },
+    );
+    page.fact(
+        "block sizes",
+        &match blocks.granule_bytes {
+            Some(granule) => format!("multiples of {}, at least {}", exactly(granule), bytes(blocks.smallest_bytes)),
+            None => "not known".into(),
+        },
+    );
+    if let Some(page_bytes) = blocks.page_bytes {
+        page.fact("pages", &exactly(page_bytes));
+    }
+    page.fact(
+        "alignment",
+        &format!(
+            "{} without being asked; at the most: {}",
+            exactly(blocks.alignment_bytes),
+            heap_decides(blocks.largest_alignment_bytes)
+        ),
+    );
+    page.fact("largest request", &heap_decides(blocks.largest_request_bytes));
+    if let Some(span) = blocks.max_span_bytes {
+        page.fact("largest heap", &exactly(span));
+    }
+    page.fact("free blocks merge", blocks.coalescing.as_deref().unwrap_or("not known"));
+    if card.control.is_empty() {
+        page.fact("control structure", "in pages it takes from the system");
+    } else {
+        let of = |control: &crate::result::catalogue::Control| {
+            let heap = number::bytes(control.heap_bytes).replace(".00", "").replace(".0", "");
+            match control.control_bytes {
+                Some(bytes) => format!("{} in a heap of {heap}", exactly(bytes)),
+                None => format!("no heap of {heap}"),
+            }
+        };
+        page.fact("control structure", &card.control.iter().map(of).collect::<Vec<_>>().join(", "));
+    }
+}
+
+fn exactly(bytes: u64) -> String {
+    format!("{} B", number::grouped(bytes))
+}
+
+struct Page {
+    text: String,
+    columns: usize,
+}
+
+impl Page {
+    fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        for line in wrapped(text, self.columns.saturating_sub(2), 0).lines() {
+            let _ = writeln!(self.text, "  {line}");
+        }
+    }
+
+    /// A name and what belongs to it, continued under itself.
+    fn fact(&mut self, name: &str, value: &str) {
+        let wrapped = wrapped(value, self.columns.saturating_sub(MARGIN), 0);
+        for (place, line) in wrapped.lines().enumerate() {
+            let _ = writeln!(self.text, "  {:<20}{line}", if place == 0 { name } else { "" });
+        }
+    }
+
+    fn list(&mut self, name: &str, values: &[String]) {
+        for (place, value) in values.iter().enumerate() {
+            self.fact(if place == 0 { name } else { "" }, value);
+        }
+    }
+
+    fn operation(&mut self, operation: &Operation) {
+        let bound = match (operation.bound, &operation.no_bound_because) {
+            (Some(bound), _) => number::grouped(bound),
+            (None, Some(why)) => format!("none: {why}"),
+            (None, None) => "none".into(),
+        };
+        let cost = operation.cost.as_deref().unwrap_or("not known");
+        let _ = writeln!(self.text, "  {:<20}{cost:<12}{bound}", operation.name);
+    }
+}
