@@ -380,7 +380,7 @@ fn declines(study: &Study) -> String {
     why.collect::<Vec<_>>().join("; ")
 }
 
-fn operation(text: &str) -> Result<Operation, String> {
+pub(super) fn operation(text: &str) -> Result<Operation, String> {
     // `run` and its tables say free.
     let name = if text == "free" { "deallocate".into() } else { text.replace('-', " ") };
     let names = || Operation::ALL.map(|operation| operation.name().replace(' ', "-")).join(", ");

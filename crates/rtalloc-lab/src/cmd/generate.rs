@@ -1,15 +1,23 @@
 //! `rtalloc generate`
 
+use super::bound::operation;
+use super::run::parse_size;
+use crate::observe::Operation;
+use crate::observe::scenario::{self, Recipe, Scenario};
 use crate::present::number::{bytes, counted};
-use crate::trace::{Event, TraceError, Writer};
+use crate::subject::{self, Region, Subject};
+use crate::trace::{Event, Meta, Origin, TickUnit, TraceError, Writer};
 use crate::workload::{Model, Sink, WorkloadError};
 use anyhow::Context;
+use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Generates a trace from a model of the literature.
+/// Generates a trace from a model of the literature, or of an allocator's worst case.
 #[derive(Debug, clap::Args)]
 // No long help: it would spread the parameters of all models over ten pages.
 #[command(
@@ -21,13 +29,62 @@ use std::time::{Duration, Instant};
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    model: Model,
-    /// Trace file to write; by default MODEL.rtrace
+    kind: Kind,
+    /// Trace file to write; by default MODEL.rtrace, or worst-ALLOCATOR-OPERATION.rtrace
     #[arg(short, long, value_name = "FILE", global = true)]
     output: Option<PathBuf>,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", global = true, default_value_t = 1)]
     seed: u64,
+}
+
+/// What is generated.
+#[derive(Clone, Debug, Subcommand)]
+#[command(disable_help_subcommand = true)]
+enum Kind {
+    #[command(flatten)]
+    Model(Model),
+    /// The worst case of an allocator's operation, as the last operation: `worst:ALLOCATOR`
+    ///
+    /// The recipe is performed on a heap of the allocator while it is written down, so that nothing in the trace fails in a
+    /// heap of that size.
+    Worst(Worst),
+}
+
+/// Whose worst case.
+#[derive(Clone, Debug, clap::Args)]
+struct Worst {
+    /// The allocator; `worst:NAME` says it as well
+    #[arg(value_name = "ALLOCATOR")]
+    allocator: String,
+    /// allocate, deallocate (or free), reallocate
+    #[arg(long, value_name = "OP", default_value = "allocate", value_parser = operation)]
+    operation: Operation,
+    /// Whose idea of the worst case: the paper's, or the harder one that the allocator's bound showed; without it, the harder
+    /// one if there is one
+    #[arg(long, value_name = "RECIPE", value_parser = recipe)]
+    recipe: Option<Recipe>,
+    /// Bytes of the heap that the trace is for, with suffix K, M or G (powers of 1024)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4M")]
+    heap: u64,
+}
+
+fn recipe(text: &str) -> Result<Recipe, String> {
+    let known = [Recipe::Paper, Recipe::Harder].into_iter().find(|recipe| recipe.name() == text);
+    known.ok_or_else(|| format!("there is no recipe {text:?}; there are: paper, harder"))
+}
+
+/// Arguments with `worst:NAME` as two words, which is what clap understands.
+pub(super) fn spelled_out(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut spelled: Vec<OsString> = Vec::new();
+    for argument in arguments {
+        let generates = spelled.get(1).is_some_and(|verb| verb == "generate");
+        match argument.to_str().and_then(|text| text.strip_prefix("worst:")).filter(|_| generates) {
+            Some(name) => spelled.extend([OsStr::new("worst").into(), OsStr::new(name).into()]),
+            None => spelled.push(argument),
+        }
+    }
+    spelled
 }
 
 /// What the options alone do not tell.
@@ -51,6 +108,11 @@ Models and their sources:
   loguniform  Loads that compare published allocators at a constant number of live blocks: a
   steady      random live block is freed and one allocated, over and over.
 
+Worst cases: the last operation of worst:ALLOCATOR is the worst case of that operation, in a heap
+(`rtalloc run --heap`) of the same size; it is what `rtalloc bound` shows as the scenario maximum and `rtalloc
+costs` measures over heap sizes. Recipes are those of Puaut 2002, section 3.1, of Masmano et al. 2008,
+section 6.1, of the thesis on Bitframe, section 6.3, and harder ones of our own.
+
 Readings of the holding time h, whose unit the paper does not give:
   fit         300..500 ticks: with these, three original implementations fragment as published
   literal     30..50 ticks, the paper's numbers in the unit of its periods
@@ -59,7 +121,9 @@ Readings of the holding time h, whose unit the paper does not give:
 Examples:
   rtalloc generate p3 --seed 7 -o p3.rtrace
   rtalloc generate p1 --holding literal --mallocs 100000
-  rtalloc generate loguniform --min 32 --max 4096 --live 500";
+  rtalloc generate loguniform --min 32 --max 4096 --live 500
+  rtalloc generate worst:first-fit --heap 64M
+  rtalloc generate worst:tlsf --operation free --recipe paper";
 
 /// A progress bar that appears only when the work takes more than two seconds, and never in a pipe.
 pub(super) struct Progress {
@@ -116,7 +180,14 @@ impl<W: std::io::Write> Sink for Watched<W> {
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let Arguments { model, seed, output } = arguments;
+    match &arguments.kind {
+        Kind::Model(model) => of_model(model, arguments),
+        Kind::Worst(worst) => of_worst(worst, arguments.output.as_deref()),
+    }
+}
+
+fn of_model(model: &Model, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let Arguments { seed, output, .. } = arguments;
     let path = output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.rtrace", model.name())));
     model.check()?;
     let progress = Progress::new(model.mallocs(), "{bar:40} {human_pos} of {human_len} mallocs, {eta} left");
@@ -128,11 +199,71 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         outcome => outcome?,
     }
     let Watched { writer, progress } = sink;
+    finish(writer, &path, || drop(progress), "")
+}
+
+/// Writes the trace of a worst case.
+fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let Worst { allocator, operation, heap, .. } = worst;
+    let subject = match subject::select(&[allocator])?.as_slice() {
+        [one] if one.name == allocator => *one,
+        _ => anyhow::bail!("{allocator:?} is a group; a worst case is of one allocator"),
+    };
+    anyhow::ensure!(!subject.own_pages, "{allocator} takes its own pages: its heap cannot be prepared");
+    let scenario = scenario(worst, subject)?;
+    let heap_bytes = usize::try_from(*heap).context("--heap")?;
+    let mut region = Region::new(heap_bytes, false).context("no memory for a heap of that size")?;
+    let script = scenario.script(subject, &mut region, heap_bytes)?;
+    let operation = operation.name().replace(' ', "-");
+    let default = || PathBuf::from(format!("worst-{allocator}-{operation}.rtrace"));
+    let path = output.map_or_else(default, Path::to_path_buf);
+    let parameters = [
+        ("operation", operation.clone()),
+        ("recipe", scenario.recipe.name().into()),
+        ("heap_bytes", heap_bytes.to_string()),
+    ];
+    let meta = Meta {
+        name: format!("worst-{allocator}-{operation}"),
+        about: format!("worst {operation} of {allocator} in a heap of {}: {scenario}", bytes(*heap)),
+        origin: Origin::Model {
+            model: format!("worst:{allocator}"),
+            seed: 0,
+            random: "none".into(),
+            parameters: BTreeMap::from(parameters.map(|(name, value)| (name.into(), value))),
+        },
+        tick_unit: TickUnit::Logical,
+        created_unix_seconds: None,
+    };
+    let mut writer = Writer::create(&path, &meta)?;
+    let written = script.events().iter().try_for_each(|event| writer.push(event));
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    finish(writer, &path, || {}, &format!("last: {}\n", scenario))
+}
+
+/// The scenario that was asked for; without a choice the harder one.
+fn scenario(worst: &Worst, subject: &Subject) -> anyhow::Result<&'static Scenario> {
+    let of_operation = || scenario::of(subject).filter(|scenario| scenario.operation == worst.operation);
+    let wanted = |scenario: &&Scenario| worst.recipe.is_none_or(|recipe| scenario.recipe == recipe);
+    let found = of_operation().filter(wanted).max_by_key(|scenario| scenario.recipe);
+    found.with_context(|| {
+        let there: Vec<&str> = of_operation().map(|scenario| scenario.recipe.name()).collect();
+        let there = if there.is_empty() { "none".into() } else { there.join(", ") };
+        format!("{} has no such recipe for {}; there is: {there}", subject.name, worst.operation.name())
+    })
+}
+
+/// Ends a trace and tells of it.
+fn finish<W: std::io::Write>(
+    writer: Writer<W>,
+    path: &Path,
+    done: impl FnOnce(),
+    more: &str,
+) -> anyhow::Result<ExitCode> {
     let totals = writer.finish().with_context(|| format!("cannot write {}", path.display()))?;
-    drop(progress);
-    let length = std::fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
+    done();
+    let length = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
     super::inspect::print(&format!(
-        "{}: {}, {}, peak {} live in {}; file of {}\n",
+        "{}: {}, {}, peak {} live in {}; file of {}\n{more}",
         path.display(),
         counted(totals.allocations, "allocation"),
         counted(totals.frees, "free"),

@@ -2,6 +2,7 @@
 
 pub mod allocators;
 pub mod bound;
+pub mod costs;
 mod cut;
 mod destination;
 pub mod generate;
@@ -39,11 +40,12 @@ enum Verb {
     Bound(bound::Arguments),
     Allocators(allocators::Arguments),
     Reproduce(reproduce::Arguments),
+    Costs(costs::Arguments),
 }
 
 /// Parses the command line and runs the verb; an error goes to standard error with its causes.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
     let outcome = match cli.verb {
         None => showcase::main(&cli.showcase),
         Some(Verb::Record(arguments)) => record::main(&arguments),
@@ -53,6 +55,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Bound(arguments)) => bound::main(&arguments),
         Some(Verb::Allocators(arguments)) => allocators::main(&arguments),
         Some(Verb::Reproduce(arguments)) => reproduce::main(&arguments),
+        Some(Verb::Costs(arguments)) => costs::main(&arguments),
     };
     match outcome {
         Ok(code) => code,

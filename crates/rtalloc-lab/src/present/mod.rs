@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod catalogue;
+pub mod costs;
 pub mod csv;
 pub mod metric;
 pub mod number;

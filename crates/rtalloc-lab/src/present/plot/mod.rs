@@ -1,12 +1,14 @@
 //! The figures of the report, as SVG.
 
 pub mod canvas;
+mod costs;
 mod distribution;
 mod fragmentation;
 mod memory;
 mod pareto;
 
 pub use canvas::PlotError;
+pub use costs::costs;
 pub use distribution::{Measure, distributions};
 pub use fragmentation::fragmentation;
 pub use memory::memory;

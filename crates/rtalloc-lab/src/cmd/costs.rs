@@ -1,0 +1,85 @@
+//! `rtalloc costs`
+
+use super::destination::{Destination, Output, is_stdout};
+use super::inspect::print;
+use super::progress::Bar;
+use crate::experiment::costs;
+use crate::present;
+use crate::present::table::Look;
+use crate::result::costs::Finding;
+use crate::subject;
+use anyhow::Context as _;
+use pathbound::image::Process;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures what the worst cases of allocators cost in heaps of 64 KB to 64 MB, and which cost class that is.
+///
+/// Each allocator's worst-case recipes (those that `rtalloc generate worst:ALLOCATOR` writes) are
+/// performed in heaps of six sizes; the instructions of the last operation are counted. A rule then decides
+/// which class the counts have: constant, logarithmic in the size of the heap, linear in the number of
+/// free blocks, linear in the size of the heap. What the allocator's contract states is held against it.
+///
+/// Peers state no class as data, so only our own allocators are measured. All of them take about a
+/// minute on two cores.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+pub struct Arguments {
+    /// Allocators: names, families or groups. Without any, ours.
+    #[arg(value_name = "ALLOCATOR")]
+    allocators: Vec<String>,
+
+    /// Writes the figure to FILE as SVG: a panel for each operation, instructions over heap size.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Writes the counts as JSON to FILE, or to standard output in place of the table for `-`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc costs                                 all of ours
+  rtalloc costs first-fit tlsf --plot costs.svg
+  rtalloc costs --json -                        for another program
+
+The exit status is 0 when every allocator costs what its contract states, and 1 otherwise.";
+
+/// Runs the verb.
+///
+/// # Errors
+///
+/// Whatever stopped it, with its context.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let choice = if arguments.allocators.is_empty() { &["ours".to_string()][..] } else { &arguments.allocators };
+    let subjects = subject::select(choice)?;
+    anyhow::ensure!(
+        subjects.iter().any(|subject| subject.view.is_some()),
+        "none of these allocators states its cost classes; ours do"
+    );
+    anyhow::ensure!(
+        !arguments.plot.as_deref().is_some_and(|file| is_stdout(Some(file))),
+        "--plot needs the name of a file"
+    );
+    let plot = arguments.plot.as_deref().map(Destination::open).transpose().context("--plot")?;
+    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let process = Process::current()?;
+    let bar = Bar::new();
+    let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
+    bar.clear();
+    if let Some(plot) = plot {
+        plot.write(&present::costs::svg(&costs)?.context("--plot: nothing was measured")?)?;
+    }
+    let replaced = match json {
+        Some(json) => json.write(&(serde_json::to_string_pretty(&costs).context("as JSON")? + "\n"))?,
+        None => false,
+    };
+    if !replaced {
+        print(&present::costs::table(&costs, Look::of_stdout())).context("standard output")?;
+    }
+    let operations = || costs.subjects.iter().flat_map(|subject| &subject.operations);
+    let held = operations().all(|operation| matches!(operation.finding, Finding::AsStated(_)));
+    let complete = costs.subjects.iter().all(|subject| subject.troubles.is_empty());
+    Ok(if held && complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,195 @@
+//! Cost classes for the terminal, and as a figure of its own.
+
+use super::number;
+use super::palette;
+use super::plot::{self, Cast, PlotError};
+use super::standing::Standing;
+use super::table::Look;
+use super::verdict::wrapped;
+use crate::result::costs::{Class, Costs, Finding, Fit, OperationCosts};
+use comfy_table::{Attribute, Cell, CellAlignment, Color};
+
+/// The table of cost classes and its notes.
+#[must_use]
+pub fn table(costs: &Costs, look: Look) -> String {
+    let mut table = look.table();
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut header = ["\nallocator", "\noperation", "\nstated", "\nfound"].map(Cell::new).to_vec();
+    header.extend(costs.heap_bytes.iter().map(|bytes| right(format!("heap of\n{}", heap(*bytes)))));
+    table.set_header(header);
+    for subject in &costs.subjects {
+        for (position, operation) in subject.operations.iter().enumerate() {
+            let name = if position == 0 { subject.subject.name.as_str() } else { "" };
+            let mut found = Cell::new(told(operation));
+            if !matches!(operation.finding, Finding::AsStated(_)) {
+                found = found.fg(Color::Yellow).add_attribute(Attribute::Bold);
+            }
+            let stated = Cell::new(operation.stated.notation());
+            let mut row = vec![Cell::new(name), Cell::new(&operation.operation), stated, found];
+            row.extend(costs.heap_bytes.iter().map(|bytes| {
+                let point = operation.points.iter().find(|point| point.heap_bytes == *bytes);
+                right(point.map_or_else(|| "-".into(), |point| number::grouped(point.instructions)))
+            }));
+            table.add_row(row);
+        }
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = String::new();
+    for line in table.to_string().lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for note in notes(costs) {
+        text.push_str(&wrapped(&note, look.columns, 0));
+        text.push('\n');
+    }
+    text
+}
+
+/// What was found, in a column's width.
+fn told(operation: &OperationCosts) -> String {
+    match &operation.finding {
+        Finding::AsStated(fit) => formula(fit),
+        Finding::Better(fit) => format!("better: {}", formula(fit)),
+        Finding::Worse(fit) => format!("WORSE: {}", formula(fit)),
+        Finding::Unfit => "NO CLASS".into(),
+        Finding::TooFew => "too few sizes".into(),
+    }
+}
+
+/// `33 + 4 n`.
+fn formula(fit: &Fit) -> String {
+    let variable = match fit.class {
+        Class::Constant => return format!("at most {:.0}", fit.base),
+        Class::Logarithmic => "log2 H",
+        Class::LinearInFreeBlocks => "n",
+        Class::LinearInRegion => {
+            // For a page of memory: the share of a byte would be no number to read.
+            return format!("{:.0} {} {:.2} H/4K", fit.base, sign(fit), fit.step.abs() * 4096.0);
+        }
+    };
+    format!("{:.0} {} {:.2} {variable}", fit.base, sign(fit), fit.step.abs())
+}
+
+fn sign(fit: &Fit) -> char {
+    if fit.step < 0.0 { '-' } else { '+' }
+}
+
+fn notes(costs: &Costs) -> Vec<String> {
+    let mut notes = vec![
+        "Executed x86-64 instructions of one call, the costliest of the allocator's worst-case recipes in a heap of that \
+         size (`rtalloc generate worst:ALLOCATOR` writes them). Counted exactly."
+            .into(),
+        "stated: by the allocator's contract; n is the number of free blocks, H the size of the heap. found: the lowest \
+         class whose curve passes every point at less than a tenth of it (METHODOLOGY.md)."
+            .into(),
+    ];
+    for subject in &costs.subjects {
+        for operation in &subject.operations {
+            let mut recipes: Vec<&str> = operation.points.iter().map(|point| point.recipe.as_str()).collect();
+            recipes.dedup();
+            let disagrees = !matches!(operation.finding, Finding::AsStated(_));
+            if disagrees && !recipes.is_empty() {
+                let name = &subject.subject.name;
+                notes.push(format!("{name} {}: costliest recipe: {}.", operation.operation, recipes.join("; ")));
+            }
+        }
+        notes.extend(subject.troubles.iter().map(|trouble| format!("{}: {trouble}.", subject.subject.name)));
+    }
+    notes.push(format!("Measured in {:.0} s.", costs.seconds));
+    notes
+}
+
+/// `64 KB`: without decimals.
+fn heap(bytes: u64) -> String {
+    if bytes >= 1 << 20 { format!("{} MB", bytes >> 20) } else { format!("{} KB", bytes >> 10) }
+}
+
+/// The figure as a file of its own; `None` where nothing was measured.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn svg(costs: &Costs) -> Result<Option<String>, PlotError> {
+    let standings: Vec<Standing> = costs
+        .subjects
+        .iter()
+        .map(|costs| Standing {
+            subject: costs.subject.clone(),
+            worst: None,
+            heap: None,
+            growth: None,
+            troubles: Vec::new(),
+            own_pages: false,
+        })
+        .collect();
+    let styles = palette::of(&standings);
+    let Some(figure) = plot::costs(costs, Cast { standings: &standings, styles: &styles })? else { return Ok(None) };
+    // Within a page the style is the page's, and HTML implies the name space.
+    let css = format!("{}{}svg.plot{{background:var(--page)}}", include_str!("report.css"), palette::css(&styles));
+    let figure = figure.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+    Ok(Some(figure.replacen('>', &format!("><style>{css}</style>"), 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+    use crate::result::costs::{Point, SubjectCosts};
+
+    fn costs() -> Costs {
+        let heap_bytes = vec![64 << 10, 1 << 20, 16 << 20];
+        let operation = |stated, finding, count: fn(u64) -> u64| OperationCosts {
+            operation: "allocate".into(),
+            stated,
+            points: heap_bytes
+                .iter()
+                .map(|heap| Point {
+                    heap_bytes: *heap,
+                    free_blocks: *heap / 32,
+                    instructions: count(*heap),
+                    recipe: "alternating".into(),
+                })
+                .collect(),
+            finding,
+        };
+        let fit = |class, base, step| Fit { class, base, step, residual: 0.0 };
+        let linear = fit(Class::LinearInFreeBlocks, 33.0, 4.0);
+        let subjects = [
+            ("tlsf", operation(Class::Constant, Finding::AsStated(fit(Class::Constant, 88.0, 0.0)), |_| 88)),
+            ("first-fit", operation(Class::LinearInFreeBlocks, Finding::AsStated(linear), |heap| 33 + heap / 8)),
+            ("best-fit", operation(Class::Constant, Finding::Worse(linear), |heap| 30 + heap / 8)),
+        ];
+        let subjects = subjects.map(|(name, operation)| {
+            let profile = fixture::CAST.iter().find(|profile| profile.0 == name).expect("in the cast");
+            let subject = fixture::cell(profile, 1 << 20).subject;
+            SubjectCosts { subject, operations: vec![operation], troubles: Vec::new() }
+        });
+        Costs { heap_bytes, subjects: subjects.into(), seconds: 1.0 }
+    }
+
+    #[test]
+    fn the_table_says_what_was_stated_and_what_was_found() {
+        let text = table(&costs(), Look { columns: 120, colour: false });
+        for line in
+            ["at most 88", "33 + 4.00 n", "WORSE: 33 + 4.00 n", "best-fit allocate: costliest recipe: alternating"]
+        {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(
+            !text.contains("first-fit allocate:") && text.contains("16 MB") && text.contains("2,097,185"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_figure_stands_alone() {
+        let svg = svg(&costs()).expect("drawn").expect("points");
+        assert!(svg.starts_with("<svg xmlns=") && svg.contains("<style>") && svg.ends_with("</svg>\n"), "{svg}");
+        assert_eq!(svg.matches("<polyline").count(), 3, "a curve each");
+        assert!(["tlsf", "first-fit", "64 KB", "allocate: instructions"].iter().all(|text| svg.contains(text)));
+        assert_eq!(super::svg(&Costs::default()).expect("drawn"), None);
+    }
+}
