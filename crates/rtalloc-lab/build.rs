@@ -1,4 +1,5 @@
-//! Builds the trace recorder, and lists the shipped traces, so that the laboratory can carry both inside itself.
+//! Builds the trace recorder, lists the shipped traces, and reads off the library's source what bounds its loops, so that the
+//! laboratory can carry all of it inside itself.
 //!
 //! `rtalloc record` preloads a shared library into the program it records. Cargo cannot hand one package's cdylib to
 //! another, so the compiler is called here on the sources of `rtalloc-preload` directly; they need nothing but the compiler. The
@@ -27,6 +28,7 @@ fn build() -> Result<(), String> {
 
     println!("cargo:rustc-env=RTALLOC_RUSTC_VERSION={}", compiler_version()?);
     list_traces(Path::new("../../traces"))?;
+    list_turns(Path::new("../rtalloc/src"))?;
 
     let mut compiler = Command::new(variable("RUSTC")?);
     compiler.arg(sources.join("lib.rs")).arg("-o").arg(&library).arg("--target").arg(variable("TARGET")?).args([
@@ -75,6 +77,66 @@ fn list_traces(folder: &Path) -> Result<(), String> {
     table.push_str("];\n");
     let target = PathBuf::from(variable("OUT_DIR")?).join("shipped.rs");
     std::fs::write(&target, table).map_err(|error| format!("cannot write {}: {error}", target.display()))
+}
+
+/// Writes `turns.rs`: the table of what the library's source says of its loops, in comments `// turns: WHAT` in front of them.
+/// A loop goes from there to the brace that closes its body.
+fn list_turns(folder: &Path) -> Result<(), String> {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let mut table =
+        String::from("/// File, first line, last line, and what bounds the turns.\nstatic MARKS: &[Mark] = &[\n");
+    for path in rust_files(folder)? {
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let Some(what) = line.trim_start().strip_prefix("// turns: ") else { continue };
+            let what = what.split(['.', ';', ':']).next().unwrap_or_default().trim();
+            let length = statement_lines(&lines[index + 1..])
+                .ok_or_else(|| format!("{}:{}: no loop follows the comment", path.display(), index + 1))?;
+            let file = Path::new("rtalloc/src").join(path.strip_prefix(folder).unwrap_or(&path)).display().to_string();
+            table.push_str(&format!(
+                "    Mark {{ file: {file:?}, first: {}, last: {}, what: {what:?} }},\n",
+                index + 2,
+                index + 1 + length
+            ));
+        }
+    }
+    table.push_str("];\n");
+    let target = PathBuf::from(variable("OUT_DIR")?).join("turns.rs");
+    std::fs::write(&target, table).map_err(|error| format!("cannot write {}: {error}", target.display()))
+}
+
+/// Every file of Rust in a folder and those within, by name.
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error| format!("cannot read {}: {error}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Number of lines up to the one on which the first brace that opens is closed.
+fn statement_lines(lines: &[&str]) -> Option<usize> {
+    let mut open = 0usize;
+    for (index, line) in lines.iter().enumerate() {
+        for letter in line.split("//").next().unwrap_or_default().chars() {
+            match letter {
+                '{' => open += 1,
+                '}' if open == 1 => return Some(index + 1),
+                '}' => open = open.checked_sub(1)?,
+                _ => {}
+            }
+        }
+    }
+    None
 }
 
 /// The compiler as it names itself, for the results measured with what it builds.

@@ -5,6 +5,7 @@
 
 use crate::observe::Operation;
 use crate::subject::Subject;
+use crate::turns;
 use pathbound::certificate::Certificate;
 use pathbound::facts::Place;
 use pathbound::graph::{Graph, NeverReturns};
@@ -92,11 +93,14 @@ impl Analysis {
         subject.entries.addresses()[operation as usize].wrapping_sub(self.bias())
     }
 
-    /// The bounds of a subject that need no facts.
+    /// The bounds of a subject in a heap of any size, by what the library's source says of its loops.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        let bound = |entry| proved(self.file(), entry, &Facts::default(), &NeverReturns::default()).ok();
-        Operation::ALL.map(|operation| bound(self.entry(subject, operation)).map(|bound| bound.instructions))
+        let plain = |entry| proved(self.file(), entry, &Facts::default(), &NeverReturns::default()).ok();
+        Operation::ALL.map(|operation| match turns::told(self, subject, operation) {
+            Ok(Some(told)) => told.in_largest,
+            _ => plain(self.entry(subject, operation)).map(|bound| bound.instructions),
+        })
     }
 }
 

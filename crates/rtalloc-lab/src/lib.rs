@@ -18,4 +18,5 @@ pub mod result;
 pub mod study;
 pub mod subject;
 pub mod trace;
+pub mod turns;
 pub mod workload;

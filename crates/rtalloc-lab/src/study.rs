@@ -10,9 +10,10 @@ use crate::analysis::{self, Analysis, Unbounded, proved_as_fits};
 use crate::observe::{Operation, search};
 use crate::replay::campaign::Progress;
 use crate::replay::settings::automatic_heap_bytes;
-use crate::result::bounds::{Answer, Bounded, OperationBounds, PathStep, Study, SubjectBounds};
+use crate::result::bounds::{Answer, Bounded, Formula, OperationBounds, PathStep, Study, SubjectBounds};
 use crate::subject::{CountError, Subject};
 use crate::trace::{Reader, TraceError, survey};
+use crate::turns;
 use evidence::{Evidence, Paths};
 use pathbound::arch::x86_64;
 use pathbound::certificate::Address;
@@ -94,10 +95,24 @@ pub fn study(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Study, Vec<Bound>), StudyError> {
     let mut useful = HashSet::new();
+    let mut formulas: BTreeMap<(usize, Operation), (Formula, Option<u64>)> = BTreeMap::new();
     let answers: Vec<Vec<Result<Bound, Unbounded>>> = subjects
         .iter()
-        .map(|subject| {
+        .enumerate()
+        .map(|(number, subject)| {
             let answer = |operation: &Operation| {
+                // Who gives facts about loops means theirs.
+                if facts.loops.is_empty()
+                    && facts.conflicts.is_empty()
+                    && let Some(told) = turns::told(analysis, subject, *operation)?
+                {
+                    if let Some(formula) = told.formula {
+                        formulas.insert((number, *operation), (formula, told.in_largest));
+                    }
+                    if let Some(bound) = told.bound {
+                        return Ok(bound);
+                    }
+                }
                 let entry = analysis.entry(subject, *operation);
                 proved_as_fits(analysis.file(), entry, facts, &NeverReturns::default(), &mut useful)
             };
@@ -115,21 +130,26 @@ pub fn study(
 
     let mut bounds = Vec::new();
     let mut entries = Vec::new();
-    for ((subject, answers), evidence) in subjects.iter().zip(answers).zip(evidence) {
+    for (number, ((subject, answers), evidence)) in subjects.iter().zip(answers).zip(evidence).enumerate() {
         let mut own = Vec::new();
         for (operation, answer) in operations.iter().zip(answers) {
             let mut seen = evidence.of(*operation);
+            let (formula, in_largest) = formulas.remove(&(number, *operation)).unzip();
             let answer = match answer {
                 Ok(bound) => {
-                    let answer = Answer::Bounded(described(analysis.file(), &bound, seen.paths.take()));
+                    let described = described(analysis.file(), &bound, seen.paths.take());
                     bounds.push(bound);
-                    answer
+                    Answer::Bounded(Bounded { in_largest: in_largest.flatten(), ..described })
                 }
-                Err(why) => Answer::Declined { brief: why.brief(), why: why.to_string() },
+                Err(why) => {
+                    let brief = formula.as_ref().map_or_else(|| why.brief(), |formula| format!("loop: {formula}"));
+                    Answer::Declined { brief, why: why.to_string() }
+                }
             };
             own.push(OperationBounds {
                 operation: operation.name().into(),
                 answer,
+                formula,
                 scenario: seen.scenario,
                 observed: seen.observed,
                 observed_by: seen.by,
@@ -162,6 +182,7 @@ pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bou
             Ok(bound) => Answer::Bounded(described(file, &bound, None)),
             Err(why) => Answer::Declined { brief: why.brief(), why: why.to_string() },
         },
+        formula: None,
         scenario: None,
         observed: None,
         observed_by: BTreeMap::new(),
@@ -217,6 +238,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     let names: BTreeSet<&String> = bound.never_returning.iter().map(|(name, _)| name).collect();
     Bounded {
         most: bound.instructions,
+        in_largest: None,
         fewest: bound.shortest,
         facts: assumed(image, bound),
         never_returning: names.into_iter().cloned().collect(),

@@ -233,7 +233,9 @@ fn compare(
 ) -> anyhow::Result<(String, bool)> {
     let now = Baseline::of(study);
     committed.bounds.retain(|name, bounds| {
-        bounds.retain(|name, _| {
+        bounds.retain(|what, _| {
+            // "allocate", or "allocate, per split".
+            let name = what.split(',').next().unwrap_or(what);
             let exists = Operation::ALL.iter().any(|operation| operation.name() == name);
             !exists || operations.iter().any(|asked| asked.name() == name)
         });

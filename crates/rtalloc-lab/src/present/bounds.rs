@@ -3,7 +3,7 @@
 use super::number;
 use super::table::Look;
 use super::verdict::wrapped;
-use crate::result::bounds::{Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Study, SubjectBounds};
+use crate::result::bounds::{Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Study, SubjectBounds, Term};
 use comfy_table::{Attribute, Cell, CellAlignment};
 use std::fmt::Write as _;
 
@@ -66,7 +66,8 @@ fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observ
         None => number(None),
     });
     if observed {
-        row.push(number(bounded.zip(seen).map(|(bounded, seen)| bounded.most.saturating_sub(seen))));
+        // What was seen in a heap larger than the bound is of says nothing of the gap.
+        row.push(number(bounded.zip(seen).and_then(|(bounded, seen)| bounded.most.checked_sub(seen))));
     }
     if let Answer::Declined { brief, .. } = &operation.answer {
         row.push(Cell::new(brief));
@@ -120,7 +121,11 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
     for (subject, operation) in operations(study) {
         let Answer::Bounded(bounded) = &operation.answer else { continue };
         let name = format!("{} {}", subject.subject, operation.operation);
-        if !bounded.facts.is_empty() {
+        if let Some(formula) = &operation.formula {
+            let told = |term: &Term| Some(format!("{} {}s", term.turns?, term.unit));
+            let turns: Vec<String> = formula.terms.iter().filter_map(told).collect();
+            notes.push(format!("{name}: {formula}; in a heap of 16 MB at most {}: {}.", turns.join(", "), bounded.most));
+        } else if !bounded.facts.is_empty() {
             notes.push(format!("{name} assumes: {}.", bounded.facts.join("; ")));
         }
         if !bounded.never_returning.is_empty() {
@@ -255,6 +260,7 @@ mod tests {
             fewest: 1,
             facts: vec!["src/list.rs:7 is executed at most 3 times each time its loop is entered".into()],
             never_returning: vec!["abort".into()],
+            in_largest: None,
             path,
         };
         let seen =
@@ -262,6 +268,7 @@ mod tests {
         let operation = |operation: &str, answer| OperationBounds {
             operation: operation.into(),
             answer,
+            formula: None,
             scenario: None,
             observed: seen(),
             observed_by: BTreeMap::new(),

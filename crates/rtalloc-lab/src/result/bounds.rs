@@ -49,6 +49,9 @@ pub struct OperationBounds {
     pub operation: String,
     /// What the machine code proves.
     pub answer: Answer,
+    /// The bound as a function of how often loops turn, where the source says what bounds them.
+    #[serde(default)]
+    pub formula: Option<Formula>,
     /// The most instructions in the scenarios that papers call the worst case.
     pub scenario: Option<Seen>,
     /// The most instructions in anything that was performed.
@@ -72,11 +75,41 @@ pub enum Answer {
     },
 }
 
+/// A bound as a function of how often loops turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Formula {
+    /// Instructions without any turn.
+    pub base: u64,
+    /// What turns add.
+    pub terms: Vec<Term>,
+}
+
+/// What the turns of a loop add.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Term {
+    /// Instructions of each.
+    pub instructions: u64,
+    /// What there is one for: "split", "merge", "free block", "page".
+    pub unit: String,
+    /// The most turns in a heap of 16 MB; `None` where that is no useful bound.
+    pub turns: Option<u64>,
+}
+
+impl std::fmt::Display for Formula {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.base)?;
+        self.terms.iter().try_for_each(|term| write!(f, " + {} per {}", term.instructions, term.unit))
+    }
+}
+
 /// A static bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bounded {
-    /// The most instructions an execution that returns can have.
+    /// The most instructions an execution that returns can have; where that depends on the heap's size, in a heap of 16 MB.
     pub most: u64,
+    /// The same in the largest heap there is, where it depends on the heap's size.
+    #[serde(default)]
+    pub in_largest: Option<u64>,
     /// The fewest.
     pub fewest: u64,
     /// Facts that were assumed of loops and conflicts, as they were given.
@@ -137,12 +170,21 @@ impl Study {
         let operations =
             self.subjects.iter().flat_map(|subject| subject.operations.iter().map(move |one| (subject, one)));
         operations
-            .filter_map(|(subject, operation)| match (&operation.answer, &operation.observed) {
-                (Answer::Bounded(bounded), Some(seen)) if seen.instructions > bounded.most => Some(format!(
-                    "{} {} executed {} instructions, more than its bound of {}: {}",
-                    subject.subject, operation.operation, seen.instructions, bounded.most, seen.circumstance
-                )),
-                _ => None,
+            .flat_map(|(subject, operation)| {
+                let Answer::Bounded(bounded) = &operation.answer else { return Vec::new() };
+                // Scenarios are performed in the heap that the bound is of, everything else in heaps of any size.
+                let anywhere = bounded.in_largest.unwrap_or(bounded.most);
+                [(&operation.scenario, bounded.most), (&operation.observed, anywhere)]
+                    .into_iter()
+                    .filter_map(|(seen, most)| Some((seen.as_ref()?, most)))
+                    .filter(|(seen, most)| seen.instructions > *most)
+                    .map(|(seen, most)| {
+                        format!(
+                            "{} {} executed {} instructions, more than its bound of {most}: {}",
+                            subject.subject, operation.operation, seen.instructions, seen.circumstance
+                        )
+                    })
+                    .collect()
             })
             .collect()
     }
@@ -165,9 +207,18 @@ impl Baseline {
         let mut bounds: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for subject in &study.subjects {
             for operation in &subject.operations {
+                let mut enter = |what: String, instructions| {
+                    bounds.entry(subject.subject.clone()).or_default().insert(what, instructions);
+                };
                 if let Answer::Bounded(bounded) = &operation.answer {
-                    let of_subject = bounds.entry(subject.subject.clone()).or_default();
-                    of_subject.insert(operation.operation.clone(), bounded.most);
+                    enter(operation.operation.clone(), bounded.most);
+                }
+                // What each turn costs may not grow either: where nothing bounds the turns, that is all there is.
+                if let Some(formula) = &operation.formula {
+                    enter(format!("{}, base", operation.operation), formula.base);
+                    for term in &formula.terms {
+                        enter(format!("{}, per {}", operation.operation, term.unit), term.instructions);
+                    }
                 }
             }
         }

@@ -224,6 +224,7 @@ impl Order for AddressOrder {
             return place;
         }
         let mut node = head;
+        // turns: free blocks
         loop {
             // SAFETY: `node` is the head or a block in the list.
             let next = unsafe { memory.load(next_at::<W>(node)) };
@@ -262,6 +263,7 @@ impl Fit for First {
         // SAFETY: links lead to free blocks.
         unsafe {
             let mut block = memory.load(next_at::<W>(head));
+            // turns: free blocks
             while block != NULL && free_size(memory, block) < need {
                 block = memory.load(next_at::<W>(block));
             }
@@ -286,6 +288,7 @@ impl Fit for Best {
             let mut best = NULL;
             let mut best_size = usize::MAX;
             let mut block = memory.load(next_at::<W>(head));
+            // turns: free blocks
             while block != NULL {
                 let size = free_size(memory, block);
                 if size >= need && size < best_size {

@@ -7,6 +7,11 @@
 //! | allocators | allocate | deallocate |
 //! |---|---|---|
 //! | sequential fits | search a list of H/2M blocks, M the smallest (Puaut 3.1.1) | both neighbours free (3.1.2); address order: the last place in the list |
+//! | tree best-fit | a splay tree that is a path: all sizes there are, freed upwards (3.1.1) | both neighbours free, at the path's end (3.1.2) |
+//! | fast-fit | a Cartesian tree that is a path: equal sizes freed downwards (3.1.1) | both neighbours free, at the path's end (3.1.2) |
+//! | buddies | one largest block, smallest request (3.1.1) | the only block, of the smallest size (3.1.2) |
+//! | regions, reaps | a new page (thesis 6.3); harder: one that was given back | the last block of a page; harder: among other pages |
+//! | simple segregated, Kingsley | an empty list: a block is cut from new memory (thesis 6.3) | any block |
 //! | TLSF, half-fit | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
 
 mod recipes;

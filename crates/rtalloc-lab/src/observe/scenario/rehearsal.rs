@@ -42,6 +42,21 @@ impl<'heap> Rehearsal<'heap> {
         self.contract.map_or(SMALLEST_BYTES, |contract| (contract.min_block_bytes - contract.header_bytes).max(1))
     }
 
+    /// The allocator's smallest block in bytes.
+    pub fn smallest_block(&self) -> usize {
+        self.contract.map_or(2 * SMALLEST_BYTES, |contract| contract.min_block_bytes)
+    }
+
+    /// Bytes in front of every live block.
+    pub fn header(&self) -> usize {
+        self.contract.map_or(SMALLEST_BYTES, |contract| contract.header_bytes)
+    }
+
+    /// Largest request that a heap of any size serves, in bytes.
+    pub fn largest_request(&self) -> usize {
+        self.contract.map_or(usize::MAX, |contract| contract.largest_request_bytes)
+    }
+
     /// Bytes by which blocks differ in size.
     pub fn granule(&self) -> usize {
         self.contract.map_or(SMALLEST_BYTES, |contract| contract.granule_bytes)
@@ -60,11 +75,28 @@ impl<'heap> Rehearsal<'heap> {
         Some(slot)
     }
 
-    /// Asks for a block that may be refused, which is written down as well.
-    pub fn ask(&mut self, size: usize) {
-        let address = self.call(size).unwrap_or(0);
-        self.script.allocate_aligned(size, 1);
-        self.blocks.push((address, size));
+    /// The largest request that is served now, in bytes, found by asking.
+    pub fn largest(&mut self) -> Option<usize> {
+        let (mut served, mut refused) = (0, self.heap_bytes.min(self.largest_request().saturating_add(1)));
+        while refused - served > 1 {
+            let size = served.midpoint(refused);
+            match self.allocate(size) {
+                Some(slot) => {
+                    self.deallocate(slot);
+                    served = size;
+                }
+                None => refused = size,
+            }
+        }
+        (served > 0).then_some(served)
+    }
+
+    /// Allocates what is left of the heap in few blocks, the largest first; they stay.
+    pub fn exhaust(&mut self) {
+        let most = self.heap_bytes.min(self.largest_request());
+        for power in (0..=most.ilog2()).rev() {
+            while self.allocate(1 << power).is_some() {}
+        }
     }
 
     fn call(&mut self, size: usize) -> Option<usize> {

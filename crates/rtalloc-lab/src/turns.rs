@@ -1,0 +1,273 @@
+//! What the library's source says of its loops, and the bounds that follow.
+//!
+//! Machine code does not show how often a loop turns. The library's source does, at the loop, where the reason for it stands:
+//!
+//! ```text
+//! // turns: splits
+//! while S::is_divisible(piece.class) {
+//! ```
+//!
+//! The build reads these comments, and a loop of the machine code is that of the comment whose lines most of its own
+//! instructions come from. With a heap's size that gives facts, and facts give a bound ([`pathbound`]); a bound that is a
+//! straight line in every number of turns is told as a [`Formula`]: what one call costs, and what each turn adds.
+//!
+//! | comment | turns |
+//! |---|---|
+//! | `splits`, `merges` | of a buddy system's two loops, at most: computed by the system itself from the region's size |
+//! | `free blocks` | the number of free blocks: no bound, a cost for each |
+//! | `pages` | the number of pages: no bound, a cost for each |
+//! | a number | at most so many, whatever the heap's size |
+
+use crate::analysis::{Analysis, Unbounded, proved};
+use crate::observe::Operation;
+use crate::observe::scenario::HEAP_BYTES;
+use crate::result::bounds::{Formula, Term};
+use crate::subject::Subject;
+use pathbound::bound::Turning;
+use pathbound::facts::{LoopFact, Place};
+use pathbound::graph::{Graph, NeverReturns};
+use pathbound::image::{ElfFile, Image as _};
+use pathbound::{Bound, Facts};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+include!(concat!(env!("OUT_DIR"), "/turns.rs"));
+
+/// A comment on a loop.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    file: &'static str,
+    first: u32,
+    last: u32,
+    what: &'static str,
+}
+
+/// The largest heap that anything is observed in, in bytes: what 32-bit offsets reach.
+const LARGEST_HEAP_BYTES: usize = 1 << 32;
+
+/// What bounds the turns of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turns {
+    Splits,
+    Merges,
+    FreeBlocks,
+    Pages,
+    Fixed(u64),
+}
+
+impl Turns {
+    fn parse(what: &str) -> Option<Self> {
+        Some(match what {
+            "splits" => Self::Splits,
+            "merges" => Self::Merges,
+            "free blocks" => Self::FreeBlocks,
+            "pages" => Self::Pages,
+            number => Self::Fixed(number.parse().ok()?),
+        })
+    }
+
+    /// One of them, in words.
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Splits => "split",
+            Self::Merges => "merge",
+            Self::FreeBlocks => "free block",
+            Self::Pages => "page",
+            Self::Fixed(_) => "turn",
+        }
+    }
+
+    /// How many, in a heap of so many bytes; `None` where its size bounds them by what no operation should take.
+    fn most(self, subject: &Subject, heap_bytes: usize) -> Option<u64> {
+        match self {
+            Self::Splits => levels(subject.name).map(|levels| (levels.splits)(heap_bytes) as u64),
+            Self::Merges => levels(subject.name).map(|levels| (levels.merges)(heap_bytes) as u64),
+            Self::FreeBlocks | Self::Pages => None,
+            Self::Fixed(turns) => Some(turns),
+        }
+    }
+}
+
+/// The most turns of a buddy system's loops in a region of so many bytes.
+#[derive(Clone, Copy)]
+struct Levels {
+    splits: fn(usize) -> usize,
+    merges: fn(usize) -> usize,
+}
+
+/// The buddy systems among the subjects.
+fn levels(_name: &str) -> Option<Levels> {
+    None
+}
+
+/// What is known of an entry point whose loops the source speaks of.
+#[derive(Debug)]
+pub struct Told {
+    /// The bound in a heap of [`HEAP_BYTES`]; `None` where there is a loop over free blocks or pages.
+    pub bound: Option<Bound>,
+    /// The bound in the largest heap.
+    pub in_largest: Option<u64>,
+    /// The bound as a function of the turns, where it is a straight line in each.
+    pub formula: Option<Formula>,
+}
+
+/// A loop of the machine code and what the source says of it.
+struct Known {
+    fact: LoopFact,
+    once_more: bool,
+    turns: Turns,
+}
+
+/// Bounds an entry point by what the source says of its loops. `None` where it has no loops, or one that nothing is said of.
+///
+/// # Errors
+///
+/// [`Unbounded`]: what stands in the way, loops apart.
+pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Result<Option<Told>, Unbounded> {
+    let file = analysis.file();
+    let entry = analysis.entry(subject, operation);
+    let graph = Graph::explore(file, &[entry], &NeverReturns::default())?;
+    let Some(known) = known(file, &pathbound::loops(file, &graph, entry)?) else { return Ok(None) };
+    if known.is_empty() {
+        return Ok(None);
+    }
+    let bound = |turns: &dyn Fn(Turns) -> u64| {
+        let fact = |known: &Known| LoopFact {
+            place: known.fact.place.clone(),
+            at_most: turns(known.turns) + u64::from(known.once_more),
+        };
+        let facts = Facts { loops: known.iter().map(fact).collect(), ..Facts::default() };
+        proved(file, entry, &facts, &NeverReturns::default())
+    };
+    let in_heap = |bytes: usize| {
+        let all: Option<Vec<u64>> = known.iter().map(|known| known.turns.most(subject, bytes)).collect();
+        all.map(|_| bound(&|turns| turns.most(subject, bytes).unwrap_or(0))).transpose()
+    };
+    let kinds: BTreeSet<Turns> = known.iter().map(|known| known.turns).collect();
+    Ok(Some(Told {
+        bound: in_heap(HEAP_BYTES)?,
+        in_largest: in_heap(LARGEST_HEAP_BYTES)?.map(|bound| bound.instructions),
+        formula: formula(subject, &kinds, &|turns| Ok(bound(turns)?.instructions))?,
+    }))
+}
+
+/// The bound as a function of the turns: found at a few turns and at many, and verified at many of all.
+fn formula(
+    subject: &Subject,
+    kinds: &BTreeSet<Turns>,
+    bound: &dyn Fn(&dyn Fn(Turns) -> u64) -> Result<u64, Unbounded>,
+) -> Result<Option<Formula>, Unbounded> {
+    const FEW: u64 = 8;
+    const MANY: u64 = 4096;
+    let fixed = |turns: Turns| match turns {
+        Turns::Fixed(number) => Some(number),
+        _ => None,
+    };
+    let few = bound(&|turns| fixed(turns).unwrap_or(FEW))?;
+    let all = bound(&|turns| fixed(turns).unwrap_or(MANY))?;
+    let mut terms = Vec::new();
+    let (mut base, mut expected) = (Some(few), few);
+    for kind in kinds.iter().copied().filter(|kind| fixed(*kind).is_none()) {
+        let more = bound(&|turns| fixed(turns).unwrap_or(if turns == kind { MANY } else { FEW }))?;
+        let each = (more - few) / (MANY - FEW);
+        expected += each * (MANY - FEW);
+        base = base.and_then(|base| base.checked_sub(each * FEW));
+        let turns = kind.most(subject, HEAP_BYTES);
+        terms.push(Term { instructions: each, unit: kind.unit().into(), turns });
+    }
+    Ok(base.filter(|_| expected == all && !terms.is_empty()).map(|base| Formula { base, terms }))
+}
+
+/// What the source says of every loop; `None` where it is silent about one.
+fn known(file: &ElfFile, loops: &[Turning]) -> Option<Vec<Known>> {
+    let marks: Vec<Option<&Mark>> = loops.iter().map(|one| mark(file, one)).collect();
+    let known = loops.iter().zip(&marks).map(|(one, mark)| {
+        // One comment speaks of one loop, not of others that were inlined into it.
+        let around = one.around.and_then(|around| marks[around]);
+        let mark = mark.filter(|mark| around.is_none_or(|around| around != *mark))?;
+        let fact = LoopFact { place: Place::Address(one.place), at_most: 0 };
+        Some(Known { fact, once_more: one.once_more, turns: Turns::parse(mark.what)? })
+    });
+    known.collect()
+}
+
+/// The comment on the loop that most of a loop's own instructions come from.
+fn mark(file: &ElfFile, one: &Turning) -> Option<&'static Mark> {
+    let mut votes: BTreeMap<usize, usize> = BTreeMap::new();
+    for address in &one.own {
+        // From the innermost inlined function outwards, the first with a comment.
+        let of = |source: &pathbound::image::Source| {
+            let here = MARKS.iter().enumerate().filter(|(_, mark)| {
+                (mark.first..=mark.last).contains(&source.line) && Path::new(&source.file).ends_with(mark.file)
+            });
+            here.min_by_key(|(_, mark)| mark.last - mark.first).map(|(index, _)| index)
+        };
+        if let Some(index) = file.source(*address).iter().find_map(of) {
+            *votes.entry(index).or_default() += 1;
+        }
+    }
+    let most = votes.into_iter().max_by_key(|(_, votes)| *votes)?;
+    // Instructions hoisted into a loop from elsewhere may be many, but not most.
+    (2 * most.1 >= one.own.len()).then(|| &MARKS[most.0])
+}
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::experiment::costs;
+
+    #[test]
+    fn every_comment_on_a_loop_is_understood() {
+        for mark in MARKS {
+            assert!(Turns::parse(mark.what).is_some(), "{mark:?}");
+            assert!(mark.first <= mark.last, "{mark:?}");
+        }
+    }
+
+    fn formula(name: &str, operation: Operation) -> Option<Formula> {
+        let analysis = Analysis::of_this_program().expect("this program");
+        let subject = crate::subject::select(&[name]).expect("a subject")[0];
+        told(&analysis, subject, operation).expect("no obstacle but loops")?.formula
+    }
+
+    /// The same search in both orders of the list.
+    #[test]
+    fn a_search_costs_so_much_for_every_free_block() {
+        let first = formula("first-fit", Operation::Allocate).expect("one loop");
+        assert!(matches!(&first.terms[..], [term] if term.unit == "free block" && term.turns.is_none()), "{first}");
+        let ordered = formula("first-fit-address", Operation::Allocate).expect("one loop");
+        assert_eq!(ordered.terms, first.terms, "{ordered}");
+        assert_eq!(formula("first-fit", Operation::Deallocate), None, "no loop");
+        assert_eq!(formula("tlsf", Operation::Allocate), None, "no loop");
+    }
+
+    /// What recipes cost is within the formulas: the source's word on loops and the machine code's cost for each turn.
+    #[test]
+    fn no_recipe_costs_more_than_the_formula_says() {
+        let analysis = Analysis::of_this_program().expect("this program");
+        let mut compared = 0;
+        for subject in crate::subject::all().iter().filter(|subject| subject.view.is_some()) {
+            let costs = costs::of_subject(analysis.process(), subject, &[64 << 10, 1 << 20]);
+            for measured in costs.operations {
+                let operation = Operation::ALL.into_iter().find(|one| one.name() == measured.operation).expect("known");
+                let Ok(Some(Told { formula: Some(formula), .. })) = told(&analysis, subject, operation) else {
+                    continue;
+                };
+                for point in measured.points {
+                    let turns = |term: &Term| match term.unit.as_str() {
+                        "split" => Turns::Splits.most(subject, point.heap_bytes as usize).expect("a buddy system"),
+                        "merge" => Turns::Merges.most(subject, point.heap_bytes as usize).expect("a buddy system"),
+                        "free block" => point.free_blocks,
+                        _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,
+                    };
+                    let most =
+                        formula.base + formula.terms.iter().map(|term| term.instructions * turns(term)).sum::<u64>();
+                    let name = (subject.name, operation, &point);
+                    assert!(point.instructions <= most, "{name:?}: {formula}, {most}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared >= 6, "{compared}");
+    }
+}
