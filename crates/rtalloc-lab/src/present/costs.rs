@@ -123,6 +123,7 @@ pub fn svg(costs: &Costs) -> Result<Option<String>, PlotError> {
             growth: None,
             troubles: Vec::new(),
             own_pages: false,
+            only_beyond_reach: false,
         })
         .collect();
     let styles = palette::of(&standings);
