@@ -42,7 +42,7 @@
 //! | [`contract`] | what every allocator promises: the traits and their vocabulary |
 //! | [`hook`] | the one place where misuse is reported |
 //! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`BestFit`] |
-//! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`] |
+//! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`SimpleSegregated`], [`Kingsley`] |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -54,6 +54,8 @@
 //! |---|---|---|---|
 //! | [`Tlsf`] | O(1) | little, as best-fit | 2, 4 or 8 B |
 //! | [`HalfFit`] | O(1), fewer instructions | more: free blocks of the request's own range are not used | 2, 4 or 8 B |
+//! | [`SimpleSegregated`] | O(1), fewest instructions | unbounded by live memory: a size never serves another; requests of at most 1 KiB | 2, 4 or 8 B |
+//! | [`Kingsley`] | O(1), few instructions | the same, and up to half of every block | 2, 4 or 8 B |
 //! | [`BestFit`] | O(free blocks), O(1) | little | 2, 4 or 8 B |
 //! | [`FirstFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
 //! | [`AddressOrderedFirstFit`] | O(free blocks) both | least in the worst case | 2, 4 or 8 B |
@@ -72,7 +74,7 @@ pub use contract::{MultiRegion, RegionAllocator};
 #[doc(inline)]
 pub use mechanism::boundary_tag::TagConfig;
 #[doc(inline)]
-pub use segregated::{HalfFit, Tlsf};
+pub use segregated::{HalfFit, Kingsley, SimpleSegregated, Tlsf};
 #[doc(inline)]
 pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit};
 

@@ -12,11 +12,12 @@
 //! | [`size_class`] | maps from block sizes to classes |
 //! | [`bitmap`] | which classes have a free block |
 //! | [`segregated`] | the index of one list per class |
+//! | [`class_lists`] | blocks of fixed sizes in one list per size, never split or joined |
 //! | [`scrutiny`] | how closely tags are tested before a block is freed |
 //! | [`tally`] | running statistics, or none |
 //! | [`bits`] | bit searches |
 
-mod sealed {
+pub(crate) mod sealed {
     /// Keeps a trait to this crate: unsafe code relies on what its implementations return.
     pub trait Sealed {}
 }
@@ -24,6 +25,7 @@ mod sealed {
 pub mod bitmap;
 pub mod bits;
 pub mod boundary_tag;
+pub mod class_lists;
 pub mod free_list;
 pub mod memory;
 pub mod page;

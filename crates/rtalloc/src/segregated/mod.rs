@@ -1,7 +1,11 @@
 //! Segregated fits: free blocks in lists by size class.
 
 pub mod half_fit;
+pub mod kingsley;
+pub mod simple;
 pub mod tlsf;
 
 pub use half_fit::{HalfFit, HalfFitIndex};
+pub use kingsley::{Kingsley, KingsleyPolicy};
+pub use simple::{SimpleSegregated, SimpleSegregatedPolicy};
 pub use tlsf::{Tlsf, TlsfIndex};

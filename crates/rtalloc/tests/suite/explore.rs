@@ -17,6 +17,8 @@ use std::ptr::NonNull;
 /// Bytes for blocks in the tiny heap: so many granules, and at least so many of the smallest blocks.
 const GRANULES: usize = 10;
 const SMALLEST_BLOCKS: usize = 9;
+/// The smallest blocks there is room for where nothing coalesces: their list can have them in any order, of any sizes.
+const SEPARATE_BLOCKS: usize = 6;
 /// Of the transitions to a known state, one in this many is kept to compare behaviours.
 const SAMPLE_EVERY: usize = 101;
 
@@ -60,19 +62,22 @@ pub fn every_state<A: Subject>() -> Explored {
     let contract = A::CONTRACT;
     let smallest = contract.min_block_bytes;
     let block_sizes = [smallest, smallest + contract.granule_bytes, 2 * smallest, 3 * smallest, 5 * smallest];
-    let mut sizes: Vec<usize> = block_sizes.iter().map(|bytes| servable::<A>(bytes - contract.header_bytes)).collect();
-    sizes.dedup();
-    let (len_bytes, block_bytes) =
-        tiny_heap_bytes::<A>((GRANULES * contract.granule_bytes).max(SMALLEST_BLOCKS * smallest));
+    let wanted_bytes = match contract.coalescing {
+        Coalescing::Never => SEPARATE_BLOCKS * smallest,
+        _ => (GRANULES * contract.granule_bytes).max(SMALLEST_BLOCKS * smallest),
+    };
+    let (len_bytes, block_bytes) = tiny_heap_bytes::<A>(wanted_bytes);
     let buffer = Buffer::new(len_bytes);
     // SAFETY: the heap ends with this function, and the explorer drops the buffer after it.
     let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
-    let mut explorer = Explorer {
-        buffer,
-        sizes,
-        large_align_bytes: (4 * smallest).min(contract.largest_alignment_bytes),
-        blocks: Vec::new(),
-    };
+    // A tiny heap may be several blocks, none of which is as large as the largest of these sizes.
+    let most_bytes = servable::<A>(allocator.largest_allocatable());
+    let mut sizes: Vec<usize> =
+        block_sizes.iter().map(|bytes| (bytes - contract.header_bytes).min(most_bytes)).collect();
+    sizes.dedup();
+    let most_align_bytes = contract.largest_alignment_bytes.min(1 << most_bytes.ilog2());
+    let mut explorer =
+        Explorer { buffer, sizes, large_align_bytes: (4 * smallest).min(most_align_bytes), blocks: Vec::new() };
 
     let mut numbers: HashMap<Box<[usize]>, usize> = HashMap::new();
     numbers.insert(fingerprint(&allocator), 0);

@@ -39,7 +39,7 @@ use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::{Tallied, Untallied};
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
-use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
+use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, SimpleSegregated, Tlsf};
 
 /// Calls a macro with a type and every test that any allocator must pass. Those marked `apart` may crash when they
 /// fail.
@@ -171,6 +171,9 @@ macro_rules! suite {
 /// The finest division of size classes that a machine word's bitmap holds.
 const FINEST: u32 = if cfg!(target_pointer_width = "64") { 6 } else { 5 };
 
+/// Two machine words: the default granule.
+const WORDS: usize = 2 * size_of::<usize>();
+
 suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
     tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
@@ -181,6 +184,12 @@ suite! {
     tlsf_wide: Tlsf<'static, FINEST, RoundUp, Wide, Tallied, Thorough>, explored: (40_974, 1_268_802, 13), regions, serves_again;
     half_fit: HalfFit<'static>, explored: (23_310, 667_175, 11), regions;
     half_fit_wide: HalfFit<'static, Wide, Tallied, Thorough>, explored: (56_284, 1_710_066, 12), regions;
+    simple_segregated: SimpleSegregated<'static, WORDS, 64, Offset32, Tallied>, explored: (3630, 39_075, 12), serves_again;
+    simple_segregated_short: SimpleSegregated<'static, 8, 65, Offset16>, explored: (3630, 39_075, 12), serves_again, short_reach;
+    simple_segregated_wide: SimpleSegregated<'static, WORDS, 64, Wide>, explored: (3630, 39_075, 12), serves_again;
+    kingsley: Kingsley<'static, 1024, Offset32, Tallied>, explored: (with_small_pages), serves_again;
+    kingsley_small_pages: Kingsley<'static, 32, Offset32, Tallied>, explored: (3052, 31_950, 12), serves_again;
+    kingsley_short: Kingsley<'static, 16, Offset16>, explored: (3052, 31_950, 12), serves_again, short_reach;
     first_fit: FirstFit<'static, Offset32, Tallied, Thorough>, explored: (37_370, 1_021_525, 11), regions, serves_again;
     first_fit_address_ordered: AddressOrderedFirstFit<'static, Offset32, Tallied, Thorough>, explored: (9434, 270_535, 11), regions, serves_again;
     first_fit_short: AddressOrderedFirstFit<'static, Offset16>, explored: (9434, 270_535, 11), regions, serves_again, short_reach;

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::NonNull;
 
+/// Of the operations that fill a heap, one in so many is followed by an audit.
+const FILL_AUDIT_EVERY: usize = 61;
+
 /// A block the heap handed out.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
@@ -147,6 +150,15 @@ impl<'b, A: Subject> Shadow<'b, A> {
         let before = self.live.len();
         self.apply(&Op::Allocate { size_bytes, align_bytes: 1 });
         self.live.len() > before
+    }
+
+    /// Allocates until the heap refuses. Where a heap of many pages takes thousands of blocks, not each is followed by an
+    /// audit.
+    pub fn fill(&mut self, size_bytes: usize) {
+        let audit_every = core::mem::replace(&mut self.audit_every, FILL_AUDIT_EVERY);
+        while self.allocate(size_bytes) {}
+        self.audit_every = audit_every;
+        self.audit();
     }
 
     /// Frees the block at an index of `live`, where the last one takes its place.

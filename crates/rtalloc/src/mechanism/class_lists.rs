@@ -1,0 +1,526 @@
+//! Simple segregated storage: blocks of fixed sizes, a list of free ones per size class, nothing ever split or joined.
+//!
+//! A block belongs to its class for ever. Free blocks of a class are linked singly, last in, first out; where the list is
+//! empty, a block is cut from the memory that nobody had yet, by moving a mark (the papers' pointer bumping). How requests
+//! map to classes is a [`ClassMap`], and nothing else distinguishes one such allocator from another.
+//!
+//! ```text
+//! control    [first][top][end][mark of each small class][list head of each class]
+//! memory     [block][block][block] ... | not yet cut |
+//!                                      ^ top         ^ end
+//! block      [header][payload ...........]     the payload is aligned, the header in front of it
+//! free block [header][next][.............]
+//! header     [class][class, complemented]      live: the halves are complements; free: they are equal
+//! ```
+//!
+//! Classes below a *chunk* are cut from a chunk that holds one class only; the others are cut from the memory directly,
+//! in whole chunks. So the memory is a row of chunks and larger blocks that can be walked.
+//!
+//! The header is the papers' reference to the class, in half a word; the other half makes a double free, and nearly every
+//! header that was written over, cost one test.
+
+use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
+use crate::mechanism::memory::Memory;
+use crate::mechanism::policy_heap::{Policy, Served};
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::word::Width;
+use crate::region::round_up;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// The end of a list: the control structure is there, and no block.
+const NULL: usize = 0;
+
+/// How requests map to classes. Classes count from 0, and their sizes ascend.
+///
+/// Sizes are of whole blocks, headers included.
+pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
+    /// Sizes and addresses are multiples of this, and every payload is aligned to it. Room for a header and a link.
+    const GRANULE: usize;
+    /// Memory is cut in multiples of this: a class whose blocks are smaller has a chunk of its own at a time.
+    const CHUNK: usize;
+    /// Classes below a chunk.
+    const SMALL_CLASSES: usize;
+    /// Classes there are at most, below the largest number that half a word holds.
+    const MOST_CLASSES: usize;
+    /// The first payload is aligned to this, and so are all those of blocks that are at least as large.
+    const ALIGN: usize;
+    /// The facts that follow from the map; see [`class_contract`].
+    const CONTRACT: Contract;
+
+    /// The class that serves a block request of `need` bytes, at least the header and one byte.
+    fn class_for(need: usize) -> usize;
+    /// Size of the blocks of a class.
+    fn size(class: usize) -> usize;
+}
+
+/// What is true of every map.
+pub(crate) const fn class_contract<W: Width, M: ClassMap<W>>() -> Contract {
+    Contract {
+        name: "",
+        source: "",
+        policy: "",
+        mechanism: Mechanism::SegregatedFit,
+        granule_bytes: M::GRANULE,
+        header_bytes: W::BYTES,
+        alignment_bytes: M::GRANULE,
+        min_block_bytes: M::GRANULE,
+        max_span_bytes: W::MAX,
+        largest_request_bytes: usize::MAX,
+        largest_alignment_bytes: M::ALIGN,
+        page_bytes: if M::SMALL_CLASSES > 0 { M::CHUNK } else { 0 },
+        allocate: Cost::Constant,
+        deallocate: Cost::Constant,
+        reallocate: Cost::Constant,
+        coalescing: Coalescing::Never,
+        grows_in_place: false,
+        shrinks_in_place: false,
+        detects_double_free: true,
+        detects_stale_pointers: true,
+        detects_overwritten_tags: true,
+        largest_is_exact: true,
+        largest_covers_smaller: false,
+    }
+}
+
+/// The policy of a heap of class lists. Offsets count from the words behind it: the marks and heads.
+#[derive(Debug)]
+pub struct ClassLists<M, W> {
+    /// Offset of the first payload.
+    first: usize,
+    /// Offset of the payload that is cut next: whole chunks behind `first`.
+    top: usize,
+    /// Offset of the payload behind the last possible block: whole chunks behind `first`, at least one.
+    end: usize,
+    /// Classes whose blocks fit the heap, at least one.
+    classes: usize,
+    map: PhantomData<(M, W)>,
+}
+
+impl<M, W> Sealed for ClassLists<M, W> {}
+
+impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
+    const HEADER: usize = W::BYTES;
+    /// Bits of half a header.
+    const HALF: u32 = W::BITS / 2;
+    /// Half a header of ones.
+    const ONES: usize = (1 << Self::HALF) - 1;
+    /// Offset of the heads, behind the marks.
+    const HEADS: usize = M::SMALL_CLASSES * W::BYTES;
+
+    const VALID: () = {
+        assert!(M::GRANULE.is_power_of_two() && M::GRANULE >= 2 * W::BYTES, "a block holds a header and a link");
+        assert!(M::CHUNK.is_power_of_two() && M::CHUNK >= M::GRANULE, "a chunk is a power of two of granules");
+        assert!(M::ALIGN.is_power_of_two() && M::ALIGN >= M::GRANULE && M::ALIGN <= M::CHUNK);
+        assert!(M::MOST_CLASSES >= 1 && M::MOST_CLASSES <= Self::ONES, "half a header names a class");
+    };
+
+    /// The header of a live block.
+    #[inline(always)]
+    fn live(class: usize) -> usize {
+        class | (class ^ Self::ONES) << Self::HALF
+    }
+
+    /// The header of a free block.
+    #[inline(always)]
+    fn free(class: usize) -> usize {
+        class | class << Self::HALF
+    }
+
+    /// The class in a header.
+    #[inline(always)]
+    fn class_in(header: usize) -> usize {
+        header & Self::ONES
+    }
+
+    /// What the halves of a header differ in: nothing, or everything.
+    #[inline(always)]
+    fn difference(header: usize) -> usize {
+        (header ^ header >> Self::HALF) & Self::ONES
+    }
+
+    /// The words behind the policy, which offsets count from.
+    #[inline(always)]
+    fn memory(&self) -> Memory<W> {
+        Memory::new(NonNull::from(self).cast::<Self>().map_addr(|at| at.saturating_add(size_of::<Self>())).cast())
+    }
+
+    /// Offset of the head of a class.
+    #[inline(always)]
+    fn head(class: usize) -> usize {
+        Self::HEADS + class * W::BYTES
+    }
+
+    /// Offset of the mark of a class below a chunk.
+    #[inline(always)]
+    fn mark(class: usize) -> usize {
+        class * W::BYTES
+    }
+
+    /// Bytes behind the policy that so many classes take.
+    fn words_bytes(classes: usize) -> usize {
+        (M::SMALL_CLASSES + classes) * W::BYTES
+    }
+
+    /// Where the first payload is and where the last block ends, for so many classes; `None` if the block of the largest
+    /// of them, or a chunk, does not fit.
+    fn layout(start: usize, end: usize, classes: usize) -> Option<(usize, usize)> {
+        let first = round_up(start.checked_add(Self::words_bytes(classes) + Self::HEADER)?, M::ALIGN)?;
+        let room = (end.checked_add(Self::HEADER)?.checked_sub(first)?) & !(M::CHUNK - 1);
+        (room >= M::size(classes - 1).max(M::CHUNK)).then_some((first, first + room))
+    }
+
+    /// Whether a mark is at the end of its chunk, or nowhere yet.
+    #[inline(always)]
+    fn is_used_up(&self, mark: usize) -> bool {
+        mark.wrapping_sub(self.first) & (M::CHUNK - 1) == 0
+    }
+
+    /// Cuts `bytes`, in whole chunks, from what nobody had yet.
+    #[inline(always)]
+    fn bump(&mut self, bytes: usize) -> Result<usize, AllocError> {
+        let block = self.top;
+        if self.end - block < bytes {
+            return Err(AllocError::Exhausted);
+        }
+        self.top = block + bytes;
+        Ok(block)
+    }
+
+    /// Cuts a block of a class whose list is empty.
+    ///
+    /// ```text
+    /// a class of a chunk or more:  ... |top not yet cut ...      ->  ... [block]|top ...
+    /// a small class:               chunk [block][block]|mark ... ->  chunk [block][block][block]|mark ...
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun and has this class.
+    #[inline(always)]
+    unsafe fn cut(&mut self, class: usize) -> Result<usize, AllocError> {
+        let size = M::size(class);
+        if class >= M::SMALL_CLASSES {
+            return self.bump(size);
+        }
+        let memory = self.memory();
+        // SAFETY: the marks are initialised.
+        unsafe {
+            let mut block = memory.load(Self::mark(class));
+            if self.is_used_up(block) {
+                block = self.bump(M::CHUNK)?;
+            }
+            memory.store(Self::mark(class), block + size);
+            Ok(block)
+        }
+    }
+
+    /// Offset and header of the live block at an address.
+    ///
+    /// # Errors
+    ///
+    /// What its header shows.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun.
+    #[inline(always)]
+    unsafe fn live_block(&self, address: usize) -> Result<(usize, usize), MisuseKind> {
+        let block = self.memory().offset(address);
+        // The bits below the granule rotate to the top: one comparison for alignment and both bounds.
+        let log2 = M::GRANULE.ilog2();
+        if block.wrapping_sub(self.first).rotate_right(log2) >= (self.top - self.first) >> log2 {
+            return Err(MisuseKind::ForeignPointer);
+        }
+        // SAFETY: what lies between the first payload and the top, the header in front of it included, is the heap's.
+        let header = unsafe { self.memory().load(block - Self::HEADER) };
+        match Self::difference(header) {
+            difference if difference == Self::ONES => Ok((block, Self::class_in(header))),
+            0 => Err(MisuseKind::DoubleFree),
+            _ => Err(MisuseKind::ContradictoryTags),
+        }
+    }
+
+    /// Calls `visit` with offset, size and header of every block from the first to the top; the header is `None` for the
+    /// rest of a chunk, from which its class has not cut yet.
+    ///
+    /// # Errors
+    ///
+    /// The first block whose header names no class, or that ends behind the top.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun.
+    unsafe fn blocks(
+        &self,
+        visit: &mut dyn FnMut(usize, usize, Option<usize>) -> Result<(), Corruption>,
+    ) -> Result<(), Corruption> {
+        let memory = self.memory();
+        let broken = |invariant, block| Err(Corruption { invariant, address: memory.address(block) });
+        let mut block = self.first;
+        // The end of the chunk that is being walked, and the mark of its class if it is the class's present one.
+        let (mut chunk_end, mut mark) = (block, NULL);
+        while block < self.top {
+            if block == mark {
+                visit(block, chunk_end - block, None)?;
+                block = chunk_end;
+                continue;
+            }
+            // SAFETY: a chunk begins with a block, and a block was cut in front of the mark; both have headers.
+            let header = unsafe { memory.load(block - Self::HEADER) };
+            let class = Self::class_in(header);
+            if class >= self.classes {
+                return broken("a block's header names a class", block);
+            }
+            let size = M::size(class);
+            if block >= chunk_end && class < M::SMALL_CLASSES {
+                chunk_end = block + M::CHUNK;
+                // SAFETY: the marks are initialised.
+                let present = unsafe { memory.load(Self::mark(class)) };
+                mark = if present > block && present < chunk_end { present } else { NULL };
+            }
+            let end = if class < M::SMALL_CLASSES { chunk_end } else { self.top };
+            if size > end - block || (block < chunk_end && class >= M::SMALL_CLASSES) {
+                return broken("a block ends within its chunk, or below the top", block);
+            }
+            visit(block, size, Some(header))?;
+            block += size;
+        }
+        Ok(())
+    }
+
+    /// Verifies the list of a class, following no link that leads to no place of a block, and calls `visit` with every
+    /// block of it.
+    ///
+    /// # Errors
+    ///
+    /// A link that leads elsewhere, a block that is not free or of another class, more blocks than `most`.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun and has this class.
+    unsafe fn check_list(&self, class: usize, most: usize, visit: &mut dyn FnMut(usize)) -> Result<(), Corruption> {
+        let memory = self.memory();
+        let mut node = Self::head(class);
+        for _ in 0..=most {
+            // SAFETY: the node is the head, or a block between the first and the top.
+            let block = unsafe { memory.load(node) };
+            if block == NULL {
+                return Ok(());
+            }
+            let is_place = (self.first..self.top).contains(&block) && (block - self.first).is_multiple_of(M::GRANULE);
+            // SAFETY: it is read where a block could be only.
+            if !is_place || unsafe { memory.load(block - Self::HEADER) } != Self::free(class) {
+                let invariant = "a free list leads to free blocks of its class";
+                return Err(Corruption { invariant, address: memory.address(node) });
+            }
+            visit(block);
+            node = block;
+        }
+        Err(Corruption { invariant: "a free list holds each free block once", address: memory.address(node) })
+    }
+}
+
+/// A number that tells sets of offsets apart when it is summed over them.
+fn mixed(offset: usize) -> u64 {
+    let mixed = (offset as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+}
+
+// SAFETY: blocks are cut from memory that was in none before, and leave a list when they are handed out; the payload of
+// each ends where the header of the next begins.
+unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
+    type Config = ();
+
+    const CONTRACT: Contract = M::CONTRACT;
+
+    fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
+        const { Self::VALID };
+        let mut classes = 1;
+        while classes < M::MOST_CLASSES && Self::layout(start, end, classes + 1).is_some() {
+            classes += 1;
+        }
+        let (first, end) = Self::layout(start, end, classes)?;
+        let (first, end) = (first - start, end - start);
+        Some(ClassLists { first, top: first, end, classes, map: PhantomData })
+    }
+
+    fn needed_bytes((): ()) -> usize {
+        Self::words_bytes(1) + M::ALIGN - 1 + M::CHUNK
+    }
+
+    unsafe fn begin(&mut self) {
+        let memory = self.memory();
+        for class in 0..M::SMALL_CLASSES {
+            // SAFETY: the marks are behind the policy; one that is used up is at the end of a chunk.
+            unsafe { memory.store(Self::mark(class), self.first) };
+        }
+        for class in 0..self.classes {
+            // SAFETY: the heads are behind the marks.
+            unsafe { memory.store(Self::head(class), NULL) };
+        }
+    }
+
+    #[inline(always)]
+    fn limit(&self) -> usize {
+        M::size(self.classes - 1) - Self::HEADER
+    }
+
+    #[inline(always)]
+    fn origin(&self) -> usize {
+        self.memory().address(self.first - Self::HEADER)
+    }
+
+    #[inline(always)]
+    unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
+        let need = size_bytes + Self::HEADER;
+        // A block that is as large as the alignment has it by its place.
+        let class = M::class_for(if M::ALIGN > M::GRANULE { need.max(align_bytes) } else { need });
+        let memory = self.memory();
+        // SAFETY: the class is one of the heap's, since the request is within the limit; heads lead to free blocks.
+        unsafe {
+            let mut block = memory.load(Self::head(class));
+            if block == NULL {
+                block = self.cut(class)?;
+            } else {
+                memory.store(Self::head(class), memory.load(block));
+            }
+            memory.store(block - Self::HEADER, Self::live(class));
+            Ok(Served { address: memory.address(block), usable_bytes: M::size(class) - Self::HEADER })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+        let memory = self.memory();
+        // SAFETY: the block is live, so its header and its first word are the heap's now.
+        unsafe {
+            let (block, class) = self.live_block(address)?;
+            memory.store(block, memory.load(Self::head(class)));
+            memory.store(Self::head(class), block);
+            memory.store(block - Self::HEADER, Self::free(class));
+            Ok(M::size(class) - Self::HEADER)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
+        // SAFETY: the caller's promise.
+        unsafe { self.live_block(address) }.map(|(_, class)| M::size(class) - Self::HEADER)
+    }
+
+    unsafe fn largest(&self) -> usize {
+        let memory = self.memory();
+        for class in (0..self.classes).rev() {
+            let size = M::size(class);
+            // SAFETY: heads and marks are initialised.
+            let is_served = unsafe {
+                memory.load(Self::head(class)) != NULL
+                    || self.end - self.top >= size.max(M::CHUNK)
+                    || (class < M::SMALL_CLASSES && !self.is_used_up(memory.load(Self::mark(class))))
+            };
+            if is_served {
+                return size - Self::HEADER;
+            }
+        }
+        0
+    }
+
+    unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
+        let memory = self.memory();
+        let mut show = |block: usize, size_bytes: usize, header: Option<usize>| {
+            visit(Block {
+                address: memory.address(block),
+                front_bytes: Self::HEADER,
+                size_bytes,
+                usable_bytes: size_bytes - Self::HEADER,
+                free: header.is_none_or(|header| Self::difference(header) != Self::ONES),
+            });
+            Ok(())
+        };
+        // SAFETY: the policy has begun.
+        if unsafe { self.blocks(&mut show) }.is_ok() && self.top < self.end {
+            let _ = show(self.top, self.end - self.top, None);
+        }
+    }
+
+    unsafe fn check(&self) -> Result<(), Corruption> {
+        let memory = self.memory();
+        let broken = |invariant, block| Err(Corruption { invariant, address: memory.address(block) });
+        let are_chunks = |offset: usize| (offset - self.first).is_multiple_of(M::CHUNK);
+        if self.top < self.first || self.top > self.end || !are_chunks(self.top) || !are_chunks(self.end) {
+            return broken("the top is between the first block and the end", self.first);
+        }
+        for class in 0..M::SMALL_CLASSES {
+            // SAFETY: the marks are initialised.
+            let mark = unsafe { memory.load(Self::mark(class)) };
+            if mark < self.first || mark > self.top || !(mark - self.first).is_multiple_of(M::size(class)) {
+                return broken("a mark is where a block of its class can begin", Self::mark(class));
+            }
+            let start = mark - ((mark - self.first) & (M::CHUNK - 1));
+            // SAFETY: a chunk that was cut begins with a block.
+            if !self.is_used_up(mark) && Self::class_in(unsafe { memory.load(start - Self::HEADER) }) != class {
+                return broken("a mark is in a chunk of its class", Self::mark(class));
+            }
+        }
+        // Each free block is in a list: as many, and the same ones.
+        let (mut free_blocks, mut sum) = (0usize, 0u64);
+        let mut chunk_class = 0;
+        let mut judge = |block: usize, _: usize, header: Option<usize>| {
+            let Some(header) = header else { return Ok(()) };
+            let class = Self::class_in(header);
+            if are_chunks(block) {
+                chunk_class = class;
+            }
+            if class != chunk_class {
+                return broken("the blocks of a chunk have one class", block);
+            }
+            match Self::difference(header) {
+                0 => {
+                    free_blocks += 1;
+                    sum = sum.wrapping_add(mixed(block));
+                }
+                difference if difference != Self::ONES => {
+                    return broken("the halves of a header are equal or complements", block);
+                }
+                _ => {}
+            }
+            Ok(())
+        };
+        // SAFETY: the policy has begun, and lists are followed from verified block to verified block.
+        unsafe {
+            self.blocks(&mut judge)?;
+            let (mut listed, mut listed_sum) = (0, 0u64);
+            for class in 0..self.classes {
+                self.check_list(class, free_blocks, &mut |block| {
+                    listed += 1;
+                    listed_sum = listed_sum.wrapping_add(mixed(block));
+                })?;
+            }
+            if (listed, listed_sum) != (free_blocks, sum) {
+                return broken("every free block is in the list of its class", self.first);
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        let memory = self.memory();
+        word(self.top);
+        // SAFETY: the policy has begun.
+        unsafe {
+            let _ = self.blocks(&mut |_, size, header| {
+                word(header.unwrap_or(size));
+                Ok(())
+            });
+            for class in 0..self.classes {
+                let mut block = memory.load(Self::head(class));
+                while block != NULL {
+                    word(block);
+                    block = memory.load(block);
+                }
+                word(NULL);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Kingsley's allocator: powers of two, one list each.
+//!
+//! # Idea
+//!
+//! Blocks are powers of two, header included, so that requests are served from classes of a power of two minus the header.
+//! A request takes the first block of its class; a freed block goes back to it. Nothing is split and nothing coalesces
+//! (the thesis, 4.2.5; it was the `malloc` of 4.2BSD).
+//!
+//! Where the list of a class is empty, Kingsley's code took a page, cut all of it into blocks of the class and linked
+//! them in a loop. Here the page becomes the class's own, too, but its blocks are cut one by one, as requests come: a mark
+//! per class remembers how far. That is what keeps allocate free of loops; the blocks of a page come out in the same
+//! (ascending) order, and a page whose blocks were never all asked for is not touched beyond the last of them. Blocks of a
+//! page or more are cut one at a time, as Kingsley's are.
+//!
+//! ```text
+//! request 100 -> class of blocks of 128 -> its list empty? cut 128 bytes at its mark : take its first block
+//!
+//! lists   16: -> [ ] -> #    32: -> #    64: -> #    128: -> #    ...
+//! memory  page of 16: [ ][ ]|mark ......   page of 128: [       ][       ]|mark ......   | not yet cut
+//! ```
+//!
+//! | | 4.2BSD | ours |
+//! |---|---|---|
+//! | smallest block | 16 bytes | 16 bytes with headers of 4; two words where the header is wider |
+//! | header | one word: the class and a magic number | the class and its complement, in one word of width `W` |
+//! | page | the machine's | `PAGE` bytes, 4096 |
+//! | alignment | the header's word | the class's own: a block of 2^k is aligned to 2^k, up to a page |
+//!
+//! Payloads, not headers, are at multiples of their class: alignments up to a page cost nothing but the class they need.
+//! For this the first page is aligned to a page, which a heap pays with up to a page once. Choose a small `PAGE` for
+//! a small heap.
+//!
+//! # Costs
+//!
+//! No loop. A bit search for the class, a list node to take or to put, one header to write. A word for each class, and
+//! another for each one below a page.
+//!
+//! # When it wins, when it loses
+//!
+//! It is fast and serves any size. It wastes up to half of every block, and memory that one class had never serves another:
+//! its worst case of memory is the worst here.
+
+use crate::contract::Contract;
+use crate::mechanism::bits::floor_log2;
+use crate::mechanism::class_lists::{ClassLists, ClassMap, class_contract};
+use crate::mechanism::policy_heap::PolicyHeap;
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::tally::Untallied;
+use crate::mechanism::word::{Offset32, Width};
+use core::num::NonZeroUsize;
+
+/// Classes of powers of two, those below `PAGE` cut from pages.
+#[derive(Clone, Copy, Debug)]
+pub struct PowersOfTwo<const PAGE: usize>;
+
+/// The policy of a [`Kingsley`] heap.
+pub type KingsleyPolicy<const PAGE: usize, W> = ClassLists<PowersOfTwo<PAGE>, W>;
+
+/// Kingsley's allocator with pages of `PAGE` bytes, headers of width `W`, keeping the statistics `T`.
+pub type Kingsley<'r, const PAGE: usize = 4096, W = Offset32, T = Untallied> =
+    PolicyHeap<'r, KingsleyPolicy<PAGE, W>, T>;
+
+impl<const PAGE: usize> PowersOfTwo<PAGE> {
+    /// log2 of the smallest block.
+    const fn smallest_log2<W: Width>() -> usize {
+        W::GRANULE.ilog2() as usize
+    }
+}
+
+impl<const PAGE: usize> Sealed for PowersOfTwo<PAGE> {}
+
+impl<const PAGE: usize, W: Width> ClassMap<W> for PowersOfTwo<PAGE> {
+    const GRANULE: usize = W::GRANULE;
+    const CHUNK: usize = PAGE;
+    const SMALL_CLASSES: usize = PAGE.ilog2() as usize - Self::smallest_log2::<W>();
+    const MOST_CLASSES: usize = usize::BITS as usize - Self::smallest_log2::<W>();
+    const ALIGN: usize = PAGE;
+    const CONTRACT: Contract = Contract {
+        name: "kingsley",
+        source: "Kingsley 1982; Bitframe thesis 2012, section 4.2.5",
+        policy: "power-of-two class or a new block",
+        ..class_contract::<W, Self>()
+    };
+
+    #[inline(always)]
+    fn class_for(need: usize) -> usize {
+        let below = (need - 1) | (W::GRANULE - 1);
+        // SAFETY: a bit is set.
+        let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(below) }) as usize + 1;
+        log2 - Self::smallest_log2::<W>()
+    }
+
+    #[inline(always)]
+    fn size(class: usize) -> usize {
+        W::GRANULE << class
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::contract::{Block, RegionAllocator};
+    use std::{vec, vec::Vec};
+
+    /// Section 4.2.5: powers of two minus a constant.
+    #[test]
+    fn classes_are_powers_of_two_minus_the_header() {
+        let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 18];
+        let mut heap: Kingsley<'_> = Kingsley::new(&mut memory, ()).unwrap();
+        let granule = 2 * size_of::<usize>();
+        for size_bytes in (1..=5000usize).step_by(13) {
+            let block = heap.allocate_bytes(size_bytes, 1).unwrap();
+            // SAFETY: the block is live until it is freed here.
+            unsafe {
+                assert_eq!(heap.usable_size(block), (size_bytes + 4).next_power_of_two().max(granule) - 4);
+                heap.deallocate(block);
+            }
+        }
+        assert_eq!(heap.check(), Ok(()));
+    }
+
+    /// A page is one class's, its blocks are cut in ascending order, and what is not cut yet is one free block.
+    #[test]
+    fn a_page_is_cut_as_requests_come() {
+        let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 14];
+        let mut heap: Kingsley<'_, 1024> = Kingsley::new(&mut memory, ()).unwrap();
+        let first = heap.allocate_bytes(100, 1).unwrap().addr().get();
+        let other = heap.allocate_bytes(200, 1).unwrap().addr().get();
+        let second = heap.allocate_bytes(100, 1).unwrap().addr().get();
+        assert_eq!((second, other), (first + 128, first + 1024));
+        let mut blocks: Vec<Block> = vec![];
+        heap.walk(&mut |block| blocks.push(block));
+        let shown: Vec<(usize, bool)> = blocks[..5].iter().map(|block| (block.size_bytes, block.free)).collect();
+        assert_eq!(shown, [(128, false), (128, false), (768, true), (256, false), (768, true)]);
+    }
+}
