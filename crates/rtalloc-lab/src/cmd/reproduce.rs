@@ -3,10 +3,13 @@
 use super::inspect::print;
 use super::progress::Bar;
 use super::run::parse_size;
-use crate::experiment::thesis;
+use super::shipped;
+use crate::analysis::Analysis;
+use crate::experiment::{puaut, thesis};
 use crate::present;
 use crate::present::table::Look;
 use crate::replay::campaign::Progress;
+use crate::trace::Reader;
 use anyhow::Context as _;
 use std::process::ExitCode;
 
@@ -25,12 +28,14 @@ pub struct Arguments {
 #[command(disable_help_subcommand = true)]
 enum Paper {
     Thesis(Thesis),
+    Puaut(Puaut),
 }
 
 const EXAMPLES: &str = "\
 Examples:
   rtalloc reproduce thesis             tables 7 and 8 of the Bitframe thesis
   rtalloc reproduce thesis --json      the figures for another program
+  rtalloc reproduce puaut              worst cases beside means, tables 2 and 3 of Puaut
 
 The exit status is 0 when every experiment was performed, whatever came out.";
 
@@ -55,13 +60,65 @@ struct Thesis {
     json: bool,
 }
 
+/// Puaut (2002), tables 2 and 3: the worst case of allocate and free beside the mean, as ratios
+///
+/// Seven allocators in a heap of 4 MB: the paper's worst-case scenarios, the MEAN model, and a decoder's trace (lame
+/// --decode, which allocates for every frame as mpg123 did). Hers are cycles, ours instructions, so that ratios stand side by
+/// side: to the mean, and to first-fit's. Takes about a minute.
+#[derive(Debug, clap::Args)]
+struct Puaut {
+    /// Seed of the MEAN model.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Prints the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs the verb.
 ///
 /// # Errors
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let Paper::Thesis(Thesis { seeds, heap, json }) = &arguments.paper;
+    match &arguments.paper {
+        Paper::Thesis(thesis) => of_thesis(thesis),
+        Paper::Puaut(puaut) => of_puaut(puaut),
+    }
+}
+
+fn of_puaut(Puaut { seed, json }: &Puaut) -> anyhow::Result<ExitCode> {
+    const DECODER: &str = "lame-decode";
+    let traces = shipped::unpack()?;
+    let mut events = Vec::new();
+    for path in &traces.paths {
+        let mut reader = Reader::open(path)?;
+        if reader.meta().name == DECODER {
+            let mut chunk = Vec::new();
+            while reader.next_chunk(&mut chunk)? {
+                events.append(&mut chunk);
+            }
+        }
+    }
+    anyhow::ensure!(!events.is_empty(), "this binary was built without the trace {DECODER}");
+    let analysis = Analysis::of_this_program()?;
+    let bar = Bar::new();
+    let tables = puaut::measure(&analysis, &events, *seed, &mut |done, total| {
+        bar.show(Progress { done, total, last: "" });
+    });
+    bar.clear();
+    let look = Look::of_stdout();
+    let text = if *json {
+        serde_json::to_string_pretty(&tables).context("the figures as JSON")? + "\n"
+    } else {
+        present::puaut::tables(&tables, Look { columns: look.columns.min(120), ..look })
+    };
+    print(&text).context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_thesis(Thesis { seeds, heap, json }: &Thesis) -> anyhow::Result<ExitCode> {
     let bar = Bar::new();
     let tables = thesis::measure(*seeds, *heap as usize, &mut |done, total| {
         bar.show(Progress { done, total, last: "" });

@@ -2,4 +2,5 @@
 
 pub mod costs;
 mod fit;
+pub mod puaut;
 pub mod thesis;

@@ -11,6 +11,7 @@ pub mod metric;
 pub mod number;
 pub mod palette;
 pub mod plot;
+pub mod puaut;
 pub mod report;
 pub mod standing;
 pub mod table;

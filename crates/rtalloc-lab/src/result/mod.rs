@@ -4,5 +4,6 @@ pub mod bounds;
 pub mod catalogue;
 pub mod costs;
 pub mod environment;
+pub mod puaut;
 pub mod schema;
 pub mod thesis;

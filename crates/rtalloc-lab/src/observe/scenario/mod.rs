@@ -66,7 +66,9 @@ pub const HEAP_BYTES: usize = 16 << 20;
 
 /// The scenarios for an allocator.
 pub fn of(subject: &Subject) -> impl Iterator<Item = &'static Scenario> + use<'_> {
-    let named = |scenario: &Scenario| scenario.subjects.contains(&subject.name);
+    // Types of one allocator that differ in their parameters share a contract's name.
+    let names = [Some(subject.name), subject.view.map(|view| view.contract.name)];
+    let named = move |scenario: &Scenario| names.iter().flatten().any(|name| scenario.subjects.contains(name));
     ALL.iter().filter(move |scenario| {
         let others = || ALL.iter().filter(|other| other.operation == scenario.operation);
         named(scenario) || (scenario.subjects.is_empty() && !others().any(named))
