@@ -157,6 +157,13 @@ fn happened(standing: &Standing) -> Markup {
     html! {
         @if standing.troubles.is_empty() {
             td.left.what data-v="" { @if standing.own_pages { "served every trace, from its own pages" } @else { "served every trace" } }
+        } @else if standing.only_beyond_reach {
+            td.left.what data-v="small" {
+                @match standing.subject.largest_request_bytes {
+                    Some(limit) => { "serves requests up to " (number::bytes(limit)) " alone" }
+                    None => { "does not serve every alignment" }
+                }
+            }
         } @else {
             td.left.what.warn data-v="trouble" {
                 "trouble on "

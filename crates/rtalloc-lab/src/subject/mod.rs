@@ -21,7 +21,7 @@ use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
-use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
+use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, SimpleSegregated, Tlsf};
 use std::ffi::c_void;
 
 pub use adapter::{Ours, Target};
@@ -248,6 +248,9 @@ static ALL: &[Subject] = &[
     adapter::ours::<Tlsf<'static, 5, Exact>>("tlsf-exact"),
     adapter::ours::<Tlsf<'static, 5, RoundUp, Offset32, Untallied, Thorough>>("tlsf-thorough"),
     adapter::ours::<HalfFit<'static>>("half-fit"),
+    adapter::ours::<SimpleSegregated<'static>>("simple-segregated"),
+    adapter::ours::<SimpleSegregated<'static, 8, 65>>("simple-segregated-8"),
+    adapter::ours::<Kingsley<'static>>("kingsley"),
     adapter::ours::<FirstFit<'static>>("first-fit"),
     adapter::ours::<AddressOrderedFirstFit<'static>>("first-fit-address"),
     adapter::ours::<BestFit<'static>>("best-fit"),

@@ -108,6 +108,13 @@ pub(super) const NOTES: &[Note] = &[
         TAGGED,
     ),
     note(
+        "next-fit-lifo",
+        "next-fit over a list in the order of the frees instead of addresses.",
+        "a constant deallocate",
+        "neighbours in memory are not neighbours in the list, so that blocks of a kind scatter",
+        TAGGED,
+    ),
+    note(
         "best-fit",
         "One list; the smallest block that is large enough, found by looking at all, is split.",
         "the least memory on most programs",
@@ -126,6 +133,13 @@ pub(super) const NOTES: &[Note] = &[
         "A Cartesian tree of free blocks: by address from left to right, by size from root to leaf; no boundary tags.",
         "no tag at the end of blocks, and short trees on average",
         "operations are linear in the depth of the tree, which nothing bounds",
+        "width of the links",
+    ),
+    note(
+        "fast-fit-leftmost",
+        "fast-fit that takes the block of the lowest address that is large enough.",
+        "live blocks stay at the low end, as with address-ordered first-fit",
+        "deeper descents than better fit",
         "width of the links",
     ),
     note(
@@ -199,6 +213,13 @@ pub(super) const NOTES: &[Note] = &[
         "page size and quantum",
     ),
     note(
+        "regis1-8",
+        "regis1 with the thesis' quantum of 8 bytes.",
+        "as regis1, with the paper's quantum",
+        "as regis1; blocks are aligned to 8 bytes only",
+        "as regis1",
+    ),
+    note(
         "regis2",
         "regis1 with a page for every size class.",
         "blocks of one size tend to die together more often than blocks of all sizes",
@@ -232,6 +253,41 @@ pub(super) const NOTES: &[Note] = &[
         "blocks of any number of chunks in one page without headers, in constant time",
         "more instructions than lists; a sequence ends at its frame",
         "page size, chunk sizes, width of a frame, longest sequence, sequences across frames, eager initialisation",
+    ),
+    note(
+        "bitframe-8",
+        "bitframe with the thesis' chunks of 8 and 64 bytes.",
+        "as bitframe, with the paper's chunks",
+        "as bitframe; blocks are aligned to 8 bytes only",
+        "as bitframe",
+    ),
+    note(
+        "bitframe-eager",
+        "bitframe that initialises a page whole when it takes it, as the thesis describes it.",
+        "allocations that take no page execute a little less",
+        "the one that takes a page writes all of its frames",
+        "as bitframe",
+    ),
+    note(
+        "bitframe-16",
+        "bitframe with frames of 16 chunks.",
+        "fewer sequences end at a frame, so that longer ones find room",
+        "larger tables",
+        "as bitframe",
+    ),
+    note(
+        "bitframe-4",
+        "bitframe with sequences of at most 4 chunks, and a third size of chunks.",
+        "a frame has room for two of the longest sequences",
+        "more sizes of chunks, each with pages of its own",
+        "as bitframe",
+    ),
+    note(
+        "bitframe-crossing",
+        "bitframe with sequences of at most 4 chunks that may cross from one frame into the next.",
+        "no chunk is lost at the end of a frame",
+        "the next frame is read and written too",
+        "as bitframe",
     ),
     Note {
         name: "rlsf",
@@ -337,7 +393,7 @@ pub(super) const NOTES: &[Note] = &[
         options: "",
         peer: Some(Peer {
             source: "mimalloc (Leijen, Zorn and de Moura 2019), the crate libmimalloc-sys 0.1",
-            policy: "simple segregated, sharded lists",
+            policy: "class lists, sharded",
             deallocate: None,
             header_bytes: Some(0),
             granule_bytes: Some(8),
@@ -353,7 +409,7 @@ pub(super) const NOTES: &[Note] = &[
         options: "",
         peer: Some(Peer {
             source: "jemalloc (Evans 2006), the crate tikv-jemalloc-sys 0.7",
-            policy: "simple segregated, slabs",
+            policy: "class slabs",
             deallocate: None,
             header_bytes: Some(0),
             granule_bytes: Some(8),
