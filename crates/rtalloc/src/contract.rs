@@ -222,6 +222,9 @@ pub struct Contract {
     pub alignment_bytes: usize,
     /// Smallest block, header included, in bytes.
     pub min_block_bytes: usize,
+    /// What a block has beyond the request is not split off if it has at most so many bytes (Puaut 2002, section 2.1); 0
+    /// where the mechanism splits no block, or leaves no choice.
+    pub splitting_threshold_bytes: usize,
     /// Largest span from the heap's base, which lies near the start of the first region, to the end of the last one, in
     /// bytes.
     pub max_span_bytes: usize,

@@ -41,7 +41,7 @@
 //! |---|---|
 //! | [`contract`] | what every allocator promises: the traits and their vocabulary |
 //! | [`hook`] | the one place where misuse is reported |
-//! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`BestFit`] |
+//! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`NextFit`], [`LifoNextFit`], [`BestFit`] |
 //! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`SimpleSegregated`], [`Kingsley`] |
 //! | [`mechanism`] | what they are built of |
 //!
@@ -59,6 +59,8 @@
 //! | [`BestFit`] | O(free blocks), O(1) | little | 2, 4 or 8 B |
 //! | [`FirstFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
 //! | [`AddressOrderedFirstFit`] | O(free blocks) both | least in the worst case | 2, 4 or 8 B |
+//! | [`NextFit`] | O(free blocks) both, the shortest mean search of a list | most of the lists in address order | 2, 4 or 8 B |
+//! | [`LifoNextFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
 
 #![no_std]
 
@@ -76,7 +78,7 @@ pub use mechanism::boundary_tag::TagConfig;
 #[doc(inline)]
 pub use segregated::{HalfFit, Kingsley, SimpleSegregated, Tlsf};
 #[doc(inline)]
-pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit};
+pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit, LifoNextFit, NextFit};
 
 /// The README's example, compiled and run as a test.
 #[cfg(doctest)]

@@ -65,6 +65,7 @@ pub(crate) const fn class_contract<W: Width, M: ClassMap<W>>() -> Contract {
         header_bytes: W::BYTES,
         alignment_bytes: M::GRANULE,
         min_block_bytes: M::GRANULE,
+        splitting_threshold_bytes: 0,
         max_span_bytes: W::MAX,
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: M::ALIGN,

@@ -241,6 +241,9 @@ pub trait Fit: Sealed + Copy + core::fmt::Debug + 'static {
     /// The policy in words.
     const NAME: &'static str;
 
+    /// Whether searches begin where the last one ended: at the rover, a word behind the head.
+    const ROVES: bool = false;
+
     /// The block that serves `need` bytes, or [`NULL`].
     ///
     /// # Safety
@@ -305,6 +308,55 @@ impl Fit for Best {
     }
 }
 
+/// Offset of the word that holds the *rover*, for a list at `head` that has one: the node behind which the next search
+/// begins.
+#[inline(always)]
+pub(crate) fn rover_at<W: Width>(head: usize) -> usize {
+    head.wrapping_add(2 * W::BYTES)
+}
+
+/// The first block that is large enough from where the last search succeeded, around the list.
+///
+/// The rover is the node *in front of* the block that was found. So the search begins at what is left of that block, or
+/// at what followed it; and when the rover is taken out of the list, the node in front of it takes over, so that what a
+/// block becomes when it coalesces is searched where the block would have been.
+///
+/// ```text
+/// request 100:  head -> [32] -> [64] -> [400] -> [128] -> head
+///                                ^ rover         then: [32] -> [64] -> [300] -> [128]
+///                                                               ^ rover
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Next;
+
+impl Sealed for Next {}
+
+impl Fit for Next {
+    const NAME: &'static str = "next fit";
+    const ROVES: bool = true;
+
+    #[inline(always)]
+    unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
+        // SAFETY: the rover is the head or a block of the list, links lead to free blocks, and the last one's to the head,
+        // which has a header of size zero: no request is served with it.
+        unsafe {
+            let rover = memory.load(rover_at::<W>(head));
+            let mut node = rover;
+            loop {
+                let block = memory.load(next_at::<W>(node));
+                if free_size(memory, block) >= need {
+                    memory.store(rover_at::<W>(head), node);
+                    return block;
+                }
+                if block == rover {
+                    return NULL;
+                }
+                node = block;
+            }
+        }
+    }
+}
+
 /// The index that is one list: sequential fits.
 #[derive(Clone, Copy, Debug)]
 pub struct OneList<F, O>(PhantomData<(F, O)>);
@@ -323,7 +375,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     }
 
     fn bytes_above(_: usize) -> usize {
-        2 * W::BYTES
+        if F::ROVES { 3 * W::BYTES } else { 2 * W::BYTES }
     }
 
     unsafe fn init(memory: Memory<W>, _: usize) {
@@ -331,6 +383,9 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         unsafe {
             memory.store(HEAD, HEAD);
             memory.store(next_at::<W>(HEAD), NULL);
+            if F::ROVES {
+                memory.store(rover_at::<W>(HEAD), HEAD);
+            }
         }
     }
 
@@ -359,7 +414,13 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, block: usize) -> usize {
         // SAFETY: the block is in the list by the caller's promise.
-        unsafe { unlink(memory, block) }
+        unsafe {
+            let node = unlink(memory, block);
+            if F::ROVES && memory.load(rover_at::<W>(HEAD)) == block {
+                memory.store(rover_at::<W>(HEAD), node);
+            }
+            node
+        }
     }
 
     #[inline(always)]
@@ -388,6 +449,9 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
                 visit(0, block);
                 block = memory.load(next_at::<W>(block));
             }
+            if F::ROVES {
+                visit(1, memory.load(rover_at::<W>(HEAD)));
+            }
         }
     }
 
@@ -397,8 +461,12 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         _: usize,
         is_place: &dyn Fn(usize) -> bool,
     ) -> Result<usize, Corruption> {
+        // SAFETY: a list that is searched from a rover has one.
+        let rover = if F::ROVES { unsafe { memory.load(rover_at::<W>(HEAD)) } } else { HEAD };
+        let mut is_rover_found = rover == HEAD;
         let mut before = 0;
         let mut in_order = |block: usize| {
+            is_rover_found |= block == rover;
             if O::ASCENDS && block < before {
                 let invariant = "an address-ordered list ascends";
                 return Err(Corruption { invariant, address: memory.address(block) });
@@ -412,6 +480,10 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
             if memory.load(NULL) != last {
                 let invariant = "the null node knows the end of the only list";
                 return Err(Corruption { invariant, address: memory.address(NULL) });
+            }
+            if !is_rover_found {
+                let invariant = "the rover is a node of the list";
+                return Err(Corruption { invariant, address: memory.address(rover_at::<W>(HEAD)) });
             }
             Ok(count)
         }

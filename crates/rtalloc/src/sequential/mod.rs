@@ -2,6 +2,8 @@
 
 pub mod best_fit;
 pub mod first_fit;
+pub mod next_fit;
 
 pub use best_fit::BestFit;
 pub use first_fit::{AddressOrderedFirstFit, FirstFit};
+pub use next_fit::{LifoNextFit, NextFit};

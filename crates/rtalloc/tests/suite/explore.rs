@@ -81,8 +81,12 @@ pub fn every_state_of<A: Subject>(granules: usize) -> Explored {
         block_sizes.iter().map(|bytes| (bytes - contract.header_bytes).min(most_bytes)).collect();
     sizes.dedup();
     let most_align_bytes = contract.largest_alignment_bytes.min(1 << most_bytes.ilog2());
-    let mut explorer =
-        Explorer { buffer, sizes, large_align_bytes: (4 * smallest).min(most_align_bytes), blocks: Vec::new() };
+    let mut explorer = Explorer {
+        buffer,
+        sizes,
+        large_align_bytes: (4 * smallest).next_power_of_two().min(most_align_bytes),
+        blocks: Vec::new(),
+    };
 
     let mut numbers: HashMap<Box<[usize]>, usize> = HashMap::new();
     numbers.insert(fingerprint(&allocator), 0);

@@ -35,11 +35,13 @@ mod regions;
 mod resize;
 mod shadow;
 
+use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
+use rtalloc::mechanism::free_list::{AddressOrder, Best, Fifo, First, Lifo, Next, OneList};
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::{Tallied, Untallied};
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
-use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, SimpleSegregated, Tlsf};
+use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, NextFit, SimpleSegregated, Tlsf};
 
 /// Calls a macro with a type and every test that any allocator must pass. Those marked `apart` may crash when they
 /// fail.
@@ -174,6 +176,13 @@ const FINEST: u32 = if cfg!(target_pointer_width = "64") { 6 } else { 5 };
 /// Two machine words: the default granule.
 const WORDS: usize = 2 * size_of::<usize>();
 
+/// First-fit and best-fit with the figures of Puaut's table 1, and with others that differ from every default.
+type PuautFirstFit = TagHeap<'static, Thresholds<OneList<First, Lifo>, 16, 16>, Offset32, Tallied>;
+type PuautBestFit = TagHeap<'static, Thresholds<OneList<Best, Fifo>, 16, 16>, Offset32, Untallied, Thorough>;
+type LargeBlocks = TagHeap<'static, Thresholds<OneList<First, AddressOrder>, 16, 32>, Offset16, Tallied, Thorough>;
+/// A LIFO ring has too many states to count if every remainder is a block.
+type FewerLifoBlocks = TagHeap<'static, Thresholds<OneList<Next, Lifo>, 0, 32>, Offset32, Tallied>;
+
 suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
     tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
@@ -193,6 +202,12 @@ suite! {
     first_fit: FirstFit<'static, Offset32, Tallied, Thorough>, explored: (37_370, 1_021_525, 11), regions, serves_again;
     first_fit_address_ordered: AddressOrderedFirstFit<'static, Offset32, Tallied, Thorough>, explored: (9434, 270_535, 11), regions, serves_again;
     first_fit_short: AddressOrderedFirstFit<'static, Offset16>, explored: (9434, 270_535, 11), regions, serves_again, short_reach;
+    first_fit_puaut: PuautFirstFit, explored: (20_045, 506_410, 14), regions, serves_again;
+    first_fit_large_blocks: LargeBlocks, explored: (4320, 115_914, 10), regions, serves_again, short_reach;
+    next_fit: NextFit<'static, Offset32, Tallied, Thorough>, explored: (21_082, 600_350, 12), regions, serves_again;
+    next_fit_short: NextFit<'static, Offset16>, explored: (21_082, 600_350, 12), regions, serves_again, short_reach;
+    next_fit_lifo: FewerLifoBlocks, explored: (20_465, 471_485, 16), regions, serves_again;
     best_fit: BestFit<'static, Offset32, Tallied>, explored: (37_370, 1_021_525, 11), regions, serves_again;
     best_fit_wide: BestFit<'static, Wide, Untallied, Thorough>, explored: (73_864, 2_166_150, 12), regions, serves_again;
+    best_fit_puaut: PuautBestFit, explored: (11_812, 293_890, 13), regions, serves_again;
 }

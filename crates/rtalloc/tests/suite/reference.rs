@@ -342,6 +342,7 @@ unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
         header_bytes: 0,
         alignment_bytes: GRANULE,
         min_block_bytes: GRANULE,
+        splitting_threshold_bytes: 0,
         max_span_bytes: 1 << 16,
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: usize::MAX,

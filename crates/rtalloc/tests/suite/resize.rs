@@ -83,7 +83,9 @@ pub fn shrinking_returns_the_tail<A: Subject>() {
                 assert_eq!(resize(&mut shadow, block, to_bytes, 1), block, "a block moved to shrink");
                 let gained = free_bytes(&shadow) - before;
                 // What a block of the new size may keep: its granted size, at most twice the request and a block.
-                let expected = size_bytes.saturating_sub(2 * to_bytes + 2 * A::CONTRACT.min_block_bytes);
+                let expected = size_bytes.saturating_sub(
+                    2 * to_bytes + 2 * A::CONTRACT.min_block_bytes + A::CONTRACT.splitting_threshold_bytes,
+                );
                 assert!(
                     gained >= expected || !A::CONTRACT.shrinks_in_place,
                     "shrinking {size_bytes} to {to_bytes} bytes freed {gained}"

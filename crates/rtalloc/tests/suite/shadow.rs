@@ -2,7 +2,7 @@
 
 use super::memory::{Buffer, Pattern, Subject, fingerprint, foreign};
 use super::ops::Op;
-use rtalloc::contract::{AllocError, Block, Coalescing};
+use rtalloc::contract::{AllocError, Block, Coalescing, Contract};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -210,7 +210,8 @@ impl<'b, A: Subject> Shadow<'b, A> {
         let least_bytes = if align_bytes > contract.alignment_bytes { size_bytes.max(align_bytes) } else { size_bytes };
         let is_kept = size_bytes < shrunk_from_bytes && (!contract.shrinks_in_place || self.is_displaced(address));
         assert!(
-            is_kept || usable_bytes < 2 * least_bytes + 2 * contract.min_block_bytes,
+            is_kept
+                || usable_bytes < 2 * least_bytes + 2 * contract.min_block_bytes + contract.splitting_threshold_bytes,
             "served {asked} with a block of {usable_bytes} bytes"
         );
         assert!(address.is_multiple_of(align_bytes), "served {asked} at {address:#x}");
@@ -272,11 +273,12 @@ impl<'b, A: Subject> Shadow<'b, A> {
     /// A request without alignment that is large enough for one with it: the payload can be shifted, with a block in
     /// front of it.
     fn with_room_to_align(size_bytes: usize, align_bytes: usize) -> usize {
-        let room_bytes = match align_bytes > A::CONTRACT.alignment_bytes {
-            true => align_bytes.saturating_add(A::CONTRACT.min_block_bytes + A::CONTRACT.granule_bytes),
-            false => 0,
-        };
-        size_bytes.saturating_add(room_bytes)
+        if align_bytes <= A::CONTRACT.alignment_bytes {
+            return size_bytes;
+        }
+        let Contract { min_block_bytes, header_bytes, granule_bytes, .. } = A::CONTRACT;
+        let size_bytes = size_bytes.max(min_block_bytes.saturating_sub(header_bytes));
+        size_bytes.saturating_add(align_bytes).saturating_add(min_block_bytes + granule_bytes)
     }
 
     /// Judges whether an allocation was served or refused as it must be.

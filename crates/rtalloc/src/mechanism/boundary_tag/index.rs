@@ -12,8 +12,15 @@ use crate::mechanism::word::Width;
 /// # Safety
 ///
 /// [`take`](Self::take) returns blocks that were inserted, each once until it is inserted again, of at least the
-/// granted size; the index writes only its control structure and the first two words of the free blocks in it.
+/// granted size; the index writes only its control structure and what lies between header and footer of the free blocks
+/// in it, which [`MIN_BLOCK`](Self::MIN_BLOCK) has room for.
 pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
+    /// Smallest block in bytes: a multiple of the granule, with room for header, footer and what the index writes.
+    const MIN_BLOCK: usize = W::MIN_BLOCK;
+    /// Smallest remainder in bytes that is split off a block: a multiple of the granule, at least
+    /// [`MIN_BLOCK`](Self::MIN_BLOCK).
+    const MIN_REST: usize = Self::MIN_BLOCK;
+
     /// Where in the index a block stood; lets an ordered index put the merged or remaining block back without a search.
     type Place: Copy;
     /// No place.
@@ -82,7 +89,8 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// The index is initialised.
     unsafe fn largest(memory: Memory<W>) -> usize;
 
-    /// Calls `visit` with the number of the list and the block, for every block, in the order of the lists.
+    /// Calls `visit` with the number of the list and the block, for every block, in the order of the lists; and with
+    /// whatever else decides which block the next request gets.
     ///
     /// # Safety
     ///
@@ -124,6 +132,7 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
         header_bytes: W::BYTES,
         alignment_bytes: W::GRANULE,
         min_block_bytes: W::MIN_BLOCK,
+        splitting_threshold_bytes: W::MIN_BLOCK - W::GRANULE,
         max_span_bytes: W::MAX,
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: usize::MAX,

@@ -27,7 +27,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// Linear in the control structure.
     pub fn control_bytes(region_bytes: usize) -> usize {
         let room = region_bytes.saturating_sub(Self::front_bytes());
-        let max_block = Self::plan(room, TagConfig::default()).map_or(W::MIN_BLOCK, |plan| plan.max_block);
+        let max_block = Self::plan(room, TagConfig::default()).map_or(I::MIN_BLOCK, |plan| plan.max_block);
         Self::front_bytes() + I::bytes_above(max_block)
     }
 
@@ -48,19 +48,19 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     fn plan(room: usize, config: TagConfig) -> Option<Plan> {
         let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES)? & !(W::GRANULE - 1);
         let left_beside = |max_block| sentinel.saturating_sub(Self::first_block_behind(max_block));
-        let mut max_block = left_beside(W::MIN_BLOCK).max(W::MIN_BLOCK);
-        while max_block > W::MIN_BLOCK && left_beside(max_block - W::GRANULE) <= max_block - W::GRANULE {
+        let mut max_block = left_beside(I::MIN_BLOCK).max(I::MIN_BLOCK);
+        while max_block > I::MIN_BLOCK && left_beside(max_block - W::GRANULE) <= max_block - W::GRANULE {
             max_block -= W::GRANULE;
         }
         max_block = max_block.max(Self::added_block(config));
         let first = Self::first_block_behind(max_block);
-        (sentinel >= first + W::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
+        (sentinel >= first + I::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
     }
 
     /// Length of a region that suffices for a heap with one smallest block, wherever it starts.
     fn needed_bytes(config: TagConfig) -> usize {
-        let first = Self::first_block_behind(Self::added_block(config).max(W::MIN_BLOCK));
-        Self::BASE_ALIGN - 1 + Self::front_bytes() + first + W::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES
+        let first = Self::first_block_behind(Self::added_block(config).max(I::MIN_BLOCK));
+        Self::BASE_ALIGN - 1 + Self::front_bytes() + first + I::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES
     }
 
     /// See [`RegionAllocator::new`](crate::contract::RegionAllocator::new).

@@ -39,6 +39,7 @@ mod init;
 mod regions;
 mod resize;
 mod tags;
+mod thresholds;
 mod verify;
 #[cfg(test)]
 mod white_box;
@@ -46,6 +47,7 @@ mod white_box;
 pub use index::{FreeIndex, Named};
 pub(crate) use index::{free_size, tag_contract};
 use tags::LiveBlock;
+pub use thresholds::Thresholds;
 
 use crate::contract::{AllocError, Contract, Corruption, InitError, Stats};
 use crate::mechanism::memory::Memory;
@@ -211,17 +213,17 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         size_bytes.wrapping_sub(1) >= unsafe { (*self.front()).limit }
     }
 
-    /// Whether a whole number of granules makes a block.
+    /// Whether a whole number of granules, of which a block has no need, is split off it.
     #[inline(always)]
-    fn is_block(size: usize) -> bool {
-        if W::MIN_BLOCK > W::GRANULE { size >= W::MIN_BLOCK } else { size != 0 }
+    fn is_rest(size: usize) -> bool {
+        if I::MIN_REST > W::GRANULE { size >= I::MIN_REST } else { size != 0 }
     }
 
     /// Bytes of the block for a request of `size_bytes`, which is servable.
     #[inline(always)]
     fn block_for(size_bytes: usize) -> usize {
         let need = (size_bytes + W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
-        if W::MIN_BLOCK > W::GRANULE { need.max(W::MIN_BLOCK) } else { need }
+        if I::MIN_BLOCK > W::GRANULE { need.max(I::MIN_BLOCK) } else { need }
     }
 
     /// Allocates; `align_bytes` is a power of two.
@@ -250,7 +252,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     }
 
     /// Makes the first `granted` bytes of a free block that was taken out of the index live; the rest stays free if it
-    /// makes a block.
+    /// is split off.
     ///
     /// # Safety
     ///
@@ -260,7 +262,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         // SAFETY: `block + size` is the next block or the sentinel, and what lies between is the free block's.
         unsafe {
             let rest = size - granted;
-            let granted = if Self::is_block(rest) {
+            let granted = if Self::is_rest(rest) {
                 let remainder = block.wrapping_add(granted);
                 self.set_header(remainder, rest);
                 self.memory().store(Self::footer(remainder, rest), rest);
@@ -303,8 +305,11 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             return Err(self.refuse(AllocError::Alignment));
         }
         let need = Self::block_for(size_bytes);
-        // The largest gap: a gap of one granule that is no block grows by one alignment.
-        let most_gap = if W::MIN_BLOCK > W::GRANULE { align_bytes + W::GRANULE } else { align_bytes - W::GRANULE };
+        // The largest gap: one that is a granule short of a block grows by one alignment.
+        let most_gap = match I::MIN_BLOCK > W::GRANULE {
+            true => align_bytes + (I::MIN_BLOCK - W::GRANULE),
+            false => align_bytes - W::GRANULE,
+        };
         if need + most_gap > limit + W::BYTES {
             return Err(self.refuse(AllocError::TooLarge));
         }
@@ -316,8 +321,12 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             };
             let found_size = free_size(memory, found);
             let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
-            if gap != 0 && gap < W::MIN_BLOCK {
-                gap += align_bytes;
+            if gap != 0 && gap < I::MIN_BLOCK {
+                // As many alignments as make the gap a block.
+                gap += match I::MIN_BLOCK > 2 * W::GRANULE {
+                    true => (I::MIN_BLOCK - gap + align_bytes - 1) & !(align_bytes - 1),
+                    false => align_bytes,
+                };
             }
             let block = found.wrapping_add(gap);
             let size = found_size - gap;
@@ -404,8 +413,13 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::R
 {
     type Config = TagConfig;
 
-    const CONTRACT: Contract =
-        Contract { detects_stale_pointers: G::THOROUGH, detects_overwritten_tags: G::THOROUGH, ..I::CONTRACT };
+    const CONTRACT: Contract = Contract {
+        min_block_bytes: I::MIN_BLOCK,
+        splitting_threshold_bytes: I::MIN_REST - W::GRANULE,
+        detects_stale_pointers: G::THOROUGH,
+        detects_overwritten_tags: G::THOROUGH,
+        ..I::CONTRACT
+    };
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: TagConfig) -> Result<Self, InitError> {
         Self::init(region, config)

@@ -99,7 +99,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
 unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> for TagHeap<'r, I, W, T, G> {
     fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
         let too_small =
-            InitError::TooSmall { needed_bytes: W::BYTES + 2 * (W::GRANULE - 1) + W::MIN_BLOCK + Self::SENTINEL_BYTES };
+            InitError::TooSmall { needed_bytes: W::BYTES + 2 * (W::GRANULE - 1) + I::MIN_BLOCK + Self::SENTINEL_BYTES };
         let memory = self.memory();
         let start = memory.offset(region.as_ptr().addr());
         let end = start.wrapping_add(region.len());
@@ -109,7 +109,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> fo
         let first = start.wrapping_add(W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
         let sentinel = end.wrapping_sub(Self::SENTINEL_BYTES - W::BYTES) & !(W::GRANULE - 1);
         let room = region.len().saturating_sub(Self::SENTINEL_BYTES - W::BYTES);
-        if room < first.wrapping_sub(start) + W::MIN_BLOCK {
+        if room < first.wrapping_sub(start) + I::MIN_BLOCK {
             return Err(too_small);
         }
         // SAFETY: the front is initialised.

@@ -68,7 +68,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         let all = size + next_free;
         let granted = I::granted(need).min(all);
         let rest = all - granted;
-        if rest == next_free || (next_free == 0 && !Self::is_block(rest)) {
+        // What a shrinking block returns to a free block behind it needs not be split off.
+        let joins_next = I::MIN_REST > I::MIN_BLOCK && next_free != 0 && rest > next_free;
+        if rest == next_free || (next_free == 0 && !Self::is_rest(rest)) {
             return;
         }
         // SAFETY: the block and the free block behind it are the heap's; the split lies on a granule between them.
@@ -78,7 +80,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             if next_free != 0 {
                 place = I::remove(memory, block.wrapping_add(size));
             }
-            let new_size = if Self::is_block(rest) {
+            let new_size = if joins_next || Self::is_rest(rest) {
                 self.set_header(end, self.header(end) | PREV_FREE);
                 self.make_free(block.wrapping_add(granted), rest, place);
                 granted

@@ -113,7 +113,7 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
                     broken("a region ends with its sentinel")
                 };
             }
-            if size < W::MIN_BLOCK {
+            if size < I::MIN_BLOCK {
                 return broken("a block is at least of the minimum size");
             }
             if size > sentinel.wrapping_sub(block) {

@@ -1,13 +1,14 @@
 //! White-box tests of the tag heap: what the suite cannot see from outside.
 
 extern crate std;
-use super::TagConfig;
+use super::{TagConfig, TagHeap, Thresholds};
 use crate::contract::{AllocError, MultiRegion, RegionAllocator};
+use crate::mechanism::free_list::{First, Lifo, OneList};
 use crate::mechanism::scrutiny::Thorough;
 use crate::mechanism::segregated::RoundUp;
 use crate::mechanism::tally::{Tallied, Untallied};
 use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
-use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Tlsf};
+use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, LifoNextFit, Tlsf};
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use std::vec::Vec;
@@ -64,6 +65,7 @@ fn check_notices_every_flipped_bit_of_tags_and_links() {
     check_notices_damage::<Offset32, BestFit<'_>>(0..0);
     check_notices_damage::<Offset16, AddressOrderedFirstFit<'_, Offset16>>(0..0);
     check_notices_damage::<Wide, HalfFit<'_, Wide>>(0..0);
+    check_notices_damage::<Wide, LifoNextFit<'_, Wide>>(0..0);
     // The heads of the last 40 classes.
     let heads = |control: usize, word: usize| control - 40 * word..control;
     check_notices_damage::<Offset32, Tlsf<'_>>(heads(Tlsf::<5>::control_bytes(MEMORY_BYTES), 4));
@@ -126,4 +128,24 @@ fn blocks_below_the_first_region_leave_the_high_water_mark_alone() {
 fn half_fit_has_the_documented_control_structure() {
     let sizes = [4 << 10, 64 << 10, 16 << 20];
     assert_eq!(sizes.map(HalfFit::<Offset32>::control_bytes), [96, 112, 144]);
+}
+
+/// Puaut 2002, section 2.1 and table 1: "split only if the remainder is larger than" the threshold.
+#[test]
+fn the_figures_of_table_1_are_kept() {
+    type Puaut<'r> = TagHeap<'r, Thresholds<OneList<First, Lifo>, 16, 16>>;
+    let contract = Puaut::CONTRACT;
+    assert_eq!((contract.min_block_bytes, contract.splitting_threshold_bytes), (16, 16));
+    for (size, usable) in [(60, 60), (44, 60), (28, 28), (12, 12)] {
+        let (region, _) = memory();
+        let mut heap = Puaut::new(region, TagConfig::default()).unwrap();
+        let hole = heap.allocate_bytes(60, 1).unwrap();
+        heap.allocate_bytes(heap.largest_allocatable(), 1).unwrap();
+        // SAFETY: the block is live.
+        unsafe { heap.deallocate(hole) };
+        let block = heap.allocate_bytes(size, 1).unwrap();
+        // SAFETY: the block is live.
+        assert_eq!((block, unsafe { heap.usable_size(block) }), (hole, usable), "{size} bytes from a block of 64");
+        assert_eq!(heap.check(), Ok(()));
+    }
 }

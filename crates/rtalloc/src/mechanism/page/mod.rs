@@ -39,6 +39,7 @@ pub const fn page_contract(page_bytes: usize, quantum_bytes: usize) -> Contract 
         header_bytes: 0,
         alignment_bytes: quantum_bytes,
         min_block_bytes: quantum_bytes,
+        splitting_threshold_bytes: 0,
         max_span_bytes: usize::MAX,
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: usize::MAX,

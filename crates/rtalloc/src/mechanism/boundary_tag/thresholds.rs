@@ -1,0 +1,123 @@
+//! The smallest block and the splitting threshold by choice: what Puaut's table 1 lists for each allocator.
+
+use super::index::{FreeIndex, Named};
+use crate::contract::{Contract, Corruption};
+use crate::mechanism::memory::Memory;
+use crate::mechanism::word::Width;
+use core::marker::PhantomData;
+
+/// The index `I` with a smallest block of `MIN` bytes, and with remainders split off only if they are *larger* than `SPLIT`
+/// bytes (Puaut 2002, section 2.1).
+///
+/// Both are rounded up to what the width's granule and the index's links need: a figure that is too small for them is
+/// the default.
+///
+/// | table 1 | minimum, threshold | here with [`Offset32`](crate::mechanism::word::Offset32), 64-bit |
+/// |---|---|---|
+/// | first-fit | 16 B, 16 B | 16 B, remainders from 32 B on |
+/// | best-fit | 16 B, 16 B | 16 B, remainders from 32 B on |
+///
+/// ```
+/// use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
+/// use rtalloc::mechanism::free_list::{First, Lifo, OneList};
+///
+/// /// First-fit as Puaut measured it.
+/// type PuautFirstFit<'r> = TagHeap<'r, Thresholds<OneList<First, Lifo>, 16, 16>>;
+/// # let mut memory = [core::mem::MaybeUninit::uninit(); 1000];
+/// # use rtalloc::RegionAllocator;
+/// # let heap = PuautFirstFit::new(&mut memory, Default::default()).unwrap();
+/// # assert_eq!(heap.check(), Ok(()));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Thresholds<I, const MIN: usize, const SPLIT: usize>(PhantomData<I>);
+
+impl<I, const MIN: usize, const SPLIT: usize> Thresholds<I, MIN, SPLIT> {
+    /// Thresholds beyond this would be a mistake.
+    const MOST: usize = 1 << 14;
+    const ARE_SMALL: () = assert!(MIN <= Self::MOST && SPLIT <= Self::MOST, "thresholds are a few words");
+}
+
+/// The larger of two sizes.
+const fn larger(first: usize, second: usize) -> usize {
+    if first > second { first } else { second }
+}
+
+// SAFETY: everything is the index's; blocks are at least as large as it needs.
+unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> FreeIndex<W>
+    for Thresholds<I, MIN, SPLIT>
+{
+    const MIN_BLOCK: usize = {
+        let () = Self::ARE_SMALL;
+        larger(MIN.next_multiple_of(W::GRANULE), I::MIN_BLOCK)
+    };
+    const MIN_REST: usize =
+        larger((SPLIT + 1).next_multiple_of(W::GRANULE), larger(<Self as FreeIndex<W>>::MIN_BLOCK, I::MIN_REST));
+
+    type Place = I::Place;
+    const NOWHERE: I::Place = I::NOWHERE;
+
+    fn bytes_below() -> usize {
+        I::bytes_below()
+    }
+
+    fn bytes_above(max_block: usize) -> usize {
+        I::bytes_above(max_block)
+    }
+
+    unsafe fn init(memory: Memory<W>, max_block: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { I::init(memory, max_block) }
+    }
+
+    #[inline(always)]
+    fn granted(need: usize) -> usize {
+        I::granted(need)
+    }
+
+    #[inline(always)]
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, I::Place)> {
+        // SAFETY: the caller's promise.
+        unsafe { I::take(memory, need) }
+    }
+
+    #[inline(always)]
+    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: I::Place) {
+        // SAFETY: the caller's promise.
+        unsafe { I::insert(memory, block, size, place) }
+    }
+
+    #[inline(always)]
+    unsafe fn remove(memory: Memory<W>, block: usize) -> I::Place {
+        // SAFETY: the caller's promise.
+        unsafe { I::remove(memory, block) }
+    }
+
+    #[inline(always)]
+    fn first_of(first: I::Place, second: I::Place) -> I::Place {
+        I::first_of(first, second)
+    }
+
+    unsafe fn largest(memory: Memory<W>) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { I::largest(memory) }
+    }
+
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
+        // SAFETY: the caller's promise.
+        unsafe { I::lists(memory, visit) }
+    }
+
+    unsafe fn check(
+        memory: Memory<W>,
+        free_blocks: usize,
+        max_block: usize,
+        is_place: &dyn Fn(usize) -> bool,
+    ) -> Result<usize, Corruption> {
+        // SAFETY: the caller's promise.
+        unsafe { I::check(memory, free_blocks, max_block, is_place) }
+    }
+}
+
+impl<I: Named<W>, W: Width, const MIN: usize, const SPLIT: usize> Named<W> for Thresholds<I, MIN, SPLIT> {
+    const CONTRACT: Contract = I::CONTRACT;
+}
