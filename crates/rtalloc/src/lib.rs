@@ -43,6 +43,7 @@
 //! | [`hook`] | the one place where misuse is reported |
 //! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`NextFit`], [`LifoNextFit`], [`BestFit`] |
 //! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`SimpleSegregated`], [`Kingsley`] |
+//! | [`indexed`] | a tree of free blocks: [`TreeBestFit`] |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -61,11 +62,13 @@
 //! | [`AddressOrderedFirstFit`] | O(free blocks) both | least in the worst case | 2, 4 or 8 B |
 //! | [`NextFit`] | O(free blocks) both, the shortest mean search of a list | most of the lists in address order | 2, 4 or 8 B |
 //! | [`LifoNextFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
+//! | [`TreeBestFit`] | O(free blocks) both, logarithmic in the mean | as best-fit; blocks of two granules and more | 2, 4 or 8 B |
 
 #![no_std]
 
 pub mod contract;
 pub mod hook;
+pub mod indexed;
 pub mod mechanism;
 mod region;
 pub mod segregated;
@@ -73,6 +76,8 @@ pub mod sequential;
 
 #[doc(inline)]
 pub use contract::{MultiRegion, RegionAllocator};
+#[doc(inline)]
+pub use indexed::TreeBestFit;
 #[doc(inline)]
 pub use mechanism::boundary_tag::TagConfig;
 #[doc(inline)]

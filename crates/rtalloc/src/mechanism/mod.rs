@@ -13,6 +13,7 @@
 //! | [`bitmap`] | which classes have a free block |
 //! | [`segregated`] | the index of one list per class |
 //! | [`class_lists`] | blocks of fixed sizes in one list per size, never split or joined |
+//! | [`tree`] | trees of free blocks |
 //! | [`scrutiny`] | how closely tags are tested before a block is freed |
 //! | [`tally`] | running statistics, or none |
 //! | [`bits`] | bit searches |
@@ -34,4 +35,5 @@ pub mod scrutiny;
 pub mod segregated;
 pub mod size_class;
 pub mod tally;
+pub mod tree;
 pub mod word;

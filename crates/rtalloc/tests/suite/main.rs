@@ -40,8 +40,11 @@ use rtalloc::mechanism::free_list::{AddressOrder, Best, Fifo, First, Lifo, Next,
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::{Tallied, Untallied};
+use rtalloc::mechanism::tree::splay::SizeTree;
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
-use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, NextFit, SimpleSegregated, Tlsf};
+use rtalloc::{
+    AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, NextFit, SimpleSegregated, Tlsf, TreeBestFit,
+};
 
 /// Calls a macro with a type and every test that any allocator must pass. Those marked `apart` may crash when they
 /// fail.
@@ -182,6 +185,8 @@ type PuautBestFit = TagHeap<'static, Thresholds<OneList<Best, Fifo>, 16, 16>, Of
 type LargeBlocks = TagHeap<'static, Thresholds<OneList<First, AddressOrder>, 16, 32>, Offset16, Tallied, Thorough>;
 /// A LIFO ring has too many states to count if every remainder is a block.
 type FewerLifoBlocks = TagHeap<'static, Thresholds<OneList<Next, Lifo>, 0, 32>, Offset32, Tallied>;
+/// Nor can the trees of blocks this large be counted. The smallest are three granules.
+type FewerWideBlocks = TagHeap<'static, Thresholds<SizeTree, 0, 96>, Wide, Untallied, Thorough>;
 
 suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
@@ -210,4 +215,7 @@ suite! {
     best_fit: BestFit<'static, Offset32, Tallied>, explored: (37_370, 1_021_525, 11), regions, serves_again;
     best_fit_wide: BestFit<'static, Wide, Untallied, Thorough>, explored: (73_864, 2_166_150, 12), regions, serves_again;
     best_fit_puaut: PuautBestFit, explored: (11_812, 293_890, 13), regions, serves_again;
+    tree_best_fit: TreeBestFit<'static, Offset32, Tallied>, explored: (59_632, 1_789_014, 12), regions, serves_again;
+    tree_best_fit_short: TreeBestFit<'static, Offset16, Untallied, Thorough>, explored: (59_632, 1_789_014, 12), regions, serves_again, short_reach;
+    tree_best_fit_wide: FewerWideBlocks, explored: (24_102, 639_210, 17), regions, serves_again;
 }

@@ -8,7 +8,7 @@ use crate::mechanism::scrutiny::Thorough;
 use crate::mechanism::segregated::RoundUp;
 use crate::mechanism::tally::{Tallied, Untallied};
 use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
-use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, LifoNextFit, Tlsf};
+use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, LifoNextFit, Tlsf, TreeBestFit};
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use std::vec::Vec;
@@ -66,6 +66,7 @@ fn check_notices_every_flipped_bit_of_tags_and_links() {
     check_notices_damage::<Offset16, AddressOrderedFirstFit<'_, Offset16>>(0..0);
     check_notices_damage::<Wide, HalfFit<'_, Wide>>(0..0);
     check_notices_damage::<Wide, LifoNextFit<'_, Wide>>(0..0);
+    check_notices_damage::<Offset32, TreeBestFit<'_>>(0..0);
     // The heads of the last 40 classes.
     let heads = |control: usize, word: usize| control - 40 * word..control;
     check_notices_damage::<Offset32, Tlsf<'_>>(heads(Tlsf::<5>::control_bytes(MEMORY_BYTES), 4));

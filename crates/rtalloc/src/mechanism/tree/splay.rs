@@ -1,0 +1,510 @@
+//! The self-adjusting tree of free blocks by size (Sleator and Tarjan 1985), one node per size, and the index that it is.
+//!
+//! A free block is in the list of all free blocks of its size; the first block of a list is the tree's node. List links
+//! are those of [`free_list`](crate::mechanism::free_list), with the node as the head; behind them stand the tree's:
+//!
+//! ```text
+//! node   [size][0   ][next][left][right] ... [size]
+//!                 |
+//! block  [size][prev][next]              ... [size]     all of one size: list links only
+//! ```
+//!
+//! The null node, in front of the first block, is four words: its `next` is the tree's root, and its `left` and `right`
+//! hold the two trees that a splay takes apart and puts together again.
+//!
+//! # Splaying
+//!
+//! Every search ends with a splay, which makes the node found the root and halves, roughly, the depth of every node on the
+//! path to it. It goes top down in one loop: what is smaller than the size sought is hung to the right end of one tree, what is
+//! larger to the left end of another, and two steps to the same side rotate first.
+//!
+//! ```text
+//!       y          what is searched lies below x:  y joins the larger ones, under which x's larger child
+//!     x   C                                        is rotated in, and the search goes on at w
+//!   w   B
+//! ```
+//!
+//! A sequence of m operations on k nodes costs O((m + k)·log k); a single one may visit every node.
+
+use super::{Side, link_at, size_or_zero};
+use crate::contract::Corruption;
+use crate::mechanism::boundary_tag::{FreeIndex, free_size};
+use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink};
+use crate::mechanism::memory::Memory;
+use crate::mechanism::word::Width;
+
+/// The index that is a splay tree of the sizes of free blocks: best fit, and of equal blocks the one freed last, but
+/// the one that is the node only when no other is left.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeTree;
+
+/// Words of a list node in front of the tree's links.
+const LIST_WORDS: usize = 2;
+
+/// The child of a node.
+///
+/// # Safety
+///
+/// `node` is a node of the tree, or the null node.
+#[inline(always)]
+unsafe fn child<W: Width>(memory: Memory<W>, node: usize, side: Side) -> usize {
+    // SAFETY: a node has links.
+    unsafe { memory.load(link_at::<W, LIST_WORDS>(node, side)) }
+}
+
+/// Links a node to a child.
+///
+/// # Safety
+///
+/// As [`child`].
+#[inline(always)]
+unsafe fn set_child<W: Width>(memory: Memory<W>, node: usize, side: Side, child: usize) {
+    // SAFETY: a node has links.
+    unsafe { memory.store(link_at::<W, LIST_WORDS>(node, side), child) }
+}
+
+/// Makes the node of this size the root of the tree at `root`; if there is none, one of the two nearest to it. Returns the
+/// new root.
+///
+/// # Safety
+///
+/// `root` is a node, and the tree below it is ordered.
+unsafe fn splay<W: Width>(memory: Memory<W>, root: usize, size: usize) -> usize {
+    // SAFETY: every node that is visited was reached by links of the tree; the null node has links too.
+    unsafe {
+        set_child(memory, NULL, Side::Left, NULL);
+        set_child(memory, NULL, Side::Right, NULL);
+        // The nodes to whose right, or left, the next smaller, or larger, tree will be hung.
+        let mut smaller_end = NULL;
+        let mut larger_end = NULL;
+        let mut node = root;
+        loop {
+            let here = free_size(memory, node);
+            if size == here {
+                break;
+            }
+            let side = Side::right_if(size > here);
+            let mut below = child(memory, node, side);
+            if below == NULL {
+                break;
+            }
+            let there = free_size(memory, below);
+            if size != there && Side::right_if(size > there) == side {
+                set_child(memory, node, side, child(memory, below, side.other()));
+                set_child(memory, below, side.other(), node);
+                node = below;
+                below = child(memory, node, side);
+                if below == NULL {
+                    break;
+                }
+            }
+            // The node and all on its other side lie beyond the size.
+            let end = if side == Side::Right { &mut smaller_end } else { &mut larger_end };
+            set_child(memory, *end, side, node);
+            *end = node;
+            node = below;
+        }
+        set_child(memory, smaller_end, Side::Right, child(memory, node, Side::Left));
+        set_child(memory, larger_end, Side::Left, child(memory, node, Side::Right));
+        // The null node led to the two trees: to the smaller ones by its right link, to the larger ones by its left.
+        let (smaller, larger) = (child(memory, NULL, Side::Right), child(memory, NULL, Side::Left));
+        set_child(memory, node, Side::Left, smaller);
+        set_child(memory, node, Side::Right, larger);
+        node
+    }
+}
+
+impl SizeTree {
+    /// The tree's root.
+    ///
+    /// # Safety
+    ///
+    /// The index is initialised.
+    #[inline(always)]
+    unsafe fn root<W: Width>(memory: Memory<W>) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { memory.load(next_at::<W>(NULL)) }
+    }
+
+    /// Notes the root.
+    ///
+    /// # Safety
+    ///
+    /// As [`root`](Self::root).
+    #[inline(always)]
+    unsafe fn set_root<W: Width>(memory: Memory<W>, root: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { memory.store(next_at::<W>(NULL), root) }
+    }
+
+    /// Takes the root out of the tree: the next block of its size takes its place, or the trees below it are joined.
+    ///
+    /// ```text
+    ///      root                  a: the largest of the left tree, splayed to its top
+    ///     /    \        ->      / \
+    ///   ..a     B              ..  B
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// `root` is the tree's root.
+    unsafe fn remove_root<W: Width>(memory: Memory<W>, root: usize) {
+        // SAFETY: the root is a node, and what its links lead to are nodes, or blocks of its size.
+        unsafe {
+            let (left, right) = (child(memory, root, Side::Left), child(memory, root, Side::Right));
+            let heir = memory.load(next_at::<W>(root));
+            let new_root = if heir != NULL {
+                memory.store(heir, NULL);
+                set_child(memory, heir, Side::Left, left);
+                set_child(memory, heir, Side::Right, right);
+                heir
+            } else if left == NULL {
+                right
+            } else {
+                // All are smaller than what is sought, so that the largest of them comes up, and has no right child.
+                let largest = splay(memory, left, free_size(memory, root));
+                set_child(memory, largest, Side::Right, right);
+                largest
+            };
+            Self::set_root(memory, new_root);
+        }
+    }
+
+    /// The node of the smallest size above `size`, with its depth, or `None`. Follows no link to where `is_place` does
+    /// not allow a block.
+    ///
+    /// # Errors
+    ///
+    /// The path to it is out of order, or longer than `limit`.
+    ///
+    /// # Safety
+    ///
+    /// The index is initialised, and a block could be wherever `is_place` says so.
+    unsafe fn node_above<W: Width>(
+        memory: Memory<W>,
+        size: usize,
+        limit: usize,
+        is_place: &dyn Fn(usize) -> bool,
+    ) -> Result<Option<(usize, usize)>, Corruption> {
+        // SAFETY: the caller's promise.
+        let mut node = unsafe { Self::root(memory) };
+        let mut found = None;
+        let mut between = 0..usize::MAX;
+        let mut depth = 0;
+        while node != NULL {
+            let broken = |invariant| Err(Corruption { invariant, address: memory.address(node) });
+            if !is_place(node) {
+                return broken("the tree's links lead to blocks");
+            }
+            if depth >= limit {
+                return broken("the tree holds each free block once");
+            }
+            // SAFETY: a block could be there, so that the word in front of it and its links are the heap's to read.
+            unsafe {
+                let here = free_size(memory, node);
+                if here <= between.start || here >= between.end || here & (W::GRANULE - 1) != 0 {
+                    return broken("the tree is ordered by size, each size once");
+                }
+                if here > size {
+                    found = Some((node, depth));
+                    between.end = here;
+                    node = child(memory, node, Side::Left);
+                } else {
+                    between.start = here;
+                    node = child(memory, node, Side::Right);
+                }
+            }
+            depth += 1;
+        }
+        Ok(found)
+    }
+}
+
+// SAFETY: the tree has a node for every size of the blocks that were inserted and not removed, and the node's list holds
+// them; `take` returns a block of the smallest size that holds `need` bytes.
+unsafe impl<W: Width> FreeIndex<W> for SizeTree {
+    /// Header, four links, footer.
+    const MIN_BLOCK: usize = (6 * W::BYTES).next_multiple_of(W::GRANULE);
+
+    type Place = ();
+    const NOWHERE: () = ();
+
+    fn bytes_below() -> usize {
+        0
+    }
+
+    fn bytes_above(_: usize) -> usize {
+        (LIST_WORDS + 2) * W::BYTES
+    }
+
+    unsafe fn init(memory: Memory<W>, _: usize) {
+        for word in 0..LIST_WORDS + 2 {
+            // SAFETY: the control structure is the index's to initialise.
+            unsafe { memory.store(word * W::BYTES, NULL) }
+        }
+    }
+
+    fn granted(need: usize) -> usize {
+        need
+    }
+
+    /// A request that is refused changes nothing, the shape of the tree included: the search comes first, the splay when
+    /// it succeeded.
+    #[inline]
+    unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, ())> {
+        // SAFETY: the index is initialised, links lead to nodes.
+        unsafe {
+            let root = Self::root(memory);
+            let mut best = NULL;
+            let mut best_size = 0;
+            let mut node = root;
+            while node != NULL {
+                let size = free_size(memory, node);
+                let side = if size >= need {
+                    best = node;
+                    best_size = size;
+                    if size == need {
+                        break;
+                    }
+                    Side::Left
+                } else {
+                    Side::Right
+                };
+                node = child(memory, node, side);
+            }
+            if best == NULL {
+                return None;
+            }
+            splay(memory, root, best_size);
+            let second = memory.load(next_at::<W>(best));
+            if second == NULL {
+                Self::remove_root(memory, best);
+                return Some((best, need, ()));
+            }
+            Self::set_root(memory, best);
+            unlink(memory, second);
+            Some((second, need, ()))
+        }
+    }
+
+    #[inline]
+    unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
+        // SAFETY: the block is free and in neither tree nor list, by the caller's promise.
+        unsafe {
+            let mut root = Self::root(memory);
+            let (mut left, mut right) = (NULL, NULL);
+            if root != NULL {
+                root = splay(memory, root, size);
+                let nearest = free_size(memory, root);
+                if nearest == size {
+                    Self::set_root(memory, root);
+                    link(memory, root, block);
+                    return;
+                }
+                // The nearest node goes to one side, with all that lies beyond it.
+                if size < nearest {
+                    left = child(memory, root, Side::Left);
+                    set_child(memory, root, Side::Left, NULL);
+                    right = root;
+                } else {
+                    right = child(memory, root, Side::Right);
+                    set_child(memory, root, Side::Right, NULL);
+                    left = root;
+                }
+            }
+            memory.store(block, NULL);
+            memory.store(next_at::<W>(block), NULL);
+            set_child(memory, block, Side::Left, left);
+            set_child(memory, block, Side::Right, right);
+            Self::set_root(memory, block);
+        }
+    }
+
+    #[inline]
+    unsafe fn remove(memory: Memory<W>, block: usize) {
+        // SAFETY: the block is in the index by the caller's promise: in a list behind a node, or a node.
+        unsafe {
+            if memory.load(block) != NULL {
+                unlink(memory, block);
+                return;
+            }
+            splay(memory, Self::root(memory), free_size(memory, block));
+            Self::remove_root(memory, block);
+        }
+    }
+
+    #[inline(always)]
+    fn first_of((): (), (): ()) {}
+
+    unsafe fn largest(memory: Memory<W>) -> usize {
+        // SAFETY: the index is initialised, links lead to nodes.
+        unsafe {
+            let mut largest = NULL;
+            let mut node = Self::root(memory);
+            while node != NULL {
+                largest = node;
+                node = child(memory, node, Side::Right);
+            }
+            size_or_zero(memory, largest)
+        }
+    }
+
+    /// Nodes in the order of their sizes, each with its depth, which together are the tree's shape, and behind each node
+    /// its list.
+    unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
+        let mut size = 0;
+        // SAFETY: the index is initialised, links lead to nodes and blocks.
+        unsafe {
+            while let Ok(Some((node, depth))) = Self::node_above(memory, size, usize::MAX, &|_| true) {
+                size = free_size(memory, node);
+                let mut block = node;
+                while block != NULL {
+                    visit(depth, block);
+                    block = memory.load(next_at::<W>(block));
+                }
+            }
+        }
+    }
+
+    /// Visits the path to every node, which takes the square of their number at the worst.
+    unsafe fn check(
+        memory: Memory<W>,
+        free_blocks: usize,
+        _: usize,
+        is_place: &dyn Fn(usize) -> bool,
+    ) -> Result<usize, Corruption> {
+        let mut total = 0;
+        let mut size = 0;
+        // SAFETY: the caller's promise; nodes and blocks are looked at where they could be.
+        unsafe {
+            while let Some((node, _)) = Self::node_above(memory, size, free_blocks, is_place)? {
+                size = free_size(memory, node);
+                let broken = |invariant, block| Corruption { invariant, address: memory.address(block) };
+                if memory.load(node) != NULL {
+                    return Err(broken("a node is the first block of its list", node));
+                }
+                let (more, _) = check_list(memory, node, free_blocks, is_place, &mut |block| {
+                    if free_size(memory, block) == size {
+                        Ok(())
+                    } else {
+                        Err(broken("a list holds blocks of one size", block))
+                    }
+                })?;
+                total += 1 + more;
+                if total > free_blocks {
+                    return Err(broken("the tree holds each free block once", node));
+                }
+            }
+        }
+        Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::mechanism::word::Offset32;
+    use core::ptr::NonNull;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    /// Memory of the index, with blocks that are nothing but headers and links, 64 bytes apart.
+    struct Bench {
+        memory: Memory<Offset32>,
+        _bytes: Vec<u128>,
+    }
+
+    impl Bench {
+        fn new(blocks: usize) -> Self {
+            let mut bytes = std::vec![0u128; 4 * (blocks + 1)];
+            let start = bytes.as_mut_ptr().expose_provenance() + 16;
+            let memory = Memory::new(NonNull::new(core::ptr::with_exposed_provenance_mut(start)).unwrap());
+            // SAFETY: the memory is this bench's.
+            unsafe { <SizeTree as FreeIndex<Offset32>>::init(memory, 0) };
+            Bench { memory, _bytes: bytes }
+        }
+
+        fn insert(&self, number: usize, size: usize) {
+            let block = 64 * (number + 1) - 16;
+            // SAFETY: the block is this bench's and in no tree.
+            unsafe {
+                self.memory.store(block - 4, size);
+                SizeTree::insert(self.memory, block, size, ());
+            }
+        }
+
+        /// Depth of every node, in the order of sizes.
+        fn depths(&self) -> Vec<usize> {
+            let mut depths = Vec::new();
+            // SAFETY: the index is initialised.
+            unsafe { SizeTree::lists(self.memory, &mut |depth, _| depths.push(depth)) };
+            depths
+        }
+
+        fn count(&self, most: usize) -> usize {
+            // SAFETY: the index is initialised, and every multiple of 16 in the memory can be looked at.
+            unsafe { SizeTree::check(self.memory, most, 0, &|block| block != 0 && block % 16 == 0) }.unwrap()
+        }
+    }
+
+    #[test]
+    fn a_splay_brings_the_node_up_and_halves_the_path() {
+        let bench = Bench::new(100);
+        for number in 0..100 {
+            bench.insert(number, 16 * (number + 2));
+        }
+        // Ascending sizes: each becomes the root, and the tree is a path to the left.
+        assert!(bench.depths().into_iter().eq((0..100).rev()));
+        // SAFETY: the index is initialised.
+        let found = unsafe { SizeTree::take(bench.memory, 16) }.unwrap().0;
+        assert_eq!(found, 48, "the smallest block");
+        let deepest = bench.depths().into_iter().max().unwrap();
+        assert!((48..=52).contains(&deepest), "{deepest}");
+        assert_eq!(bench.count(99), 99);
+    }
+
+    #[test]
+    fn every_answer_is_the_best_fit_of_a_sorted_map() {
+        let blocks = 64;
+        let bench = Bench::new(blocks);
+        let mut model: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut sizes = std::vec![0; blocks];
+        let mut random = 1usize;
+        let mut below = |bound: usize| {
+            random = random.wrapping_mul(0x5851_F42D).wrapping_add(0x1405_7B7E) & 0x7FFF_FFFF;
+            (random >> 8) % bound
+        };
+        for _ in 0..20_000 {
+            let number = below(blocks);
+            let block = 64 * (number + 1) - 16;
+            let size = 16 * (1 + below(24));
+            if sizes[number] == 0 {
+                bench.insert(number, size);
+                model.entry(size).or_default().push(block);
+                sizes[number] = size;
+            } else if below(2) == 0 {
+                // SAFETY: the block is in the index.
+                unsafe { SizeTree::remove(bench.memory, block) };
+                model.get_mut(&sizes[number]).unwrap().retain(|&other| other != block);
+                sizes[number] = 0;
+            } else {
+                let best = model.iter().find(|(best, blocks)| **best >= size && !blocks.is_empty());
+                // SAFETY: the index is initialised.
+                let taken = unsafe { SizeTree::take(bench.memory, size) };
+                assert_eq!(taken.is_some(), best.is_some());
+                let Some((taken, _, ())) = taken else { continue };
+                let best = *best.unwrap().0;
+                let blocks = model.get_mut(&best).unwrap();
+                assert!(blocks.contains(&taken), "not of the smallest size that fits");
+                blocks.retain(|&other| other != taken);
+                sizes[(taken + 16) / 64 - 1] = 0;
+            }
+            let total = model.values().map(Vec::len).sum();
+            assert_eq!(bench.count(blocks), total);
+            let largest = model.iter().rev().find(|(_, blocks)| !blocks.is_empty()).map_or(0, |(size, _)| *size);
+            // SAFETY: the index is initialised.
+            assert_eq!(unsafe { SizeTree::largest(bench.memory) }, largest);
+        }
+    }
+}
