@@ -43,7 +43,7 @@
 //! | [`hook`] | the one place where misuse is reported |
 //! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`NextFit`], [`LifoNextFit`], [`BestFit`] |
 //! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`SimpleSegregated`], [`Kingsley`] |
-//! | [`indexed`] | a tree of free blocks: [`TreeBestFit`] |
+//! | [`indexed`] | a tree of free blocks: [`TreeBestFit`], [`FastFit`], [`LeftmostFastFit`] |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -63,6 +63,8 @@
 //! | [`NextFit`] | O(free blocks) both, the shortest mean search of a list | most of the lists in address order | 2, 4 or 8 B |
 //! | [`LifoNextFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
 //! | [`TreeBestFit`] | O(free blocks) both, logarithmic in the mean | as best-fit; blocks of two granules and more | 2, 4 or 8 B |
+//! | [`FastFit`] | O(free blocks) both, logarithmic in the mean | little, nearly best fit | 2, 4 or 8 B |
+//! | [`LeftmostFastFit`] | O(free blocks) both, logarithmic in the mean | as first-fit in address order | 2, 4 or 8 B |
 
 #![no_std]
 
@@ -77,7 +79,7 @@ pub mod sequential;
 #[doc(inline)]
 pub use contract::{MultiRegion, RegionAllocator};
 #[doc(inline)]
-pub use indexed::TreeBestFit;
+pub use indexed::{FastFit, LeftmostFastFit, TreeBestFit};
 #[doc(inline)]
 pub use mechanism::boundary_tag::TagConfig;
 #[doc(inline)]

@@ -13,7 +13,7 @@
 //! | [`bitmap`] | which classes have a free block |
 //! | [`segregated`] | the index of one list per class |
 //! | [`class_lists`] | blocks of fixed sizes in one list per size, never split or joined |
-//! | [`tree`] | trees of free blocks |
+//! | [`tree`] | trees of free blocks: by size, and by address and size at once |
 //! | [`scrutiny`] | how closely tags are tested before a block is freed |
 //! | [`tally`] | running statistics, or none |
 //! | [`bits`] | bit searches |

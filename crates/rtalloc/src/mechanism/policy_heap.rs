@@ -100,6 +100,16 @@ pub unsafe trait Policy: Sealed + Sized + core::fmt::Debug + 'static {
     /// The policy has begun.
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind>;
 
+    /// Usable bytes of a block that is known to be live.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun, and the block is live.
+    unsafe fn usable_bytes(&self, address: usize) -> usize {
+        // SAFETY: the policy has begun.
+        unsafe { self.find(address) }.unwrap_or(0)
+    }
+
     /// Makes a live block of `usable_bytes` fit `size_bytes`, which is from 1 to the limit, where it stands; returns its
     /// usable bytes then. `None` if it cannot, and nothing changed.
     ///
@@ -360,8 +370,8 @@ unsafe impl<'r, P: Policy, T: Tally> RegionAllocator<'r> for PolicyHeap<'r, P, T
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the policy has begun.
-        unsafe { self.policy().find(block.addr().get()) }.unwrap_or(0)
+        // SAFETY: the policy has begun, and the caller promises that the block is live.
+        unsafe { self.policy().usable_bytes(block.addr().get()) }
     }
 
     fn largest_allocatable(&self) -> usize {

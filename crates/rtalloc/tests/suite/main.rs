@@ -43,7 +43,8 @@ use rtalloc::mechanism::tally::{Tallied, Untallied};
 use rtalloc::mechanism::tree::splay::SizeTree;
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, NextFit, SimpleSegregated, Tlsf, TreeBestFit,
+    AddressOrderedFirstFit, BestFit, FastFit, FirstFit, HalfFit, Kingsley, LeftmostFastFit, NextFit, SimpleSegregated,
+    Tlsf, TreeBestFit,
 };
 
 /// Calls a macro with a type and every test that any allocator must pass. Those marked `apart` may crash when they
@@ -218,4 +219,7 @@ suite! {
     tree_best_fit: TreeBestFit<'static, Offset32, Tallied>, explored: (59_632, 1_789_014, 12), regions, serves_again;
     tree_best_fit_short: TreeBestFit<'static, Offset16, Untallied, Thorough>, explored: (59_632, 1_789_014, 12), regions, serves_again, short_reach;
     tree_best_fit_wide: FewerWideBlocks, explored: (24_102, 639_210, 17), regions, serves_again;
+    fast_fit: FastFit<'static, Offset32, Tallied>, explored: (18_588, 536_825, 11), serves_again;
+    fast_fit_leftmost: LeftmostFastFit<'static, Offset16>, explored: (18_588, 536_825, 11), serves_again, short_reach;
+    fast_fit_wide: FastFit<'static, Wide>, explored: (37_849, 1_177_056, 12), serves_again;
 }

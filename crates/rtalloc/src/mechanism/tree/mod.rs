@@ -3,10 +3,12 @@
 //! | module | order | what it is for |
 //! |---|---|---|
 //! | [`splay`] | by size, one node per size | the index of tree best-fit: what was used last is near the root |
+//! | [`cartesian`] | by address, and each node at least as large as those below it | fast-fit: found by size, coalesced by address |
 //!
 //! A node's two links are words of its block, left before right; [`NULL`] is no node. Every operation is a loop down one
 //! path: none recurses, none needs a stack or a link to the parent.
 
+pub mod cartesian;
 pub mod splay;
 
 use crate::mechanism::boundary_tag::free_size;
