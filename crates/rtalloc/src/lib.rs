@@ -44,6 +44,7 @@
 //! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`NextFit`], [`LifoNextFit`], [`BestFit`] |
 //! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`SimpleSegregated`], [`Kingsley`] |
 //! | [`indexed`] | a tree of free blocks: [`TreeBestFit`], [`FastFit`], [`LeftmostFastFit`] |
+//! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -65,9 +66,14 @@
 //! | [`TreeBestFit`] | O(free blocks) both, logarithmic in the mean | as best-fit; blocks of two granules and more | 2, 4 or 8 B |
 //! | [`FastFit`] | O(free blocks) both, logarithmic in the mean | little, nearly best fit | 2, 4 or 8 B |
 //! | [`LeftmostFastFit`] | O(free blocks) both, logarithmic in the mean | as first-fit in address order | 2, 4 or 8 B |
+//! | [`BinaryBuddy`] | O(log region) | up to twice the request | none; 1/16 of the region |
+//! | [`FibonacciBuddy`] | O(log region), more turns | up to 1.67 times the request | 2, 4 or 8 B |
+//! | [`WeightedBuddy`] | O(log region), most turns | up to 1.5 times, more between blocks | 2, 4 or 8 B |
+//! | [`DoubleBuddy`] | O(log region) | up to 1.5 times; two parts | none; 1/16 of the region |
 
 #![no_std]
 
+pub mod buddy;
 pub mod contract;
 pub mod hook;
 pub mod indexed;
@@ -76,6 +82,8 @@ mod region;
 pub mod segregated;
 pub mod sequential;
 
+#[doc(inline)]
+pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
 #[doc(inline)]
 pub use contract::{MultiRegion, RegionAllocator};
 #[doc(inline)]

@@ -2,7 +2,7 @@
 //!
 //! The software is the halving of the TLSF paper's appendix A: five tests on 32 bits, six on 64.
 
-use core::num::NonZeroUsize;
+use core::num::{NonZeroU64, NonZeroUsize};
 
 /// Whether the target has an instruction that counts leading or trailing zeros. Armv6-M is the Arm without one;
 /// it is also the one without atomic read-modify-write, which is how it is told apart here.
@@ -40,6 +40,20 @@ pub const fn first_set(value: NonZeroUsize) -> u32 {
     } else {
         let value = value.get();
         software_floor_log2(value & value.wrapping_neg())
+    }
+}
+
+/// [`first_set`] of 64 bits whatever the machine's word.
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub const fn first_set_of_64(value: NonZeroU64) -> u32 {
+    match NonZeroUsize::new(value.get() as usize) {
+        Some(low) => first_set(low),
+        // SAFETY: the upper half is not zero where the lower one is; one whole word has no upper half.
+        None => usize::BITS + first_set(unsafe { NonZeroUsize::new_unchecked((value.get() >> 32) as usize) }),
     }
 }
 
@@ -99,6 +113,15 @@ const fn software_floor_log2(value: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_of_64_bits_is_found_in_either_half() {
+        for bit in 0..64 {
+            for value in [1u64 << bit, 1 << bit | 1 << 63, u64::MAX << bit] {
+                assert_eq!(first_set_of_64(NonZeroU64::new(value).unwrap()), bit, "{value:#x}");
+            }
+        }
+    }
 
     #[test]
     fn software_agrees_with_the_instruction_at_every_power_of_two() {

@@ -7,6 +7,7 @@
 //! | [`memory`] | a heap's memory as words at offsets from one base |
 //! | [`boundary_tag`] | blocks with boundary tags: split, coalesce, resize, regions, walk, check |
 //! | [`policy_heap`] | a heap whose control structure is in front of whatever a policy makes of the rest |
+//! | [`buddy`] | blocks that divide into two buddies: split, merge, tags aside or in front, any system of sizes |
 //! | [`free_list`] | doubly linked lists without a head or a tail case, and the one-list index |
 //! | [`page`] | pages that hold blocks of one kind, and what they keep about themselves |
 //! | [`size_class`] | maps from block sizes to classes |
@@ -26,6 +27,7 @@ pub(crate) mod sealed {
 pub mod bitmap;
 pub mod bits;
 pub mod boundary_tag;
+pub mod buddy;
 pub mod class_lists;
 pub mod free_list;
 pub mod memory;

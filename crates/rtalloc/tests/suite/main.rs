@@ -36,6 +36,7 @@ mod resize;
 mod shadow;
 
 use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
+use rtalloc::mechanism::buddy::{Aside, InFront};
 use rtalloc::mechanism::free_list::{AddressOrder, Best, Fifo, First, Lifo, Next, OneList};
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
@@ -43,8 +44,8 @@ use rtalloc::mechanism::tally::{Tallied, Untallied};
 use rtalloc::mechanism::tree::splay::SizeTree;
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, FastFit, FirstFit, HalfFit, Kingsley, LeftmostFastFit, NextFit, SimpleSegregated,
-    Tlsf, TreeBestFit,
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, Kingsley,
+    LeftmostFastFit, NextFit, SimpleSegregated, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
 
 /// Calls a macro with a type and every test that any allocator must pass. Those marked `apart` may crash when they
@@ -143,6 +144,16 @@ macro_rules! ability {
 
 /// The exploration of every state, and what it finds.
 macro_rules! exploration {
+    ($type:ty, (of $granules:literal granules: $states:literal, $transitions:literal, $depth:literal)) => {
+        #[test]
+        fn every_state() {
+            let explored = crate::explore::every_state_of::<$type>($granules);
+            let expected = crate::explore::Explored { states: $states, transitions: $transitions, depth: $depth };
+            if cfg!(target_pointer_width = "64") {
+                assert_eq!(explored, expected);
+            }
+        }
+    };
     ($type:ty, ($states:literal, $transitions:literal, $depth:literal)) => {
         #[test]
         fn every_state() {
@@ -222,4 +233,15 @@ suite! {
     fast_fit: FastFit<'static, Offset32, Tallied>, explored: (18_588, 536_825, 11), serves_again;
     fast_fit_leftmost: LeftmostFastFit<'static, Offset16>, explored: (18_588, 536_825, 11), serves_again, short_reach;
     fast_fit_wide: FastFit<'static, Wide>, explored: (37_849, 1_177_056, 12), serves_again;
+    binary_buddy: BinaryBuddy<'static>, explored: (19_001, 554_335, 15);
+    binary_buddy_short: BinaryBuddy<'static, Offset16, Tallied, Aside, 8>, explored: (19_001, 554_335, 15), short_reach;
+    binary_buddy_in_front: BinaryBuddy<'static, Offset32, Tallied, InFront>, explored: (19_001, 554_335, 15);
+    binary_buddy_wide: BinaryBuddy<'static, Wide, Untallied, InFront<8>, 32>, explored: (19_001, 554_310, 15);
+    thesis_buddy: ThesisBuddy<'static, Offset32, Tallied>, explored: (45_396, 1_199_450, 16);
+    fibonacci_buddy: FibonacciBuddy<'static>, explored: (13_222, 366_290, 15);
+    fibonacci_buddy_aside: FibonacciBuddy<'static, Offset32, Tallied, Aside>, explored: (13_222, 366_290, 15);
+    weighted_buddy: WeightedBuddy<'static>, explored: (of 14 granules: 6113, 138_255, 14);
+    weighted_buddy_aside: WeightedBuddy<'static, Offset32, Tallied, Aside>, explored: (of 14 granules: 28_236, 653_880, 14);
+    double_buddy: DoubleBuddy<'static>, explored: (of 25 granules: 21_948, 831_174, 14);
+    double_buddy_in_front: DoubleBuddy<'static, Offset32, Tallied, InFront>, explored: (of 22 granules: 3696, 119_544, 11);
 }

@@ -1,0 +1,143 @@
+//! Binary buddies: powers of two, each divided in halves.
+//!
+//! # Idea
+//!
+//! A request is rounded up to a power of two; a larger block is halved until it has that size, and a freed block merges with
+//! the other half of what it was cut from, if that is free and whole. The other half's address differs in one bit (Knowlton
+//! 1965; Puaut 2002, section 2.5; Masmano et al. 2008, section 2; bitframe thesis 2012, section 3.2.3):
+//!
+//! ```text
+//! block of 2^k at address a:   buddy at a ^ 2^k,   both together at a & !2^k
+//!
+//! [free 128] -> [used 32][free 32][free 64]  -> [used 32][used 32][free 64]
+//!                a        a ^ 32   a ^ 64
+//! ```
+//!
+//! # Any region
+//!
+//! Blocks are aligned to their size by absolute address, and a region is divided into the largest such blocks that fit it:
+//! ascending ones up to its roundest address, descending ones from there. Nothing of it is left over but what a smallest
+//! block does not fit in at either end, and an alignment costs nothing beyond the larger of size and alignment.
+//!
+//! ```text
+//! 0x50: [16][32][128 ........][64 ...][16]
+//! ```
+//!
+//! # Where tags are
+//!
+//! [`BinaryBuddy`] keeps them aside: one byte for every smallest block, a sixteenth of the heap, and a request of 2^k takes
+//! 2^k. With headers in front of the payloads, as the papers have it ([`InFront`](crate::mechanism::buddy::InFront)), there
+//! is no map, and every request of 2^k takes 2^(k+1). Programs ask for powers of two more often than for any other sizes,
+//! which is why the map is the default. Payloads are aligned to their block's size either way: a header lies at the end of
+//! the block in front.
+//!
+//! The thesis' `bbuddy` (6.2) is [`ThesisBuddy`]: headers of 16 bytes, blocks of 32 to 1024 bytes, so requests up to 1008.
+//! The first and the last blocks of a region that is not aligned are smaller, where the thesis has a heap that is.
+//!
+//! # Costs
+//!
+//! With n smallest blocks in the region, floor(log2 n) turns at the most, of allocate's loop and of deallocate's; five for
+//! `bbuddy`, whatever the region. The papers' smallest block has 16 bytes, and so has ours on 64-bit machines (8 on 32-bit
+//! ones by default), with two links of 4 bytes in it.
+//!
+//! # When they win, when they lose
+//!
+//! A bound that grows with the logarithm of the heap, alignment for nothing, little external fragmentation. Up to half of
+//! every block is lost inside it, a quarter on average over sizes.
+
+use crate::mechanism::bits::floor_log2;
+use crate::mechanism::buddy::{Aside, Buddies, InFront, Piece, System};
+use crate::mechanism::policy_heap::PolicyHeap;
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::tally::Untallied;
+use crate::mechanism::word::Offset32;
+use core::num::NonZeroUsize;
+
+/// Bytes of the smallest block by default.
+pub const UNIT_BYTES: usize = 2 * size_of::<usize>();
+
+/// Larger than any region: the region alone limits blocks.
+pub const UNLIMITED: usize = 1 << (usize::BITS - 2);
+
+/// Binary buddies with links of width `W`, keeping the statistics `T` and tags in `P`, whose smallest block has `UNIT` bytes.
+pub type BinaryBuddy<'r, W = Offset32, T = Untallied, P = Aside, const UNIT: usize = UNIT_BYTES> =
+    PolicyHeap<'r, Buddies<Binary<UNIT, UNLIMITED>, P, W>, T>;
+
+/// Binary buddies as in the experiments of the thesis (`bbuddy`, 6.2): 32 to 1024 bytes with headers of 16.
+pub type ThesisBuddy<'r, W = Offset32, T = Untallied> = PolicyHeap<'r, Buddies<Binary<32, 1024>, InFront<16>, W>, T>;
+
+/// Powers of two from `UNIT` to `MOST` bytes. A class is the logarithm.
+#[derive(Clone, Copy, Debug)]
+pub struct Binary<const UNIT: usize, const MOST: usize>;
+
+/// The largest power of two that an address is a multiple of and a length holds, as its logarithm.
+#[inline]
+pub(super) fn aligned_log2(address: usize, length_bytes: usize) -> u32 {
+    address.trailing_zeros().min(length_bytes.ilog2())
+}
+
+impl<const UNIT: usize, const MOST: usize> Sealed for Binary<UNIT, MOST> {}
+
+// SAFETY: a block is aligned to its size, and its halves differ in the address bit of theirs. Two buddies that both lie in a
+// region are in one top block, because that is as large as its place allows, or `MOST`, which has no parent.
+unsafe impl<const UNIT: usize, const MOST: usize> System for Binary<UNIT, MOST> {
+    const NAME: &'static str = if MOST == UNLIMITED { "binary-buddy" } else { "bbuddy" };
+    const SOURCE: &'static str = match MOST {
+        UNLIMITED => "Knowlton 1965; Puaut 2002, section 2.5; Masmano et al. 2008, section 2",
+        _ => "Bitframe thesis 2012, sections 3.2.3 and 6.2",
+    };
+    const POLICY: &'static str = "binary buddies";
+    const UNIT_BYTES: usize = UNIT;
+    const FIRST: usize = UNIT.trailing_zeros() as usize;
+    const LAST: usize = {
+        assert!(MOST.is_power_of_two() && MOST >= UNIT, "a largest block of a power of two");
+        MOST.trailing_zeros() as usize
+    };
+    const IS_CAPPED: bool = MOST != UNLIMITED;
+    const HAS_SIDES: bool = false;
+    const LEAVES: bool = true;
+    const ALIGNED: u64 = u64::MAX;
+    type Cell = u8;
+
+    #[inline(always)]
+    fn bytes(class: usize) -> usize {
+        1usize.wrapping_shl(class as u32)
+    }
+
+    #[inline(always)]
+    fn class_for(bytes: usize) -> usize {
+        // SAFETY: a smallest block has more than one byte.
+        let below = unsafe { NonZeroUsize::new_unchecked((bytes - 1) | (UNIT - 1)) };
+        floor_log2(below) as usize + 1
+    }
+
+    fn class_within(bytes: usize) -> usize {
+        Self::LAST.min(bytes.ilog2() as usize)
+    }
+
+    #[inline(always)]
+    fn is_divisible(class: usize) -> bool {
+        class > Self::FIRST
+    }
+
+    #[inline(always)]
+    fn upper(class: usize) -> usize {
+        class - 1
+    }
+
+    #[inline(always)]
+    fn buddy(_: usize, piece: Piece) -> Option<Piece> {
+        if Self::IS_CAPPED && piece.class >= Self::LAST {
+            return None;
+        }
+        Some(Piece { address: piece.address ^ Self::bytes(piece.class), ..piece })
+    }
+
+    fn top(_: usize, end: usize, at: usize) -> usize {
+        Self::LAST.min(aligned_log2(at, end - at) as usize)
+    }
+
+    fn top_near(origin: usize, address: usize) -> usize {
+        origin.max(address & !(MOST - 1))
+    }
+}

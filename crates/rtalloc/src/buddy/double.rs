@@ -1,0 +1,144 @@
+//! Double buddies: two binary systems whose sizes alternate.
+//!
+//! # Idea
+//!
+//! One part of the heap has blocks of 2, 4, 8 ... units, the other of 3, 6, 12 ... units; in each, a block is divided in halves
+//! and merges as with binary buddies (Wise 1978; thesis, 3.2.3). A request takes the next size of either system from the part
+//! that has it, and if that part has no room, the next larger size from the other one.
+//!
+//! ```text
+//! [2^k: 16][ 32 .........][ 64 ............... ] | [3·2^k: 48 .............][24 .....][ 6][3]
+//!     request 13: 16 from the left                     request 10: 12 from the right
+//! ```
+//!
+//! # Any region
+//!
+//! The sizes up to a power of two are asked for in the proportion three to four if requests of all sizes are alike: about
+//! three sevenths of the region are the system's of three, the rest is the other's. Both are divided into the largest blocks
+//! that fit, and nothing is left over. The largest request is therefore between two and four sevenths of a large region.
+//!
+//! # The buddy, without a search
+//!
+//! A block of 2^k units differs from its buddy in one bit of the address. One of 3·2^k units is an odd or an even multiple of
+//! its size away from where its part begins; three times an odd number is odd, so bit k of the distance, in units, tells
+//! which, and the buddy is in front or behind.
+//!
+//! # Alignment
+//!
+//! Blocks of 2^k are aligned to their size. If none is free, the payload is displaced in a block of 3·2^k.
+//!
+//! # Costs
+//!
+//! With n units in the region, floor(log2 n) - 1 turns at the most of either loop. Tags are aside, in one byte for every
+//! unit, as with [`BinaryBuddy`](super::BinaryBuddy). A unit has 16 bytes by default on 64-bit machines, so the smallest
+//! block has 32.
+//!
+//! # When they win, when they lose
+//!
+//! As fast as binary buddies, and a block has at most 1.5 times its request. What one part has free is of less use to the
+//! other's requests, and no block is larger than either part.
+
+use super::binary::{UNIT_BYTES, aligned_log2};
+use super::weighted::Sizes;
+use crate::mechanism::buddy::{Aside, Buddies, Piece, System, lowest_from};
+use crate::mechanism::policy_heap::PolicyHeap;
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::tally::Untallied;
+use crate::mechanism::word::Offset32;
+
+/// Double buddies with links of width `W`, keeping the statistics `T` and tags in `P`, whose smallest blocks have two and three
+/// `UNIT`s of bytes.
+pub type DoubleBuddy<'r, W = Offset32, T = Untallied, P = Aside, const UNIT: usize = UNIT_BYTES> =
+    PolicyHeap<'r, Buddies<Double<UNIT>, P, W>, T>;
+
+/// 2^k units, and 3·2^k of them. Class 2k has 2^k units, class 2k + 1 half as many more; the smallest are 2 and 3.
+#[derive(Clone, Copy, Debug)]
+pub struct Double<const UNIT: usize>;
+
+/// The classes of powers of two.
+const POWERS: u64 = u64::MAX / 3;
+
+impl<const UNIT: usize> Double<UNIT> {
+    /// Where the part with blocks of 3·2^k begins: an even number of units behind the origin, a multiple of three units in
+    /// front of the end.
+    fn border(origin: usize, end: usize) -> usize {
+        let units = (end - origin) / UNIT;
+        let threes = units / 7;
+        end - (threes + (threes + units) % 2) * (3 * UNIT)
+    }
+}
+
+impl<const UNIT: usize> Sealed for Double<UNIT> {}
+
+// SAFETY: both parts are binary systems, of units and of three units. What would be a top block's buddy is of a class that
+// the neighbouring top block does not have, or of the other part's, or outside.
+unsafe impl<const UNIT: usize> System for Double<UNIT> {
+    const NAME: &'static str = "double-buddy";
+    const SOURCE: &'static str = "Wise 1978";
+    const POLICY: &'static str = "double buddies";
+    const UNIT_BYTES: usize = UNIT;
+    const SMALLEST_BYTES: usize = 2 * UNIT;
+    const FIRST: usize = 2;
+    const LAST: usize = Sizes::<UNIT>::LAST;
+    const STEP: usize = 2;
+    const HAS_SIDES: bool = false;
+    const LEAVES: bool = true;
+    const ALIGNED: u64 = POWERS;
+    type Cell = u8;
+
+    #[inline(always)]
+    fn bytes(class: usize) -> usize {
+        Sizes::<UNIT>::bytes(class)
+    }
+
+    #[inline(always)]
+    fn class_for(bytes: usize) -> usize {
+        Sizes::<UNIT>::class_for(bytes.max(Self::SMALLEST_BYTES))
+    }
+
+    fn class_within(bytes: usize) -> usize {
+        Sizes::<UNIT>::class_within(bytes)
+    }
+
+    #[inline(always)]
+    fn is_divisible(class: usize) -> bool {
+        class >= 4
+    }
+
+    #[inline(always)]
+    fn upper(class: usize) -> usize {
+        class.wrapping_sub(2)
+    }
+
+    fn anchor(origin: usize, end: usize) -> usize {
+        Self::border(origin, end)
+    }
+
+    #[inline(always)]
+    fn buddy(border: usize, piece: Piece) -> Option<Piece> {
+        let bytes = Self::bytes(piece.class);
+        let address = if piece.class & 1 == 0 {
+            piece.address ^ bytes
+        } else {
+            let power = (2 * UNIT).wrapping_shl((piece.class / 2) as u32) / 2;
+            let is_upper = piece.address.wrapping_sub(border) & (power / 2) != 0;
+            if is_upper { piece.address.wrapping_sub(bytes) } else { piece.address.wrapping_add(bytes) }
+        };
+        Some(Piece { address, ..piece })
+    }
+
+    fn top(origin: usize, end: usize, at: usize) -> usize {
+        let border = Self::border(origin, end);
+        let class = match at < border {
+            true => 2 * (aligned_log2(at, border - at) - UNIT.trailing_zeros()) as usize,
+            false => 2 * ((end - at) / (3 * UNIT)).ilog2() as usize + 3,
+        };
+        class.min(Self::LAST - (Self::LAST + class) % 2)
+    }
+
+    #[inline(always)]
+    fn find(free: u64, class: usize) -> Option<usize> {
+        let own = if class & 1 == 0 { POWERS } else { !POWERS };
+        lowest_from(free & own, class).or_else(|| lowest_from(free & !own, class))
+    }
+}

@@ -1,0 +1,171 @@
+//! Fibonacci buddies: sizes that are the sum of the two below them.
+//!
+//! # Idea
+//!
+//! A block of F(n) smallest blocks is divided into F(n-1) and F(n-2) of them, the larger part first; the sizes are closer
+//! together than powers of two (Hirschberg 1973; Puaut 2002, section 2.5; thesis, 3.2.3). A request takes the smaller part
+//! if that suffices.
+//!
+//! ```text
+//! sizes: 1 1 2 3 5 8 13 ...        request 2:  [free 13] -> [free 8][free 5] -> [free 8][free 3][used 2]
+//! ```
+//!
+//! # The buddy, without a search
+//!
+//! A block of F(n) is the lower part of F(n+1) or the upper part of F(n+2), and its address does not tell which. Hirschberg
+//! counted, in every block, how often it is a lower part in succession, in as many bits as the levels take. Two bits do
+//! (Cranston and Thomas 1975): the side of the block itself, and one bit remembered for an ancestor
+//! ([`UPPER`](crate::mechanism::buddy::UPPER) draws how they are handed down and given back).
+//!
+//! ```text
+//! lower part of class c at a:   buddy of class c-1 at a + F(c),    whole of class c+1 at a
+//! upper part of class c at a:   buddy of class c+1 at a - F(c+1),  whole of class c+2 at a - F(c+1)
+//! ```
+//!
+//! # Any region
+//!
+//! The largest Fibonacci number of smallest blocks that fits, then the largest that fits the rest, and so on: no two top
+//! blocks are equal or neighbours in the series, and nothing is left over, for every number is such a sum (Zeckendorf). The
+//! largest request is at least 1/1.62 of the region.
+//!
+//! # Where tags are
+//!
+//! In front, four bytes: the two bits do not fit a byte with class and state, so a map would cost an eighth of the heap, and
+//! programs' favourite sizes are no Fibonacci numbers anyway.
+//!
+//! # Alignment
+//!
+//! Blocks are aligned to the smallest block and no more. Beyond that, a block with room is taken, divided as long as a part
+//! holds the payload at its alignment, and the payload displaced in it.
+//!
+//! # Costs
+//!
+//! If F(f) is the largest Fibonacci number up to the number of smallest blocks in the region, deallocate's loop has f - 1
+//! turns at the most and allocate's half as many, f being about 1.44·log2. The papers' smallest block of 16 bytes is ours on
+//! 64-bit machines (8 on 32-bit ones cannot hold header and links: 16 there, too).
+//!
+//! # When they win, when they lose
+//!
+//! A block has at most 1.62 times its request in the limit, where binary buddies have twice. Merging takes more turns and
+//! tables instead of shifts, remainders fit worse, and alignments cost memory.
+
+use crate::mechanism::bits::floor_log2;
+use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER};
+use crate::mechanism::policy_heap::PolicyHeap;
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::tally::Untallied;
+use crate::mechanism::word::Offset32;
+use core::num::NonZeroUsize;
+
+/// Fibonacci buddies with links of width `W`, keeping the statistics `T` and tags in `P`, whose smallest block has `UNIT`
+/// bytes.
+pub type FibonacciBuddy<'r, W = Offset32, T = Untallied, P = InFront, const UNIT: usize = 16> =
+    PolicyHeap<'r, Buddies<Fibonacci<UNIT>, P, W>, T>;
+
+/// Fibonacci numbers of `UNIT` bytes. Class n has F(n + 1) of them: classes 0 and 1 are both one unit, the upper and the
+/// lower part of two.
+#[derive(Clone, Copy, Debug)]
+pub struct Fibonacci<const UNIT: usize>;
+
+/// Classes whose numbers are told, as many as tags and shifts can name.
+const CLASSES: usize = 64;
+
+impl<const UNIT: usize> Fibonacci<UNIT> {
+    /// Bytes of each class; the address space's end where they would be beyond it.
+    const BYTES: [usize; CLASSES] = {
+        let mut bytes = [UNIT; CLASSES];
+        let mut class = 2;
+        while class < CLASSES {
+            bytes[class] = bytes[class - 1].saturating_add(bytes[class - 2]);
+            class += 1;
+        }
+        bytes
+    };
+
+    /// For every power of two, the smallest class that is at least as large.
+    const FROM_LOG2: [u8; usize::BITS as usize] = {
+        let mut classes = [CLASSES as u8 - 3; usize::BITS as usize];
+        let mut log2 = 0;
+        while log2 < usize::BITS {
+            let mut class = 0;
+            while class < CLASSES - 3 && Self::BYTES[class] < 1 << log2 {
+                class += 1;
+            }
+            classes[log2 as usize] = class as u8;
+            log2 += 1;
+        }
+        classes
+    };
+}
+
+impl<const UNIT: usize> Sealed for Fibonacci<UNIT> {}
+
+// SAFETY: F(n) = F(n-1) + F(n-2). Top blocks count as lower ones: what would be their buddy begins where the next top block
+// does, where every piece is a lower one, or at the end.
+unsafe impl<const UNIT: usize> System for Fibonacci<UNIT> {
+    const NAME: &'static str = "fibonacci-buddy";
+    const SOURCE: &'static str = "Hirschberg 1973; Cranston and Thomas 1975; Puaut 2002, section 2.5";
+    const POLICY: &'static str = "Fibonacci buddies";
+    const UNIT_BYTES: usize = UNIT;
+    const FIRST: usize = 0;
+    const LAST: usize = {
+        let mut class = 0;
+        while class < CLASSES - 4 && Self::BYTES[class + 1] < usize::MAX / 4 {
+            class += 1;
+        }
+        class
+    };
+    const HAS_SIDES: bool = true;
+    const LEAVES: bool = false;
+    const ALIGNED: u64 = 0;
+    type Cell = u16;
+
+    #[inline(always)]
+    fn bytes(class: usize) -> usize {
+        // SAFETY: a class has six bits, the table 64 entries.
+        unsafe { *Self::BYTES.get_unchecked(class % CLASSES) }
+    }
+
+    #[inline(always)]
+    fn class_for(bytes: usize) -> usize {
+        // SAFETY: the number is not zero.
+        let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(bytes | UNIT) }) as usize;
+        // SAFETY: the table has an entry for every power of two.
+        let class = usize::from(unsafe { *Self::FROM_LOG2.get_unchecked(log2) });
+        // No more than two numbers of the series lie within a power of two and the next, so a third is beyond.
+        class + usize::from(Self::bytes(class) < bytes) + usize::from(Self::bytes(class + 1) < bytes)
+    }
+
+    fn class_within(bytes: usize) -> usize {
+        let mut class = Self::LAST;
+        while class > 0 && Self::bytes(class) > bytes {
+            class -= 1;
+        }
+        class
+    }
+
+    #[inline(always)]
+    fn is_divisible(class: usize) -> bool {
+        class >= 2
+    }
+
+    #[inline(always)]
+    fn upper(class: usize) -> usize {
+        class - 2
+    }
+
+    #[inline(always)]
+    fn buddy(_: usize, piece: Piece) -> Option<Piece> {
+        Some(if piece.sides & UPPER == 0 {
+            let class = piece.class.wrapping_sub(1);
+            Piece { address: piece.address + Self::bytes(piece.class), class, sides: UPPER }
+        } else {
+            let class = piece.class + 1;
+            Piece { address: piece.address - Self::bytes(class), class, sides: 0 }
+        })
+    }
+
+    fn top(_: usize, end: usize, at: usize) -> usize {
+        Self::class_within(end - at)
+    }
+}

@@ -1,0 +1,150 @@
+//! Weighted buddies: powers of two, and three times powers of two between them.
+//!
+//! # Idea
+//!
+//! Blocks have 2^k or 3·2^k smallest blocks. A power of two is divided three to one, three times a power of two in two to one
+//! (Shen and Peterson 1974; thesis, 3.2.3), so that there are twice as many sizes as with binary buddies:
+//!
+//! ```text
+//! 2^(k+2):  [3·2^k ............][2^k]        3·2^k:  [2^(k+1) .....][2^k]
+//!
+//! request 1:  [free 16] -> [free 12][free 4] -> [free 12][free 3][used 1]
+//! ```
+//!
+//! Two smallest blocks are a block that is not divided: the thirds of it are no whole blocks.
+//!
+//! # The buddy, without a search
+//!
+//! All blocks lie at multiples of the largest power of two in them, three times a power of two even at multiples of the next
+//! larger one. A lower part's buddy follows it. An upper part is 2^k at an address a whose bits k and k+1 tell the rest:
+//! both set, it was cut from a power of two, and 3·2^k precede it; only the upper one set, it was cut from 3·2^k, and 2^(k+1)
+//! precede it. Whether a block is a lower or an upper part, the two bits of Cranston and Thomas tell
+//! ([`UPPER`](crate::mechanism::buddy::UPPER)); Shen and Peterson keep two bits of type instead.
+//!
+//! # Any region
+//!
+//! The largest block that fits at an address which allows it, and so on; nothing is left over. Every block of at least an
+//! alignment's size is aligned to it.
+//!
+//! # Costs
+//!
+//! With n smallest blocks in the region and k = floor(log2 n): at most 2·k - 1 turns of deallocate's loop and k + 1 of
+//! allocate's. Tags are in front, as with [`FibonacciBuddy`](super::FibonacciBuddy): they do not fit a byte.
+//!
+//! # When they win, when they lose
+//!
+//! A block has at most 1.5 times its request, header included, a third less lost than with binary buddies. The small
+//! upper parts that every division leaves serve small requests only: external fragmentation is larger.
+
+use super::binary::aligned_log2;
+use crate::mechanism::bits::floor_log2;
+use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER};
+use crate::mechanism::policy_heap::PolicyHeap;
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::tally::Untallied;
+use crate::mechanism::word::Offset32;
+use core::num::NonZeroUsize;
+
+/// Weighted buddies with links of width `W`, keeping the statistics `T` and tags in `P`, whose smallest block has `UNIT`
+/// bytes.
+pub type WeightedBuddy<'r, W = Offset32, T = Untallied, P = InFront, const UNIT: usize = 16> =
+    PolicyHeap<'r, Buddies<Weighted<UNIT>, P, W>, T>;
+
+/// 2^k and 3·2^k units. Class 2k has 2^k of them, class 2k + 1 half as many more; there is no class 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Weighted<const UNIT: usize>;
+
+/// What [`Weighted`] has in common with [`Double`](super::double::Double): the sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes<const UNIT: usize>;
+
+impl<const UNIT: usize> Sizes<UNIT> {
+    /// The largest class whose bytes an address expresses, if tags and shifts can name it.
+    pub(super) const LAST: usize = {
+        let most_log2 = usize::BITS as usize - 2 - UNIT.trailing_zeros() as usize;
+        if 2 * most_log2 < 60 { 2 * most_log2 } else { 60 }
+    };
+
+    /// Bytes of a class.
+    #[inline(always)]
+    pub(super) fn bytes(class: usize) -> usize {
+        ((2 + (class & 1)) * (UNIT / 2)).wrapping_shl((class / 2) as u32)
+    }
+
+    /// The smallest class of at least `bytes`.
+    #[inline(always)]
+    pub(super) fn class_for(bytes: usize) -> usize {
+        let units = (bytes - 1) / UNIT + 1;
+        // SAFETY: there is at least one unit, and twice as many minus one is odd.
+        let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(2 * units - 1) }) as usize;
+        2 * log2 - usize::from(4 * units <= 3usize.wrapping_shl(log2 as u32))
+    }
+
+    /// The largest class of at most `bytes`.
+    pub(super) fn class_within(bytes: usize) -> usize {
+        let log2 = (bytes / UNIT).ilog2() as usize;
+        let is_half_more = log2 > 0 && bytes >= Self::bytes(2 * log2 + 1);
+        Self::LAST.min(2 * log2 + usize::from(is_half_more))
+    }
+}
+
+impl<const UNIT: usize> Sealed for Weighted<UNIT> {}
+
+// SAFETY: 4 = 3 + 1 and 3 = 2 + 1. Top blocks count as lower ones: what would be their buddy begins where the next top block
+// does, where every piece is a lower one, or at the end.
+unsafe impl<const UNIT: usize> System for Weighted<UNIT> {
+    const NAME: &'static str = "weighted-buddy";
+    const SOURCE: &'static str = "Shen and Peterson 1974";
+    const POLICY: &'static str = "weighted buddies";
+    const UNIT_BYTES: usize = UNIT;
+    const FIRST: usize = 0;
+    const LAST: usize = Sizes::<UNIT>::LAST;
+    const HAS_SIDES: bool = true;
+    const LEAVES: bool = false;
+    const ALIGNED: u64 = u64::MAX;
+    type Cell = u16;
+
+    #[inline(always)]
+    fn bytes(class: usize) -> usize {
+        Sizes::<UNIT>::bytes(class)
+    }
+
+    #[inline(always)]
+    fn class_for(bytes: usize) -> usize {
+        Sizes::<UNIT>::class_for(bytes)
+    }
+
+    fn class_within(bytes: usize) -> usize {
+        Sizes::<UNIT>::class_within(bytes)
+    }
+
+    #[inline(always)]
+    fn is_divisible(class: usize) -> bool {
+        class >= 3
+    }
+
+    #[inline(always)]
+    fn upper(class: usize) -> usize {
+        class.wrapping_sub(4).wrapping_add(class & 1)
+    }
+
+    #[inline(always)]
+    fn buddy(_: usize, piece: Piece) -> Option<Piece> {
+        Some(if piece.sides & UPPER == 0 {
+            let class = Self::upper(piece.class + 1);
+            Piece { address: piece.address + Self::bytes(piece.class), class, sides: UPPER }
+        } else {
+            // Bit k of the address is set if and only if 3·2^k precede, else 2^(k+1).
+            let class = piece.class + 2 + usize::from(piece.address & Self::bytes(piece.class) != 0);
+            Piece { address: piece.address - Self::bytes(class), class, sides: 0 }
+        })
+    }
+
+    fn top(_: usize, end: usize, at: usize) -> usize {
+        let log2 = aligned_log2(at, end - at);
+        let power = 2 * (log2 - UNIT.trailing_zeros()) as usize;
+        // Half as much again needs the next larger power's alignment.
+        let has_room = power > 0 && at.trailing_zeros() > log2 && end - at >= Self::bytes(power + 1);
+        Self::LAST.min(power + usize::from(has_room))
+    }
+}

@@ -1,0 +1,804 @@
+//! Buddy systems: blocks of few sizes, each of which divides into two *buddies* in one way, and two buddies only become one
+//! block again.
+//!
+//! A [`System`] says which sizes there are, how a block divides and where a block's buddy is; everything else is here, once:
+//! the forest of largest blocks that a region is divided into, a doubly linked list of free blocks for every size (embedded
+//! in the free blocks, Puaut 2002, 2.5), one word that says which lists have a block, splitting, merging, alignment,
+//! resizing. Where a block's *tag* (its class and whether it is free) is kept is a [`Placement`]: in a header in front of the
+//! block, as in the papers, or aside, in a map with one cell for every smallest block.
+//!
+//! ```text
+//! request 100:   [free 1024]
+//!             -> [free 512][free 512]
+//!             -> [free 256][free 256][free 512]
+//!             -> [used 128][free 128][free 256][free 512]        freed, the other way round
+//! ```
+//!
+//! Control structure, and what follows it:
+//!
+//! ```text
+//! base: [null][head of the smallest class] ... [head of the largest][map of tags, if aside] origin: [top block][top block]...
+//! ```
+//!
+//! # Turns of the loops
+//!
+//! Allocate divides a block until neither part suffices; deallocate merges until a buddy is not free. Both loops go over
+//! the levels of the system and nothing else: no list is searched, for the class is found by one bit scan and the buddy by
+//! arithmetic. With n the number of smallest blocks in the region, `k = floor(log2 n)`:
+//!
+//! | system | splits | merges |
+//! |---|---|---|
+//! | binary | k, or log2 of the largest block's and the smallest one's quotient | the same |
+//! | Fibonacci | half the merges, rounded up | f - 1, where F(f) is the largest Fibonacci number up to n: about 1.44·k |
+//! | weighted | k + 1 at most | 2·k - 1 at most |
+//! | double | k | the same |
+//!
+//! [`Buddies::most_splits`] and [`Buddies::most_merges`] compute them from the system itself.
+//!
+//! # Misuse
+//!
+//! A block that is freed has its own tag marked free before it is merged, and nothing but handing the memory out again
+//! changes that. So a stale pointer is always told from a live block, as is a pointer into the middle of a block, where the
+//! map has no live tag; a header there would have to hold the place's own number ([`InFront`]).
+
+mod tags;
+mod verify;
+#[cfg(test)]
+mod white_box;
+
+pub use tags::{Aside, Cell, InFront, Placement};
+
+use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
+use crate::mechanism::bits::first_set_of_64;
+use crate::mechanism::free_list::{NULL, link, next_at, unlink_or_empty};
+use crate::mechanism::memory::Memory;
+use crate::mechanism::policy_heap::{Policy, Served};
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::word::Width;
+use crate::region::round_up;
+use core::marker::PhantomData;
+use core::num::NonZeroU64;
+use core::ptr::NonNull;
+use tags::tag;
+
+/// A place in the hierarchy: where a block is, or could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Address of its first byte behind the header.
+    pub address: usize,
+    /// Which size it has.
+    pub class: usize,
+    /// [`UPPER`] and [`INHERITED`], of a system that keeps them.
+    pub sides: usize,
+}
+
+/// The piece is the upper one of two buddies.
+///
+/// A system whose buddies differ in size has to know on which side of its parent a block is, and once the two are one
+/// again, on which side that one is, and so on. Two bits suffice for all levels (Cranston and Thomas 1975): when a block is
+/// divided, its lower part inherits the parent's side, its upper part what the parent inherited. Merging gives both back.
+///
+/// ```text
+///                 [side s, inherited m]
+///     [lower, inherited s]      [UPPER, inherited m]
+/// ```
+pub const UPPER: usize = 1 << 8;
+
+/// What the piece remembers of its parent: the parent's side if it is a lower piece, else what the parent inherited.
+pub const INHERITED: usize = 1 << 9;
+
+/// The sizes of a buddy system, and how they are made of each other. Classes ascend with the size; the lower one of two
+/// buddies is the larger one or both are equal.
+///
+/// # Safety
+///
+/// [`bytes`](Self::bytes) of a divisible class is the sum of its two parts'; [`buddy`](Self::buddy) is what dividing the
+/// parent gives; [`top`](Self::top) tiles a region. The forest's top blocks have no buddies: what `buddy` makes of a
+/// top block is a piece that no division of the neighbouring top block contains, or outside the region if
+/// [`LEAVES`](Self::LEAVES).
+pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
+    /// Name as the laboratory knows it.
+    const NAME: &'static str;
+    /// The paper and section that describe it.
+    const SOURCE: &'static str;
+    /// The sizes in words.
+    const POLICY: &'static str;
+    /// What all sizes are multiples of, a power of two, in bytes.
+    const UNIT_BYTES: usize;
+    /// Bytes of the smallest block, a power of two.
+    const SMALLEST_BYTES: usize = Self::UNIT_BYTES;
+    /// The smallest class.
+    const FIRST: usize;
+    /// The largest class, below 63.
+    const LAST: usize;
+    /// Whether the largest class is what limits a request, and not the region.
+    const IS_CAPPED: bool = false;
+    /// By how much a parent's class exceeds that of its lower part.
+    const STEP: usize = 1;
+    /// Whether pieces have sides.
+    const HAS_SIDES: bool;
+    /// Whether the buddy of a top block may lie outside the region.
+    const LEAVES: bool;
+    /// Classes whose blocks are aligned to every power of two up to their size, as a set.
+    const ALIGNED: u64;
+    /// What holds a tag aside.
+    type Cell: Cell;
+
+    /// Bytes of a block, header included.
+    fn bytes(class: usize) -> usize;
+
+    /// The smallest class of at least `bytes`, which are from 1 to those of some class.
+    fn class_for(bytes: usize) -> usize;
+
+    /// The largest class of at most `bytes`, which are at least a unit.
+    fn class_within(bytes: usize) -> usize;
+
+    /// Whether a block has two parts.
+    fn is_divisible(class: usize) -> bool;
+
+    /// The class of a divisible block's upper part.
+    fn upper(class: usize) -> usize;
+
+    /// The address that [`buddy`](Self::buddy) counts from, in a region from `origin`, a multiple of the smallest block's
+    /// size, to `end`.
+    fn anchor(origin: usize, end: usize) -> usize {
+        let _ = end;
+        origin
+    }
+
+    /// The buddy of a piece; no `INHERITED` is told. `None` if the class has no parent.
+    fn buddy(anchor: usize, piece: Piece) -> Option<Piece>;
+
+    /// The class of the top block at `at`, where one begins, in a region from `origin` to `end`.
+    fn top(origin: usize, end: usize, at: usize) -> usize;
+
+    /// Where some top block begins, at `address` or in front of it.
+    fn top_near(origin: usize, address: usize) -> usize {
+        let _ = address;
+        origin
+    }
+
+    /// The class that serves a request for `class`, given the set of those that have a free block.
+    #[inline(always)]
+    fn find(free: u64, class: usize) -> Option<usize> {
+        lowest_from(free, class)
+    }
+}
+
+/// The lowest member of a set that is at least `class`.
+#[inline(always)]
+pub(crate) fn lowest_from(set: u64, class: usize) -> Option<usize> {
+    let candidates = NonZeroU64::new(set & u64::MAX.wrapping_shl(class as u32))?;
+    Some(first_set_of_64(candidates) as usize)
+}
+
+/// The set with one member.
+#[inline(always)]
+fn only(class: usize) -> u64 {
+    1u64.wrapping_shl(class as u32)
+}
+
+/// The buddy system `S` with tags kept by `P` and links of width `W`.
+#[derive(Debug)]
+pub struct Buddies<S, P, W> {
+    /// Offsets count from the null node, behind which the heads are.
+    memory: Memory<W>,
+    /// The classes whose list has a block.
+    free: u64,
+    /// Address of the first block, a multiple of the unit.
+    origin: usize,
+    /// Bytes that the top blocks tile, whole units.
+    span_bytes: usize,
+    /// See [`System::anchor`].
+    anchor: usize,
+    /// Where tags are.
+    tags: P,
+    /// The largest class that has a head.
+    last: usize,
+    /// The largest top block without its header, in bytes.
+    limit_bytes: usize,
+    system: PhantomData<S>,
+}
+
+impl<S: System, P: Placement, W: Width> Sealed for Buddies<S, P, W> {}
+
+impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
+    /// Parameters that fit each other.
+    const VALID: () = {
+        assert!(S::UNIT_BYTES.is_power_of_two(), "a unit of a power of two");
+        assert!(S::UNIT_BYTES >= P::HEADER_BYTES + 2 * W::BYTES, "a unit that holds a header and two links");
+        assert!(
+            S::UNIT_BYTES >= W::GRANULE || S::UNIT_BYTES.is_multiple_of(2 * W::BYTES),
+            "links at a multiple of theirs"
+        );
+        assert!(S::UNIT_BYTES >= align_of::<usize>(), "blocks at a multiple of a word");
+        assert!(P::HEADER_BYTES == 0 || P::HEADER_BYTES >= W::BYTES, "a header that holds a word");
+        assert!(P::HEADER_BYTES.is_multiple_of(W::BYTES), "a header of whole words");
+        assert!(S::FIRST <= S::LAST && S::LAST < tag::CLASS, "classes that a tag expresses");
+    };
+
+    /// Whether an aligned block, being large enough, is all that an alignment takes.
+    const IS_ALIGNED: bool = S::ALIGNED == u64::MAX;
+
+    /// First address behind the last block.
+    fn end(&self) -> usize {
+        self.origin + self.span_bytes
+    }
+
+    /// Bytes of the null node and of the heads, for blocks up to `class`.
+    fn heads_bytes(class: usize) -> usize {
+        (class - S::FIRST + 2) * W::BYTES
+    }
+
+    /// Bytes behind the last block's that the tag at the end takes, which nobody but a top block's search for a buddy reads.
+    const fn behind_bytes() -> usize {
+        if S::LEAVES || P::HEADER_BYTES == 0 { 0 } else { W::BYTES }
+    }
+
+    /// The head of a class: a node of which the `next` word exists, and which the null node precedes as the first one.
+    #[inline(always)]
+    fn head(class: usize) -> usize {
+        (class - S::FIRST) * W::BYTES
+    }
+
+    /// The first and only word of a tag.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun, and the address is a unit of it or its end.
+    #[inline(always)]
+    unsafe fn tag(&self, address: usize) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.tags.load::<S, W>(self.memory, address) }
+    }
+
+    /// Writes a tag.
+    ///
+    /// # Safety
+    ///
+    /// As [`tag`](Self::tag), and what is written keeps the invariants.
+    #[inline(always)]
+    unsafe fn set_tag(&self, address: usize, tag: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.tags.store::<S, W>(self.memory, address, tag) }
+    }
+
+    /// Puts a piece that is in no list at the head of its list.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the piece is a block's, and free.
+    #[inline(always)]
+    unsafe fn put(&mut self, piece: Piece) {
+        // SAFETY: a free block's tag and links are the heap's, and its class has a head.
+        unsafe {
+            self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
+            link(self.memory, Self::head(piece.class), self.memory.offset(piece.address));
+        }
+        self.free |= only(piece.class);
+    }
+
+    /// Takes a free block out of its list.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the piece is a free block.
+    #[inline(always)]
+    unsafe fn remove(&mut self, piece: Piece) {
+        let first_block = self.memory.offset(self.origin);
+        // SAFETY: the block is in the list of its class, and heads lie below the first block.
+        if unsafe { unlink_or_empty(self.memory, self.memory.offset(piece.address), first_block) }.is_some() {
+            self.free &= !only(piece.class);
+        }
+    }
+
+    /// Takes the first block of a class. `None` if its header was overwritten, as its links, which follow it, may then be
+    /// too.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the class has a free block.
+    #[inline(always)]
+    unsafe fn pop(&mut self, class: usize) -> Option<Piece> {
+        let head = Self::head(class);
+        // SAFETY: links lead to free blocks or the null node.
+        unsafe {
+            let block = self.memory.load(next_at::<W>(head));
+            let address = self.memory.address(block);
+            let mut sides = 0;
+            if S::HAS_SIDES || P::HEADER_BYTES != 0 {
+                let tag = self.tag(address);
+                sides = tag & (UPPER | INHERITED);
+                if P::HEADER_BYTES != 0 && tag ^ sides != class | tag::FREE {
+                    return None;
+                }
+            }
+            let after = self.memory.load(next_at::<W>(block));
+            self.memory.store(next_at::<W>(head), after);
+            self.memory.store(after, head);
+            self.free ^= u64::from(after == NULL).wrapping_shl(class as u32);
+            Some(Piece { address, class, sides })
+        }
+    }
+
+    /// The two parts of a divisible piece.
+    #[inline(always)]
+    fn parts(piece: Piece) -> (Piece, Piece) {
+        let class = piece.class - S::STEP;
+        let (lower_sides, upper_sides) = match S::HAS_SIDES {
+            true => ((piece.sides & UPPER) << 1, UPPER | piece.sides & INHERITED),
+            false => (0, 0),
+        };
+        (
+            Piece { address: piece.address, class, sides: lower_sides },
+            Piece { address: piece.address + S::bytes(class), class: S::upper(piece.class), sides: upper_sides },
+        )
+    }
+
+    /// What two buddies are parts of.
+    #[inline(always)]
+    fn whole(one: Piece, other: Piece) -> Piece {
+        let (lower, upper) = if one.address < other.address { (one, other) } else { (other, one) };
+        let sides = if S::HAS_SIDES { (lower.sides & INHERITED) >> 1 | upper.sides & INHERITED } else { 0 };
+        Piece { address: lower.address, class: lower.class + S::STEP, sides }
+    }
+
+    /// The buddy of a piece, if it is a free block.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the piece is a block's or a free buddy's parent.
+    #[inline(always)]
+    unsafe fn free_buddy(&self, piece: Piece) -> Option<Piece> {
+        let buddy = S::buddy(self.anchor, piece)?;
+        if S::LEAVES && buddy.address.wrapping_sub(self.origin) >= self.span_bytes {
+            return None;
+        }
+        // SAFETY: a buddy is a unit of the heap or its end, where a tag is that no piece has.
+        let tag = unsafe { self.tag(buddy.address) };
+        let (own, inherited) = if S::HAS_SIDES { (tag & !INHERITED, tag & INHERITED) } else { (tag, 0) };
+        (own == buddy.class | buddy.sides | tag::FREE).then_some(Piece { sides: buddy.sides | inherited, ..buddy })
+    }
+
+    /// Divides a piece as long as a part of it fits, the smaller one first; what does not is free.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the piece is a block's and in no list.
+    #[inline(always)]
+    unsafe fn divide(&mut self, mut piece: Piece, fits: impl Fn(Piece) -> bool) -> Piece {
+        while S::is_divisible(piece.class) {
+            let (lower, upper) = Self::parts(piece);
+            let (first, second) = if lower.class > upper.class { (upper, lower) } else { (lower, upper) };
+            let (kept, other) = if fits(first) {
+                (first, second)
+            } else if fits(second) {
+                (second, first)
+            } else {
+                break;
+            };
+            // SAFETY: the other part is the heap's, and in no list.
+            unsafe { self.put(other) };
+            piece = kept;
+        }
+        piece
+    }
+
+    /// Takes a block for `bytes`, header included, of one of the classes of `among`.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the bytes are some class's at most.
+    #[inline(always)]
+    unsafe fn take_plain(&mut self, bytes: usize, among: u64) -> Option<Served> {
+        let class = S::class_for(bytes);
+        let found = S::find(self.free & among, class)?;
+        // SAFETY: the class found has a free block, which is larger than asked; live tags are the block's own.
+        unsafe {
+            let popped = self.pop(found)?;
+            let piece = self.divide(popped, |part| part.class >= class);
+            self.set_tag(piece.address, piece.class | piece.sides | tag::LIVE);
+            Some(Served { address: piece.address, usable_bytes: S::bytes(piece.class) - P::HEADER_BYTES })
+        }
+    }
+
+    /// Takes a block at an alignment that not every block has: one of a class that has it, else any with room to displace
+    /// the payload in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Policy::take`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Policy::take`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn take_aligned(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
+        let size_bytes = size_bytes + P::HEADER_BYTES;
+        if S::ALIGNED != 0 {
+            // SAFETY: both are at most what the largest top block has.
+            let served = unsafe { self.take_plain(size_bytes.max(align_bytes), S::ALIGNED) };
+            if let Some(served) = served {
+                return Ok(served);
+            }
+        }
+        let room_bytes = size_bytes + (align_bytes - S::UNIT_BYTES);
+        if room_bytes > self.limit_bytes + P::HEADER_BYTES {
+            return Err(if S::ALIGNED == 0 { AllocError::TooLarge } else { AllocError::Exhausted });
+        }
+        let found = S::find(self.free & !S::ALIGNED, S::class_for(room_bytes)).ok_or(AllocError::Exhausted)?;
+        let aligned = |part: Piece| (part.address + (align_bytes - 1)) & !(align_bytes - 1);
+        // SAFETY: the class found has a free block, with room for the payload and what displaces it.
+        unsafe {
+            let popped = self.pop(found).ok_or(AllocError::Exhausted)?;
+            let fits = |part| aligned(part) - part.address + size_bytes <= S::bytes(part.class);
+            let piece = self.divide(popped, fits);
+            Ok(self.occupy(piece, aligned(piece)))
+        }
+    }
+
+    /// Makes a piece a live block whose payload is at `address`.
+    ///
+    /// A displaced payload has a marker for a tag, and in front of it stands how far back the block begins; so does it at
+    /// the block's beginning, whose tag says that the payload is elsewhere:
+    ///
+    /// ```text
+    /// tag: displaced [distance]....[distance] tag: marker [payload]
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the piece is a block's, in no list, and the address a unit of it.
+    unsafe fn occupy(&mut self, piece: Piece, address: usize) -> Served {
+        let distance = address - piece.address;
+        let own = piece.class | piece.sides;
+        // SAFETY: tags are the block's own; the gap is at least a unit, which holds two words and a header.
+        unsafe {
+            if distance == 0 {
+                self.set_tag(address, own | tag::LIVE);
+            } else {
+                self.set_tag(piece.address, own | tag::DISPLACED);
+                self.memory.store(self.memory.offset(piece.address), distance);
+                self.memory.store(self.distance_at(address), distance);
+                self.set_tag(address, tag::MARKER);
+            }
+        }
+        Served { address, usable_bytes: S::bytes(piece.class) - P::HEADER_BYTES - distance }
+    }
+
+    /// Offset of the word in front of a displaced payload.
+    fn distance_at(&self, address: usize) -> usize {
+        self.memory.offset(address).wrapping_sub(P::HEADER_BYTES + W::BYTES)
+    }
+
+    /// Whether a unit of the heap is at an address: one comparison for range and alignment.
+    #[inline(always)]
+    fn is_unit(&self, address: usize) -> bool {
+        let unit = address.wrapping_sub(self.origin).rotate_right(S::UNIT_BYTES.trailing_zeros());
+        unit < self.span_bytes / S::UNIT_BYTES
+    }
+
+    /// The live block whose payload is at an address.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the address.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
+    #[inline(always)]
+    unsafe fn locate(&self, address: usize) -> Result<Piece, MisuseKind> {
+        if !self.is_unit(address) {
+            return Err(MisuseKind::ForeignPointer);
+        }
+        // SAFETY: the address is a unit of the heap.
+        let tag = unsafe { self.tag(address) };
+        let piece = Piece { address, class: tag & tag::CLASS, sides: tag & (UPPER | INHERITED) };
+        if tag & !(tag::CLASS | UPPER | INHERITED) == tag::LIVE {
+            return Ok(piece);
+        }
+        if tag == tag::MARKER && !Self::IS_ALIGNED {
+            // SAFETY: the address is a unit of the heap.
+            return unsafe { self.locate_displaced(address) };
+        }
+        let is_free = tag & !(tag::CLASS | UPPER | INHERITED) == tag::FREE;
+        Err(if is_free { MisuseKind::DoubleFree } else { MisuseKind::ContradictoryTags })
+    }
+
+    /// The live block whose displaced payload is at an address that bears a marker.
+    ///
+    /// # Errors
+    ///
+    /// That the words which tell how far back the block begins do not agree.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the address is a unit of it.
+    #[cold]
+    #[inline(never)]
+    unsafe fn locate_displaced(&self, address: usize) -> Result<Piece, MisuseKind> {
+        let contradiction = Err(MisuseKind::ContradictoryTags);
+        if address == self.origin {
+            return contradiction;
+        }
+        // SAFETY: a unit in front of the address is the heap's; so is what is a unit of it. The tag is tested before the word
+        // behind it is read.
+        unsafe {
+            let distance = self.memory.load(self.distance_at(address));
+            let start = address.wrapping_sub(distance);
+            if distance == 0 || start > address || !self.is_unit(start) {
+                return contradiction;
+            }
+            let tag = self.tag(start);
+            let is_displaced = tag & !(tag::CLASS | UPPER | INHERITED) == tag::DISPLACED;
+            if !is_displaced || self.memory.load(self.memory.offset(start)) != distance {
+                return contradiction;
+            }
+            Ok(Piece { address: start, class: tag & tag::CLASS, sides: tag & (UPPER | INHERITED) })
+        }
+    }
+
+    /// The most turns of allocate's loop in a region of so many bytes.
+    pub fn most_splits(region_bytes: usize) -> usize {
+        if region_bytes < S::UNIT_BYTES {
+            return 0;
+        }
+        let mut most = 0;
+        for from in S::FIRST..=S::class_within(region_bytes) {
+            for target in S::FIRST..=from {
+                let (mut class, mut turns) = (from, 0);
+                while S::is_divisible(class) && class - S::STEP >= target {
+                    class = if S::upper(class) >= target { S::upper(class) } else { class - S::STEP };
+                    turns += 1;
+                }
+                most = most.max(turns);
+            }
+        }
+        most
+    }
+
+    /// The most turns of deallocate's loop in a region of so many bytes.
+    pub fn most_merges(region_bytes: usize) -> usize {
+        let mut most = 0;
+        if region_bytes >= S::UNIT_BYTES {
+            // No part is divided more often than a lower one, the larger of the two.
+            for top in S::FIRST..=S::class_within(region_bytes) {
+                let (mut class, mut turns) = (top, 0);
+                while S::is_divisible(class) {
+                    class -= S::STEP;
+                    turns += 1;
+                }
+                most = most.max(turns);
+            }
+        }
+        most
+    }
+}
+
+// SAFETY: blocks are pieces of the forest, of which no two overlap unless one contains the other; a live one is in no list
+// and is neither divided nor merged.
+unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
+    type Config = ();
+
+    const CONTRACT: Contract = {
+        let top_bytes = if S::IS_CAPPED { S::UNIT_BYTES << (S::LAST - S::FIRST) } else { usize::MAX };
+        Contract {
+            name: S::NAME,
+            source: S::SOURCE,
+            policy: S::POLICY,
+            mechanism: Mechanism::Buddy,
+            granule_bytes: S::UNIT_BYTES,
+            header_bytes: P::HEADER_BYTES,
+            alignment_bytes: S::UNIT_BYTES,
+            min_block_bytes: S::SMALLEST_BYTES,
+            // A block is divided as long as a part suffices, whatever is left.
+            splitting_threshold_bytes: 0,
+            max_span_bytes: W::MAX,
+            largest_request_bytes: if S::IS_CAPPED { top_bytes - P::HEADER_BYTES } else { usize::MAX },
+            largest_alignment_bytes: match (S::IS_CAPPED, P::HEADER_BYTES) {
+                (false, _) => usize::MAX,
+                (true, 0) => top_bytes,
+                (true, _) => top_bytes / 2,
+            },
+            page_bytes: 0,
+            allocate: if S::IS_CAPPED { Cost::Constant } else { Cost::LogarithmicInRegion },
+            deallocate: if S::IS_CAPPED { Cost::Constant } else { Cost::LogarithmicInRegion },
+            reallocate: if S::IS_CAPPED { Cost::Constant } else { Cost::LogarithmicInRegion },
+            coalescing: Coalescing::Buddies,
+            grows_in_place: false,
+            shrinks_in_place: true,
+            detects_double_free: true,
+            detects_stale_pointers: true,
+            detects_overwritten_tags: false,
+            largest_is_exact: true,
+            largest_covers_smaller: true,
+        }
+    };
+
+    fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
+        const { Self::VALID }
+        let base = NonNull::new(core::ptr::with_exposed_provenance_mut(start))?;
+        // The last block ends a header's length in front of where a further payload would begin.
+        let end = end.checked_add(P::HEADER_BYTES - Self::behind_bytes())?;
+        let map_for = |units| start + Self::heads_bytes(S::class_within(units * S::UNIT_BYTES));
+        let origin_for = |units| {
+            let origin = round_up(map_for(units) + P::map_bytes::<S>(units) + P::HEADER_BYTES, S::SMALLEST_BYTES)?;
+            (end.checked_sub(origin)? / S::UNIT_BYTES >= units).then_some(origin)
+        };
+        // As many units as fit with their own heads and tags: some turns, as heads and rounding cost some units.
+        let mut units = end.checked_sub(start)? / (S::UNIT_BYTES + P::cell_bytes::<S>());
+        let origin = loop {
+            if units * S::UNIT_BYTES < S::SMALLEST_BYTES {
+                return None;
+            }
+            match origin_for(units) {
+                Some(origin) => break origin,
+                None => units -= 1,
+            }
+        };
+        let span_bytes = units * S::UNIT_BYTES;
+        let mut limit_bytes = 0;
+        let mut at = origin;
+        while at < origin + span_bytes {
+            let bytes = S::bytes(S::top(origin, origin + span_bytes, at));
+            limit_bytes = limit_bytes.max(bytes - P::HEADER_BYTES);
+            at += bytes;
+        }
+        Some(Buddies {
+            memory: Memory::new(base),
+            free: 0,
+            origin,
+            span_bytes,
+            anchor: S::anchor(origin, origin + span_bytes),
+            tags: P::new::<S>(map_for(units), origin),
+            last: S::class_within(span_bytes),
+            limit_bytes,
+            system: PhantomData,
+        })
+    }
+
+    fn needed_bytes((): ()) -> usize {
+        let heads_bytes = Self::heads_bytes(S::class_within(S::SMALLEST_BYTES));
+        let map_bytes = P::map_bytes::<S>(S::SMALLEST_BYTES / S::UNIT_BYTES);
+        heads_bytes + map_bytes + (S::SMALLEST_BYTES - 1) + S::SMALLEST_BYTES + Self::behind_bytes()
+    }
+
+    unsafe fn begin(&mut self) {
+        let end = self.end();
+        // SAFETY: heads, tags and blocks are the policy's to initialise; what it links is free and in no list.
+        unsafe {
+            for word in 0..Self::heads_bytes(self.last) / W::BYTES {
+                self.memory.store(word * W::BYTES, NULL);
+            }
+            if P::HEADER_BYTES == 0 {
+                for unit in 0..self.span_bytes / S::UNIT_BYTES {
+                    self.set_tag(self.origin + unit * S::UNIT_BYTES, tag::NONE);
+                }
+            }
+            if !S::LEAVES {
+                self.set_tag(end, tag::NONE);
+            }
+            // Equal neighbours are listed in the order of their addresses.
+            let mut before: Option<Piece> = None;
+            let mut address = self.origin;
+            while address < end {
+                let top = Piece { address, class: S::top(self.origin, end, address), sides: 0 };
+                let node = match before {
+                    Some(before) if before.class == top.class => self.memory.offset(before.address),
+                    _ => Self::head(top.class),
+                };
+                self.set_tag(address, top.class | tag::FREE);
+                link(self.memory, node, self.memory.offset(address));
+                self.free |= only(top.class);
+                before = Some(top);
+                address += S::bytes(top.class);
+            }
+        }
+    }
+
+    fn limit(&self) -> usize {
+        self.limit_bytes
+    }
+
+    fn origin(&self) -> usize {
+        self.origin - P::HEADER_BYTES
+    }
+
+    #[inline(always)]
+    unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
+        // SAFETY: size and alignment were judged, and the heap has begun.
+        unsafe {
+            if Self::IS_ALIGNED {
+                return self
+                    .take_plain((size_bytes + P::HEADER_BYTES).max(align_bytes), u64::MAX)
+                    .ok_or(AllocError::Exhausted);
+            }
+            if align_bytes > S::UNIT_BYTES {
+                return self.take_aligned(size_bytes, align_bytes);
+            }
+            self.take_plain(size_bytes + P::HEADER_BYTES, u64::MAX).ok_or(AllocError::Exhausted)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+        // SAFETY: the heap has begun; what is located is live, so its tag is the block's own, and a free buddy is in its list.
+        unsafe {
+            let mut piece = self.locate(address)?;
+            let usable_bytes = S::bytes(piece.class) - P::HEADER_BYTES - (address - piece.address);
+            if !Self::IS_ALIGNED && piece.address != address {
+                self.set_tag(address, tag::NONE);
+            }
+            self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
+            while let Some(buddy) = self.free_buddy(piece) {
+                self.remove(buddy);
+                piece = Self::whole(piece, buddy);
+            }
+            self.put(piece);
+            Ok(usable_bytes)
+        }
+    }
+
+    unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
+        // SAFETY: the heap has begun.
+        let piece = unsafe { self.locate(address)? };
+        Ok(S::bytes(piece.class) - P::HEADER_BYTES - (address - piece.address))
+    }
+
+    unsafe fn fit_in_place(&mut self, address: usize, usable_bytes: usize, size_bytes: usize) -> Option<usize> {
+        // SAFETY: the heap has begun.
+        let block = unsafe { self.locate(address) }.ok()?;
+        let fits = |part: Piece| {
+            part.address <= address && address - part.address + size_bytes + P::HEADER_BYTES <= S::bytes(part.class)
+        };
+        if size_bytes <= usable_bytes {
+            // SAFETY: the block is live: what does not hold the payload of it is free from now on.
+            return Some(unsafe {
+                let piece = self.divide(block, fits);
+                if piece == block { usable_bytes } else { self.occupy(piece, address).usable_bytes }
+            });
+        }
+        // Nothing may change unless the upper buddies, one after the other, give room enough.
+        let upper_buddy = |this: &Self, piece: Piece| {
+            // SAFETY: the heap has begun; the piece is the block or what it would become.
+            unsafe { this.free_buddy(piece) }.filter(|buddy| buddy.address > piece.address)
+        };
+        let mut piece = block;
+        while !fits(piece) {
+            piece = Self::whole(piece, upper_buddy(self, piece)?);
+        }
+        let mut grown = block;
+        while grown != piece {
+            let buddy = upper_buddy(self, grown)?;
+            // SAFETY: the buddy is free, so it is in its list.
+            unsafe { self.remove(buddy) };
+            grown = Self::whole(grown, buddy);
+        }
+        // SAFETY: all of the piece is the block's now.
+        Some(unsafe { self.occupy(grown, address) }.usable_bytes)
+    }
+
+    unsafe fn largest(&self) -> usize {
+        match NonZeroU64::new(self.free) {
+            Some(free) => S::bytes(free.ilog2() as usize) - P::HEADER_BYTES,
+            None => 0,
+        }
+    }
+
+    unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
+        // SAFETY: the heap has begun.
+        unsafe { self.visit_blocks(visit) }
+    }
+
+    unsafe fn check(&self) -> Result<(), Corruption> {
+        // SAFETY: the heap has begun.
+        unsafe { self.verify() }
+    }
+
+    unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        // SAFETY: the heap has begun.
+        unsafe { self.emit_state(word) }
+    }
+}

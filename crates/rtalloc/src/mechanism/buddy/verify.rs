@@ -1,0 +1,249 @@
+//! What a buddy heap says about itself: the walk, the check of every invariant, the abstract state.
+
+use super::{Buddies, INHERITED, Piece, Placement, System, UPPER, tag};
+use crate::contract::{Block, Corruption};
+use crate::mechanism::free_list::{NULL, check_list, next_at};
+use crate::mechanism::word::Width;
+
+/// Whether a tag is that of a block of this piece, in whatever state.
+fn is_block(tag: usize, piece: Piece) -> bool {
+    tag & tag::DISPLACED != 0 && tag & !tag::DISPLACED == piece.class | piece.sides
+}
+
+/// Whether a tag is that of a free block.
+fn is_free(tag: usize) -> bool {
+    tag & tag::DISPLACED == tag::FREE
+}
+
+impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
+    /// The top block at an address where one begins.
+    fn top_at(&self, address: usize) -> Piece {
+        Piece { address, class: S::top(self.origin, self.end(), address), sides: 0 }
+    }
+
+    /// How far a live block's payload is displaced; 0 for any other block.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; a block is there that has this tag.
+    unsafe fn displacement(&self, address: usize, tag: usize) -> usize {
+        match tag & tag::DISPLACED {
+            // SAFETY: the first word of a displaced block tells it.
+            tag::DISPLACED => unsafe { self.memory.load(self.memory.offset(address)) },
+            _ => 0,
+        }
+    }
+
+    /// See [`Policy::walk`](crate::mechanism::policy_heap::Policy::walk).
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
+    pub(super) unsafe fn visit_blocks(&self, visit: &mut dyn FnMut(Block)) {
+        let mut at = self.origin;
+        while at < self.end() {
+            // SAFETY: a block begins here.
+            let (tag, distance) = unsafe {
+                let tag = self.tag(at);
+                (tag, self.displacement(at, tag))
+            };
+            let size_bytes = S::bytes(tag & tag::CLASS);
+            let front_bytes = P::HEADER_BYTES + distance;
+            visit(Block {
+                address: at + distance,
+                front_bytes,
+                size_bytes,
+                usable_bytes: size_bytes - front_bytes,
+                free: is_free(tag),
+            });
+            at += size_bytes;
+        }
+    }
+
+    /// Whether a block of the hierarchy begins at an address.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun; the address is a unit of it.
+    unsafe fn begins_block(&self, address: usize) -> bool {
+        let mut piece = self.top_at(S::top_near(self.origin, address));
+        while address - piece.address >= S::bytes(piece.class) {
+            piece = self.top_at(piece.address + S::bytes(piece.class));
+        }
+        loop {
+            // SAFETY: a piece of the hierarchy begins at a unit.
+            if is_block(unsafe { self.tag(piece.address) }, piece) {
+                return piece.address == address;
+            }
+            if !S::is_divisible(piece.class) {
+                return false;
+            }
+            let (lower, upper) = Self::parts(piece);
+            piece = if address < upper.address { lower } else { upper };
+        }
+    }
+
+    /// Verifies one block, which is a piece with this tag.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
+    unsafe fn verify_block(&self, piece: Piece, tag: usize) -> Result<(), Corruption> {
+        // A header inside a block is its user's; a cell of the map is nobody's, and stays free once its block merged.
+        if P::HEADER_BYTES == 0 {
+            for unit in 1..S::bytes(piece.class) / S::UNIT_BYTES {
+                let address = piece.address + unit * S::UNIT_BYTES;
+                // SAFETY: the address is a unit of the heap.
+                if unsafe { self.tag(address) } & tag::LIVE != 0 {
+                    return Err(Corruption { invariant: "no live block begins inside a block", address });
+                }
+            }
+        }
+        if tag & tag::DISPLACED != tag::DISPLACED {
+            return Ok(());
+        }
+        let corrupt = Err(Corruption {
+            invariant: "a displaced payload and its block lead to each other",
+            address: piece.address,
+        });
+        // SAFETY: the block is live and displaced, so its first word is the heap's; the payload is looked at if it is inside.
+        unsafe {
+            let distance = self.displacement(piece.address, tag);
+            let is_inside = distance != 0 && distance < S::bytes(piece.class) && distance.is_multiple_of(S::UNIT_BYTES);
+            if Self::IS_ALIGNED || !is_inside {
+                return corrupt;
+            }
+            let payload = piece.address + distance;
+            let agrees = self.tag(payload) == tag::MARKER && self.memory.load(self.distance_at(payload)) == distance;
+            if agrees { Ok(()) } else { corrupt }
+        }
+    }
+
+    /// Verifies the blocks of a top block, and adds the free ones of each class to `free_blocks`.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
+    unsafe fn verify_top(&self, top: Piece, free_blocks: &mut [usize; 64]) -> Result<(), Corruption> {
+        // The upper parts that wait for their lower buddies to be done: one per level at most.
+        let mut waiting = [top; 64];
+        let mut waits = 1;
+        while waits > 0 {
+            waits -= 1;
+            let Some(&piece) = waiting.get(waits) else { break };
+            // SAFETY: a piece of the hierarchy begins at a unit.
+            let tag = unsafe { self.tag(piece.address) };
+            if is_block(tag, piece) {
+                // SAFETY: the heap has begun.
+                unsafe { self.verify_block(piece, tag)? };
+                if let (true, Some(count)) = (is_free(tag), free_blocks.get_mut(piece.class)) {
+                    *count += 1;
+                }
+                continue;
+            }
+            if !S::is_divisible(piece.class) {
+                return Err(Corruption { invariant: "a block is a piece of the hierarchy", address: piece.address });
+            }
+            let (lower, upper) = Self::parts(piece);
+            // SAFETY: parts begin at units.
+            let are_free = [lower, upper]
+                .iter()
+                .all(|&part| unsafe { self.tag(part.address) } == part.class | part.sides | tag::FREE);
+            if are_free {
+                return Err(Corruption { invariant: "two free buddies are one block", address: piece.address });
+            }
+            for part in [upper, lower] {
+                if let Some(place) = waiting.get_mut(waits) {
+                    *place = part;
+                    waits += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// See [`Policy::check`](crate::mechanism::policy_heap::Policy::check).
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
+    pub(super) unsafe fn verify(&self) -> Result<(), Corruption> {
+        let mut free_blocks = [0; 64];
+        let mut at = self.origin;
+        let mut largest_bytes = 0;
+        while at < self.end() {
+            let top = self.top_at(at);
+            // SAFETY: the heap has begun.
+            unsafe { self.verify_top(top, &mut free_blocks)? };
+            at += S::bytes(top.class);
+            largest_bytes = largest_bytes.max(S::bytes(top.class) - P::HEADER_BYTES);
+        }
+        if self.limit_bytes != largest_bytes {
+            return Err(Corruption { invariant: "the limit is that of the largest top block", address: self.origin });
+        }
+        // SAFETY: a system whose buddies stay inside has a tag at the end.
+        if !S::LEAVES && unsafe { self.tag(self.end()) } != tag::NONE {
+            return Err(Corruption { invariant: "no block begins at the end", address: self.end() });
+        }
+        for (class, &expected) in free_blocks.iter().enumerate() {
+            if class < S::FIRST || class > self.last {
+                let invariant = "no class beyond the largest has a free block";
+                match expected == 0 && self.free & super::only(class) == 0 {
+                    true => continue,
+                    false => return Err(Corruption { invariant, address: self.origin }),
+                }
+            }
+            let is_place = |offset: usize| {
+                let address = self.memory.address(offset);
+                // SAFETY: the tag is read if the address is a unit, and the hierarchy followed downwards by tags alone.
+                self.is_unit(address)
+                    && unsafe {
+                        self.tag(address) & !(UPPER | INHERITED) == class | tag::FREE && self.begins_block(address)
+                    }
+            };
+            let head = Self::head(class);
+            // SAFETY: the class has a head, and a free block's links are where `is_place` says.
+            let (count, _) = unsafe { check_list(self.memory, head, expected, &is_place, &mut |_| Ok(()))? };
+            let address = self.memory.address(head);
+            if count != expected {
+                return Err(Corruption { invariant: "every free block is in the list of its class", address });
+            }
+            if (self.free & super::only(class) != 0) != (count != 0) {
+                return Err(Corruption {
+                    invariant: "a class's bit is set if and only if its list has a block",
+                    address,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// See [`Policy::fingerprint`](crate::mechanism::policy_heap::Policy::fingerprint): the blocks, and the order of every
+    /// list. Sides follow from the blocks' places.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
+    pub(super) unsafe fn emit_state(&self, word: &mut dyn FnMut(usize)) {
+        let mut at = self.origin;
+        while at < self.end() {
+            // SAFETY: a block begins here.
+            let (tag, distance) = unsafe {
+                let tag = self.tag(at);
+                (tag, self.displacement(at, tag))
+            };
+            word(tag & (tag::CLASS | tag::DISPLACED) | distance << tag::BITS);
+            at += S::bytes(tag & tag::CLASS);
+        }
+        for class in S::FIRST..=self.last {
+            // SAFETY: the class has a head, and links lead to free blocks.
+            unsafe {
+                let mut block = self.memory.load(next_at::<W>(Self::head(class)));
+                while block != NULL {
+                    word(block);
+                    block = self.memory.load(next_at::<W>(block));
+                }
+            }
+        }
+    }
+}
