@@ -1,16 +1,17 @@
 //! Bad input: a typed error, and nothing changed.
 
-use super::memory::{Buffer, Subject, smallest_region_bytes, within_reach};
+use super::memory::{Buffer, smallest_region_bytes, within_reach};
 use super::ops::Op;
 use super::shadow::Shadow;
+use super::subject::{Subject, facts};
 use rtalloc::contract::{AllocError, InitError};
 
 /// Requests that nobody can serve, on a heap that is fresh, half full and exhausted: the shadow judges the error and
 /// compares state and bytes.
-pub fn impossible_requests<A: Subject>() {
-    let len_bytes = within_reach::<A>(1 << 13);
+pub fn impossible_requests() {
+    let len_bytes = within_reach(1 << 13);
     let buffer = Buffer::new(len_bytes);
-    let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+    let mut shadow = Shadow::new(&buffer, len_bytes, 1);
     for fill in 0..3 {
         let live = shadow.live.len();
         for (size_bytes, align_bytes) in impossible(len_bytes) {
@@ -50,11 +51,11 @@ fn impossible(len_bytes: usize) -> Vec<(usize, usize)> {
 }
 
 /// Each kind of refusal has its error.
-pub fn errors_are_typed<A: Subject>() {
-    let len_bytes = within_reach::<A>(1 << 13);
+pub fn errors_are_typed() {
+    let len_bytes = within_reach(1 << 13);
     let buffer = Buffer::new(len_bytes);
     // SAFETY: the heap ends with this function, before the buffer.
-    let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+    let mut allocator: Subject = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
     assert_eq!(allocator.allocate_bytes(0, 1).err(), Some(AllocError::ZeroSize));
     assert_eq!(allocator.allocate_bytes(usize::MAX, 1).err(), Some(AllocError::TooLarge));
     assert_eq!(allocator.allocate_bytes(len_bytes, 16).err(), Some(AllocError::TooLarge));
@@ -71,12 +72,12 @@ pub fn errors_are_typed<A: Subject>() {
 }
 
 /// Alignments up to powers of two that need most of the heap: the largest that the promise covers is served.
-pub fn large_alignments<A: Subject>() {
-    let len_bytes = within_reach::<A>(1 << 16);
+pub fn large_alignments() {
+    let len_bytes = within_reach(1 << 16);
     let buffer = Buffer::new(len_bytes);
     for align_log2 in 0..usize::BITS {
         for size_bytes in [1, 16, 100, 1000] {
-            let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+            let mut shadow = Shadow::new(&buffer, len_bytes, 1);
             let request = Op::Allocate { size_bytes, align_bytes: 1 << align_log2 };
             while shadow.live.len() < 4 {
                 let before = shadow.live.len();
@@ -93,8 +94,8 @@ pub fn large_alignments<A: Subject>() {
 /// Regions of every length from nothing to more than enough, at every misalignment: refused with the error that tells
 /// how much is needed, and untouched; or accepted, and then a heap that keeps the contract. Acceptance is monotonic
 /// in the length, and what the error says is needed suffices at every misalignment.
-pub fn small_and_misaligned_regions<A: Subject>() {
-    let most_bytes = smallest_region_bytes::<A>() + 512;
+pub fn small_and_misaligned_regions() {
+    let most_bytes = smallest_region_bytes() + 512;
     let buffer = Buffer::new(3 * most_bytes);
     // Where a page alone is large, not every length and misalignment is tried.
     let (step_bytes, offset_step) = if most_bytes > 4096 { (61, 7) } else { (1, 1) };
@@ -103,7 +104,7 @@ pub fn small_and_misaligned_regions<A: Subject>() {
         for len_bytes in (0..most_bytes).step_by(step_bytes) {
             let untouched = buffer.save();
             // SAFETY: the heap ends with this iteration, before the buffer.
-            match unsafe { buffer.heap::<A>(offset_bytes, len_bytes) } {
+            match unsafe { buffer.heap(offset_bytes, len_bytes) } {
                 Ok(allocator) => {
                     is_accepted = true;
                     try_heap(allocator, &buffer, &untouched, offset_bytes, len_bytes);
@@ -114,7 +115,7 @@ pub fn small_and_misaligned_regions<A: Subject>() {
                     assert!(untouched == buffer.bytes(), "a refused region was written");
                     assert!(needed_bytes > len_bytes, "{len_bytes} bytes refused because {needed_bytes} are needed");
                     // SAFETY: as above.
-                    let retry = unsafe { buffer.heap::<A>(offset_bytes, needed_bytes) };
+                    let retry = unsafe { buffer.heap(offset_bytes, needed_bytes) };
                     assert!(
                         retry.is_ok(),
                         "{needed_bytes} bytes at offset {offset_bytes} should do: {:?}",
@@ -132,7 +133,7 @@ pub fn small_and_misaligned_regions<A: Subject>() {
 }
 
 /// Fills a tiny heap and empties it; the bytes around its region stay as they are.
-fn try_heap<A: Subject>(mut allocator: A, buffer: &Buffer, untouched: &[u8], offset_bytes: usize, len_bytes: usize) {
+fn try_heap(mut allocator: Subject, buffer: &Buffer, untouched: &[u8], offset_bytes: usize, len_bytes: usize) {
     let outside = |bytes: &[u8]| (bytes[..offset_bytes].to_vec(), bytes[offset_bytes + len_bytes..].to_vec());
     assert!(allocator.largest_allocatable() > 0, "an accepted region of {len_bytes} bytes serves nothing");
     let mut blocks = Vec::new();
@@ -152,15 +153,15 @@ fn try_heap<A: Subject>(mut allocator: A, buffer: &Buffer, untouched: &[u8], off
 }
 
 /// A region beyond the reach of the tags is refused before it is touched. For heaps whose reach a test can allocate.
-pub fn regions_out_of_reach<A: Subject>() {
-    let reach = A::CONTRACT.max_span_bytes;
+pub fn regions_out_of_reach() {
+    let reach = facts().max_span_bytes;
     let buffer = Buffer::new(reach + 100);
     let untouched = buffer.save();
     for len_bytes in reach + 1..reach + 100 {
         // SAFETY: the heap would end here, before the buffer.
-        let answer = unsafe { buffer.heap::<A>(0, len_bytes) }.map(drop);
+        let answer = unsafe { buffer.heap(0, len_bytes) }.map(drop);
         assert_eq!(answer.err(), Some(InitError::OutOfReach { max_span_bytes: reach }), "{len_bytes} bytes");
     }
     assert!(untouched == buffer.bytes());
-    Shadow::<A>::new(&buffer, reach, 1).finish();
+    Shadow::new(&buffer, reach, 1).finish();
 }

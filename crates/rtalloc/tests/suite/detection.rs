@@ -4,6 +4,7 @@
 
 use crate::property;
 use crate::reference::{Reference, fault};
+use crate::subject::with;
 use std::panic::catch_unwind;
 
 macro_rules! detects {
@@ -14,7 +15,7 @@ macro_rules! detects {
                 type Faulty = Reference<'static, { fault::$fault }>;
                 property::without_shrinking(|| {
                     $(
-                        let outcome = catch_unwind(|| { crate::$module::$test::<Faulty>(); });
+                        let outcome = catch_unwind(|| { with::<Faulty, _>(|| { crate::$module::$test(); }); });
                         assert!(outcome.is_err(), "{} passes with {}", stringify!($test), stringify!($fault));
                     )+
                 });

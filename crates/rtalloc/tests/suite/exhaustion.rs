@@ -1,8 +1,9 @@
 //! Exhaustion and recovery: fill a heap until it refuses, empty it in some order, and find it as good as new.
 
-use super::memory::{Buffer, Subject, fingerprint, servable, smallest_region_bytes, within_reach};
+use super::memory::{Buffer, fingerprint, servable, smallest_region_bytes, within_reach};
 use super::ops::{Distribution, Op, Random};
 use super::shadow::Shadow;
+use super::subject::facts;
 use rtalloc::contract::Coalescing;
 
 /// Orders in which blocks are freed.
@@ -15,25 +16,25 @@ enum Order {
 }
 
 /// Filling with one size, for many sizes, alignments and orders of freeing.
-pub fn fill_and_empty<A: Subject>() {
-    let len_bytes = within_reach::<A>(1 << 14);
+pub fn fill_and_empty() {
+    let len_bytes = within_reach(1 << 14);
     let buffer = Buffer::new(len_bytes);
-    let granule = A::CONTRACT.granule_bytes;
+    let granule = facts().granule_bytes;
     let mut sizes =
         [1, 7, granule, granule + 1, 24, 100, 513, 1000, len_bytes / 5, len_bytes / 2, len_bytes - 1].to_vec();
     // What lies beyond the largest request is refused once.
-    sizes.retain(|&size_bytes| size_bytes == len_bytes - 1 || size_bytes == servable::<A>(size_bytes));
+    sizes.retain(|&size_bytes| size_bytes == len_bytes - 1 || size_bytes == servable(size_bytes));
     for size_bytes in sizes {
         for align_bytes in [1, 64, 1024] {
             for order in [Order::Lifo, Order::Fifo, Order::Random, Order::EverySecond] {
-                fill_and_empty_once::<A>(&buffer, len_bytes, &Op::Allocate { size_bytes, align_bytes }, order);
+                fill_and_empty_once(&buffer, len_bytes, &Op::Allocate { size_bytes, align_bytes }, order);
             }
         }
     }
 }
 
-fn fill_and_empty_once<A: Subject>(buffer: &Buffer, len_bytes: usize, request: &Op, order: Order) {
-    let mut shadow = Shadow::<A>::new(buffer, len_bytes, 61);
+fn fill_and_empty_once(buffer: &Buffer, len_bytes: usize, request: &Op, order: Order) {
+    let mut shadow = Shadow::new(buffer, len_bytes, 61);
     let fresh = fingerprint(&shadow.allocator);
     let filled = fill(&mut shadow, request);
     shadow.audit();
@@ -52,7 +53,7 @@ fn fill_and_empty_once<A: Subject>(buffer: &Buffer, len_bytes: usize, request: &
         shadow.apply(&Op::Free { index });
     }
     shadow.assert_recovered();
-    if A::CONTRACT.coalescing == Coalescing::Neighbours {
+    if facts().coalescing == Coalescing::Neighbours {
         assert_eq!(fresh, fingerprint(&shadow.allocator), "{request:?}, freed in {order:?} order");
     }
     // A heap that never coalesces has blocks of the very size that is asked for.
@@ -60,7 +61,7 @@ fn fill_and_empty_once<A: Subject>(buffer: &Buffer, len_bytes: usize, request: &
 }
 
 /// Repeats a request until it is refused; returns how often it was served.
-fn fill<A: Subject>(shadow: &mut Shadow<'_, A>, request: &Op) -> usize {
+fn fill(shadow: &mut Shadow<'_>, request: &Op) -> usize {
     loop {
         let before = shadow.live.len();
         shadow.apply(request);
@@ -72,14 +73,14 @@ fn fill<A: Subject>(shadow: &mut Shadow<'_, A>, request: &Op) -> usize {
 
 /// The smallest region a heap accepts holds a block, and a region of the size that a refusal names is accepted and
 /// holds one too.
-pub fn documented_size_serves<A: Subject>() {
-    let len_bytes = smallest_region_bytes::<A>();
+pub fn documented_size_serves() {
+    let len_bytes = smallest_region_bytes();
     let buffer = Buffer::new(len_bytes);
-    let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+    let mut shadow = Shadow::new(&buffer, len_bytes, 1);
     let largest = shadow.fresh_largest_bytes;
     assert!(largest > 0, "a heap that can serve nothing was accepted");
     // A heap that never coalesces keeps the first size it was asked for.
-    let least = if A::CONTRACT.coalescing.recovers() { 1 } else { largest };
+    let least = if facts().coalescing.recovers() { 1 } else { largest };
     for size_bytes in least..=largest {
         assert!(shadow.allocate(size_bytes), "{size_bytes} bytes in a heap for {largest}");
         shadow.free(0);
@@ -88,11 +89,11 @@ pub fn documented_size_serves<A: Subject>() {
 }
 
 /// A request takes from a fresh heap about what it asks, not the whole.
-pub fn request_leaves_the_rest<A: Subject>() {
-    let len_bytes = within_reach::<A>(1 << 14);
+pub fn request_leaves_the_rest() {
+    let len_bytes = within_reach(1 << 14);
     let buffer = Buffer::new(len_bytes);
     for size_bytes in 1..200 {
-        let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+        let mut shadow = Shadow::new(&buffer, len_bytes, 1);
         assert!(shadow.allocate(size_bytes) && shadow.allocate(size_bytes));
         let free_bytes: usize = shadow.blocks().iter().filter(|block| block.free).map(|block| block.size_bytes).sum();
         assert!(free_bytes > len_bytes / 2, "two requests for {size_bytes} bytes left {free_bytes} of {len_bytes}");

@@ -7,7 +7,8 @@
 //! That the fingerprint is the whole state is verified too: of the transitions that lead to a known state, a sample
 //! keeps its bytes, and all operations on them must have the outcomes they had on the bytes the state was found with.
 
-use super::memory::{Buffer, Pattern, Subject, fingerprint, servable, smallest_region_bytes};
+use super::memory::{Buffer, Pattern, fingerprint, servable, smallest_region_bytes};
+use super::subject::{Subject, facts};
 use rtalloc::contract::{AllocError, Block, Coalescing};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -58,25 +59,25 @@ struct Explorer {
 }
 
 /// Explores every state of the usual tiny heap; fails if a fact of the contract does not hold in one.
-pub fn every_state<A: Subject>() -> Explored {
-    every_state_of::<A>(GRANULES)
+pub fn every_state() -> Explored {
+    every_state_of(GRANULES)
 }
 
 /// Explores every state of a heap with so many granules: more for an allocator that has few states.
-pub fn every_state_of<A: Subject>(granules: usize) -> Explored {
-    let contract = A::CONTRACT;
+pub fn every_state_of(granules: usize) -> Explored {
+    let contract = facts();
     let smallest = contract.min_block_bytes;
     let block_sizes = [smallest, smallest + contract.granule_bytes, 2 * smallest, 3 * smallest, 5 * smallest];
     let wanted_bytes = match contract.coalescing {
         Coalescing::Never => SEPARATE_BLOCKS * smallest,
         _ => (granules * contract.granule_bytes).max(SMALLEST_BLOCKS * smallest),
     };
-    let (len_bytes, block_bytes) = tiny_heap_bytes::<A>(wanted_bytes);
+    let (len_bytes, block_bytes) = tiny_heap_bytes(wanted_bytes);
     let buffer = Buffer::new(len_bytes);
     // SAFETY: the heap ends with this function, and the explorer drops the buffer after it.
-    let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+    let mut allocator: Subject = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
     // A tiny heap may be several blocks, none of which is as large as the largest of these sizes.
-    let most_bytes = servable::<A>(allocator.largest_allocatable());
+    let most_bytes = servable(allocator.largest_allocatable());
     let mut sizes: Vec<usize> =
         block_sizes.iter().map(|bytes| (bytes - contract.header_bytes).min(most_bytes)).collect();
     sizes.dedup();
@@ -142,11 +143,11 @@ pub fn every_state_of<A: Subject>(granules: usize) -> Explored {
 }
 
 /// The length of the smallest region whose fresh heap has at least `wanted_bytes` for blocks, and how many it has.
-fn tiny_heap_bytes<A: Subject>(wanted_bytes: usize) -> (usize, usize) {
-    for len_bytes in smallest_region_bytes::<A>().. {
+fn tiny_heap_bytes(wanted_bytes: usize) -> (usize, usize) {
+    for len_bytes in smallest_region_bytes().. {
         let buffer = Buffer::new(len_bytes);
         // SAFETY: the heap ends here, before the buffer.
-        let allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+        let allocator: Subject = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
         let mut block_bytes = 0;
         allocator.walk(&mut |block| block_bytes += block.size_bytes);
         if block_bytes >= wanted_bytes {
@@ -159,12 +160,7 @@ fn tiny_heap_bytes<A: Subject>(wanted_bytes: usize) -> (usize, usize) {
 impl Explorer {
     /// Tries every operation on the state whose bytes are given, and hands each successor to `found`. Returns a digest
     /// of all outcomes.
-    fn expand<A: Subject>(
-        &mut self,
-        allocator: &mut A,
-        bytes: &[u8],
-        mut found: impl FnMut(Box<[usize]>, &Buffer),
-    ) -> u64 {
+    fn expand(&mut self, allocator: &mut Subject, bytes: &[u8], mut found: impl FnMut(Box<[usize]>, &Buffer)) -> u64 {
         self.buffer.restore(bytes);
         let before = fingerprint(allocator);
         let most = allocator.largest_allocatable();
@@ -184,9 +180,9 @@ impl Explorer {
                 assert_eq!(before, after, "{step:x?} was refused and changed the state");
                 assert_eq!(error, AllocError::Exhausted, "{step:x?} on {live:x?}");
             }
-            if let (Step::Allocate(size_bytes, 1), true) = (step, A::CONTRACT.largest_is_exact) {
+            if let (Step::Allocate(size_bytes, 1), true) = (step, facts().largest_is_exact) {
                 let is_served = matches!(outcome, Outcome::Served(_));
-                let is_covered = size_bytes == most || A::CONTRACT.largest_covers_smaller;
+                let is_covered = size_bytes == most || facts().largest_covers_smaller;
                 assert!(
                     is_served == (size_bytes <= most) || (size_bytes <= most && !is_covered),
                     "{step:x?}, {most} bytes were promised, on {live:x?}"
@@ -200,7 +196,7 @@ impl Explorer {
     }
 
     /// Runs one operation and keeps the blocks' patterns right.
-    fn run<A: Subject>(&self, allocator: &mut A, step: Step, live: &[Block]) -> Outcome {
+    fn run(&self, allocator: &mut Subject, step: Step, live: &[Block]) -> Outcome {
         let answer = match step {
             Step::Allocate(size_bytes, align_bytes) => allocator.allocate_bytes(size_bytes, align_bytes),
             Step::Free(address) => {
@@ -244,8 +240,8 @@ impl Explorer {
     }
 
     /// Verifies the heap after an operation: its own check, the walk, and every block's pattern.
-    fn verify<A: Subject>(&mut self, allocator: &A, step: Step, outcome: Outcome, before: &[Block]) {
-        let contract = A::CONTRACT;
+    fn verify(&mut self, allocator: &Subject, step: Step, outcome: Outcome, before: &[Block]) {
+        let contract = facts();
         assert_eq!(allocator.check(), Ok(()), "after {step:x?} on {before:x?}");
         self.blocks.clear();
         allocator.walk(&mut |block| self.blocks.push(block));
@@ -283,7 +279,7 @@ impl Explorer {
     }
 }
 
-fn blocks_of<A: Subject>(allocator: &A) -> Vec<Block> {
+fn blocks_of(allocator: &Subject) -> Vec<Block> {
     let mut blocks = Vec::new();
     allocator.walk(&mut |block| blocks.push(block));
     blocks

@@ -1,21 +1,22 @@
 //! Long runs with fixed seeds.
 
-use super::memory::{Buffer, Subject, within_reach};
+use super::memory::{Buffer, within_reach};
 use super::ops::{Distribution, Random};
 use super::shadow::Shadow;
+use super::subject::facts;
 
 /// Operations of a long run: what the release build bears, or a tenth of it where every check is on.
 const OPERATIONS: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
 
 /// 10^6 operations in release, with three size distributions on a heap of 1 MiB or as large as the tags reach.
-pub fn fixed_seed<A: Subject>() {
-    let heap_bytes = within_reach::<A>(1 << 20);
+pub fn fixed_seed() {
+    let heap_bytes = within_reach(1 << 20);
     let buffer = Buffer::new(heap_bytes);
     let each = OPERATIONS / Distribution::ALL.len() + 1;
     let mut done = 0;
     let mut most_live = 0;
     for (seed, distribution) in Distribution::ALL.into_iter().enumerate() {
-        let mut shadow = Shadow::<A>::new(&buffer, heap_bytes, 2_003);
+        let mut shadow = Shadow::new(&buffer, heap_bytes, 2_003);
         let mut random = Random::new(seed as u64 + 1, distribution, heap_bytes, (heap_bytes / 200).min(3_000));
         for _ in 0..each {
             let op = random.next(shadow.live.len());
@@ -27,7 +28,7 @@ pub fn fixed_seed<A: Subject>() {
     }
     println!(
         "{}, {}: {done} operations in {heap_bytes} bytes, up to {most_live} live blocks",
-        A::CONTRACT.name,
-        A::CONTRACT.policy
+        facts().name,
+        facts().policy
     );
 }

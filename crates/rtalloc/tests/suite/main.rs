@@ -7,6 +7,7 @@
 //!
 //! | module | what it tests |
 //! |---|---|
+//! | [`subject`] | the allocator under test, whichever it is, behind one type |
 //! | [`shadow`] | the books kept beside a heap, against which every other test compares it |
 //! | [`property`] | random sequences, shrunk; the promise of the largest request |
 //! | [`exhaustion`] | fill, empty in several orders, as good as new |
@@ -34,6 +35,7 @@ mod reference;
 mod regions;
 mod resize;
 mod shadow;
+mod subject;
 
 use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
 use rtalloc::mechanism::buddy::{Aside, InFront};
@@ -47,6 +49,7 @@ use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, Kingsley,
     LeftmostFastFit, NextFit, SimpleSegregated, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
+use subject::{with, with_regions};
 
 /// Calls a macro with a type and every test that any allocator must pass. Those marked `apart` may crash when they
 /// fail.
@@ -84,7 +87,7 @@ macro_rules! instantiate {
             #[test]
             fn $test() {
                 use $path as run;
-                call!($test, run::<$type> $(, $apart)?);
+                call!($test, || with::<$type, _>(run) $(, $apart)?);
             }
         )*
     };
@@ -93,7 +96,7 @@ macro_rules! instantiate {
 /// Calls a test, in a process of its own if it is marked so.
 macro_rules! call {
     ($test:ident, $function:expr) => {
-        $function()
+        ($function)()
     };
     ($test:ident, $function:expr, apart) => {
         crate::apart::run(concat!(module_path!(), "::", stringify!($test)), $function)
@@ -105,39 +108,39 @@ macro_rules! ability {
     ($type:ty, regions) => {
         #[test]
         fn regions_are_added_used_and_removed() {
-            crate::regions::add_use_remove::<$type>();
+            with_regions::<$type>(crate::regions::add_use_remove);
         }
         #[test]
         fn regions_stay_apart() {
-            crate::regions::regions_stay_apart::<$type>();
+            with_regions::<$type>(crate::regions::regions_stay_apart);
         }
         #[test]
         fn removed_region_is_foreign() {
-            crate::regions::removed_region_is_foreign::<$type>();
+            with_regions::<$type>(crate::regions::removed_region_is_foreign);
         }
         #[test]
         fn refused_regions() {
-            crate::regions::refused_regions::<$type>();
+            with_regions::<$type>(crate::regions::refused_regions);
         }
         #[test]
         fn region_below() {
-            crate::regions::region_below::<$type>();
+            with_regions::<$type>(crate::regions::region_below);
         }
         #[test]
         fn any_sequence_with_regions() {
-            crate::regions::any_sequence::<$type>();
+            with_regions::<$type>(crate::regions::any_sequence);
         }
     };
     ($type:ty, serves_again) => {
         #[test]
         fn freed_block_serves_again() {
-            crate::property::freed_block_serves_again::<$type>();
+            with::<$type, _>(crate::property::freed_block_serves_again);
         }
     };
     ($type:ty, short_reach) => {
         #[test]
         fn regions_out_of_reach() {
-            crate::bad_input::regions_out_of_reach::<$type>();
+            with::<$type, _>(crate::bad_input::regions_out_of_reach);
         }
     };
 }
@@ -147,7 +150,7 @@ macro_rules! exploration {
     ($type:ty, (of $granules:literal granules: $states:literal, $transitions:literal, $depth:literal)) => {
         #[test]
         fn every_state() {
-            let explored = crate::explore::every_state_of::<$type>($granules);
+            let explored = with::<$type, _>(|| crate::explore::every_state_of($granules));
             let expected = crate::explore::Explored { states: $states, transitions: $transitions, depth: $depth };
             if cfg!(target_pointer_width = "64") {
                 assert_eq!(explored, expected);
@@ -157,7 +160,7 @@ macro_rules! exploration {
     ($type:ty, ($states:literal, $transitions:literal, $depth:literal)) => {
         #[test]
         fn every_state() {
-            let explored = crate::explore::every_state::<$type>();
+            let explored = with::<$type, _>(crate::explore::every_state);
             let expected = crate::explore::Explored { states: $states, transitions: $transitions, depth: $depth };
             // Pinned for the granules of 64-bit machines; elsewhere the exploration itself is the test.
             if cfg!(target_pointer_width = "64") {

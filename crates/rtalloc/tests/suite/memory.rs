@@ -3,15 +3,11 @@
 //! All state of a heap lives in its regions. Copying their bytes back to the same addresses therefore takes the heap
 //! back in time, and lets a test branch: try an operation, look, and continue as if it had not happened.
 
-use rtalloc::contract::{InitError, RegionAllocator};
+use super::subject::{Subject, facts};
+use rtalloc::contract::InitError;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-
-/// An allocator under test.
-pub trait Subject: RegionAllocator<'static> {}
-
-impl<A: RegionAllocator<'static>> Subject for A {}
 
 /// Memory starts at a multiple of this, so that what depends on addresses is the same in every run.
 const ALIGN_BYTES: usize = 1 << 16;
@@ -81,9 +77,9 @@ impl Buffer {
     /// # Safety
     ///
     /// As [`region`](Self::region).
-    pub unsafe fn heap<A: Subject>(&self, offset_bytes: usize, len_bytes: usize) -> Result<A, InitError> {
+    pub unsafe fn heap(&self, offset_bytes: usize, len_bytes: usize) -> Result<Subject, InitError> {
         // SAFETY: the caller's promise.
-        A::new(unsafe { self.region(offset_bytes, len_bytes) }, A::Config::default())
+        Subject::new(unsafe { self.region(offset_bytes, len_bytes) })
     }
 
     /// The bytes now.
@@ -137,37 +133,37 @@ pub fn foreign(address: usize) -> Option<NonNull<u8>> {
 }
 
 /// The words of a heap's abstract state.
-pub fn fingerprint<A: Subject>(allocator: &A) -> Box<[usize]> {
+pub fn fingerprint(allocator: &Subject) -> Box<[usize]> {
     let mut words = Vec::new();
     allocator.fingerprint(&mut |word| words.push(word));
     words.into_boxed_slice()
 }
 
 /// Length in bytes of the smallest region at the start of a buffer that the allocator accepts.
-pub fn smallest_region_bytes<A: Subject>() -> usize {
+pub fn smallest_region_bytes() -> usize {
     let buffer = Buffer::new(1 << 16);
     // What is between two blocks of pages is not searched byte by byte.
-    let step_bytes = (A::CONTRACT.page_bytes / 64).max(1);
+    let step_bytes = (facts().page_bytes / 64).max(1);
     for len_bytes in (0..1 << 16).step_by(step_bytes) {
         // SAFETY: the heap ends here, before the buffer.
-        if unsafe { buffer.heap::<A>(0, len_bytes) }.is_ok() {
+        if unsafe { buffer.heap(0, len_bytes) }.is_ok() {
             return len_bytes;
         }
     }
-    panic!("{} accepts no region below 64 KiB", A::CONTRACT.name);
+    panic!("{} accepts no region below 64 KiB", facts().name);
 }
 
 /// Pages that a heap has room for where a test needs room for `len_bytes`.
 const PAGES: usize = 24;
 
 /// `len_bytes`, enough for some pages, and no more than the allocator's tags reach.
-pub fn within_reach<A: Subject>(len_bytes: usize) -> usize {
-    len_bytes.max(PAGES * A::CONTRACT.page_bytes).min(A::CONTRACT.max_span_bytes)
+pub fn within_reach(len_bytes: usize) -> usize {
+    len_bytes.max(PAGES * facts().page_bytes).min(facts().max_span_bytes)
 }
 
 /// `size_bytes`, or the largest request that the allocator serves.
-pub fn servable<A: Subject>(size_bytes: usize) -> usize {
-    size_bytes.min(A::CONTRACT.largest_request_bytes)
+pub fn servable(size_bytes: usize) -> usize {
+    size_bytes.min(facts().largest_request_bytes)
 }
 
 /// Bytes that differ from block to block and from place to place.

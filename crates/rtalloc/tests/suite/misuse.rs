@@ -3,10 +3,11 @@
 //! The hook is one per process and tests run in threads, so the hook of this binary writes to a list that each thread
 //! has for itself. These tests run in processes of their own ([`crate::apart`]): a crash fails the test that caused it.
 
-use super::memory::{Buffer, Subject, fingerprint, foreign, within_reach};
+use super::memory::{Buffer, fingerprint, foreign, within_reach};
 use super::ops::{self, Op};
 use super::property::holds;
 use super::shadow::Shadow;
+use super::subject::{Subject, facts};
 use proptest::prelude::*;
 use rtalloc::contract::{AllocError, Contract, Misuse, MisuseKind};
 use rtalloc::hook::set_misuse_hook;
@@ -32,10 +33,10 @@ pub fn reports() -> Vec<Misuse> {
 }
 
 /// Fails unless exactly one misuse of this address was reported; returns its kind.
-fn assert_reported<A: Subject>(address: usize, what: &str) -> MisuseKind {
+fn assert_reported(address: usize, what: &str) -> MisuseKind {
     match reports()[..] {
         [misuse] => {
-            assert_eq!((misuse.allocator, misuse.address), (A::CONTRACT.name, address), "{what}: {misuse}");
+            assert_eq!((misuse.allocator, misuse.address), (facts().name, address), "{what}: {misuse}");
             misuse.kind
         }
         ref other => panic!("{what} of {address:#x}: reported {other:?}, expected one report"),
@@ -45,9 +46,9 @@ fn assert_reported<A: Subject>(address: usize, what: &str) -> MisuseKind {
 const HEAP_BYTES: usize = 1 << 12;
 
 /// A heap with live blocks that have live and free neighbours on either side, in every combination.
-fn mixed_heap<A: Subject>(buffer: &Buffer, audit_every: usize) -> Shadow<'_, A> {
-    let len_bytes = within_reach::<A>(HEAP_BYTES);
-    let mut shadow = Shadow::<A>::new(buffer, len_bytes, audit_every);
+fn mixed_heap(buffer: &Buffer, audit_every: usize) -> Shadow<'_> {
+    let len_bytes = within_reach(HEAP_BYTES);
+    let mut shadow = Shadow::new(buffer, len_bytes, audit_every);
     for size_bytes in SIZES_BYTES {
         assert!(shadow.allocate(size_bytes));
     }
@@ -64,21 +65,21 @@ const SIZES_BYTES: [usize; 16] = [40, 100, 24, 200, 1, 64, 48, 30, 90, 17, 120, 
 const FREED: [usize; 5] = [2, 11, 8, 9, 5];
 
 /// Says that a contract does not promise what a test is about.
-fn is_promised<A: Subject>(promise: bool, what: &str) -> bool {
+fn is_promised(promise: bool, what: &str) -> bool {
     if !promise {
-        println!("{} does not promise {what}", A::CONTRACT.name);
+        println!("{} does not promise {what}", facts().name);
     }
     promise
 }
 
 /// Freeing a block twice, at once or after its neighbours were freed too, in every order, is reported and changes
 /// nothing; so is resizing it.
-pub fn double_free<A: Subject>() {
-    if !is_promised::<A>(A::CONTRACT.detects_double_free, "to detect a double free") {
+pub fn double_free() {
+    if !is_promised(facts().detects_double_free, "to detect a double free") {
         return;
     }
-    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
-    let heap = mixed_heap::<A>(&buffer, 1 << 20);
+    let buffer = Buffer::new(within_reach(HEAP_BYTES));
+    let heap = mixed_heap(&buffer, 1 << 20);
     let saved = buffer.save();
     let blocks: Vec<NonNull<u8>> = {
         let mut live = heap.live.clone();
@@ -99,11 +100,11 @@ pub fn double_free<A: Subject>() {
                     let what = format!("second free of the {when} of {order:?} after {freed} more");
                     // SAFETY: not what the contract asks; the block is free, and must be seen to be.
                     unsafe { allocator.deallocate(three[again]) };
-                    assert_ne!(assert_reported::<A>(address, &what), MisuseKind::ForeignPointer, "{what}");
+                    assert_ne!(assert_reported(address, &what), MisuseKind::ForeignPointer, "{what}");
                     // SAFETY: as above.
                     let answer = unsafe { allocator.reallocate_bytes(three[again], 24, 1) };
                     assert_eq!(answer.err(), Some(AllocError::Misused), "{what}");
-                    assert_reported::<A>(address, &what);
+                    assert_reported(address, &what);
                 }
                 assert_eq!(state, fingerprint(&allocator), "a second free changed the heap");
                 assert_eq!(allocator.check(), Ok(()));
@@ -114,14 +115,14 @@ pub fn double_free<A: Subject>() {
 
 /// In any sequence, every block that was ever freed and whose memory was not handed out again since is still seen to
 /// be free.
-pub fn stale_pointers<A: Subject>() {
-    if !is_promised::<A>(A::CONTRACT.detects_stale_pointers, "to detect every stale pointer") {
+pub fn stale_pointers() {
+    if !is_promised(facts().detects_stale_pointers, "to detect every stale pointer") {
         return;
     }
-    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
-    let len_bytes = within_reach::<A>(HEAP_BYTES);
+    let buffer = Buffer::new(within_reach(HEAP_BYTES));
+    let len_bytes = within_reach(HEAP_BYTES);
     holds(96, prop::collection::vec(ops::op(), 1..120), |ops| {
-        let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+        let mut shadow = Shadow::new(&buffer, len_bytes, 1);
         let mut stale: Vec<usize> = Vec::new();
         reports();
         for op in &ops {
@@ -131,14 +132,13 @@ pub fn stale_pointers<A: Subject>() {
             stale.extend(before.into_iter().filter(|&address| shadow.find(address).is_none()));
             stale.retain(|&address| {
                 !shadow.live.iter().any(|block| {
-                    (block.address() - A::CONTRACT.header_bytes..block.address() + block.usable_bytes)
-                        .contains(&address)
+                    (block.address() - facts().header_bytes..block.address() + block.usable_bytes).contains(&address)
                 })
             });
             let state = fingerprint(&shadow.allocator);
             for &address in &stale {
                 shadow.misfree(address);
-                assert_reported::<A>(address, "a free of a stale pointer");
+                assert_reported(address, "a free of a stale pointer");
             }
             assert_eq!(state, fingerprint(&shadow.allocator), "freeing stale pointers changed the heap");
         }
@@ -148,14 +148,14 @@ pub fn stale_pointers<A: Subject>() {
 
 /// Pointers that are none of the heap's blocks: outside its region, in its control structure, off the alignment that
 /// every block has, and inside a block whose content cannot be taken for a tag.
-pub fn foreign_pointers<A: Subject>() {
-    let len_bytes = within_reach::<A>(HEAP_BYTES);
+pub fn foreign_pointers() {
+    let len_bytes = within_reach(HEAP_BYTES);
     let gap_bytes = 256;
     let buffer = Buffer::new(len_bytes + gap_bytes);
     for fill in [0x00, 0xFF] {
-        let mut shadow = mixed_heap::<A>(&buffer, 1 << 20);
+        let mut shadow = mixed_heap(&buffer, 1 << 20);
         let blocks = shadow.blocks();
-        let contract = A::CONTRACT;
+        let contract = facts();
         let first = blocks[0].address - blocks[0].front_bytes;
         let last = blocks[blocks.len() - 1];
         let end = last.address - last.front_bytes + last.size_bytes;
@@ -187,7 +187,7 @@ pub fn foreign_pointers<A: Subject>() {
             let Some(pointer) = foreign(address) else { continue };
             // SAFETY: not what the contract asks; the pointer is foreign, and must be seen to be.
             unsafe { allocator.deallocate(pointer) };
-            let kind = assert_reported::<A>(address, "a free of a foreign pointer");
+            let kind = assert_reported(address, "a free of a foreign pointer");
             let is_outside = address < buffer.start() || address >= buffer.start() + len_bytes;
             if is_outside || !address.is_multiple_of(contract.alignment_bytes) {
                 assert_eq!(kind, MisuseKind::ForeignPointer, "free of {address:#x}");
@@ -196,7 +196,7 @@ pub fn foreign_pointers<A: Subject>() {
             // SAFETY: as above.
             let answer = unsafe { allocator.reallocate_bytes(pointer, 24, 1) };
             assert_eq!(answer.err(), Some(AllocError::Misused), "resizing {address:#x}");
-            assert_reported::<A>(address, "a resize of a foreign pointer");
+            assert_reported(address, "a resize of a foreign pointer");
             if allocator.stats().is_some() {
                 buffer.restore(&bytes);
             }
@@ -261,9 +261,9 @@ enum Act {
 }
 
 /// One experiment: a heap, damage near one of its blocks, and an operation on that block.
-struct Damage<'b, A> {
+struct Damage<'b> {
     buffer: &'b Buffer,
-    allocator: A,
+    allocator: Subject,
     saved: Vec<u8>,
     blocks: Vec<Victim>,
     content: Content,
@@ -273,20 +273,20 @@ struct Damage<'b, A> {
     has_tallies: bool,
 }
 
-impl<'b, A: Subject> Damage<'b, A> {
+impl<'b> Damage<'b> {
     fn new(buffer: &'b Buffer, content: Content) -> Self {
         // Memory that is free holds the same as the blocks, because a wrong size leads there as well.
         buffer.fill(if matches!(content, Content::Zeros) { 0 } else { 0xFF });
-        let len_bytes = within_reach::<A>(HEAP_BYTES);
+        let len_bytes = within_reach(HEAP_BYTES);
         // SAFETY: the buffer outlives the heap.
-        let mut allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+        let mut allocator: Subject = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
         let mut blocks = Vec::new();
         let mut boundaries = BTreeSet::new();
         for size_bytes in SIZES_BYTES {
             let pointer = allocator.allocate_bytes(size_bytes, 1).expect("a large heap");
             // SAFETY: the block is live.
             let block = Victim { pointer, usable_bytes: unsafe { allocator.usable_size(pointer) } };
-            let bytes = block.content(content, A::CONTRACT.header_bytes);
+            let bytes = block.content(content, facts().header_bytes);
             // SAFETY: the block is live and as large as its content.
             unsafe { NonNull::from(&bytes[..]).cast::<u8>().copy_to_nonoverlapping(pointer, bytes.len()) };
             boundaries.insert(block.address());
@@ -298,7 +298,7 @@ impl<'b, A: Subject> Damage<'b, A> {
         }
         allocator.walk(&mut |block| {
             boundaries.insert(block.address);
-            boundaries.insert(block.address - block.front_bytes + A::CONTRACT.header_bytes + block.size_bytes);
+            boundaries.insert(block.address - block.front_bytes + facts().header_bytes + block.size_bytes);
         });
         let has_tallies = allocator.stats().is_some();
         Damage { buffer, has_tallies, saved: buffer.save(), allocator, blocks, content, boundaries }
@@ -344,10 +344,7 @@ impl<'b, A: Subject> Damage<'b, A> {
         unsafe { NonNull::from(original).cast::<u8>().copy_to_nonoverlapping(place, original.len()) };
         assert_eq!(self.allocator.check(), Ok(()), "{what}: reported, and the heap changed nevertheless");
         for block in &self.blocks {
-            assert!(
-                block.bytes() == block.content(self.content, A::CONTRACT.header_bytes),
-                "{what}: {block:x?} changed"
-            );
+            assert!(block.bytes() == block.content(self.content, facts().header_bytes), "{what}: {block:x?} changed");
         }
         for block in self.blocks.clone() {
             // SAFETY: the block is live.
@@ -360,7 +357,7 @@ impl<'b, A: Subject> Damage<'b, A> {
     /// The damage went unnoticed. Then the blocks that nobody damaged must keep their content while they are freed one
     /// after the other, and blocks handed out later may not lie on one that is still live.
     fn assert_others_unharmed(&mut self, victim: Victim, ruined: usize, what: &str) {
-        let header_bytes = A::CONTRACT.header_bytes;
+        let header_bytes = facts().header_bytes;
         let is_other = |block: &&Victim| block.address() != victim.address() && block.address() != ruined;
         let others: Vec<Victim> = self.blocks.iter().filter(is_other).copied().collect();
         let (kept, freed) = others.split_at(others.len() / 2);
@@ -395,23 +392,23 @@ impl<'b, A: Subject> Damage<'b, A> {
 }
 
 /// The bits of a header whose flipping must be seen: all, or none for a heap that does not promise it.
-fn promised_bits<A: Subject>() -> std::ops::Range<usize> {
-    0..if A::CONTRACT.detects_overwritten_tags { 8 * A::CONTRACT.header_bytes } else { 0 }
+fn promised_bits() -> std::ops::Range<usize> {
+    0..if facts().detects_overwritten_tags { 8 * facts().header_bytes } else { 0 }
 }
 
 /// Every bit of a block's header flipped, one at a time; the header overwritten with zeros and ones.
-pub fn overwritten_header<A: Subject>() {
-    let header_bytes = A::CONTRACT.header_bytes;
-    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
+pub fn overwritten_header() {
+    let header_bytes = facts().header_bytes;
+    let buffer = Buffer::new(within_reach(HEAP_BYTES));
     for content in [Content::Zeros, Content::Ones, Content::OddLastWord] {
-        let mut heap = Damage::<A>::new(&buffer, content);
+        let mut heap = Damage::new(&buffer, content);
         for victim in heap.blocks.clone() {
             let header_at = victim.address() - header_bytes;
             let offset = header_at - buffer.start();
             let header = heap.saved[offset..offset + header_bytes].to_vec();
             let block_bytes = victim.usable_bytes + header_bytes;
             for act in [Act::Free, Act::Shrink, Act::Grow] {
-                for bit in promised_bits::<A>() {
+                for bit in promised_bits() {
                     if heap.is_plausible(victim, block_bytes ^ 1 << bit) {
                         continue;
                     }
@@ -429,11 +426,11 @@ pub fn overwritten_header<A: Subject>() {
 
 /// Every bit of the header behind a block flipped, one at a time; that header, and what follows it, overwritten with
 /// zeros and ones, as by a buffer overrun.
-pub fn overwritten_next_header<A: Subject>() {
-    let header_bytes = A::CONTRACT.header_bytes;
-    let buffer = Buffer::new(within_reach::<A>(HEAP_BYTES));
+pub fn overwritten_next_header() {
+    let header_bytes = facts().header_bytes;
+    let buffer = Buffer::new(within_reach(HEAP_BYTES));
     for content in [Content::Zeros, Content::Ones, Content::OddLastWord] {
-        let mut heap = Damage::<A>::new(&buffer, content);
+        let mut heap = Damage::new(&buffer, content);
         for victim in heap.blocks.clone() {
             let header_at = victim.address() + victim.usable_bytes;
             let next = header_at + header_bytes;
@@ -443,13 +440,13 @@ pub fn overwritten_next_header<A: Subject>() {
             let offset = header_at - buffer.start();
             let header = heap.saved[offset..offset + header_bytes].to_vec();
             for act in [Act::Free, Act::Shrink, Act::Grow] {
-                for bit in promised_bits::<A>() {
+                for bit in promised_bits() {
                     let mut damage = header.clone();
                     damage[bit / 8] ^= 1 << (bit % 8);
                     heap.run(victim, act, header_at, &damage, next);
                 }
                 // A header of zeros is that of a free block: to see through it takes more than one test.
-                let bytes: &[u8] = match A::CONTRACT {
+                let bytes: &[u8] = match facts() {
                     Contract { detects_overwritten_tags: true, .. } => &[0x00, 0xFF],
                     // Behind a block without a header is the user's own, or a page's bookkeeping.
                     Contract { header_bytes: 0, .. } => &[],

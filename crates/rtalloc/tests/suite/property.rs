@@ -2,9 +2,10 @@
 //!
 //! The seed is fixed, so that a failure is the same everywhere; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` ask for more.
 
-use super::memory::{Buffer, Subject, servable, smallest_region_bytes, within_reach};
+use super::memory::{Buffer, servable, smallest_region_bytes, within_reach};
 use super::ops::{self, Op};
 use super::shadow::Shadow;
+use super::subject::facts;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::cell::Cell;
@@ -49,9 +50,9 @@ where
 }
 
 /// Lengths of regions: the smallest accepted, those just above it, and up to 64 KiB.
-pub fn region_lengths<A: Subject>() -> impl Strategy<Value = usize> {
-    let smallest = smallest_region_bytes::<A>();
-    let most = within_reach::<A>(MOST_BYTES);
+pub fn region_lengths() -> impl Strategy<Value = usize> {
+    let smallest = smallest_region_bytes();
+    let most = within_reach(MOST_BYTES);
     prop_oneof![
         1 => Just(smallest),
         3 => smallest..smallest + 300,
@@ -62,11 +63,11 @@ pub fn region_lengths<A: Subject>() -> impl Strategy<Value = usize> {
 }
 
 /// Whatever the sequence, the heap keeps the contract.
-pub fn any_sequence<A: Subject>() {
-    let buffer = Buffer::new(within_reach::<A>(MOST_BYTES).max(MOST_BYTES));
-    let case = (region_lengths::<A>(), prop::collection::vec(ops::op(), 1..160));
+pub fn any_sequence() {
+    let buffer = Buffer::new(within_reach(MOST_BYTES).max(MOST_BYTES));
+    let case = (region_lengths(), prop::collection::vec(ops::op(), 1..160));
     holds(160, case, |(len_bytes, ops)| {
-        let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1);
+        let mut shadow = Shadow::new(&buffer, len_bytes, 1);
         for op in &ops {
             shadow.apply(op);
         }
@@ -76,11 +77,11 @@ pub fn any_sequence<A: Subject>() {
 
 /// In every state that a sequence reaches, the largest allocatable request succeeds, and one byte more is refused if
 /// the contract says that the promise is exact.
-pub fn largest_allocatable_is_kept<A: Subject>() {
-    let buffer = Buffer::new(within_reach::<A>(MOST_BYTES).max(MOST_BYTES));
-    let case = (region_lengths::<A>(), prop::collection::vec(ops::op(), 1..80));
+pub fn largest_allocatable_is_kept() {
+    let buffer = Buffer::new(within_reach(MOST_BYTES).max(MOST_BYTES));
+    let case = (region_lengths(), prop::collection::vec(ops::op(), 1..80));
     holds(96, case, |(len_bytes, ops)| {
-        let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 16);
+        let mut shadow = Shadow::new(&buffer, len_bytes, 16);
         for op in &ops {
             assert_largest(&mut shadow);
             shadow.apply(op);
@@ -90,9 +91,9 @@ pub fn largest_allocatable_is_kept<A: Subject>() {
 }
 
 /// Tries the promise of the heap's present state, and takes the heap back.
-pub fn assert_largest<A: Subject>(shadow: &mut Shadow<'_, A>) {
+pub fn assert_largest(shadow: &mut Shadow<'_>) {
     let most = shadow.allocator.largest_allocatable();
-    let align_bytes = A::CONTRACT.alignment_bytes;
+    let align_bytes = facts().alignment_bytes;
     let saved = shadow.buffer.save();
     if most == 0 {
         let answer = shadow.allocator.allocate_bytes(1, 1);
@@ -101,7 +102,7 @@ pub fn assert_largest<A: Subject>(shadow: &mut Shadow<'_, A>) {
         let answer = shadow.allocator.allocate_bytes(most, align_bytes);
         assert!(answer.is_ok(), "{most} bytes were promised and refused: {answer:?}");
         shadow.buffer.restore(&saved);
-        if A::CONTRACT.largest_is_exact {
+        if facts().largest_is_exact {
             let answer = shadow.allocator.allocate_bytes(most + 1, align_bytes);
             assert!(answer.is_err(), "{} bytes were allocatable, one more than promised", most + 1);
         }
@@ -111,11 +112,11 @@ pub fn assert_largest<A: Subject>(shadow: &mut Shadow<'_, A>) {
 
 /// A freed block serves the same request again: true of every allocator that searches no class above the one a block
 /// it granted belongs to. For every size, the heap is filled and any one block is replaced.
-pub fn freed_block_serves_again<A: Subject>() {
-    let len_bytes = within_reach::<A>(1 << 15);
+pub fn freed_block_serves_again() {
+    let len_bytes = within_reach(1 << 15);
     let buffer = Buffer::new(len_bytes);
-    for size_bytes in (1..servable::<A>(2100)).step_by(7) {
-        let mut shadow = Shadow::<A>::new(&buffer, len_bytes, 1 << 20);
+    for size_bytes in (1..servable(2100)).step_by(7) {
+        let mut shadow = Shadow::new(&buffer, len_bytes, 1 << 20);
         while shadow.allocate(size_bytes) {}
         for index in [0, shadow.live.len() / 2, shadow.live.len() - 1] {
             let address = shadow.live[index].address();

@@ -1,18 +1,14 @@
 //! Regions added and removed at run time.
 
-use super::memory::{Buffer, Subject, foreign, within_reach};
+use super::memory::{Buffer, foreign, within_reach};
 use super::misuse::reports;
 use super::ops::{self, Op};
 use super::property::holds;
 use super::shadow::Shadow;
+use super::subject::{Subject, facts};
 use proptest::prelude::*;
-use rtalloc::contract::{InitError, MultiRegion, RegionId, RemoveError};
+use rtalloc::contract::{InitError, RegionId, RemoveError};
 use std::ops::Range;
-
-/// An allocator under test that takes further regions.
-pub trait MultiSubject: Subject + MultiRegion<'static> {}
-
-impl<A: Subject + MultiRegion<'static>> MultiSubject for A {}
 
 /// Bytes of the first region, and of each of the places for others behind it.
 const FIRST_BYTES: usize = 8192;
@@ -32,7 +28,7 @@ fn place(buffer: &Buffer, number: usize) -> Range<usize> {
 }
 
 /// Adds the region at a place.
-fn add<A: MultiSubject>(shadow: &mut Shadow<'_, A>, number: usize) -> Result<RegionId, InitError> {
+fn add(shadow: &mut Shadow<'_>, number: usize) -> Result<RegionId, InitError> {
     let range = place(shadow.buffer, number);
     // SAFETY: the shadow owns the heap and ends before its buffer; each place is given once at a time.
     let region = unsafe { shadow.buffer.region(range.start - shadow.buffer.start(), range.len()) };
@@ -42,7 +38,7 @@ fn add<A: MultiSubject>(shadow: &mut Shadow<'_, A>, number: usize) -> Result<Reg
 }
 
 /// Removes the region at a place and verifies that it is what was added.
-fn remove<A: MultiSubject>(shadow: &mut Shadow<'_, A>, number: usize, id: RegionId) -> Result<(), RemoveError> {
+fn remove(shadow: &mut Shadow<'_>, number: usize, id: RegionId) -> Result<(), RemoveError> {
     let range = place(shadow.buffer, number);
     let region = shadow.allocator.remove_region(id)?;
     assert_eq!((region.as_ptr().addr(), region.len()), (range.start, range.len()), "another region came back");
@@ -53,16 +49,16 @@ fn remove<A: MultiSubject>(shadow: &mut Shadow<'_, A>, number: usize, id: Region
 }
 
 /// Whether a live block lies in a place.
-fn is_used<A: MultiSubject>(shadow: &Shadow<'_, A>, number: usize) -> bool {
+fn is_used(shadow: &Shadow<'_>, number: usize) -> bool {
     let range = place(shadow.buffer, number);
     shadow.live.iter().any(|block| range.contains(&block.address()))
 }
 
 /// Add, use both, fail to remove while blocks are live, remove.
-pub fn add_use_remove<A: MultiSubject>() {
+pub fn add_use_remove() {
     let buffer = Buffer::new(ALL_BYTES);
     for number in 0..PLACES {
-        let mut shadow = Shadow::<A>::new(&buffer, FIRST_BYTES, 1);
+        let mut shadow = Shadow::new(&buffer, FIRST_BYTES, 1);
         while shadow.allocate(100) {}
         let id = add(&mut shadow, number).expect("a region in reach");
         assert!(shadow.allocate(100), "the added region serves nothing");
@@ -88,9 +84,9 @@ pub fn add_use_remove<A: MultiSubject>() {
 
 /// Blocks never span regions, even ones that touch: with all regions added and everything freed, each region is one
 /// block, and no request larger than the largest region's succeeds.
-pub fn regions_stay_apart<A: MultiSubject>() {
+pub fn regions_stay_apart() {
     let buffer = Buffer::new(ALL_BYTES);
-    let mut shadow = Shadow::<A>::new(&buffer, FIRST_BYTES, 1);
+    let mut shadow = Shadow::new(&buffer, FIRST_BYTES, 1);
     for number in 0..PLACES {
         add(&mut shadow, number).expect("a region in reach");
     }
@@ -106,9 +102,9 @@ pub fn regions_stay_apart<A: MultiSubject>() {
 }
 
 /// A removed region's pointers are foreign.
-pub fn removed_region_is_foreign<A: MultiSubject>() {
+pub fn removed_region_is_foreign() {
     let buffer = Buffer::new(ALL_BYTES);
-    let mut shadow = Shadow::<A>::new(&buffer, FIRST_BYTES, 1);
+    let mut shadow = Shadow::new(&buffer, FIRST_BYTES, 1);
     let id = add(&mut shadow, 2).expect("a region in reach");
     while shadow.allocate(200) {}
     let inside = place(&buffer, 2);
@@ -129,10 +125,10 @@ pub fn removed_region_is_foreign<A: MultiSubject>() {
 
 /// Regions of every length below what a heap can use, larger than planned, or out of reach: a typed error, and neither
 /// heap nor region changed.
-pub fn refused_regions<A: MultiSubject>() {
-    let buffer = Buffer::new(within_reach::<A>(1 << 16));
+pub fn refused_regions() {
+    let buffer = Buffer::new(within_reach(1 << 16));
     let first_bytes = 4096;
-    let mut shadow = Shadow::<A>::new(&buffer, first_bytes, 1);
+    let mut shadow = Shadow::new(&buffer, first_bytes, 1);
     assert!(shadow.allocate(100));
     let untouched = buffer.save();
     for offset_bytes in 0..32 {
@@ -185,15 +181,15 @@ pub fn refused_regions<A: MultiSubject>() {
 
 /// Regions that the tags cannot reach are refused, those they can are taken: below the first region only by tags of a
 /// whole machine word.
-pub fn region_below<A: MultiSubject>() {
+pub fn region_below() {
     let buffer = Buffer::new(ALL_BYTES);
     // SAFETY: heap and region end with this function, before the buffer.
     let (mut allocator, below) = unsafe {
-        let heap: A = buffer.heap(PLACE_BYTES, FIRST_BYTES).expect("large enough");
+        let heap: Subject = buffer.heap(PLACE_BYTES, FIRST_BYTES).expect("large enough");
         (heap, buffer.region(0, PLACE_BYTES))
     };
     let untouched = buffer.save();
-    let max_span_bytes = A::CONTRACT.max_span_bytes;
+    let max_span_bytes = facts().max_span_bytes;
     match allocator.add_region(below) {
         Ok(id) => {
             assert_eq!(max_span_bytes, usize::MAX, "a region below the first one is beyond narrow tags");
@@ -233,7 +229,7 @@ enum Step {
 
 /// Whatever the sequence of operations, additions and removals, the heap keeps the contract, and a region can be removed
 /// exactly if no block in it is live.
-pub fn any_sequence<A: MultiSubject>() {
+pub fn any_sequence() {
     let buffer = Buffer::new(ALL_BYTES);
     let step = prop_oneof![
         8 => ops::op().prop_map(Step::Heap),
@@ -241,7 +237,7 @@ pub fn any_sequence<A: MultiSubject>() {
         1 => (0..PLACES).prop_map(Step::Remove),
     ];
     holds(96, prop::collection::vec(step, 1..160), |steps| {
-        let mut shadow = Shadow::<A>::new(&buffer, FIRST_BYTES, 1);
+        let mut shadow = Shadow::new(&buffer, FIRST_BYTES, 1);
         let mut ids = [None; PLACES];
         for step in steps {
             match step {

@@ -1,7 +1,8 @@
 //! The shadow allocator: does what it is told on a real heap, keeps its own books, and compares.
 
-use super::memory::{Buffer, Pattern, Subject, fingerprint, foreign};
+use super::memory::{Buffer, Pattern, fingerprint, foreign};
 use super::ops::Op;
+use super::subject::{Subject, facts};
 use rtalloc::contract::{AllocError, Block, Coalescing, Contract};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -46,9 +47,9 @@ struct Image {
 }
 
 /// A heap and what is known about it.
-pub struct Shadow<'b, A> {
+pub struct Shadow<'b> {
     /// The heap.
-    pub allocator: A,
+    pub allocator: Subject,
     /// The memory its regions are cut from.
     pub buffer: &'b Buffer,
     /// The live blocks.
@@ -71,12 +72,12 @@ pub struct Shadow<'b, A> {
     handed_out: u64,
 }
 
-impl<'b, A: Subject> Shadow<'b, A> {
+impl<'b> Shadow<'b> {
     /// A heap in the first `len_bytes` of the buffer. Every `audit_every`-th operation is followed by an audit and
     /// compared with the state before it if it was refused.
     pub fn new(buffer: &'b Buffer, len_bytes: usize, audit_every: usize) -> Self {
         // SAFETY: the buffer outlives the shadow, which owns the heap.
-        let allocator: A = unsafe { buffer.heap(0, len_bytes) }.expect("a region that is large enough");
+        let allocator: Subject = unsafe { buffer.heap(0, len_bytes) }.expect("a region that is large enough");
         let mut shadow = Shadow {
             fresh_largest_bytes: allocator.largest_allocatable(),
             allocator,
@@ -199,7 +200,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
     /// Enters a block that was handed out, or kept where a block of `shrunk_from_bytes` does not shrink, and fills all of
     /// it.
     fn enter(&mut self, pointer: NonNull<u8>, size_bytes: usize, align_bytes: usize, shrunk_from_bytes: usize) {
-        let contract = A::CONTRACT;
+        let contract = facts();
         let address = pointer.addr().get();
         let asked = format!("{size_bytes} bytes at alignment {align_bytes}");
         assert!(size_bytes > 0 && align_bytes.is_power_of_two(), "served a request for {asked}");
@@ -239,7 +240,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
     /// Whether the live block at an address begins further in front of its payload than its header does, for the sake of an
     /// alignment. The payload may then lie across the line at which the block could be divided.
     fn is_displaced(&self, address: usize) -> bool {
-        let is_here = |block: &Block| block.address == address && block.front_bytes > A::CONTRACT.header_bytes;
+        let is_here = |block: &Block| block.address == address && block.front_bytes > facts().header_bytes;
         self.blocks().iter().any(is_here)
     }
 
@@ -260,11 +261,11 @@ impl<'b, A: Subject> Shadow<'b, A> {
     fn is_servable(&self, size_bytes: usize, align_bytes: usize, before: Option<&Image>) -> bool {
         let Some(before) = before else { return false };
         let is_possible = size_bytes != 0 && align_bytes.is_power_of_two();
-        if !is_possible || align_bytes > A::CONTRACT.largest_alignment_bytes {
+        if !is_possible || align_bytes > facts().largest_alignment_bytes {
             return false;
         }
         let needed_bytes = Self::with_room_to_align(size_bytes, align_bytes);
-        match A::CONTRACT.largest_covers_smaller {
+        match facts().largest_covers_smaller {
             true => needed_bytes <= before.largest_bytes,
             false => size_bytes == before.largest_bytes && needed_bytes == size_bytes,
         }
@@ -273,10 +274,10 @@ impl<'b, A: Subject> Shadow<'b, A> {
     /// A request without alignment that is large enough for one with it: the payload can be shifted, with a block in
     /// front of it.
     fn with_room_to_align(size_bytes: usize, align_bytes: usize) -> usize {
-        if align_bytes <= A::CONTRACT.alignment_bytes {
+        if align_bytes <= facts().alignment_bytes {
             return size_bytes;
         }
-        let Contract { min_block_bytes, header_bytes, granule_bytes, .. } = A::CONTRACT;
+        let Contract { min_block_bytes, header_bytes, granule_bytes, .. } = facts();
         let size_bytes = size_bytes.max(min_block_bytes.saturating_sub(header_bytes));
         size_bytes.saturating_add(align_bytes).saturating_add(min_block_bytes + granule_bytes)
     }
@@ -289,7 +290,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
                 assert!(!fits, "refused {size_bytes} bytes at alignment {align_bytes} against its promise: {error}");
                 self.note_refusal(size_bytes, align_bytes, error, before);
             }
-            (None, Some(before)) if A::CONTRACT.largest_is_exact => {
+            (None, Some(before)) if facts().largest_is_exact => {
                 let most = before.largest_bytes;
                 assert!(size_bytes <= most, "served {size_bytes} bytes although at most {most} were allocatable");
             }
@@ -305,7 +306,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
         let is_right = match error {
             AllocError::ZeroSize => size_bytes == 0,
             AllocError::Alignment => {
-                let most_bytes = self.fresh_largest_bytes.min(A::CONTRACT.largest_alignment_bytes);
+                let most_bytes = self.fresh_largest_bytes.min(facts().largest_alignment_bytes);
                 !align_bytes.is_power_of_two() || align_bytes > most_bytes
             }
             AllocError::TooLarge => Self::with_room_to_align(size_bytes, align_bytes) > self.fresh_largest_bytes,
@@ -324,7 +325,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
 
     /// Compares the books with what the heap says about itself.
     pub fn audit(&self) {
-        let contract = A::CONTRACT;
+        let contract = facts();
         self.allocator.check().unwrap_or_else(|corruption| panic!("{corruption}"));
         self.audit_walk();
         for block in &self.live {
@@ -346,7 +347,7 @@ impl<'b, A: Subject> Shadow<'b, A> {
 
     /// The walk tiles every region, shows each live block once, and no free neighbours where they should be one.
     fn audit_walk(&self) {
-        let contract = A::CONTRACT;
+        let contract = facts();
         let mut live_blocks = 0;
         let mut regions = 0;
         let mut current: Option<(&Range<usize>, usize, bool)> = None;
@@ -401,18 +402,18 @@ impl<'b, A: Subject> Shadow<'b, A> {
     pub fn assert_recovered(&self) {
         assert!(self.live.is_empty());
         self.audit();
-        if A::CONTRACT.coalescing == Coalescing::Neighbours {
+        if facts().coalescing == Coalescing::Neighbours {
             let blocks = self.blocks();
             assert_eq!(blocks.len(), self.extents.len(), "not one free block per region: {blocks:x?}");
         }
-        if A::CONTRACT.coalescing.recovers() && self.extents.len() == 1 {
+        if facts().coalescing.recovers() && self.extents.len() == 1 {
             assert_eq!(self.allocator.largest_allocatable(), self.fresh_largest_bytes);
         }
     }
 
     /// Whether what is expected at `cursor` is at `start`, or behind it with the bookkeeping of a page between.
     fn ends_at(cursor: usize, start: usize) -> bool {
-        start == cursor || start > cursor && start - cursor < A::CONTRACT.page_bytes
+        start == cursor || start > cursor && start - cursor < facts().page_bytes
     }
 
     /// The live block at an address.

@@ -1,0 +1,198 @@
+//! The allocator under test, whichever it is, behind one type: the suite is compiled once, not once per allocator.
+//!
+//! Which one it is, a thread is told by [`with`]; from then on [`facts`] are that allocator's, and heaps are its heaps.
+//! What is behind the type is the allocator itself, called through a table of functions; nothing is added or left out.
+
+use rtalloc::contract::{
+    AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
+};
+use std::cell::Cell;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::NonNull;
+
+type Memory = &'static mut [MaybeUninit<u8>];
+
+/// A heap's one word.
+type Word = NonNull<u8>;
+
+/// What a request is answered with.
+type Answer = Result<NonNull<u8>, AllocError>;
+
+/// An allocator as a table of functions. Those that are unsafe ask what the methods of the same name ask.
+struct Table {
+    contract: Contract,
+    new: fn(Memory) -> Result<Word, InitError>,
+    allocate_bytes: fn(Word, usize, usize) -> Answer,
+    deallocate: unsafe fn(Word, NonNull<u8>),
+    reallocate_bytes: unsafe fn(Word, NonNull<u8>, usize, usize) -> Answer,
+    usable_size: unsafe fn(Word, NonNull<u8>) -> usize,
+    largest_allocatable: fn(Word) -> usize,
+    stats: fn(Word) -> Option<Stats>,
+    walk: fn(Word, &mut dyn FnMut(Block)),
+    check: fn(Word) -> Result<(), Corruption>,
+    fingerprint: fn(Word, &mut dyn FnMut(usize)),
+}
+
+/// What a heap that takes further regions has besides.
+struct RegionTable {
+    add_region: fn(Word, Memory) -> Result<RegionId, InitError>,
+    remove_region: fn(Word, RegionId) -> Result<Memory, RemoveError>,
+}
+
+thread_local! {
+    static TABLE: Cell<Option<&'static Table>> = const { Cell::new(None) };
+    static REGION_TABLE: Cell<Option<&'static RegionTable>> = const { Cell::new(None) };
+}
+
+/// A heap of the allocator that is under test on this thread.
+#[derive(Debug)]
+pub struct Subject {
+    word: Word,
+}
+
+/// The contract of the allocator that is under test on this thread.
+pub fn facts() -> Contract {
+    table().contract
+}
+
+fn table() -> &'static Table {
+    TABLE.get().expect("a test is told which allocator it tests")
+}
+
+fn region_table() -> &'static RegionTable {
+    REGION_TABLE.get().expect("an allocator that takes further regions")
+}
+
+/// Runs a test on an allocator.
+pub fn with<A: RegionAllocator<'static>, R>(test: impl FnOnce() -> R) -> R {
+    TABLE.set(Some(Erased::<A>::TABLE));
+    test()
+}
+
+/// Runs a test on an allocator that takes further regions.
+pub fn with_regions<A: MultiRegion<'static>>(test: fn()) {
+    REGION_TABLE.set(Some(Erased::<A>::REGION_TABLE));
+    with::<A, _>(test);
+}
+
+/// Makes the tables of an allocator.
+struct Erased<A>(A);
+
+impl<A: RegionAllocator<'static>> Erased<A> {
+    const TABLE: &'static Table = &Table {
+        contract: A::CONTRACT,
+        new: |memory| A::new(memory, A::Config::default()).map(Self::word),
+        allocate_bytes: |word, size_bytes, align_bytes| Self::heap(word).allocate_bytes(size_bytes, align_bytes),
+        // SAFETY: the caller's promise is handed on, here and below.
+        deallocate: |word, block| unsafe { Self::heap(word).deallocate(block) },
+        reallocate_bytes: |word, block, size_bytes, align_bytes| {
+            // SAFETY: as above.
+            unsafe { Self::heap(word).reallocate_bytes(block, size_bytes, align_bytes) }
+        },
+        // SAFETY: as above.
+        usable_size: |word, block| unsafe { Self::heap(word).usable_size(block) },
+        largest_allocatable: |word| Self::heap(word).largest_allocatable(),
+        stats: |word| Self::heap(word).stats(),
+        walk: |word, visitor| Self::heap(word).walk(visitor),
+        check: |word| Self::heap(word).check(),
+        fingerprint: |word, emit| Self::heap(word).fingerprint(emit),
+    };
+
+    /// The word that a heap is.
+    fn word(heap: A) -> Word {
+        const { assert!(size_of::<A>() == size_of::<Word>(), "the value in hand is one pointer") }
+        let heap = ManuallyDrop::new(heap);
+        // SAFETY: a heap is one pointer, and none is null, because the region it points into does not begin at zero.
+        unsafe { std::mem::transmute_copy(&heap) }
+    }
+
+    /// The heap that a word is.
+    fn heap(word: Word) -> ManuallyDrop<A> {
+        // SAFETY: the word was made of an `A` by `word`: a thread's table changes only between tests.
+        unsafe { std::mem::transmute_copy(&word) }
+    }
+}
+
+impl<A: MultiRegion<'static>> Erased<A> {
+    const REGION_TABLE: &'static RegionTable = &RegionTable {
+        add_region: |word, memory| Self::heap(word).add_region(memory),
+        remove_region: |word, region| Self::heap(word).remove_region(region),
+    };
+}
+
+impl Subject {
+    /// [`RegionAllocator::new`] with the default configuration.
+    pub fn new(memory: Memory) -> Result<Self, InitError> {
+        (table().new)(memory).map(|word| Subject { word })
+    }
+
+    /// [`RegionAllocator::allocate_bytes`].
+    pub fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Answer {
+        (table().allocate_bytes)(self.word, size_bytes, align_bytes)
+    }
+
+    /// [`RegionAllocator::deallocate`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { (table().deallocate)(self.word, block) }
+    }
+
+    /// [`RegionAllocator::reallocate_bytes`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn reallocate_bytes(&mut self, block: NonNull<u8>, size_bytes: usize, align_bytes: usize) -> Answer {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { (table().reallocate_bytes)(self.word, block, size_bytes, align_bytes) }
+    }
+
+    /// [`RegionAllocator::usable_size`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { (table().usable_size)(self.word, block) }
+    }
+
+    /// [`RegionAllocator::largest_allocatable`].
+    pub fn largest_allocatable(&self) -> usize {
+        (table().largest_allocatable)(self.word)
+    }
+
+    /// [`RegionAllocator::stats`].
+    pub fn stats(&self) -> Option<Stats> {
+        (table().stats)(self.word)
+    }
+
+    /// [`RegionAllocator::walk`].
+    pub fn walk(&self, visitor: &mut dyn FnMut(Block)) {
+        (table().walk)(self.word, visitor);
+    }
+
+    /// [`RegionAllocator::check`].
+    pub fn check(&self) -> Result<(), Corruption> {
+        (table().check)(self.word)
+    }
+
+    /// [`RegionAllocator::fingerprint`].
+    pub fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        (table().fingerprint)(self.word, word);
+    }
+
+    /// [`MultiRegion::add_region`].
+    pub fn add_region(&mut self, memory: Memory) -> Result<RegionId, InitError> {
+        (region_table().add_region)(self.word, memory)
+    }
+
+    /// [`MultiRegion::remove_region`].
+    pub fn remove_region(&mut self, region: RegionId) -> Result<Memory, RemoveError> {
+        (region_table().remove_region)(self.word, region)
+    }
+}
