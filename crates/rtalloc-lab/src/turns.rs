@@ -16,6 +16,7 @@
 //! | `splits`, `merges` | of a buddy system's two loops, at most: computed by the system itself from the region's size |
 //! | `free blocks` | the number of free blocks: no bound, a cost for each |
 //! | `pages` | the number of pages: no bound, a cost for each |
+//! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
 //! | a number | at most so many, whatever the heap's size |
 
 use crate::analysis::{Analysis, Unbounded, proved};
@@ -28,6 +29,12 @@ use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, Image as _};
 use pathbound::{Bound, Facts};
+use rtalloc::buddy::binary::{Binary, UNLIMITED};
+use rtalloc::buddy::double::Double;
+use rtalloc::buddy::fibonacci::Fibonacci;
+use rtalloc::buddy::weighted::Weighted;
+use rtalloc::mechanism::buddy::{Aside, Buddies, InFront, Placement, System};
+use rtalloc::mechanism::word::Offset32;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -52,6 +59,8 @@ enum Turns {
     Merges,
     FreeBlocks,
     Pages,
+    /// The granules of a page, divided by this.
+    Granules(u64),
     Fixed(u64),
 }
 
@@ -62,7 +71,11 @@ impl Turns {
             "merges" => Self::Merges,
             "free blocks" => Self::FreeBlocks,
             "pages" => Self::Pages,
-            number => Self::Fixed(number.parse().ok()?),
+            "granules of a page" => Self::Granules(1),
+            other => match other.strip_prefix("granules of a page / ") {
+                Some(divisor) => Self::Granules(divisor.parse().ok()?),
+                None => Self::Fixed(other.parse().ok()?),
+            },
         })
     }
 
@@ -73,7 +86,7 @@ impl Turns {
             Self::Merges => "merge",
             Self::FreeBlocks => "free block",
             Self::Pages => "page",
-            Self::Fixed(_) => "turn",
+            Self::Granules(_) | Self::Fixed(_) => "turn",
         }
     }
 
@@ -83,6 +96,10 @@ impl Turns {
             Self::Splits => levels(subject.name).map(|levels| (levels.splits)(heap_bytes) as u64),
             Self::Merges => levels(subject.name).map(|levels| (levels.merges)(heap_bytes) as u64),
             Self::FreeBlocks | Self::Pages => None,
+            Self::Granules(divisor) => {
+                let contract = subject.view?.contract;
+                Some((contract.page_bytes / contract.granule_bytes) as u64 / divisor)
+            }
             Self::Fixed(turns) => Some(turns),
         }
     }
@@ -96,8 +113,19 @@ struct Levels {
 }
 
 /// The buddy systems among the subjects.
-fn levels(_name: &str) -> Option<Levels> {
-    None
+fn levels(name: &str) -> Option<Levels> {
+    Some(match name {
+        "binary-buddy" => levels_of::<Binary<16, UNLIMITED>, Aside>(),
+        "bbuddy" => levels_of::<Binary<32, 1024>, InFront<16>>(),
+        "fibonacci-buddy" => levels_of::<Fibonacci<16>, InFront>(),
+        "weighted-buddy" => levels_of::<Weighted<16>, InFront>(),
+        "double-buddy" => levels_of::<Double<16>, Aside>(),
+        _ => return None,
+    })
+}
+
+fn levels_of<S: System, P: Placement>() -> Levels {
+    Levels { splits: Buddies::<S, P, Offset32>::most_splits, merges: Buddies::<S, P, Offset32>::most_merges }
 }
 
 /// What is known of an entry point whose loops the source speaks of.
@@ -160,7 +188,7 @@ fn formula(
     const FEW: u64 = 8;
     const MANY: u64 = 4096;
     let fixed = |turns: Turns| match turns {
-        Turns::Fixed(number) => Some(number),
+        Turns::Fixed(_) | Turns::Granules(_) => turns.most(subject, HEAP_BYTES),
         _ => None,
     };
     let few = bound(&|turns| fixed(turns).unwrap_or(FEW))?;

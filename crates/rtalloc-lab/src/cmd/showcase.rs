@@ -5,11 +5,13 @@ use super::destination::Destination;
 use super::progress::Bar;
 use super::run::parse_size;
 use super::shipped;
+use crate::experiment::costs;
 use crate::present;
 use crate::replay::campaign;
 use crate::replay::settings::Settings;
 use crate::subject;
 use anyhow::Context as _;
+use pathbound::image::Process;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,7 +67,13 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         )?;
     }
     let bar = Bar::new();
-    let run = campaign::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
+    let mut run = campaign::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
+    // Counted nowhere else: there the report goes without.
+    if let Ok(process) = Process::current() {
+        let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
+        let measured = costs.subjects.iter().any(|costs| !costs.operations.is_empty());
+        run.costs = measured.then_some(costs);
+    }
     bar.clear();
     report.write(&present::report::html(&run)?)?;
     if let Some(json) = json {

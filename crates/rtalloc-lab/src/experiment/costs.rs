@@ -93,29 +93,31 @@ fn measured(
     let counted = Counted::new(process, subject, &[], Record::Count)?;
     let room = heap_bytes.iter().copied().max().unwrap_or(0);
     let mut stage = Stage::with_room(subject, &Count, room)?;
-    let mut points = OPERATIONS.map(|_| Vec::<Point>::new());
+    // By operation, a curve for each of its recipes.
+    let mut curves = OPERATIONS.map(|operation| {
+        let of_operation = scenario::of(subject).filter(|scenario| scenario.operation == operation);
+        of_operation.map(|scenario| (scenario, Vec::<Point>::new())).collect::<Vec<_>>()
+    });
     for bytes in heap_bytes {
-        for (operation, points) in OPERATIONS.iter().zip(&mut points) {
-            let scenarios = scenario::of(subject).filter(|scenario| scenario.operation == *operation);
-            let mut costliest: Option<Point> = None;
-            for scenario in scenarios {
-                match point(&mut stage, &counted, scenario, *bytes) {
-                    Ok(point) if costliest.as_ref().is_none_or(|other| other.instructions < point.instructions) => {
-                        costliest = Some(point);
-                    }
-                    Ok(_) => {}
-                    Err(error) => costs.troubles.push(error.to_string()),
-                }
+        for (scenario, points) in curves.iter_mut().flatten() {
+            match point(&mut stage, &counted, scenario, *bytes) {
+                Ok(point) => points.push(point),
+                Err(error) => costs.troubles.push(error.to_string()),
             }
-            points.extend(costliest);
         }
     }
     if !counted.counter().misses().is_empty() || !counted.counter().departures().is_empty() {
         costs.troubles.push("a jump left the code that counts, the counts are too small".into());
     }
-    for (operation, points) in OPERATIONS.into_iter().zip(points) {
+    for (operation, curves) in OPERATIONS.into_iter().zip(curves) {
         let stated = stated(&view.contract, operation);
-        let finding = fit::find(&points, stated);
+        let curves: Vec<Vec<Point>> = curves.into_iter().map(|(_, points)| points).collect();
+        let finding = fit::find(&curves, stated);
+        let at = |bytes: &usize| {
+            let there = curves.iter().flatten().filter(|point| point.heap_bytes == *bytes as u64);
+            there.max_by_key(|point| point.instructions).cloned()
+        };
+        let points = heap_bytes.iter().filter_map(at).collect();
         costs.operations.push(OperationCosts { operation: operation.name().into(), stated, points, finding });
     }
     Ok(())

@@ -6,6 +6,9 @@
 //! 2. Otherwise *a + b x*, with x = log2 H, n (free blocks) or H, b > 0, where the line that is nearest to the points in proportion
 //!    passes each of them at less than [`TOLERANCE`] of it. The lowest class that does so is the one the points have; n and H are not
 //!    told apart where they are proportional, and then the stated one is taken.
+//!
+//! An operation may have several recipes, each with its own curve. It has the highest class of them: quick-fit's allocate is flat
+//! as long as splitting a page costs most, and linear from where searching the pages does.
 
 use crate::result::costs::{Class, Finding, Fit, Point};
 
@@ -14,19 +17,29 @@ const TOLERANCE: f64 = 0.1;
 /// The fewest sizes that say anything: two points are on every line.
 const FEWEST: usize = 4;
 
-/// Holds points against the class that is stated of them.
+/// Holds the curves of an operation's recipes against the class that is stated of it.
 #[must_use]
-pub fn find(points: &[Point], stated: Class) -> Finding {
-    if points.len() < FEWEST {
+pub fn find(recipes: &[Vec<Point>], stated: Class) -> Finding {
+    if recipes.is_empty() || recipes.iter().any(|points| points.len() < FEWEST) {
         return Finding::TooFew;
     }
-    let fits: Vec<Fit> = Class::ALL.into_iter().filter_map(|class| fit(points, class)).collect();
-    let Some(lowest) = fits.first() else { return Finding::Unfit };
     let rank = |class: Class| class.min(Class::LinearInFreeBlocks);
+    let mut highest: Option<Vec<Fit>> = None;
+    for points in recipes {
+        let fits: Vec<Fit> = Class::ALL.into_iter().filter_map(|class| fit(points, class)).collect();
+        let Some(lowest) = fits.first() else { return Finding::Unfit };
+        // Of two curves of one class the one that ends higher.
+        let order = |fit: &Fit| (rank(fit.class), (fit.base + fit.step) as u64);
+        if highest.as_ref().is_none_or(|highest| order(&highest[0]) < order(lowest)) {
+            highest = Some(fits);
+        }
+    }
+    let Some(fits) = highest else { return Finding::TooFew };
+    let lowest = fits[0];
     match fits.iter().find(|fit| fit.class == stated) {
         Some(fit) if rank(lowest.class) == rank(stated) => Finding::AsStated(*fit),
-        _ if rank(lowest.class) < rank(stated) => Finding::Better(*lowest),
-        _ => Finding::Worse(*lowest),
+        _ if rank(lowest.class) < rank(stated) => Finding::Better(lowest),
+        _ => Finding::Worse(lowest),
     }
 }
 
@@ -107,7 +120,7 @@ mod tests {
         ];
         for (points, class) in cases {
             for stated in Class::ALL {
-                let finding = find(&points, stated);
+                let finding = find(std::slice::from_ref(&points), stated);
                 let both_linear = class >= Class::LinearInFreeBlocks && stated >= Class::LinearInFreeBlocks;
                 match finding {
                     Finding::AsStated(fit) => {
@@ -128,23 +141,37 @@ mod tests {
     fn a_list_that_grows_with_the_heap_is_linear_in_both() {
         let points = points(|heap| heap / 32, |heap| 30 + heap / 8);
         for stated in [Class::LinearInFreeBlocks, Class::LinearInRegion] {
-            assert!(matches!(find(&points, stated), Finding::AsStated(fit) if fit.class == stated));
+            assert!(matches!(find(&[points.clone()], stated), Finding::AsStated(fit) if fit.class == stated));
         }
+    }
+
+    #[test]
+    fn an_operation_has_the_highest_class_of_its_recipes() {
+        let split = points(|_| 1, |_| 2500);
+        let search = points(|_| 1, |heap| 30 + 6 * (heap / 8192));
+        for recipes in [[split.clone(), search.clone()], [search.clone(), split.clone()]] {
+            let finding = find(&recipes, Class::LinearInRegion);
+            assert!(matches!(finding, Finding::AsStated(fit) if (fit.base - 30.0).abs() < 0.5), "{finding:?}");
+            assert!(matches!(find(&recipes, Class::Constant), Finding::Worse(_)));
+        }
+        assert!(matches!(find(&[split], Class::LinearInRegion), Finding::Better(_)));
+        assert_eq!(find(&[search, points(|_| 1, |heap| heap.isqrt())], Class::LinearInRegion), Finding::Unfit);
     }
 
     #[test]
     fn what_grows_otherwise_has_no_class() {
         let squared = points(|_| 1, |heap| (heap >> 16) * (heap >> 16));
-        assert_eq!(find(&squared, Class::LinearInRegion), Finding::Unfit);
+        assert_eq!(find(&[squared], Class::LinearInRegion), Finding::Unfit);
         let rooted = points(|_| 1, |heap| heap.isqrt());
-        assert_eq!(find(&rooted, Class::Logarithmic), Finding::Unfit);
-        assert_eq!(find(&rooted[..3], Class::Logarithmic), Finding::TooFew);
+        assert_eq!(find(&[rooted[..3].to_vec()], Class::Logarithmic), Finding::TooFew);
+        assert_eq!(find(&[rooted], Class::Logarithmic), Finding::Unfit);
+        assert_eq!(find(&[], Class::Logarithmic), Finding::TooFew);
     }
 
     #[test]
     fn the_line_is_found() {
         let points = points(|heap| heap / 32, |heap| 33 + 4 * (heap / 32));
-        let Finding::AsStated(fit) = find(&points, Class::LinearInFreeBlocks) else { panic!("it is") };
+        let Finding::AsStated(fit) = find(&[points], Class::LinearInFreeBlocks) else { panic!("it is") };
         assert!((fit.base - 33.0).abs() < 0.01 && (fit.step - 4.0).abs() < 1e-6 && fit.residual < 1e-6, "{fit:?}");
     }
 }

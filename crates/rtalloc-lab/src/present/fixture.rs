@@ -121,6 +121,7 @@ pub fn trace(name: &str, peak_live_bytes: u64, cast: &[Profile]) -> TraceResult 
 /// A run of the given traces.
 pub fn run(traces: Vec<TraceResult>) -> Run {
     Run {
+        costs: None,
         schema: 2,
         environment: Environment {
             rtalloc: "0.1.0".into(),

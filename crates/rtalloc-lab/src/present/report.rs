@@ -44,12 +44,14 @@ pub fn html(run: &Run) -> Result<String, PlotError> {
                     @for (index, result) in run.traces.iter().enumerate() {
                         a href={ "#trace-" (index) } { (result.trace.name) }
                     }
+                    @if run.costs.is_some() { a href="#worst-cases" { "worst cases" } }
                     a href="#methods" { "methods" }
                     a href="#environment" { "environment" }
                 }
                 main {
                     (verdict_section(&verdict, cast)?)
                     @for trace in &traces { (trace) }
+                    (worst_cases(run, cast)?)
                     (methods())
                     (environment(run))
                 }
@@ -95,6 +97,24 @@ fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotErro
         @if !verdict.standings.is_empty() {
             h3 { "All traces together" }
             (overview(verdict))
+        }
+    })
+}
+
+/// What worst cases cost over heap sizes; nothing where that was not measured.
+fn worst_cases(run: &Run, cast: Cast<'_>) -> Result<Markup, PlotError> {
+    let Some(costs) = &run.costs else { return Ok(html! {}) };
+    let picture = plot::costs(costs, cast)?;
+    Ok(html! {
+        section id="worst-cases" {
+            h2 { "Worst cases" }
+            p.about { "What an operation executes at most does not show in any trace: it is brought about." }
+            (figure(picture, &html! {
+                b { "Instructions of the worst case over the size of the heap. " }
+                "Our allocators alone: each point is the costliest of the worst-case recipes of the papers and of ours, \
+                 performed in a heap of that size. What is level is constant; what climbs with the grid's diagonal is linear. \
+                 `rtalloc costs` has all numbers, and the class that each contract states."
+            }))
         }
     })
 }

@@ -149,7 +149,7 @@ pub fn measure(
 
     let traces =
         surveys.iter().zip(cells).map(|(survey, cells)| TraceResult { trace: survey.facts(), cells }).collect();
-    Ok(Run { schema: SCHEMA_VERSION, environment, traces })
+    Ok(Run { schema: SCHEMA_VERSION, environment, traces, costs: None })
 }
 
 fn survey_of(path: &Path) -> Result<Survey, CampaignError> {

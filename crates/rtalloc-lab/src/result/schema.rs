@@ -11,6 +11,9 @@ pub struct Run {
     pub environment: Environment,
     /// One entry per trace, in the order given.
     pub traces: Vec<TraceResult>,
+    /// What worst cases cost over heap sizes, where that was measured too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<super::costs::Costs>,
 }
 
 /// The machine, kernel, compiler and clock of a run.

@@ -342,6 +342,7 @@ impl Fit for Next {
         unsafe {
             let rover = memory.load(rover_at::<W>(head));
             let mut node = rover;
+            // turns: free blocks
             loop {
                 let block = memory.load(next_at::<W>(node));
                 if free_size(memory, block) >= need {

@@ -10,7 +10,9 @@
 //! | tree best-fit | a splay tree that is a path: all sizes there are, freed upwards (3.1.1) | both neighbours free, at the path's end (3.1.2) |
 //! | fast-fit | a Cartesian tree that is a path: equal sizes freed downwards (3.1.1) | both neighbours free, at the path's end (3.1.2) |
 //! | buddies | one largest block, smallest request (3.1.1) | the only block, of the smallest size (3.1.2) |
+//! | quick-fit | a page split for the smallest request (3.1.1); harder: the last run of pages alternately free (5.1) | the last fragment of a page between free pages (3.1.2) |
 //! | regions, reaps | a new page (thesis 6.3); harder: one that was given back | the last block of a page; harder: among other pages |
+//! | bitframe | a new page (thesis 6.3); harder: one that was given back | the longest sequence of a page changes (6.3); harder: the last block of a page |
 //! | simple segregated, Kingsley | an empty list: a block is cut from new memory (thesis 6.3) | any block |
 //! | TLSF, half-fit | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
 

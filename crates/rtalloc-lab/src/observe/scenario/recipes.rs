@@ -27,8 +27,12 @@ const SPLAY: &[&str] = &["tree-best-fit"];
 const CARTESIAN: &[&str] = &["fast-fit", "fast-fit-leftmost"];
 /// Those that divide blocks in two.
 const BUDDIES: &[&str] = &["binary-buddy", "bbuddy", "fibonacci-buddy", "weighted-buddy", "double-buddy"];
+/// Fragments in pages, and runs of pages.
+const QUICK: &[&str] = &["quick-fit"];
 /// Those whose pages hold blocks of one kind and go when they are empty.
 const PAGED: &[&str] = &["regis1", "regis2", "reaps"];
+/// Bitmaps of chunks, in pages.
+const BITFRAMES: &[&str] = &["bitframe", "bitframe-eager", "bitframe-16", "bitframe-4", "bitframe-crossing"];
 /// Those that cut blocks off and never give them back.
 const BUMPING: &[&str] = &["simple-segregated", "kingsley"];
 
@@ -73,6 +77,14 @@ pub const ALL: &[Scenario] = &[
         recipe: Recipe::Harder,
         subjects: GOOD_FITS,
         build: lonely_neighbours_free,
+    },
+    Scenario {
+        name: "both neighbours free, neither alone in its list",
+        source: FROM_THE_BOUND,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Harder,
+        subjects: GOOD_FITS,
+        build: accompanied_neighbours_free,
     },
     Scenario {
         name: "smallest blocks alternately free and live, the last one fits",
@@ -171,7 +183,7 @@ pub const ALL: &[Scenario] = &[
         subjects: CARTESIAN,
         build: |r| {
             let block = descending(r)?;
-            r.reallocate(block, 8 * r.granule())
+            r.reallocate(block, (sizes_of_descending(r.heap_bytes()) + 2) * r.granule())
         },
     },
     Scenario {
@@ -199,6 +211,14 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "the only block of a largest one, its deepest; other blocks of every size free",
+        source: FROM_THE_BOUND,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Harder,
+        subjects: BUDDIES,
+        build: deepest_of_largest,
+    },
+    Scenario {
         name: "the only block of a largest one, grown from the smallest size",
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
@@ -208,6 +228,46 @@ pub const ALL: &[Scenario] = &[
             let largest = one_largest_free(r)?;
             let block = r.allocate(r.smallest())?;
             r.reallocate(block, (largest / 4).max(1))
+        },
+    },
+    Scenario {
+        name: "smallest request, no page of its size: a page is split",
+        source: PUAUT_ALLOCATE,
+        operation: Operation::Allocate,
+        recipe: Recipe::Paper,
+        subjects: QUICK,
+        build: smallest_of_all,
+    },
+    Scenario {
+        name: "pages alternately free and live, the last run fits",
+        source: "Puaut 2002, section 5.1",
+        operation: Operation::Allocate,
+        recipe: Recipe::Harder,
+        subjects: QUICK,
+        build: |r| {
+            alternate(r, r.page())?;
+            r.allocate(REQUEST_BLOCKS * r.page()).map(drop)
+        },
+    },
+    Scenario {
+        name: "the last fragment of a page between free pages",
+        source: PUAUT_FREE,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Paper,
+        subjects: QUICK,
+        build: fragment_between_pages,
+    },
+    Scenario {
+        name: "a fragment moved to the last run of pages alternately free and live",
+        source: FROM_THE_CONTRACT,
+        operation: Operation::Reallocate,
+        recipe: Recipe::Harder,
+        subjects: QUICK,
+        build: |r| {
+            let page = alternate(r, r.page())?;
+            r.deallocate(page);
+            let block = r.allocate(r.smallest())?;
+            r.reallocate(block, REQUEST_BLOCKS * r.page())
         },
     },
     Scenario {
@@ -254,6 +314,52 @@ pub const ALL: &[Scenario] = &[
         build: |r| {
             let block = r.allocate(r.smallest())?;
             // More than the rest of the page, for those that cut blocks of any size off one.
+            r.reallocate(block, r.largest_request())
+        },
+    },
+    Scenario {
+        name: "no page has a chunk free: a new page",
+        source: THESIS,
+        operation: Operation::Allocate,
+        recipe: Recipe::Paper,
+        subjects: BITFRAMES,
+        build: smallest_of_all,
+    },
+    Scenario {
+        name: "a page that was given back",
+        source: FROM_THE_BOUND,
+        operation: Operation::Allocate,
+        recipe: Recipe::Harder,
+        subjects: BITFRAMES,
+        build: |r| {
+            only_block(r)?;
+            r.allocate(r.smallest()).map(drop)
+        },
+    },
+    Scenario {
+        name: "the longest sequence of a page changes: frame and page change their lists",
+        source: THESIS,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Paper,
+        subjects: BITFRAMES,
+        build: longest_sequence,
+    },
+    Scenario {
+        name: "the last block of a page among others",
+        source: FROM_THE_BOUND,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Harder,
+        subjects: BITFRAMES,
+        build: page_emptied,
+    },
+    Scenario {
+        name: "moved to a new page from one that is given back",
+        source: FROM_THE_CONTRACT,
+        operation: Operation::Reallocate,
+        recipe: Recipe::Harder,
+        subjects: BITFRAMES,
+        build: |r| {
+            let block = r.allocate(r.smallest())?;
             r.reallocate(block, r.largest_request())
         },
     },
@@ -311,6 +417,15 @@ fn lonely_neighbours_free(r: &mut Rehearsal<'_>) -> Option<()> {
     Some(())
 }
 
+/// `[f 208][L][f 5008][L][f 208][* 1104][f 5008][L]`
+fn accompanied_neighbours_free(r: &mut Rehearsal<'_>) -> Option<()> {
+    let small = r.smallest();
+    let [older, _, old, _] = several(r, [LONELY[0], small, LONELY[2], small])?;
+    let [before, block, after, _] = several(r, [LONELY[0], LONELY[1], LONELY[2], small])?;
+    r.deallocate_all([older, old, before, after, block]);
+    Some(())
+}
+
 /// `[f 208][* smallest][f 5008][L]`, and the block is to have more than all of them.
 fn moved_from_between_free(r: &mut Rehearsal<'_>) -> Option<()> {
     let small = r.smallest();
@@ -319,16 +434,16 @@ fn moved_from_between_free(r: &mut Rehearsal<'_>) -> Option<()> {
     r.reallocate(block, 2 * LONELY[2])
 }
 
-/// As many smallest blocks at the end of the heap become one.
-const WIDE_BLOCKS: usize = 16;
+/// As many blocks at the end of the heap become one.
+const WIDE_BLOCKS: usize = 6;
 /// A request is for so many of them: more than a block and its two neighbours.
-const REQUEST_BLOCKS: usize = 8;
+const REQUEST_BLOCKS: usize = 5;
 
 /// `[L][f][L][f][L] ... [f][L][f wide]`: the wide block is the oldest and has the highest address, so that a search finds it last
 /// whatever the order of the list. Blocks are freed from the highest address down, which an address-ordered list takes at its
 /// head. Returns a live block between two free ones.
-fn alternate(r: &mut Rehearsal<'_>) -> Option<Slot> {
-    let mut slots = r.fill_by_address(r.smallest());
+fn alternate(r: &mut Rehearsal<'_>, size: usize) -> Option<Slot> {
+    let mut slots = r.fill_by_address(size);
     let wide = slots.split_off(slots.len().checked_sub(WIDE_BLOCKS)?);
     r.deallocate_all(wide);
     // The last one before the wide block stays.
@@ -338,12 +453,12 @@ fn alternate(r: &mut Rehearsal<'_>) -> Option<Slot> {
 }
 
 fn alternating_allocate(r: &mut Rehearsal<'_>) -> Option<()> {
-    alternate(r)?;
+    alternate(r, r.smallest())?;
     r.allocate(REQUEST_BLOCKS * r.smallest()).map(drop)
 }
 
 fn alternating_reallocate(r: &mut Rehearsal<'_>) -> Option<()> {
-    let block = alternate(r)?;
+    let block = alternate(r, r.smallest())?;
     r.reallocate(block, REQUEST_BLOCKS * r.smallest())
 }
 
@@ -395,16 +510,22 @@ fn rising(r: &mut Rehearsal<'_>) -> Option<Slot> {
     between
 }
 
-/// Bytes of heap for each size of [`descending`]: the tree is built by walking it, which takes the square of the number of
-/// blocks of one size.
-const BYTES_PER_SIZE: usize = 512 << 10;
+/// How many sizes [`descending`] uses: the tree is built by walking it, which takes the square of the number of blocks of one size.
+/// One in small heaps, then the more the larger the heap, so that the number of blocks grows as well.
+fn sizes_of_descending(heap_bytes: usize) -> usize {
+    let quarters = heap_bytes as f64 / f64::from(256 << 10);
+    (quarters.powf(0.75) as usize).max(1)
+}
 
-/// `[f a][*][f a][L] ... [f a][L][f b][L] ... [f b][L] ... `, a < b < ...: the sizes rise with the addresses, and blocks of one size
-/// are freed from the highest address down. Of equals the one freed later goes below: the tree is a path down the left side, of
-/// every free block, the one with the lowest address at its end. Returns the live block between the two lowest.
+/// Granules of the one large free block of [`descending`], and of what is moved to it.
+const DESCENDING_WIDE_GRANULES: usize = 12;
+
+/// `[f a][*][f a][L] ... [f a][L][f b][L] ... [f b][L] ... [f wide][L]`, a < b < ...: the sizes rise with the addresses, and blocks of
+/// one size are freed from the highest address down. Of equals the one freed later goes below: the tree is a path down the left
+/// side, of every free block, the one with the lowest address at its end. Returns the live block between the two lowest.
 fn descending(r: &mut Rehearsal<'_>) -> Option<Slot> {
     let (granule, small) = (r.granule(), r.smallest());
-    let sizes = (r.heap_bytes() / BYTES_PER_SIZE).max(1);
+    let sizes = sizes_of_descending(r.heap_bytes());
     let room = r.heap_bytes() / 16 * 15;
     // Each size has as many blocks, of two granules and more.
     let of_each: usize = (0..sizes).map(|size| (size + 2) * granule + r.smallest_block()).sum();
@@ -420,6 +541,8 @@ fn descending(r: &mut Rehearsal<'_>) -> Option<Slot> {
         }
         levels.push(level);
     }
+    levels.push(vec![r.allocate((sizes + DESCENDING_WIDE_GRANULES) * granule - r.header())?]);
+    r.allocate(small)?;
     r.exhaust();
     for level in levels {
         r.deallocate_all(level.into_iter().rev());
@@ -437,8 +560,55 @@ fn one_largest_free(r: &mut Rehearsal<'_>) -> Option<usize> {
     Some(largest)
 }
 
+/// `[f page][* in a page of its own][f page][L page]`
+fn fragment_between_pages(r: &mut Rehearsal<'_>) -> Option<()> {
+    let before = r.allocate(r.page())?;
+    let block = r.allocate(r.smallest())?;
+    let after = r.allocate(r.page())?;
+    r.allocate(r.page())?;
+    r.deallocate_all([before, after, block]);
+    Some(())
+}
+
+/// `[*][f][f 2][f 4] ... `: the block with the lowest address of a largest one, which is full of smallest blocks before all but this
+/// are freed. Where buddies differ in size it was divided off more often than any other, because lower parts are the larger
+/// ones. What is around the largest block is free too, but for one smallest block, so that no list is ever empty.
+fn deepest_of_largest(r: &mut Rehearsal<'_>) -> Option<()> {
+    let largest = r.largest()?;
+    let block = r.allocate(largest)?;
+    let small = r.smallest();
+    let mut around = r.fill_by_address(small);
+    r.deallocate(block);
+    let mut within = r.fill_by_address(small);
+    // One stays, or what is around becomes what it was.
+    around.pop();
+    let last = (!within.is_empty()).then(|| within.remove(0))?;
+    r.deallocate_all(around);
+    r.deallocate_all(within);
+    r.deallocate(last);
+    Some(())
+}
+
+/// Full pages of smallest blocks; the first eight but one of a page are freed, and then that one: two free sequences of its frame
+/// become one, longer than any other of the page.
+fn longest_sequence(r: &mut Rehearsal<'_>) -> Option<()> {
+    let mut page = full_pages(r)?.swap_remove(1);
+    page.truncate(8);
+    let last = page.remove(3);
+    r.deallocate_all(page);
+    r.deallocate(last);
+    Some(())
+}
+
 /// Three pages of smallest blocks, of which the middle one's are freed; the last of them is the scenario's.
 fn page_emptied(r: &mut Rehearsal<'_>) -> Option<()> {
+    let middle = full_pages(r)?.swap_remove(1);
+    r.deallocate_all(middle);
+    Some(())
+}
+
+/// Smallest blocks, until a third page is begun; by page.
+fn full_pages(r: &mut Rehearsal<'_>) -> Option<Vec<Vec<Slot>>> {
     let page = r.page();
     let mut pages: Vec<Vec<Slot>> = Vec::new();
     while pages.len() < 3 {
@@ -449,9 +619,7 @@ fn page_emptied(r: &mut Rehearsal<'_>) -> Option<()> {
             _ => pages.push(vec![slot]),
         }
     }
-    let middle = pages.swap_remove(1);
-    r.deallocate_all(middle);
-    Some(())
+    Some(pages)
 }
 
 fn several<const N: usize>(r: &mut Rehearsal<'_>, sizes: [usize; N]) -> Option<[Slot; N]> {

@@ -367,6 +367,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// The heap has begun; the piece is a block's and in no list.
     #[inline(always)]
     unsafe fn divide(&mut self, mut piece: Piece, fits: impl Fn(Piece) -> bool) -> Piece {
+        // turns: splits
         while S::is_divisible(piece.class) {
             let (lower, upper) = Self::parts(piece);
             let (first, second) = if lower.class > upper.class { (upper, lower) } else { (lower, upper) };
@@ -732,6 +733,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
                 self.set_tag(address, tag::NONE);
             }
             self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
+            // turns: merges
             while let Some(buddy) = self.free_buddy(piece) {
                 self.remove(buddy);
                 piece = Self::whole(piece, buddy);
@@ -766,10 +768,12 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             unsafe { this.free_buddy(piece) }.filter(|buddy| buddy.address > piece.address)
         };
         let mut piece = block;
+        // turns: merges
         while !fits(piece) {
             piece = Self::whole(piece, upper_buddy(self, piece)?);
         }
         let mut grown = block;
+        // turns: merges
         while grown != piece {
             let buddy = upper_buddy(self, grown)?;
             // SAFETY: the buddy is free, so it is in its list.

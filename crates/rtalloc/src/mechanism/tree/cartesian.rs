@@ -150,6 +150,7 @@ impl<W: Width> Cartesian<W> {
             if size < need {
                 return None;
             }
+            // turns: free blocks
             loop {
                 let (left, right) = self.children(node);
                 let (left_size, right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
@@ -183,6 +184,7 @@ impl<W: Width> Cartesian<W> {
             is_before_deeper: false,
         };
         let mut link = Self::ROOT;
+        // turns: free blocks
         loop {
             // SAFETY: the link is the root's or that of a node that was looked at; a node is looked at only between those
             // that were passed, which is in the heap.
@@ -226,6 +228,7 @@ impl<W: Width> Cartesian<W> {
         unsafe {
             let mut link = Self::ROOT;
             let mut node = self.load(link);
+            // turns: free blocks
             while node != NULL && free_size(self.memory, node) >= size {
                 link = Self::link(node, Side::right_if(node < block));
                 node = self.load(link);
@@ -233,6 +236,7 @@ impl<W: Width> Cartesian<W> {
             self.memory.store(link, block);
             let mut lower = Self::link(block, Side::Left);
             let mut higher = Self::link(block, Side::Right);
+            // turns: free blocks
             while node != NULL {
                 if node < block {
                     self.memory.store(lower, node);
@@ -295,6 +299,7 @@ impl<W: Width> Cartesian<W> {
     pub(crate) unsafe fn join(self, mut link: usize, mut left: usize, mut right: usize) {
         // SAFETY: links lead to nodes.
         unsafe {
+            // turns: free blocks
             while left != NULL && right != NULL {
                 if free_size(self.memory, left) >= free_size(self.memory, right) {
                     self.memory.store(link, left);
@@ -320,6 +325,7 @@ impl<W: Width> Cartesian<W> {
     pub(crate) unsafe fn shrink(self, mut link: usize, node: usize, size: usize, mut left: usize, mut right: usize) {
         // SAFETY: links lead to nodes, and the node's first words are free for its links.
         unsafe {
+            // turns: free blocks
             loop {
                 let (left_size, right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
                 if size >= left_size && size >= right_size {

@@ -78,6 +78,7 @@ unsafe fn splay<W: Width>(memory: Memory<W>, root: usize, size: usize) -> usize 
         let mut smaller_end = NULL;
         let mut larger_end = NULL;
         let mut node = root;
+        // turns: free blocks
         loop {
             let here = free_size(memory, node);
             if size == here {
@@ -258,6 +259,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
             let mut best = NULL;
             let mut best_size = 0;
             let mut node = root;
+            // turns: free blocks
             while node != NULL {
                 let size = free_size(memory, node);
                 let side = if size >= need {

@@ -1,0 +1,75 @@
+//! `rtalloc generate worst:ALLOCATOR` and `rtalloc costs` as a person meets them.
+
+use assert_cmd::Command;
+use rtalloc_lab::result::costs::{Costs, Finding};
+use rtalloc_lab::result::schema::{Outcome, Run};
+use std::path::Path;
+
+fn rtalloc(folder: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
+    command.current_dir(folder).args(arguments.split_whitespace());
+    command
+}
+
+fn stdout(command: &mut Command) -> String {
+    String::from_utf8(command.assert().success().get_output().stdout.clone()).expect("text")
+}
+
+fn stderr(command: &mut Command) -> String {
+    String::from_utf8(command.assert().failure().get_output().stderr.clone()).expect("text")
+}
+
+/// The trace is the scenario: replayed in a heap of its size nothing fails, and the most that an operation executes is what
+/// `rtalloc costs` counts.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn a_worst_case_is_a_trace_like_any_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let costs: Costs = serde_json::from_str(&stdout(&mut rtalloc(at, "costs first-fit --json -"))).expect("json");
+    let allocate = &costs.subjects[0].operations[0];
+    assert!(matches!(allocate.finding, Finding::AsStated(_)) && allocate.operation == "allocate");
+
+    let said = stdout(&mut rtalloc(at, "generate worst:first-fit --heap 64K"));
+    assert!(said.contains("worst-first-fit-allocate.rtrace") && said.contains("Puaut 2002, section 3.1.1"), "{said}");
+    let run = "run worst-first-fit-allocate.rtrace --on first-fit --heap 64K --probe instructions --json -";
+    let run: Run = serde_json::from_str(&stdout(&mut rtalloc(at, run))).expect("json");
+    let cell = &run.traces[0].cells[0];
+    assert_eq!(cell.outcome, Outcome::Completed);
+    let counted = cell.instructions.as_ref().expect("counted");
+    assert_eq!(counted.allocate.max, allocate.points[0].instructions);
+    assert_eq!(allocate.points[0].heap_bytes, 64 << 10);
+}
+
+#[test]
+fn worst_cases_are_asked_for_by_operation_and_recipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let paper = stdout(&mut rtalloc(at, "generate worst:tlsf --operation free --recipe paper"));
+    assert!(paper.contains("worst-tlsf-deallocate.rtrace") && paper.contains("Masmano et al. 2008"), "{paper}");
+    let harder = stdout(&mut rtalloc(at, "generate worst tlsf --operation deallocate -o harder"));
+    assert!(harder.starts_with("harder:") && harder.contains("from the static bound"), "{harder}");
+    for (arguments, complaint) in [
+        ("generate worst:nobody", "nobody"),
+        ("generate worst:ours", "is a group"),
+        ("generate worst:system", "takes its own pages"),
+        ("generate worst:tlsf --recipe paper --operation reallocate", "there is: harder"),
+        ("generate worst:tlsf --recipe hardest", "there are: paper, harder"),
+        ("generate worst:first-fit --heap 1K -o small", "too small"),
+        ("costs talc", "states its cost classes"),
+    ] {
+        let said = stderr(&mut rtalloc(at, arguments));
+        assert!(said.contains(complaint) && !said.contains("panicked"), "{arguments}: {said}");
+    }
+    assert!(!at.join("small").exists(), "a refused generation leaves no file");
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn the_figure_is_a_file_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = stdout(&mut rtalloc(folder.path(), "costs tlsf half-fit --plot costs.svg"));
+    assert!(table.contains("at most") && table.contains("64 MB"), "{table}");
+    let svg = std::fs::read_to_string(folder.path().join("costs.svg")).expect("written");
+    assert!(svg.starts_with("<svg xmlns=") && svg.contains("half-fit"), "{svg}");
+}
