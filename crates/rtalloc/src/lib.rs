@@ -45,6 +45,7 @@
 //! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`SimpleSegregated`], [`Kingsley`] |
 //! | [`indexed`] | a tree of free blocks: [`TreeBestFit`], [`FastFit`], [`LeftmostFastFit`] |
 //! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
+//! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -70,6 +71,9 @@
 //! | [`FibonacciBuddy`] | O(log region), more turns | up to 1.67 times the request | 2, 4 or 8 B |
 //! | [`WeightedBuddy`] | O(log region), most turns | up to 1.5 times, more between blocks | 2, 4 or 8 B |
 //! | [`DoubleBuddy`] | O(log region) | up to 1.5 times; two parts | none; 1/16 of the region |
+//! | [`Reaps`] | O(1) | little where small blocks are many; no large ones | none |
+//! | [`ClassRegions`] | O(1) | most: a live block keeps its page | none |
+//! | [`SingleRegion`] | O(1), fewest instructions | most: a live block keeps its page | none |
 
 #![no_std]
 
@@ -79,6 +83,7 @@ pub mod hook;
 pub mod indexed;
 pub mod mechanism;
 mod region;
+pub mod regional;
 pub mod segregated;
 pub mod sequential;
 
@@ -90,6 +95,8 @@ pub use contract::{MultiRegion, RegionAllocator};
 pub use indexed::{FastFit, LeftmostFastFit, TreeBestFit};
 #[doc(inline)]
 pub use mechanism::boundary_tag::TagConfig;
+#[doc(inline)]
+pub use regional::{ClassRegions, Reaps, SingleRegion};
 #[doc(inline)]
 pub use segregated::{HalfFit, Kingsley, SimpleSegregated, Tlsf};
 #[doc(inline)]

@@ -1,6 +1,6 @@
 //! Bad input: a typed error, and nothing changed.
 
-use super::memory::{Buffer, smallest_region_bytes, within_reach};
+use super::memory::{Buffer, servable, smallest_region_bytes, within_reach};
 use super::ops::Op;
 use super::shadow::Shadow;
 use super::subject::{Subject, facts};
@@ -22,7 +22,7 @@ pub fn impossible_requests() {
             assert_eq!(shadow.live.len(), live, "served {size_bytes} bytes at alignment {align_bytes}");
         }
         match fill {
-            0 => (0..20).for_each(|_| assert!(shadow.allocate(48))),
+            0 => (0..20).for_each(|_| assert!(shadow.allocate(servable(48)))),
             _ => shadow.fill(1),
         }
     }

@@ -92,7 +92,7 @@ pub fn documented_size_serves() {
 pub fn request_leaves_the_rest() {
     let len_bytes = within_reach(1 << 14);
     let buffer = Buffer::new(len_bytes);
-    for size_bytes in 1..200 {
+    for size_bytes in 1..servable(200) {
         let mut shadow = Shadow::new(&buffer, len_bytes, 1);
         assert!(shadow.allocate(size_bytes) && shadow.allocate(size_bytes));
         let free_bytes: usize = shadow.blocks().iter().filter(|block| block.free).map(|block| block.size_bytes).sum();

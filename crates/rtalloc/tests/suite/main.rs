@@ -40,14 +40,16 @@ mod subject;
 use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
 use rtalloc::mechanism::buddy::{Aside, InFront};
 use rtalloc::mechanism::free_list::{AddressOrder, Best, Fifo, First, Lifo, Next, OneList};
+use rtalloc::mechanism::page::QUANTUM;
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::{Tallied, Untallied};
 use rtalloc::mechanism::tree::splay::SizeTree;
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, Kingsley,
-    LeftmostFastFit, NextFit, SimpleSegregated, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
+    HalfFit, Kingsley, LeftmostFastFit, NextFit, Reaps, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit,
+    WeightedBuddy,
 };
 use subject::{with, with_regions};
 
@@ -247,4 +249,13 @@ suite! {
     weighted_buddy_aside: WeightedBuddy<'static, Offset32, Tallied, Aside>, explored: (of 14 granules: 28_236, 653_880, 14);
     double_buddy: DoubleBuddy<'static>, explored: (of 25 granules: 21_948, 831_174, 14);
     double_buddy_in_front: DoubleBuddy<'static, Offset32, Tallied, InFront>, explored: (of 22 granules: 3696, 119_544, 11);
+    regis1: SingleRegion<'static, 1024, QUANTUM, Tallied>, explored: (with_small_pages);
+    regis1_paper: SingleRegion<'static, 1024, 8>, explored: (with_small_pages);
+    regis1_small_pages: SingleRegion<'static, 64, 8, Tallied>, explored: (22_915, 638_450, 17);
+    regis2: ClassRegions<'static, 1024, QUANTUM, 64, Tallied>, explored: (with_small_pages);
+    regis2_paper: ClassRegions<'static, 1024, 8, 64>, explored: (with_small_pages);
+    regis2_small_pages: ClassRegions<'static, 64, 8, 64, Tallied>, explored: (15_918, 483_675, 22);
+    reaps: Reaps<'static, 1024, QUANTUM, 64, Tallied>, explored: (with_small_pages), serves_again;
+    reaps_paper: Reaps<'static, 1024, 8, 64>, explored: (with_small_pages), serves_again;
+    reaps_small_pages: Reaps<'static, 64, 8, 64, Tallied>, explored: (5315, 104_680, 14), serves_again;
 }

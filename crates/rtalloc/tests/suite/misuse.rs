@@ -3,7 +3,7 @@
 //! The hook is one per process and tests run in threads, so the hook of this binary writes to a list that each thread
 //! has for itself. These tests run in processes of their own ([`crate::apart`]): a crash fails the test that caused it.
 
-use super::memory::{Buffer, fingerprint, foreign, within_reach};
+use super::memory::{Buffer, fingerprint, foreign, servable, within_reach};
 use super::ops::{self, Op};
 use super::property::holds;
 use super::shadow::Shadow;
@@ -50,7 +50,7 @@ fn mixed_heap(buffer: &Buffer, audit_every: usize) -> Shadow<'_> {
     let len_bytes = within_reach(HEAP_BYTES);
     let mut shadow = Shadow::new(buffer, len_bytes, audit_every);
     for size_bytes in SIZES_BYTES {
-        assert!(shadow.allocate(size_bytes));
+        assert!(shadow.allocate(servable(size_bytes)));
     }
     for index in FREED {
         shadow.apply(&Op::Free { index });
@@ -283,7 +283,7 @@ impl<'b> Damage<'b> {
         let mut blocks = Vec::new();
         let mut boundaries = BTreeSet::new();
         for size_bytes in SIZES_BYTES {
-            let pointer = allocator.allocate_bytes(size_bytes, 1).expect("a large heap");
+            let pointer = allocator.allocate_bytes(servable(size_bytes), 1).expect("a large heap");
             // SAFETY: the block is live.
             let block = Victim { pointer, usable_bytes: unsafe { allocator.usable_size(pointer) } };
             let bytes = block.content(content, facts().header_bytes);

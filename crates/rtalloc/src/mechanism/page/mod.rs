@@ -1,7 +1,7 @@
 //! Pages: a big bag of pages (BIBOP), each of which holds blocks of one kind and says so itself.
 //!
 //! The room is divided into pages of one size, a power of two, at multiples of it. The page of a block is its address with
-//! the low bits cleared, so no block has a header (Steele 1977; thesis, section 3.3.1). What a page keeps about itself is at
+//! the low bits cleared, so no block has a header (Steele 1977; the Bitframe thesis, 2012, section 3.3.1). What a page keeps about itself is at
 //! its end, so that its first block is as aligned as the page, and blocks whose size is a multiple of 2^a are aligned to 2^a:
 //!
 //! ```text

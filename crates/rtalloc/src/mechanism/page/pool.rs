@@ -11,7 +11,7 @@
 //! A page that was given back keeps its footer, which then says that the page is not in use. So whoever holds an address asks
 //! one comparison whether a page with a footer is there ([`Pool::holds`]), and one load whether it is in use.
 
-use crate::contract::{Block, Corruption};
+use crate::contract::{Block, Corruption, MisuseKind};
 use crate::mechanism::sealed::Sealed;
 use crate::region::round_up;
 use core::marker::PhantomData;
@@ -127,6 +127,19 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     #[inline(always)]
     pub fn holds(&self, address: usize) -> bool {
         address.wrapping_sub(self.first) < self.used_bytes
+    }
+
+    /// The page of an address and its offset there.
+    ///
+    /// # Errors
+    ///
+    /// The address lies in no page that was ever taken, or at no multiple of `quantum_bytes`, a power of two.
+    #[inline(always)]
+    pub fn locate(&self, address: usize, quantum_bytes: usize) -> Result<(usize, usize), MisuseKind> {
+        if !self.holds(address) || address & (quantum_bytes - 1) != 0 {
+            return Err(MisuseKind::ForeignPointer);
+        }
+        Ok((Self::page_of(address), address & (PAGE - 1)))
     }
 
     /// Whether every page is in use.

@@ -9,6 +9,8 @@
 //! 900 bytes at alignment 256 -> class of 912, alone in a page of 1,024
 //! ```
 
+use crate::contract::Block;
+use crate::mechanism::page::marks::Marks;
 use crate::mechanism::page::pool::{Footer, Pool};
 use core::marker::PhantomData;
 
@@ -63,6 +65,34 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         // Alone in its page, a block lies at the page's start.
         let alone = Self::up(size_bytes, QUANTUM);
         (alone > Self::ROOM_BYTES / 2 && align_bytes <= PAGE).then_some(alone)
+    }
+
+    /// Visits the blocks of a page: those cut so far, free unless their mark at `live` says otherwise, and what is not cut
+    /// yet as one free block.
+    ///
+    /// # Safety
+    ///
+    /// `live` is where the page's marks are; `cut_bytes` of the page are whole blocks of `block_bytes`, not 0.
+    pub unsafe fn walk_page(
+        page: usize,
+        block_bytes: usize,
+        cut_bytes: usize,
+        live: usize,
+        visit: &mut dyn FnMut(Block),
+    ) {
+        let block = |offset, size_bytes, free| {
+            let address = page + offset;
+            Block { address, front_bytes: 0, size_bytes, usable_bytes: size_bytes, free }
+        };
+        for offset in (0..cut_bytes).step_by(block_bytes) {
+            // SAFETY: the offset lies in the page.
+            let is_live = unsafe { Marks::<PAGE, QUANTUM>::is_set(live, Marks::<PAGE, QUANTUM>::index(offset)) };
+            visit(block(offset, block_bytes, !is_live));
+        }
+        let whole_bytes = Self::ROOM_BYTES - Self::ROOM_BYTES % block_bytes;
+        if cut_bytes < whole_bytes {
+            visit(block(cut_bytes, whole_bytes - cut_bytes, true));
+        }
     }
 
     /// `value` rounded up to a multiple of a power of two; neither is so large that it overflows.
