@@ -82,7 +82,7 @@ fn written(events: &[Event]) -> (NamedTempFile, Totals) {
 }
 
 fn quick() -> Settings {
-    Settings { replicas: 2, limit: Duration::from_secs(60), parallel: 2, ..Settings::default() }
+    Settings { replicas: 2, limit: Duration::from_secs(300), parallel: 2, ..Settings::default() }
 }
 
 fn cells(trace: &Path, subjects: &[&'static Subject], settings: &Settings) -> Vec<Cell> {

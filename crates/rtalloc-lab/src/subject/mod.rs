@@ -21,7 +21,10 @@ use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
-use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, Kingsley, SimpleSegregated, Tlsf};
+use rtalloc::{
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, Kingsley,
+    LeftmostFastFit, LifoNextFit, NextFit, SimpleSegregated, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+};
 use std::ffi::c_void;
 
 pub use adapter::{Ours, Target};
@@ -241,7 +244,8 @@ use Origin::{Peer, System};
 /// family the best known: TLSF and half-fit for constant time, best-fit for memory, ... Of the peers those that people
 /// would otherwise take: the best published TLSF, the two general allocators without an operating system, the one
 /// that is fastest on average, and what every program has already.
-const DOZEN: [&str; 8] = ["tlsf", "half-fit", "best-fit", "rlsf", "talc", "dlmalloc", "mimalloc", "system"];
+const DOZEN: [&str; 10] =
+    ["tlsf", "half-fit", "best-fit", "tree-best-fit", "binary-buddy", "rlsf", "talc", "dlmalloc", "mimalloc", "system"];
 
 static ALL: &[Subject] = &[
     adapter::ours::<Tlsf<'static>>("tlsf"),
@@ -253,7 +257,17 @@ static ALL: &[Subject] = &[
     adapter::ours::<Kingsley<'static>>("kingsley"),
     adapter::ours::<FirstFit<'static>>("first-fit"),
     adapter::ours::<AddressOrderedFirstFit<'static>>("first-fit-address"),
+    adapter::ours::<NextFit<'static>>("next-fit"),
+    adapter::ours::<LifoNextFit<'static>>("next-fit-lifo"),
     adapter::ours::<BestFit<'static>>("best-fit"),
+    adapter::ours::<TreeBestFit<'static>>("tree-best-fit"),
+    adapter::ours::<FastFit<'static>>("fast-fit"),
+    adapter::ours::<LeftmostFastFit<'static>>("fast-fit-leftmost"),
+    adapter::ours::<BinaryBuddy<'static>>("binary-buddy"),
+    adapter::ours::<ThesisBuddy<'static>>("bbuddy"),
+    adapter::ours::<FibonacciBuddy<'static>>("fibonacci-buddy"),
+    adapter::ours::<WeightedBuddy<'static>>("weighted-buddy"),
+    adapter::ours::<DoubleBuddy<'static>>("double-buddy"),
     adapter::subject::<peers::Rlsf>("rlsf", Peer, "segregated", "O(1)"),
     adapter::subject::<peers::Talc>("talc", Peer, "segregated", "O(n)"),
     adapter::subject::<peers::Dlmalloc>("dlmalloc", Peer, "hybrid", "O(log n)"),
