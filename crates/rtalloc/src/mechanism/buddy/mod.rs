@@ -394,7 +394,13 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     #[inline(always)]
     unsafe fn take_plain(&mut self, bytes: usize, among: u64) -> Option<Served> {
         let class = S::class_for(bytes);
-        let found = S::find(self.free & among, class)?;
+        // A jump that is foreseen, where the scan would have to be waited for.
+        let found = if self.free & among & only(class) != 0 {
+            class
+        } else {
+            core::hint::cold_path();
+            S::find(self.free & among, class)?
+        };
         // SAFETY: the class found has a free block, which is larger than asked; live tags are the block's own.
         unsafe {
             let popped = self.pop(found)?;
