@@ -236,6 +236,9 @@ pub struct Contract {
     /// Bytes of a page, where memory is given to blocks of one kind by whole pages, whose bookkeeping may lie between the
     /// blocks; 0 where there are no pages.
     pub page_bytes: usize,
+    /// The size whose multiples a request may be rounded up to, when nothing finer is free, in bytes; 0 where a block is
+    /// never more than about twice what was asked.
+    pub coarsest_bytes: usize,
     /// Cost class of allocate.
     pub allocate: Cost,
     /// Cost class of deallocate.

@@ -46,6 +46,7 @@
 //! | [`indexed`] | a tree of free blocks: [`TreeBestFit`], [`FastFit`], [`LeftmostFastFit`] |
 //! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
+//! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -59,6 +60,7 @@
 //! | [`HalfFit`] | O(1), fewer instructions | more: free blocks of the request's own range are not used | 2, 4 or 8 B |
 //! | [`SimpleSegregated`] | O(1), fewest instructions | unbounded by live memory: a size never serves another; requests of at most 1 KiB | 2, 4 or 8 B |
 //! | [`Kingsley`] | O(1), few instructions | the same, and up to half of every block | 2, 4 or 8 B |
+//! | [`Bitframe`] | O(1) | little for small blocks, which coalesce within 8 chunks; requests of at most 1 KiB | none; half a byte per 16 B |
 //! | [`BestFit`] | O(free blocks), O(1) | little | 2, 4 or 8 B |
 //! | [`FirstFit`] | O(free blocks), O(1) | more | 2, 4 or 8 B |
 //! | [`AddressOrderedFirstFit`] | O(free blocks) both | least in the worst case | 2, 4 or 8 B |
@@ -77,6 +79,7 @@
 
 #![no_std]
 
+pub mod bitmapped;
 pub mod buddy;
 pub mod contract;
 pub mod hook;
@@ -87,6 +90,8 @@ pub mod regional;
 pub mod segregated;
 pub mod sequential;
 
+#[doc(inline)]
+pub use bitmapped::Bitframe;
 #[doc(inline)]
 pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
 #[doc(inline)]

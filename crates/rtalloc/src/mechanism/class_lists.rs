@@ -45,7 +45,7 @@ pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
     const MOST_CLASSES: usize;
     /// The first payload is aligned to this, and so are all those of blocks that are at least as large.
     const ALIGN: usize;
-    /// The facts that follow from the map; see [`class_contract`].
+    /// The facts that follow from the map.
     const CONTRACT: Contract;
 
     /// The class that serves a block request of `need` bytes, at least the header and one byte.
@@ -70,6 +70,7 @@ pub(crate) const fn class_contract<W: Width, M: ClassMap<W>>() -> Contract {
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: M::ALIGN,
         page_bytes: if M::SMALL_CLASSES > 0 { M::CHUNK } else { 0 },
+        coarsest_bytes: 0,
         allocate: Cost::Constant,
         deallocate: Cost::Constant,
         reallocate: Cost::Constant,

@@ -17,6 +17,7 @@
 //! | [`tree`] | trees of free blocks: by size, and by address and size at once |
 //! | [`scrutiny`] | how closely tags are tested before a block is freed |
 //! | [`tally`] | running statistics, or none |
+//! | [`frame`] | bitframes: a bit per chunk, and the longest free run of them |
 //! | [`bits`] | bit searches |
 
 pub(crate) mod sealed {
@@ -29,6 +30,7 @@ pub mod bits;
 pub mod boundary_tag;
 pub mod buddy;
 pub mod class_lists;
+pub mod frame;
 pub mod free_list;
 pub mod memory;
 pub mod page;

@@ -37,8 +37,10 @@ mod resize;
 mod shadow;
 mod subject;
 
+use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
 use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
 use rtalloc::mechanism::buddy::{Aside, InFront};
+use rtalloc::mechanism::frame::Frames;
 use rtalloc::mechanism::free_list::{AddressOrder, Best, Fifo, First, Lifo, Next, OneList};
 use rtalloc::mechanism::page::QUANTUM;
 use rtalloc::mechanism::scrutiny::Thorough;
@@ -190,6 +192,19 @@ macro_rules! suite {
     };
 }
 
+/// Explores allocators that no other test is for, each in a module of its name.
+macro_rules! explore {
+    ($($name:ident: $type:ty, explored: $explored:tt;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                exploration!($type, $explored);
+            }
+        )*
+    };
+}
+
 /// The finest division of size classes that a machine word's bitmap holds.
 const FINEST: u32 = if cfg!(target_pointer_width = "64") { 6 } else { 5 };
 
@@ -258,4 +273,19 @@ suite! {
     reaps: Reaps<'static, 1024, QUANTUM, 64, Tallied>, explored: (with_small_pages), serves_again;
     reaps_paper: Reaps<'static, 1024, 8, 64>, explored: (with_small_pages), serves_again;
     reaps_small_pages: Reaps<'static, 64, 8, 64, Tallied>, explored: (5315, 104_680, 14), serves_again;
+    bitframe: Bitframe<'static>, explored: (with_small_pages);
+    bitframe_small_pages: Bitframe<'static, Frames<8, 8, 0>, Lazy, 2048, WORDS, 2, Tallied>, explored: (with_small_pages);
+    bitframe_eager: BitframeEager<'static, 2048, WORDS>, explored: (with_small_pages);
+    bitframe_16: Bitframe16<'static, 8192, WORDS, Tallied>, explored: (with_small_pages);
+    bitframe_4: Bitframe4<'static, 4096, WORDS>, explored: (with_small_pages);
+    bitframe_crossing: BitframeCrossing<'static, 4096, WORDS, Tallied>, explored: (with_small_pages);
+}
+
+// Types too small for the other tests, explored for those whose states are too many.
+explore! {
+    tiny_bitframe: Bitframe<'static, Frames<4, 4, 0>, Lazy, 256, WORDS, 1>, explored: (79_849, 2_711_340, 18);
+    tiny_bitframe_eager: Bitframe<'static, Frames<4, 4, 0>, Eager, 256, WORDS, 1>, explored: (79_816, 2_710_850, 18);
+    tiny_bitframe_pages: Bitframe<'static, Frames<4, 4, 0>, Lazy, 128, WORDS, 1>, explored: (1501, 35_950, 12);
+    tiny_bitframe_4: Bitframe<'static, Frames<4, 2, 0>, Lazy, 256, WORDS, 2>, explored: (57_801, 1_980_945, 18);
+    tiny_bitframe_crossing: Bitframe<'static, Frames<4, 2, 1>, Lazy, 256, WORDS, 2>, explored: (77_004, 2_599_185, 18);
 }

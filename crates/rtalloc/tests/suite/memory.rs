@@ -155,10 +155,13 @@ pub fn smallest_region_bytes() -> usize {
 
 /// Pages that a heap has room for where a test needs room for `len_bytes`.
 const PAGES: usize = 24;
+/// The same where blocks of all sizes share pages.
+const SHARED_PAGES: usize = 4;
 
 /// `len_bytes`, enough for some pages, and no more than the allocator's tags reach.
 pub fn within_reach(len_bytes: usize) -> usize {
-    len_bytes.max(PAGES * facts().page_bytes).min(facts().max_span_bytes)
+    let pages = if facts().largest_covers_smaller { SHARED_PAGES } else { PAGES };
+    len_bytes.max(pages * facts().page_bytes).min(facts().max_span_bytes)
 }
 
 /// `size_bytes`, or the largest request that the allocator serves.

@@ -347,6 +347,7 @@ unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: usize::MAX,
         page_bytes: 0,
+        coarsest_bytes: 0,
         allocate: Cost::LinearInFreeBlocks,
         deallocate: Cost::LinearInFreeBlocks,
         reallocate: Cost::LinearInFreeBlocks,

@@ -212,7 +212,10 @@ impl<'b> Shadow<'b> {
         let is_kept = size_bytes < shrunk_from_bytes && (!contract.shrinks_in_place || self.is_displaced(address));
         assert!(
             is_kept
-                || usable_bytes < 2 * least_bytes + 2 * contract.min_block_bytes + contract.splitting_threshold_bytes,
+                || usable_bytes
+                    < 2 * least_bytes
+                        + 2 * contract.min_block_bytes.max(contract.coarsest_bytes)
+                        + contract.splitting_threshold_bytes,
             "served {asked} with a block of {usable_bytes} bytes"
         );
         assert!(address.is_multiple_of(align_bytes), "served {asked} at {address:#x}");

@@ -277,6 +277,7 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: usize::MAX,
         page_bytes: 0,
+        coarsest_bytes: 0,
         allocate: Cost::LinearInFreeBlocks,
         deallocate: Cost::LinearInFreeBlocks,
         reallocate: Cost::LinearInFreeBlocks,

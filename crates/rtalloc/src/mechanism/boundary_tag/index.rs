@@ -137,6 +137,7 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: usize::MAX,
         page_bytes: 0,
+        coarsest_bytes: 0,
         allocate: Cost::Constant,
         deallocate: Cost::Constant,
         reallocate: Cost::Constant,

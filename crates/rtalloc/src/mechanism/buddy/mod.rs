@@ -611,6 +611,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
                 (true, _) => top_bytes / 2,
             },
             page_bytes: 0,
+            coarsest_bytes: 0,
             allocate: if S::IS_CAPPED { Cost::Constant } else { Cost::LogarithmicInRegion },
             deallocate: if S::IS_CAPPED { Cost::Constant } else { Cost::LogarithmicInRegion },
             reallocate: if S::IS_CAPPED { Cost::Constant } else { Cost::LogarithmicInRegion },

@@ -44,6 +44,7 @@ pub const fn page_contract(page_bytes: usize, quantum_bytes: usize) -> Contract 
         largest_request_bytes: usize::MAX,
         largest_alignment_bytes: usize::MAX,
         page_bytes,
+        coarsest_bytes: 0,
         allocate: Cost::Constant,
         deallocate: Cost::Constant,
         reallocate: Cost::Constant,

@@ -1,0 +1,5 @@
+//! Bitmapped fits: a bit for every piece of memory.
+
+pub mod bitframe;
+
+pub use bitframe::{Bitframe, BitframePolicy};
