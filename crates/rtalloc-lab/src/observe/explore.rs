@@ -5,6 +5,9 @@
 //! suite explores the same states to verify them; here they are explored to count, so nothing is verified but that no
 //! state is missed.
 //!
+//! Where the smallest heap is a page of many blocks there are more states than can be kept: the exploration ends at
+//! [`MOST_STATES`], and says so.
+//!
 //! What happens in a tiny heap happens in a large one, but not the reverse: its blocks are of few size classes. The
 //! other drivers cover large sizes.
 
@@ -65,7 +68,14 @@ pub struct Explored {
     pub transitions: usize,
     /// Operations on the longest of the shortest ways to a state.
     pub depth: usize,
+    /// Whether these are all states.
+    pub complete: bool,
 }
+
+/// The most states that are explored.
+const MOST_STATES: usize = 100_000;
+/// The most bytes of saved states.
+const MOST_SAVED_BYTES: usize = 256 << 20;
 
 /// An operation from a state.
 #[derive(Clone, Copy, Debug)]
@@ -95,11 +105,16 @@ pub fn drive<M: Meter>(
     let mut known: HashSet<Box<[usize]>> = HashSet::new();
     known.insert(tiny.fingerprint());
     let mut frontier = vec![tiny.save()];
-    let mut explored = Explored { states: 1, transitions: 0, depth: 0 };
+    let mut explored = Explored { states: 1, transitions: 0, depth: 0, complete: true };
+    let most = MOST_STATES.min(MOST_SAVED_BYTES / bytes);
     let mut number = 0;
-    while !frontier.is_empty() {
+    while !frontier.is_empty() && explored.complete {
         let mut found = Vec::new();
         for saved in &frontier {
+            if known.len() >= most {
+                explored.complete = false;
+                break;
+            }
             tiny.restore(saved);
             let scene = State { subject: subject.name, number };
             for (index, step) in tiny.steps(scope).into_iter().enumerate() {

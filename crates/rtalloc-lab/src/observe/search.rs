@@ -62,6 +62,11 @@ pub fn drive<M: Meter>(
     operations: u64,
     mut sink: impl FnMut(&Observation<'_>),
 ) -> Result<Searched, ObserveError> {
+    // Some need more than the smallest of these for their control structures.
+    let heaps: Vec<usize> = HEAP_BYTES.into_iter().filter(|bytes| stage.accepts(*bytes)).collect();
+    if heaps.is_empty() {
+        return Ok(Searched { sequences: 0, operations: 0, survivors: 0 });
+    }
     let mut random = Random::new(SEED);
     let mut survivors: Vec<Sequence> = Vec::new();
     // Which survivor holds the maximum of each operation.
@@ -72,7 +77,7 @@ pub fn drive<M: Meter>(
     let mut searched = Searched { sequences: 0, operations: 0, survivors: 0 };
     let mut script = Script::new();
     while searched.operations < operations {
-        let sequence = next(&mut random, &survivors, &holders);
+        let sequence = next(&mut random, &survivors, &holders, &heaps);
         sequence.write(&mut script);
         let scene =
             format_args!("search with seed {SEED}, sequence {}, heap of {} B", searched.sequences, sequence.heap_bytes);
@@ -100,9 +105,9 @@ pub fn drive<M: Meter>(
 }
 
 /// The next sequence to try.
-fn next(random: &mut Random, survivors: &[Sequence], holders: &[Option<usize>]) -> Sequence {
+fn next(random: &mut Random, survivors: &[Sequence], holders: &[Option<usize>], heaps: &[usize]) -> Sequence {
     if survivors.is_empty() || random.below(NEW_EVERY) == 0 {
-        let heap_bytes = pick(random, &HEAP_BYTES);
+        let heap_bytes = pick(random, heaps);
         let steps = (0..random.within(1, MOST_NEW_STEPS)).map(|_| step(random)).collect();
         return Sequence { heap_bytes, steps };
     }
@@ -112,7 +117,7 @@ fn next(random: &mut Random, survivors: &[Sequence], holders: &[Option<usize>]) 
     };
     let mut sequence = survivors[parent].clone();
     for _ in 0..random.within(1, 4) {
-        sequence.mutate(random, survivors);
+        sequence.mutate(random, survivors, heaps);
     }
     sequence.steps.truncate(MOST_STEPS);
     sequence
@@ -149,7 +154,7 @@ fn size(random: &mut Random) -> usize {
 
 impl Sequence {
     /// Changes something.
-    fn mutate(&mut self, random: &mut Random, survivors: &[Self]) {
+    fn mutate(&mut self, random: &mut Random, survivors: &[Self], heaps: &[usize]) {
         let len = self.steps.len() as u64;
         if len == 0 {
             self.steps.push(step(random));
@@ -174,7 +179,7 @@ impl Sequence {
                 self.steps.extend_from_slice(&other.steps[from..]);
             }
             6 => self.steps[at].nudge(random),
-            _ => self.heap_bytes = pick(random, &HEAP_BYTES),
+            _ => self.heap_bytes = pick(random, heaps),
         }
     }
 

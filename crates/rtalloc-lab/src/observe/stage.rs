@@ -95,6 +95,11 @@ impl<'a, M: Meter> Stage<'a, M> {
         &self.subject
     }
 
+    /// Whether the subject makes a heap of `heap_bytes`.
+    pub(super) fn accepts(&mut self, heap_bytes: usize) -> bool {
+        Heap::new(&self.subject, &mut self.region, heap_bytes).is_ok()
+    }
+
     /// The operations of a scenario in a heap of `heap_bytes`.
     ///
     /// # Errors

@@ -237,6 +237,9 @@ fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Resul
             let all = evidence.explored.get_or_insert(Explored { states: 0, transitions: 0 });
             all.states += explored.states;
             all.transitions += explored.transitions;
+            if !explored.complete {
+                evidence.troubles.push(format!("not every state explored: ended at {}", explored.states));
+            }
         }
         evidence.enter("exploration", &maxima);
     }

@@ -368,7 +368,6 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     #[inline(always)]
     unsafe fn divide(&mut self, mut piece: Piece, fits: impl Fn(Piece) -> bool) -> Piece {
         // turns: splits
-        // turns: splits
         while S::is_divisible(piece.class) {
             let (lower, upper) = Self::parts(piece);
             let (first, second) = if lower.class > upper.class { (upper, lower) } else { (lower, upper) };
@@ -742,7 +741,6 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             }
             self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
             // turns: merges
-            // turns: merges
             while let Some(buddy) = self.free_buddy(piece) {
                 self.remove(buddy);
                 piece = Self::whole(piece, buddy);
@@ -778,12 +776,10 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
         };
         let mut piece = block;
         // turns: merges
-        // turns: merges
         while !fits(piece) {
             piece = Self::whole(piece, upper_buddy(self, piece)?);
         }
         let mut grown = block;
-        // turns: merges
         // turns: merges
         while grown != piece {
             let buddy = upper_buddy(self, grown)?;
