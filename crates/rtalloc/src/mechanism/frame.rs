@@ -146,6 +146,7 @@ impl Frames<16, 16, 0> {
         if eights != 0 {
             (places, length) = (eights, 8);
         }
+        // turns: 3
         for (runs, more) in [(fours, 4), (twos, 2), (ones, 1)] {
             let longer = places & runs >> length;
             if longer != 0 {

@@ -262,6 +262,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
             page.begin(kind);
             page.start_frame();
             if I::EAGER {
+                // turns: granules of a page / 8
                 for _ in 1..Page::<F, PAGE, QUANTUM, SIZES>::frames_of(kind) {
                     page.start_frame();
                 }

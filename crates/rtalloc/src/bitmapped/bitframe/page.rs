@@ -282,6 +282,7 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     #[inline(always)]
     pub(super) unsafe fn begin(self, kind: usize) {
         let none = S::word(0);
+        // turns: 16
         for head in 0..Self::HEADS {
             // SAFETY: the page is the caller's.
             unsafe { self.frame(head).write(Frame { bits: none, ends: none, prev: head as u8, next: head as u8 }) };

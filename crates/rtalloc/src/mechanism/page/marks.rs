@@ -107,6 +107,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
             return (index & !(usize::BITS as usize - 1)) | first_set(bits) as usize;
         }
         let mut first = (index | (usize::BITS as usize - 1)).wrapping_add(1);
+        // turns: granules of a page / 64
         while first < Self::COUNT {
             let (word, _) = Self::place(at, first);
             // SAFETY: the caller's promise; `first` is below the count.
