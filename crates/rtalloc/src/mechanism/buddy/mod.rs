@@ -263,19 +263,18 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         unsafe { self.tags.store::<S, W>(self.memory, address, tag) }
     }
 
-    /// Puts a piece that is in no list at the head of its list.
+    /// Puts a piece that is in no list at the head of its list; the set of lists that have a block is the caller's to keep.
     ///
     /// # Safety
     ///
     /// The heap has begun; the piece is a block's, and free.
     #[inline(always)]
-    unsafe fn put(&mut self, piece: Piece) {
+    unsafe fn list(&mut self, piece: Piece) {
         // SAFETY: a free block's tag and links are the heap's, and its class has a head.
         unsafe {
             self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
             link(self.memory, Self::head(piece.class), self.memory.offset(piece.address));
         }
-        self.free |= only(piece.class);
     }
 
     /// Takes a free block out of its list.
@@ -367,6 +366,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// The heap has begun; the piece is a block's and in no list.
     #[inline(always)]
     unsafe fn divide(&mut self, mut piece: Piece, fits: impl Fn(Piece) -> bool) -> Piece {
+        // Noted once at the end: a word in memory would hold up every turn.
+        let mut freed = 0;
         // turns: splits
         while S::is_divisible(piece.class) {
             let (lower, upper) = Self::parts(piece);
@@ -379,9 +380,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 break;
             };
             // SAFETY: the other part is the heap's, and in no list.
-            unsafe { self.put(other) };
+            unsafe { self.list(other) };
+            freed |= only(other.class);
             piece = kept;
         }
+        self.free |= freed;
         piece
     }
 
@@ -745,7 +748,8 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
                 self.remove(buddy);
                 piece = Self::whole(piece, buddy);
             }
-            self.put(piece);
+            self.list(piece);
+            self.free |= only(piece.class);
             Ok(usable_bytes)
         }
     }
