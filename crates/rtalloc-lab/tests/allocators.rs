@@ -27,7 +27,10 @@ fn the_table_has_everybody_within_its_width() {
         assert!(table.contains("ours, segregated") && table.contains("peers, hybrid"), "{table}");
     }
     let wide = told(&[], 150);
-    assert!(wide.contains("Puaut 2002") && !wide.contains("Left out"), "{wide}");
+    assert!(
+        wide.contains("Puaut 2002") && wide.contains("Bitframe thesis 2012") && !wide.contains("Left out"),
+        "{wide}"
+    );
 }
 
 #[test]

@@ -22,8 +22,8 @@ struct Column {
 
 const COLUMNS: [Column; 10] = [
     Column { heading: "\nallocator", text: name, alignment: CellAlignment::Left, dispensable: 0 },
-    Column { heading: "\npolicy", text: |card| card.policy.clone(), alignment: CellAlignment::Left, dispensable: 3 },
-    Column { heading: "\npaper, crate", text: paper, alignment: CellAlignment::Left, dispensable: 4 },
+    Column { heading: "\npolicy", text: policy, alignment: CellAlignment::Left, dispensable: 3 },
+    Column { heading: "\npaper", text: paper, alignment: CellAlignment::Left, dispensable: 4 },
     Column { heading: "cost\nallocate", text: |card| cost(card, 0), alignment: CellAlignment::Left, dispensable: 0 },
     Column { heading: "\nfree", text: |card| cost(card, 2), alignment: CellAlignment::Left, dispensable: 0 },
     Column { heading: "\nrealloc", text: |card| cost(card, 3), alignment: CellAlignment::Left, dispensable: 5 },
@@ -37,11 +37,24 @@ fn name(card: &Card) -> String {
     format!("{}{}", card.name, if card.in_dozen { " *" } else { "" })
 }
 
+/// The policy in at most 24 letters; the card has all of them.
+fn policy(card: &Card) -> String {
+    if card.policy.chars().count() <= 24 {
+        return card.policy.clone();
+    }
+    card.policy.chars().take(23).chain(['…']).collect()
+}
+
 /// The paper without its title and sections: `Puaut 2002`.
 fn paper(card: &Card) -> String {
-    let first = card.source.split([';', ',']).next().unwrap_or_default();
-    let first = first.split(" (").next().unwrap_or_default();
-    first.trim_start_matches("the crate ").trim_start_matches("the ").to_string()
+    match card.origin {
+        Origin::Ours => {
+            let first = card.source.split([';', ',']).next().unwrap_or_default();
+            first.trim_start_matches("the ").replace(['(', ')'], "")
+        }
+        Origin::Peer => "crate".into(),
+        Origin::System => "-".into(),
+    }
 }
 
 fn cost(card: &Card, operation: usize) -> String {
@@ -58,7 +71,7 @@ fn bound(card: &Card, operation: usize) -> String {
 
 fn bytes(card: &Card) -> String {
     match (card.blocks.header_bytes, card.blocks.granule_bytes) {
-        (Some(header), Some(granule)) => format!("{header}, {granule} B"),
+        (Some(header), Some(granule)) => format!("{header}, {granule}"),
         _ => "-".into(),
     }
 }
@@ -110,7 +123,7 @@ fn build(cards: &[Card], columns: &[&Column], look: Look) -> String {
             table.add_row(vec![Cell::new(format!("{title}, {family}")).add_attribute(Attribute::Bold)]);
             for card in of_origin().filter(|card| card.family == family) {
                 let cells = columns.iter().enumerate().map(|(place, column)| {
-                    let indent = if place == 0 { "  " } else { "" };
+                    let indent = if place == 0 { " " } else { "" };
                     Cell::new(format!("{indent}{}", (column.text)(card))).set_alignment(column.alignment)
                 });
                 table.add_row(cells);
@@ -127,7 +140,7 @@ fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
         "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the most \
          x86-64 instructions, proved from this program's code; -: loops or jumps that nobody bounded. largest request: what \
-         no heap exceeds; heap: the heap decides."
+         no heap exceeds; heap: the heap decides. header, granule: bytes."
             .to_string(),
     ];
     if cards.iter().any(|card| card.in_dozen) {

@@ -120,9 +120,9 @@ fn notes(thesis: &Thesis) -> Vec<String> {
         "M: largest live memory. H: memory used, control structure included. F = (H - M) / M. I = L / (H - M), L: control \
          structure, headers of live blocks, and what of pages no block can have. ratio: ours / thesis."
             .into(),
-        "What differs: the thesis' machine has words of 32 bits, its traces were drawn by another generator, and its TLSF has \
-         headers of 8 bytes and a granule of 8 where ours has 4 and 16; the header of its simple segregated storage is a \
-         pointer of 4 bytes."
+        "What differs: the thesis' machine has words of 32 bits, and its traces were drawn by another generator. Its TLSF has \
+         headers of 8 bytes and a granule of 8 where ours has 4 and 16. Our pages keep a mark for every block, by which a double \
+         free is found, and words of 64 bits, so their L is larger: the thesis' regions keep one counter."
             .into(),
     ]
 }

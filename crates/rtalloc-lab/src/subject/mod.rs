@@ -16,14 +16,19 @@ mod peers;
 mod region;
 
 use crate::result::schema::{Origin, SubjectFacts};
+use rtalloc::bitmapped::bitframe::{
+    BITFRAME_PAGE, Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Lazy,
+};
 use rtalloc::contract::{Block, Contract};
+use rtalloc::mechanism::frame::Frames;
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, Kingsley,
-    LeftmostFastFit, LifoNextFit, NextFit, SimpleSegregated, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
+    HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, Reaps, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf,
+    TreeBestFit, WeightedBuddy,
 };
 use std::ffi::c_void;
 
@@ -244,8 +249,20 @@ use Origin::{Peer, System};
 /// family the best known: TLSF and half-fit for constant time, best-fit for memory, ... Of the peers those that people
 /// would otherwise take: the best published TLSF, the two general allocators without an operating system, the one
 /// that is fastest on average, and what every program has already.
-const DOZEN: [&str; 10] =
-    ["tlsf", "half-fit", "best-fit", "tree-best-fit", "binary-buddy", "rlsf", "talc", "dlmalloc", "mimalloc", "system"];
+const DOZEN: [&str; 12] = [
+    "tlsf",
+    "half-fit",
+    "best-fit",
+    "tree-best-fit",
+    "binary-buddy",
+    "bitframe",
+    "reaps",
+    "rlsf",
+    "talc",
+    "dlmalloc",
+    "mimalloc",
+    "system",
+];
 
 static ALL: &[Subject] = &[
     adapter::ours::<Tlsf<'static>>("tlsf"),
@@ -268,6 +285,18 @@ static ALL: &[Subject] = &[
     adapter::ours::<FibonacciBuddy<'static>>("fibonacci-buddy"),
     adapter::ours::<WeightedBuddy<'static>>("weighted-buddy"),
     adapter::ours::<DoubleBuddy<'static>>("double-buddy"),
+    adapter::ours::<Bitframe<'static>>("bitframe"),
+    adapter::ours::<Bitframe<'static, Frames<8, 8, 0>, Lazy, BITFRAME_PAGE, 8>>("bitframe-8"),
+    adapter::ours::<BitframeEager<'static>>("bitframe-eager"),
+    adapter::ours::<Bitframe16<'static>>("bitframe-16"),
+    adapter::ours::<Bitframe4<'static>>("bitframe-4"),
+    adapter::ours::<BitframeCrossing<'static>>("bitframe-crossing"),
+    adapter::ours::<SingleRegion<'static>>("regis1"),
+    adapter::ours::<SingleRegion<'static, 1024, 8>>("regis1-8"),
+    adapter::ours::<ClassRegions<'static>>("regis2"),
+    adapter::ours::<ClassRegions<'static, 1024, 8>>("regis2-8"),
+    adapter::ours::<Reaps<'static>>("reaps"),
+    adapter::ours::<Reaps<'static, 1024, 8>>("reaps-8"),
     adapter::subject::<peers::Rlsf>("rlsf", Peer, "segregated", "O(1)"),
     adapter::subject::<peers::Talc>("talc", Peer, "segregated", "O(n)"),
     adapter::subject::<peers::Dlmalloc>("dlmalloc", Peer, "hybrid", "O(log n)"),
