@@ -7,11 +7,16 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
+use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
-use rtalloc::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, RegionAllocator, Tlsf};
+use rtalloc::{
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, Bitframe, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy,
+    FirstFit, HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, Reaps, RegionAllocator, SimpleSegregated,
+    SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+};
 
 unsafe extern "C" {
     fn a_panic_edge_was_linked() -> !;
@@ -98,3 +103,72 @@ face!(HalfFit<'static>, half_new, half_allocate, half_aligned, half_deallocate, 
 face!(FirstFit<'static>, first_new, first_allocate, first_aligned, first_deallocate, first_reallocate);
 face!(AddressOrderedFirstFit<'static>, order_new, order_allocate, order_aligned, order_deallocate, order_reallocate);
 face!(BestFit<'static>, best_new, best_allocate, best_aligned, best_deallocate, best_reallocate);
+face!(NextFit<'static>, next_new, next_allocate, next_aligned, next_deallocate, next_reallocate);
+face!(
+    LifoNextFit<'static>,
+    next_lifo_new,
+    next_lifo_allocate,
+    next_lifo_aligned,
+    next_lifo_deallocate,
+    next_lifo_reallocate
+);
+face!(TreeBestFit<'static>, tree_new, tree_allocate, tree_aligned, tree_deallocate, tree_reallocate);
+face!(FastFit<'static>, fast_new, fast_allocate, fast_aligned, fast_deallocate, fast_reallocate);
+face!(
+    LeftmostFastFit<'static>,
+    leftmost_new,
+    leftmost_allocate,
+    leftmost_aligned,
+    leftmost_deallocate,
+    leftmost_reallocate
+);
+face!(SimpleSegregated<'static>, simple_new, simple_allocate, simple_aligned, simple_deallocate, simple_reallocate);
+face!(Kingsley<'static>, kingsley_new, kingsley_allocate, kingsley_aligned, kingsley_deallocate, kingsley_reallocate);
+face!(BinaryBuddy<'static>, binary_new, binary_allocate, binary_aligned, binary_deallocate, binary_reallocate);
+face!(ThesisBuddy<'static>, thesis_new, thesis_allocate, thesis_aligned, thesis_deallocate, thesis_reallocate);
+face!(
+    FibonacciBuddy<'static>,
+    fibonacci_new,
+    fibonacci_allocate,
+    fibonacci_aligned,
+    fibonacci_deallocate,
+    fibonacci_reallocate
+);
+face!(
+    WeightedBuddy<'static>,
+    weighted_new,
+    weighted_allocate,
+    weighted_aligned,
+    weighted_deallocate,
+    weighted_reallocate
+);
+face!(DoubleBuddy<'static>, double_new, double_allocate, double_aligned, double_deallocate, double_reallocate);
+face!(SingleRegion<'static>, region_new, region_allocate, region_aligned, region_deallocate, region_reallocate);
+face!(ClassRegions<'static>, regions_new, regions_allocate, regions_aligned, regions_deallocate, regions_reallocate);
+face!(Reaps<'static>, reaps_new, reaps_allocate, reaps_aligned, reaps_deallocate, reaps_reallocate);
+face!(Bitframe<'static>, bitframe_new, bitframe_allocate, bitframe_aligned, bitframe_deallocate, bitframe_reallocate);
+face!(BitframeEager<'static>, eager_new, eager_allocate, eager_aligned, eager_deallocate, eager_reallocate);
+face!(
+    Bitframe16<'static>,
+    wide_frames_new,
+    wide_frames_allocate,
+    wide_frames_aligned,
+    wide_frames_deallocate,
+    wide_frames_reallocate
+);
+face!(
+    Bitframe4<'static>,
+    short_runs_new,
+    short_runs_allocate,
+    short_runs_aligned,
+    short_runs_deallocate,
+    short_runs_reallocate
+);
+face!(
+    BitframeCrossing<'static>,
+    crossing_new,
+    crossing_allocate,
+    crossing_aligned,
+    crossing_deallocate,
+    crossing_reallocate
+);

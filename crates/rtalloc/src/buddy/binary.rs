@@ -44,6 +44,11 @@
 //!
 //! A bound that grows with the logarithm of the heap, alignment for nothing, little external fragmentation. Up to half of
 //! every block is lost inside it, a quarter on average over sizes.
+//!
+//! # Figures
+//!
+//! <!-- figures: binary-buddy bbuddy -->
+//! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;
 use crate::mechanism::buddy::{Aside, Buddies, InFront, Piece, System};
@@ -73,7 +78,7 @@ pub struct Binary<const UNIT: usize, const MOST: usize>;
 /// The largest power of two that an address is a multiple of and a length holds, as its logarithm.
 #[inline]
 pub(super) fn aligned_log2(address: usize, length_bytes: usize) -> u32 {
-    address.trailing_zeros().min(length_bytes.ilog2())
+    address.trailing_zeros().min((length_bytes | 1).ilog2())
 }
 
 impl<const UNIT: usize, const MOST: usize> Sealed for Binary<UNIT, MOST> {}
@@ -112,7 +117,7 @@ unsafe impl<const UNIT: usize, const MOST: usize> System for Binary<UNIT, MOST> 
     }
 
     fn class_within(bytes: usize) -> usize {
-        Self::LAST.min(bytes.ilog2() as usize)
+        Self::LAST.min((bytes | 1).ilog2() as usize)
     }
 
     #[inline(always)]

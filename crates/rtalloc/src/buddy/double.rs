@@ -37,6 +37,11 @@
 //!
 //! As fast as binary buddies, and a block has at most 1.5 times its request. What one part has free is of less use to the
 //! other's requests, and no block is larger than either part.
+//!
+//! # Figures
+//!
+//! <!-- figures: double-buddy -->
+//! <!-- end of figures -->
 
 use super::binary::{UNIT_BYTES, aligned_log2};
 use super::weighted::Sizes;
@@ -131,7 +136,7 @@ unsafe impl<const UNIT: usize> System for Double<UNIT> {
         let border = Self::border(origin, end);
         let class = match at < border {
             true => 2 * (aligned_log2(at, border - at) - UNIT.trailing_zeros()) as usize,
-            false => 2 * ((end - at) / (3 * UNIT)).ilog2() as usize + 3,
+            false => 2 * ((end - at) / (3 * UNIT) | 1).ilog2() as usize + 3,
         };
         class.min(Self::LAST - (Self::LAST + class) % 2)
     }

@@ -35,6 +35,11 @@
 //!
 //! A block has at most 1.5 times its request, header included, a third less lost than with binary buddies. The small
 //! upper parts that every division leaves serve small requests only: external fragmentation is larger.
+//!
+//! # Figures
+//!
+//! <!-- figures: weighted-buddy -->
+//! <!-- end of figures -->
 
 use super::binary::aligned_log2;
 use crate::mechanism::bits::floor_log2;
@@ -82,7 +87,7 @@ impl<const UNIT: usize> Sizes<UNIT> {
 
     /// The largest class of at most `bytes`.
     pub(super) fn class_within(bytes: usize) -> usize {
-        let log2 = (bytes / UNIT).ilog2() as usize;
+        let log2 = (bytes / UNIT | 1).ilog2() as usize;
         let is_half_more = log2 > 0 && bytes >= Self::bytes(2 * log2 + 1);
         Self::LAST.min(2 * log2 + usize::from(is_half_more))
     }

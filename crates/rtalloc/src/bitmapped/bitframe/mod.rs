@@ -57,6 +57,11 @@
 //! Small blocks of all sizes share pages and coalesce in them without headers. A request just above the longest sequence of
 //! small chunks takes two large ones: 65 bytes take 128 at quantum 8. A frame holds one block of 5 chunks. A page is free
 //! again when all of it is.
+//!
+//! # Figures
+//!
+//! <!-- figures: bitframe bitframe-8 bitframe-eager bitframe-16 bitframe-4 bitframe-crossing -->
+//! <!-- end of figures -->
 
 mod page;
 mod verify;
@@ -395,7 +400,8 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
             if align_bytes > 1 << chunk_log2 {
                 // The first aligned chunk of the sequence, perhaps in the next frame.
                 let chunk = (frame - F::LONGEST) * F::CHUNKS + place;
-                let aligned = chunk.next_multiple_of(align_bytes >> chunk_log2);
+                let chunks_less_one = (align_bytes >> chunk_log2).wrapping_sub(1);
+                let aligned = (chunk + chunks_less_one) & !chunks_less_one;
                 (frame, place) = (aligned / F::CHUNKS + F::LONGEST, aligned % F::CHUNKS);
             }
             page.mark(frame, place, chunks, true);
