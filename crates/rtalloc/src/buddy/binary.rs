@@ -26,7 +26,7 @@
 //! # Where tags are
 //!
 //! [`BinaryBuddy`] keeps them aside: one byte for every smallest block, a sixteenth of the heap, and a request of 2^k takes
-//! 2^k. With headers in front of the payloads, as the papers have it ([`InFront`](crate::mechanism::buddy::InFront)), there
+//! 2^k. With headers in front of the payloads, as the papers have it ([`InFront`]), there
 //! is no map, and every request of 2^k takes 2^(k+1). Programs ask for powers of two more often than for any other sizes,
 //! which is why the map is the default. Payloads are aligned to their block's size either way: a header lies at the end of
 //! the block in front.

@@ -15,7 +15,7 @@
 //! A block of F(n) is the lower part of F(n+1) or the upper part of F(n+2), and its address does not tell which. Hirschberg
 //! counted, in every block, how often it is a lower part in succession, in as many bits as the levels take. Two bits do
 //! (Cranston and Thomas 1975): the side of the block itself, and one bit remembered for an ancestor
-//! ([`UPPER`](crate::mechanism::buddy::UPPER) draws how they are handed down and given back).
+//! ([`UPPER`] draws how they are handed down and given back).
 //!
 //! ```text
 //! lower part of class c at a:   buddy of class c-1 at a + F(c),    whole of class c+1 at a
@@ -48,6 +48,11 @@
 //!
 //! A block has at most 1.62 times its request in the limit, where binary buddies have twice. Merging takes more turns and
 //! tables instead of shifts, remainders fit worse, and alignments cost memory.
+//!
+//! # Figures
+//!
+//! <!-- figures: fibonacci-buddy -->
+//! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;
 use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER};

@@ -19,7 +19,7 @@
 //! larger one. A lower part's buddy follows it. An upper part is 2^k at an address a whose bits k and k+1 tell the rest:
 //! both set, it was cut from a power of two, and 3·2^k precede it; only the upper one set, it was cut from 3·2^k, and 2^(k+1)
 //! precede it. Whether a block is a lower or an upper part, the two bits of Cranston and Thomas tell
-//! ([`UPPER`](crate::mechanism::buddy::UPPER)); Shen and Peterson keep two bits of type instead.
+//! ([`UPPER`]); Shen and Peterson keep two bits of type instead.
 //!
 //! # Any region
 //!

@@ -78,7 +78,7 @@ pub unsafe trait Placement: Sealed + Copy + core::fmt::Debug + 'static {
     /// Tags of blocks from `origin` on, with room for a map at `map`.
     fn new<S: System>(map: usize, origin: usize) -> Self;
 
-    /// Reads the tag of a unit. What is no tag has bits beyond [`tag::BITS`], or none of a state.
+    /// Reads the tag of a unit. What is no tag has bits beyond those of one, or none of a state.
     ///
     /// # Safety
     ///

@@ -14,10 +14,10 @@
 //! Where sizes and addresses differ there is one such tree and no other: nothing can be balanced. One search from the root by
 //! address finds both neighbours of any place; the root is the largest block.
 //!
-//! - [`insert`](Cartesian::insert) goes down by address past the nodes that are at least as large, takes the place of the
+//! - *insert* goes down by address past the nodes that are at least as large, takes the place of the
 //!   first that is smaller, and splits what was below it into what lies left and right.
-//! - [`remove`](Cartesian::remove) joins the trees below a node, from the top the larger root first.
-//! - [`shrink`](Cartesian::shrink) lets the larger child come up as long as it is larger than what is left of the node.
+//! - *remove* joins the trees below a node, from the top the larger root first.
+//! - *shrink* lets the larger child come up as long as it is larger than what is left of the node.
 
 use super::{Side, link_at, size_or_zero};
 use crate::contract::Corruption;
