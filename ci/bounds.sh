@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # No bound grew: what the machine code of this build proves of our allocators is held against bounds/x86_64.json, and no
-# operation performed exceeds what was proved. To accept a greater bound: `rtalloc bound ours --static --save
+# operation performed exceeds what was proved; every operation has the cost class that its contract states, in heaps of 64 KB to
+# 64 MB. To accept a greater bound: `rtalloc bound ours --static --save
 # bounds/x86_64.json`, in a commit that says why.
-# Needs: an x86-64 Linux machine, python3. Takes: a minute after the build.
+# Needs: an x86-64 Linux machine, python3. Takes: five minutes after the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
@@ -36,8 +37,15 @@ for subject in json.load(open(sys.argv[1]))["subjects"]:
             failures.append(f"{name}: a panic edge to {bound['never_returning']}")
         if seen:
             compared += 1
-            if not bound["fewest"] <= seen["instructions"] <= bound["most"]:
-                failures.append(f"{name}: observed {seen['instructions']}, bound {bound['most']}")
+            # A bound that depends on the heap's size is one for 16 MB; what was observed may be of a larger heap.
+            most = bound.get("in_largest") or bound["most"]
+            if not bound["fewest"] <= seen["instructions"] <= most:
+                failures.append(f"{name}: observed {seen['instructions']}, bound {most}")
+        scenario = operation["scenario"]
+        if scenario and scenario["instructions"] > bound["most"]:
+            failures.append(f"{name}: scenario {scenario['instructions']}, bound {bound['most']}")
 print(f"{compared} observed maxima within their bounds" if not failures else "\n".join(failures))
 sys.exit(bool(failures) or compared == 0)
 PY
+
+"$rtalloc" costs ours
