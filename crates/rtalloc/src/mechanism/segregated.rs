@@ -134,7 +134,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // a block, and every block of the class found is at least `rounded` bytes large.
         unsafe {
             let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
-            let head = Self::head_at_once::<W>(class);
+            let head = if C::HASTENS { Self::head_at_once::<W>(class) } else { Self::head::<W>(class) };
             let block = memory.load(next_at::<W>(head));
             let after = memory.load(next_at::<W>(block));
             memory.store(next_at::<W>(head), after);
@@ -156,6 +156,10 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     #[inline(always)]
     unsafe fn insert_rest(memory: Memory<W>, block: usize, size: usize, (): ()) {
+        if !C::HASTENS {
+            // SAFETY: the caller's promise is handed on unchanged.
+            return unsafe { Self::insert(memory, block, size, ()) };
+        }
         let class = C::class_of::<W>(size);
         // SAFETY: as in `insert`.
         unsafe {

@@ -11,6 +11,9 @@ use core::num::NonZeroUsize;
 /// Sizes are bytes in whole granules. Class numbers do not begin at zero, because that would cost an instruction in
 /// every mapping: whoever keeps an array of classes subtracts [`below`](Self::below) in the array's address.
 pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
+    /// Whether an allocation may take some instructions more to be done sooner on the mean (see
+    /// [`FreeIndex::insert_rest`](crate::mechanism::boundary_tag::FreeIndex::insert_rest)).
+    const HASTENS: bool;
     /// The class below that of the smallest block; no block has it.
     fn below<W: Width>() -> usize;
     /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
@@ -52,6 +55,8 @@ impl<const J: u32> TwoLevelClasses<J> {
 impl<const J: u32> Sealed for TwoLevelClasses<J> {}
 
 impl<const J: u32> Classes for TwoLevelClasses<J> {
+    const HASTENS: bool = true;
+
     #[inline(always)]
     fn below<W: Width>() -> usize {
         (W::GRANULE.ilog2() as usize) << J
@@ -86,6 +91,9 @@ pub struct PowerOfTwoClasses;
 impl Sealed for PowerOfTwoClasses {}
 
 impl Classes for PowerOfTwoClasses {
+    // Half-fit is there for the shortest bound.
+    const HASTENS: bool = false;
+
     #[inline(always)]
     fn below<W: Width>() -> usize {
         W::GRANULE.ilog2() as usize - 1
