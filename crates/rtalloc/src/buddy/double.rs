@@ -136,7 +136,7 @@ unsafe impl<const UNIT: usize> System for Double<UNIT> {
         let border = Self::border(origin, end);
         let class = match at < border {
             true => 2 * (aligned_log2(at, border - at) - UNIT.trailing_zeros()) as usize,
-            false => 2 * ((end - at) / (3 * UNIT) | 1).ilog2() as usize + 3,
+            false => 2 * (((end - at) / (3 * UNIT)) | 1).ilog2() as usize + 3,
         };
         class.min(Self::LAST - (Self::LAST + class) % 2)
     }

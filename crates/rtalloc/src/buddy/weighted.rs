@@ -87,7 +87,7 @@ impl<const UNIT: usize> Sizes<UNIT> {
 
     /// The largest class of at most `bytes`.
     pub(super) fn class_within(bytes: usize) -> usize {
-        let log2 = (bytes / UNIT | 1).ilog2() as usize;
+        let log2 = ((bytes / UNIT) | 1).ilog2() as usize;
         let is_half_more = log2 > 0 && bytes >= Self::bytes(2 * log2 + 1);
         Self::LAST.min(2 * log2 + usize::from(is_half_more))
     }
