@@ -42,7 +42,7 @@
 //! | [`contract`] | what every allocator promises: the traits and their vocabulary |
 //! | [`hook`] | the one place where misuse is reported |
 //! | [`sequential`] | one list, searched: [`FirstFit`], [`AddressOrderedFirstFit`], [`NextFit`], [`LifoNextFit`], [`BestFit`] |
-//! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`SimpleSegregated`], [`Kingsley`] |
+//! | [`segregated`] | lists by size class: [`Tlsf`], [`HalfFit`], [`QuickFit`], [`SimpleSegregated`], [`Kingsley`] |
 //! | [`indexed`] | a tree of free blocks: [`TreeBestFit`], [`FastFit`], [`LeftmostFastFit`] |
 //! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
@@ -73,6 +73,7 @@
 //! | [`FibonacciBuddy`] | O(log region), more turns | up to 1.67 times the request | 2, 4 or 8 B |
 //! | [`WeightedBuddy`] | O(log region), most turns | up to 1.5 times, more between blocks | 2, 4 or 8 B |
 //! | [`DoubleBuddy`] | O(log region) | up to 1.5 times; two parts | none; 1/16 of the region |
+//! | [`QuickFit`] | O(region), O(1) | up to twice the request | none; a header per page |
 //! | [`Reaps`] | O(1) | little where small blocks are many; no large ones | none |
 //! | [`ClassRegions`] | O(1) | most: a live block keeps its page | none |
 //! | [`SingleRegion`] | O(1), fewest instructions | most: a live block keeps its page | none |
@@ -103,7 +104,7 @@ pub use mechanism::boundary_tag::TagConfig;
 #[doc(inline)]
 pub use regional::{ClassRegions, Reaps, SingleRegion};
 #[doc(inline)]
-pub use segregated::{HalfFit, Kingsley, SimpleSegregated, Tlsf};
+pub use segregated::{HalfFit, Kingsley, QuickFit, SimpleSegregated, Tlsf};
 #[doc(inline)]
 pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit, LifoNextFit, NextFit};
 

@@ -50,8 +50,8 @@ use rtalloc::mechanism::tree::splay::SizeTree;
 use rtalloc::mechanism::word::{Offset16, Offset32, Wide};
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
-    HalfFit, Kingsley, LeftmostFastFit, NextFit, Reaps, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit,
-    WeightedBuddy,
+    HalfFit, Kingsley, LeftmostFastFit, NextFit, QuickFit, Reaps, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf,
+    TreeBestFit, WeightedBuddy,
 };
 use subject::{with, with_regions};
 
@@ -273,6 +273,10 @@ suite! {
     reaps: Reaps<'static, 1024, QUANTUM, 64, Tallied>, explored: (with_small_pages), serves_again;
     reaps_paper: Reaps<'static, 1024, 8, 64>, explored: (with_small_pages), serves_again;
     reaps_small_pages: Reaps<'static, 64, 8, 64, Tallied>, explored: (5315, 104_680, 14), serves_again;
+    quick_fit: QuickFit<'static, 1024, QUANTUM, Tallied>, explored: (with_small_pages), serves_again;
+    quick_fit_eights: QuickFit<'static, 512, 8>, explored: (with_small_pages), serves_again;
+    quick_fit_quarters: QuickFit<'static, 64, 16>, explored: (with_small_pages), serves_again;
+    quick_fit_halves: QuickFit<'static, 64, 32, Tallied>, explored: (28_823, 796_290, 15), serves_again;
     bitframe: Bitframe<'static>, explored: (with_small_pages);
     bitframe_small_pages: Bitframe<'static, Frames<8, 8, 0>, Lazy, 2048, WORDS, 2, Tallied>, explored: (with_small_pages);
     bitframe_eager: BitframeEager<'static, 2048, WORDS>, explored: (with_small_pages);

@@ -1,0 +1,926 @@
+//! Quick-fit: pages split into fragments of one power of two, and runs of whole pages by next-fit.
+//!
+//! # Idea
+//!
+//! The heap is pages, with a table of headers in front of them, one per page. A request of up to half a page is a fragment:
+//! its page is split into fragments of one power of two, all linked up at once, doubly, and counted in the header. A larger
+//! request is a run of whole pages: the first free run that is long enough, from where the last search ended (next-fit). A
+//! page whose fragments are all free is freed immediately; what is freed coalesces with the free pages on both sides (Puaut
+//! 2002, sections 2.4 and 3.1; Weinstock and Wulf 1988).
+//!
+//! ```text
+//! headers  [16: 3 free][run of 2][....][free run of 3 ...][512: 1 free]
+//! pages    [u u f u f.][ used        ][ free .............][ u u f u ..]
+//! lists    of fragments in each page; pages of a class that have one; free runs, and the rover where the search goes on
+//! ```
+//!
+//! The paper's header "maintains a count of the number of free blocks within the page as well as a doubly-linked list of all
+//! free blocks", and a class has a free list that may be empty: here it is the ring of the class's pages that have a free
+//! fragment. So a page leaves its class in constant time, with all its fragments. (The paper's figure for the worst free, near
+//! half of that for the worst malloc, suggests that its fragments were unlinked one by one.) Free runs are linked in the order
+//! in which they were freed; one that coalesces keeps the place of its neighbour.
+//!
+//! # What a page costs
+//!
+//! | page of 4,096 B | header | bits | of the page |
+//! |---|---|---|---|
+//! | 64-bit, smallest fragment 16 B | 32 B | 32 B | 1.6 % |
+//! | 64-bit, the paper's smallest fragment of 8 B | 32 B | 64 B | 2.3 % |
+//! | 32-bit, smallest fragment 8 B | 20 B | 64 B | 2.1 % |
+//!
+//! The bits, one for every smallest fragment, say which fragments are live; the paper has none and detects no second free.
+//! Links in fragments are offsets of 16 bits, so that the paper's 8 bytes suffice on any machine.
+//!
+//! # Costs
+//!
+//! Allocate visits at most every free run, of which there is one for every two pages: linear in the region. Below that, its
+//! longest path is the paper's worst case, the smallest request when no page of its class has a free fragment: a page is
+//! taken and split 512 ways at 8 bytes (256 at 16). Deallocate is constant, without a loop.
+//!
+//! # When it wins, when it loses
+//!
+//! Most small requests are a few instructions, and no block has a header. A power of two wastes up to half of a fragment, and
+//! a program that allocates and frees one block of a size again and again has a page split and freed each time.
+
+use crate::contract::{AllocError, Block, Contract, Corruption, Cost, Mechanism, MisuseKind};
+use crate::mechanism::bits::floor_log2;
+use crate::mechanism::page::ring::{self, Node};
+use crate::mechanism::page::{self, Marks};
+use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
+use crate::mechanism::sealed::Sealed;
+use crate::mechanism::tally::Untallied;
+use crate::region::round_up;
+use core::num::NonZeroUsize;
+
+/// Quick-fit with pages of `PAGE` bytes and fragments of at least `LEAST` bytes, powers of two.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use rtalloc::{QuickFit, RegionAllocator};
+///
+/// let mut memory = [MaybeUninit::uninit(); 64 * 1024];
+/// let mut heap: QuickFit = QuickFit::new(&mut memory, ())?;
+/// let block = heap.allocate_bytes(100, 8)?;
+/// // SAFETY: `block` came from this heap and is not used again.
+/// unsafe { heap.deallocate(block) };
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub type QuickFit<'r, const PAGE: usize = 4096, const LEAST: usize = { page::QUANTUM }, T = Untallied> =
+    PolicyHeap<'r, QuickFitPolicy<PAGE, LEAST>, T>;
+
+/// What a page is, in its header: the logarithm of its fragments' size, or one of the following.
+type Kind = u16;
+/// Free; also the pages inside a run, which nobody asks.
+const FREE: Kind = 0;
+/// The first page of a live run.
+const RUN: Kind = 1 << 8;
+/// The last page of a live run that has more than one.
+const RUN_END: Kind = RUN + 1;
+
+/// No fragment: the end of a list. No offset of a fragment is odd.
+const NONE: u16 = u16::MAX;
+
+/// A page's header in the table; the marks of live fragments are behind it.
+#[repr(C)]
+#[derive(Debug)]
+struct Header {
+    /// Links of a free run's first page, or of a page that has a free fragment; first, so that a node's address is its header's.
+    node: Node,
+    /// Pages of the run: in its first page, and in the last one of a free run.
+    pages: u32,
+    kind: Kind,
+    /// Free fragments of the page.
+    free: u16,
+    /// Offset of the first free fragment, or [`NONE`].
+    first: u16,
+}
+
+/// What a free fragment begins with: offsets of its neighbours in the list of its page, or [`NONE`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    prev: u16,
+    next: u16,
+}
+
+/// The links of a free fragment.
+#[inline(always)]
+fn links(page: usize, offset: u16) -> *mut Links {
+    core::ptr::with_exposed_provenance_mut(page.wrapping_add(offset.into()))
+}
+
+/// The policy of [`QuickFit`]. Behind it stand the heads of the rings, then the table of headers.
+#[repr(C)]
+#[derive(Debug)]
+pub struct QuickFitPolicy<const PAGE: usize, const LEAST: usize> {
+    /// Address of the heads: one for the free runs, then one for each class of fragments.
+    heads: usize,
+    /// Address of the first page, a multiple of `PAGE`.
+    first: usize,
+    /// Number of pages, at least 1.
+    pages: usize,
+    /// The free run where the next search begins, as its node, or the head of the free runs.
+    rover: usize,
+}
+
+impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
+    /// Logarithm of the page's size.
+    const PAGE_LOG2: u32 = {
+        assert!(PAGE.is_power_of_two() && PAGE <= 1 << 16, "offsets in a page have 16 bits");
+        assert!(
+            LEAST.is_power_of_two() && LEAST >= size_of::<Links>() && 2 * LEAST <= PAGE,
+            "fragments hold their links"
+        );
+        PAGE.ilog2()
+    };
+    /// Logarithm of the smallest fragment's size.
+    const LEAST_LOG2: u32 = LEAST.ilog2();
+    /// Bytes of the heads: the free runs, and fragments from the smallest to half a page.
+    const HEADS_BYTES: usize = (1 + Self::PAGE_LOG2 - Self::LEAST_LOG2) as usize * size_of::<Node>();
+    /// Bytes of a header with its marks.
+    const HEADER_BYTES: usize = size_of::<Header>() + Marks::<PAGE, LEAST>::BYTES;
+
+    /// The head of the free runs.
+    #[inline(always)]
+    fn runs(&self) -> usize {
+        self.heads
+    }
+
+    /// The head of the pages that have a free fragment of a size.
+    #[inline(always)]
+    fn fragments(&self, log2: u32) -> usize {
+        let class = log2.wrapping_sub(Self::LEAST_LOG2).wrapping_add(1);
+        self.heads.wrapping_add((class as usize).wrapping_mul(size_of::<Node>()))
+    }
+
+    /// Address of a page's header, which is its node.
+    #[inline(always)]
+    fn node(&self, index: usize) -> usize {
+        self.heads.wrapping_add(Self::HEADS_BYTES).wrapping_add(index.wrapping_mul(Self::HEADER_BYTES))
+    }
+
+    /// The page of a node. (The only division: by a constant, so a multiplication.)
+    #[inline(always)]
+    fn index(&self, node: usize) -> usize {
+        node.wrapping_sub(self.heads.wrapping_add(Self::HEADS_BYTES)) / Self::HEADER_BYTES
+    }
+
+    /// A page's header.
+    #[inline(always)]
+    fn header(&self, index: usize) -> *mut Header {
+        core::ptr::with_exposed_provenance_mut(self.node(index))
+    }
+
+    /// Address of a page's marks.
+    #[inline(always)]
+    fn marks(&self, index: usize) -> usize {
+        self.node(index).wrapping_add(size_of::<Header>())
+    }
+
+    /// Address of a page.
+    #[inline(always)]
+    fn page(&self, index: usize) -> usize {
+        self.first.wrapping_add(index << Self::PAGE_LOG2)
+    }
+
+    /// Whether the page behind or in front of a used one, if there is one, begins or ends a free run.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun.
+    #[inline(always)]
+    unsafe fn is_free(&self, index: usize) -> bool {
+        // SAFETY: an index below the number of pages has a header; below the first page it wraps to none.
+        index < self.pages && unsafe { (*self.header(index)).kind } == FREE
+    }
+
+    /// Writes the headers at both ends of a free run, but not its links.
+    ///
+    /// # Safety
+    ///
+    /// The pages are free.
+    #[inline(always)]
+    unsafe fn set_free(&mut self, index: usize, pages: usize) {
+        // SAFETY: the pages have headers.
+        unsafe {
+            let last = self.header(index.wrapping_add(pages).wrapping_sub(1));
+            (*last).kind = FREE;
+            (*last).pages = pages as u32;
+            (*self.header(index)).kind = FREE;
+            (*self.header(index)).pages = pages as u32;
+        }
+    }
+
+    /// Writes the headers at both ends of a live run.
+    ///
+    /// # Safety
+    ///
+    /// The pages are in no free run.
+    #[inline(always)]
+    unsafe fn set_live(&mut self, index: usize, pages: usize) {
+        // SAFETY: the pages have headers; of a single page the second write stays.
+        unsafe {
+            (*self.header(index.wrapping_add(pages).wrapping_sub(1))).kind = RUN_END;
+            (*self.header(index)).kind = RUN;
+            (*self.header(index)).pages = pages as u32;
+        }
+    }
+
+    /// Pages of a free run in front of the first address at an alignment.
+    #[inline(always)]
+    fn skipped(&self, index: usize, align_bytes: usize) -> usize {
+        (self.page(index).wrapping_neg() & align_bytes.wrapping_sub(1)) >> Self::PAGE_LOG2
+    }
+
+    /// Takes pages by next-fit: the first free run, from the rover on, that holds so many at this alignment.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun.
+    unsafe fn take_pages(&mut self, pages: usize, align_bytes: usize) -> Option<usize> {
+        let mut node = self.rover;
+        // SAFETY: the ring leads to the first pages of free runs, and to its head.
+        unsafe {
+            // turns: pages
+            loop {
+                if node != self.runs() {
+                    let index = self.index(node);
+                    let skipped = self.skipped(index, align_bytes);
+                    if skipped.saturating_add(pages) <= (*self.header(index)).pages as usize {
+                        self.carve(index, skipped, pages);
+                        return Some(index.wrapping_add(skipped));
+                    }
+                }
+                node = ring::next(node);
+                if node == self.rover {
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Cuts pages out of a free run: `[free 9] -> [free 2][used 3][free 4]`, where either free part may be missing. The rover
+    /// is at what is left behind them, or at the next run.
+    ///
+    /// # Safety
+    ///
+    /// A free run at `index` has `skipped + pages` pages. The caller writes the headers of those that were cut out.
+    unsafe fn carve(&mut self, index: usize, skipped: usize, pages: usize) {
+        let node = self.node(index);
+        let behind = index.wrapping_add(skipped).wrapping_add(pages);
+        // SAFETY: the run is in the ring; the rest of it lies within.
+        unsafe {
+            let rest = ((*self.header(index)).pages as usize).wrapping_sub(skipped).wrapping_sub(pages);
+            if rest != 0 {
+                self.set_free(behind, rest);
+                ring::insert_behind(node, self.node(behind));
+            }
+            self.rover = ring::next(node);
+            match skipped {
+                0 => ring::remove(node),
+                _ => self.set_free(index, skipped),
+            }
+        }
+    }
+
+    /// Frees pages and coalesces them with free neighbours: `[free 2][freed 1][free 4] -> [free 7]`, in the place of the run in
+    /// front, else of the one behind, else first.
+    ///
+    /// # Safety
+    ///
+    /// The pages are in use, and nobody uses them any more.
+    #[inline(always)]
+    unsafe fn give_pages(&mut self, index: usize, pages: usize) {
+        let (mut start, mut len) = (index, pages);
+        let before = index.wrapping_sub(1);
+        let behind = index.wrapping_add(pages);
+        // SAFETY: a free page beside a used one is the end of a free run, which says how long it is and is in the ring.
+        unsafe {
+            // What ends up inside the run is not taken for a used page later.
+            (*self.header(index)).kind = FREE;
+            (*self.header(behind.wrapping_sub(1))).kind = FREE;
+            let has_before = self.is_free(before);
+            if has_before {
+                let more = (*self.header(before)).pages as usize;
+                start = start.wrapping_sub(more);
+                len = len.wrapping_add(more);
+            }
+            let node = self.node(start);
+            if self.is_free(behind) {
+                let behind_node = self.node(behind);
+                len = len.wrapping_add((*self.header(behind)).pages as usize);
+                if !has_before {
+                    ring::insert_behind(behind_node, node);
+                }
+                ring::remove(behind_node);
+                if self.rover == behind_node {
+                    self.rover = node;
+                }
+            } else if !has_before {
+                ring::insert_behind(self.runs(), node);
+            }
+            self.set_free(start, len);
+        }
+    }
+
+    /// Splits a page into all its fragments, linked in the order of their addresses:
+    /// `[free page] -> [16][16][16] ... [16]`.
+    ///
+    /// # Safety
+    ///
+    /// The page is in use, and in no list.
+    unsafe fn split(&mut self, index: usize, log2: u32) {
+        let page = self.page(index);
+        let size = 1usize << log2;
+        let mut offset = 0;
+        // SAFETY: the page and its header are the policy's; a fragment holds its links.
+        unsafe {
+            // turns: granules of a page
+            while offset < PAGE {
+                let prev = if offset == 0 { NONE } else { offset.wrapping_sub(size) as u16 };
+                let after = offset.wrapping_add(size);
+                let next = if after == PAGE { NONE } else { after as u16 };
+                links(page, offset as u16).write(Links { prev, next });
+                offset = after;
+            }
+            let header = self.header(index);
+            (*header).kind = log2 as Kind;
+            (*header).free = (PAGE >> log2) as u16;
+            (*header).first = 0;
+            Marks::<PAGE, LEAST>::begin(self.marks(index));
+            ring::insert_behind(self.fragments(log2), self.node(index));
+        }
+    }
+
+    /// Takes a fragment of a size; returns its address.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun; the size is from the smallest to half a page.
+    #[inline(always)]
+    unsafe fn take_fragment(&mut self, log2: u32) -> Option<usize> {
+        // SAFETY: pages in the class's ring have a free fragment; lists lead to free fragments.
+        unsafe {
+            let mut node = ring::next(self.fragments(log2));
+            if node == self.fragments(log2) {
+                let index = self.take_pages(1, 1)?;
+                self.split(index, log2);
+                node = self.node(index);
+            }
+            let index = self.index(node);
+            let (page, header) = (self.page(index), self.header(index));
+            let offset = (*header).first;
+            let next = (*links(page, offset)).next;
+            (*header).first = next;
+            if next != NONE {
+                (*links(page, next)).prev = NONE;
+            }
+            (*header).free = (*header).free.wrapping_sub(1);
+            if (*header).free == 0 {
+                ring::remove(node);
+            }
+            Marks::<PAGE, LEAST>::set(self.marks(index), Marks::<PAGE, LEAST>::index(offset.into()));
+            Some(page.wrapping_add(offset.into()))
+        }
+    }
+
+    /// Gives a fragment back whose mark is cleared; the last one frees its page.
+    ///
+    /// # Safety
+    ///
+    /// The page is split; the fragment was live until now.
+    #[inline(always)]
+    unsafe fn give_fragment(&mut self, index: usize, offset: u16, log2: u32) {
+        // SAFETY: lists lead to free fragments.
+        unsafe {
+            let (page, header) = (self.page(index), self.header(index));
+            let free = (*header).free.wrapping_add(1);
+            if usize::from(free) == PAGE >> log2 {
+                // The others are free, so the page is in the ring.
+                ring::remove(self.node(index));
+                return self.give_pages(index, 1);
+            }
+            (*header).free = free;
+            let next = (*header).first;
+            links(page, offset).write(Links { prev: NONE, next });
+            if next != NONE {
+                (*links(page, next)).prev = offset;
+            }
+            (*header).first = offset;
+            if free == 1 {
+                ring::insert_behind(self.fragments(log2), self.node(index));
+            }
+        }
+    }
+
+    /// The page, its kind, and the offset of an address that a block could have.
+    #[inline(always)]
+    unsafe fn locate(&self, address: usize) -> Result<(usize, Kind, usize), MisuseKind> {
+        let distance = address.wrapping_sub(self.first);
+        let index = distance >> Self::PAGE_LOG2;
+        if index >= self.pages || distance & (LEAST - 1) != 0 {
+            return Err(MisuseKind::ForeignPointer);
+        }
+        // SAFETY: the page has a header.
+        Ok((index, unsafe { (*self.header(index)).kind }, distance & (PAGE - 1)))
+    }
+
+    /// Visits the first page of every run, and every split page, with its kind and its number of pages.
+    ///
+    /// # Safety
+    ///
+    /// The policy has begun.
+    unsafe fn spans(&self, visit: &mut dyn FnMut(usize, Kind, usize)) {
+        let mut index = 0;
+        while index < self.pages {
+            // SAFETY: the page has a header.
+            let (kind, pages) = unsafe { ((*self.header(index)).kind, (*self.header(index)).pages as usize) };
+            let pages = if matches!(kind, FREE | RUN) { pages.max(1) } else { 1 };
+            visit(index, kind, pages);
+            index = index.saturating_add(pages);
+        }
+    }
+
+    /// Verifies a run or a split page; the lengths of runs are the spans'.
+    ///
+    /// # Safety
+    ///
+    /// As [`Policy::check`].
+    unsafe fn check_span(&self, index: usize, kind: Kind, pages: usize) -> Result<(), &'static str> {
+        // SAFETY: headers below the number of pages are the policy's; links are followed to fragments of the page.
+        unsafe {
+            if matches!(kind, FREE | RUN) {
+                if (*self.header(index)).pages as usize != pages || index + pages > self.pages {
+                    return Err("runs follow each other from the first page to the last");
+                }
+                let last = self.header(index + pages - 1);
+                if kind == FREE && ((*last).kind != FREE || (*last).pages as usize != pages) {
+                    return Err("a free run is as long at its end as at its beginning");
+                }
+                if kind == FREE && self.is_free(index + pages) {
+                    return Err("free pages that follow each other are one run");
+                }
+                if kind == RUN && pages > 1 && (*last).kind != RUN_END {
+                    return Err("a live run ends where its length says");
+                }
+                return Ok(());
+            }
+            let log2 = u32::from(kind);
+            if log2 < Self::LEAST_LOG2 || log2 >= Self::PAGE_LOG2 {
+                return Err("a page is free, in a run, or split");
+            }
+            let marks = self.marks(index);
+            let Header { free, first, .. } = *self.header(index);
+            let (free, all) = (usize::from(free), PAGE >> log2);
+            if free >= all || free + Marks::<PAGE, LEAST>::count(marks) != all {
+                return Err("a page's header counts its free fragments, and not all are free");
+            }
+            let is_fragment = |offset: usize| offset < PAGE && offset.is_multiple_of(1 << log2);
+            let is_live = |offset| Marks::<PAGE, LEAST>::is_set(marks, Marks::<PAGE, LEAST>::index(offset));
+            if (0..PAGE).step_by(LEAST).any(|offset| is_live(offset) && !is_fragment(offset)) {
+                return Err("live fragments begin where their page is split");
+            }
+            let (mut prev, mut offset, mut count) = (NONE, first, 0);
+            while offset != NONE {
+                if !is_fragment(offset.into()) || is_live(offset.into()) {
+                    return Err("a page's list leads to free fragments");
+                }
+                let here = links(self.page(index), offset).read();
+                if here.prev != prev {
+                    return Err("a page's list leads back");
+                }
+                count += 1;
+                if count > free {
+                    return Err("a page's list holds each free fragment once");
+                }
+                (prev, offset) = (offset, here.next);
+            }
+            if count != free { Err("a page's list holds every free fragment") } else { Ok(()) }
+        }
+    }
+
+    /// Verifies one ring: its nodes, `expected` in number, are spans of a kind, with a free fragment where they are split.
+    ///
+    /// # Safety
+    ///
+    /// As [`Policy::check`]; the spans are whole.
+    unsafe fn check_ring(&self, head: usize, expected_kind: Kind) -> Result<(), Corruption> {
+        let belongs = |index: usize, kind: Kind| {
+            // SAFETY: the span has a header.
+            kind == expected_kind && (kind == FREE || unsafe { (*self.header(index)).free } != 0)
+        };
+        let mut expected = 0;
+        // SAFETY: the spans are whole.
+        unsafe {
+            self.spans(&mut |index, kind, _| expected += usize::from(belongs(index, kind)));
+            let is_node = |node: usize| {
+                let mut is_found = false;
+                self.spans(&mut |index, kind, _| is_found |= belongs(index, kind) && self.node(index) == node);
+                is_found
+            };
+            let count = ring::check(head, expected, &is_node, &mut |_| Ok(()))?;
+            if count != expected {
+                return Err(Corruption { invariant: "what is free is in a ring", address: head });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<const PAGE: usize, const LEAST: usize> Sealed for QuickFitPolicy<PAGE, LEAST> {}
+
+// SAFETY: blocks are runs of pages that were free, or fragments of a page that were; the table lies in front of the pages.
+unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAGE, LEAST> {
+    type Config = ();
+
+    const CONTRACT: Contract = Contract {
+        name: "quick-fit",
+        source: "Puaut 2002, sections 2.4 and 3.1; Weinstock and Wulf 1988",
+        policy: "next fit for pages, powers of two within",
+        mechanism: Mechanism::SegregatedFit,
+        allocate: Cost::LinearInRegion,
+        reallocate: Cost::LinearInRegion,
+        ..page::page_contract(PAGE, LEAST)
+    };
+
+    fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
+        let table = start.checked_add(Self::HEADS_BYTES)?;
+        let mut pages = end.checked_sub(table)? / (PAGE + Self::HEADER_BYTES);
+        // Where the first page has to be aligned, the last one may not fit any more.
+        while pages != 0 {
+            let first = round_up(table + pages * Self::HEADER_BYTES, PAGE)?;
+            if end.checked_sub(first).is_some_and(|room| room >> Self::PAGE_LOG2 >= pages) {
+                return u32::try_from(pages).is_ok().then_some(QuickFitPolicy {
+                    heads: start,
+                    first,
+                    pages,
+                    rover: start,
+                });
+            }
+            pages -= 1;
+        }
+        None
+    }
+
+    fn needed_bytes((): ()) -> usize {
+        Self::HEADS_BYTES + Self::HEADER_BYTES + 2 * PAGE - align_of::<usize>()
+    }
+
+    unsafe fn begin(&mut self) {
+        // SAFETY: heads and table are the policy's, in front of the first page.
+        unsafe {
+            for head in (0..Self::HEADS_BYTES).step_by(size_of::<Node>()) {
+                ring::begin(self.heads + head);
+            }
+            // A header of zeros is that of a free page.
+            self.header(0).cast::<u8>().write_bytes(0, self.pages * Self::HEADER_BYTES);
+            self.set_free(0, self.pages);
+            ring::insert_behind(self.runs(), self.node(0));
+        }
+    }
+
+    #[inline(always)]
+    fn limit(&self) -> usize {
+        self.pages << Self::PAGE_LOG2
+    }
+
+    #[inline(always)]
+    fn origin(&self) -> usize {
+        self.first
+    }
+
+    #[inline(always)]
+    unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
+        // A fragment is aligned to its size.
+        let least = if size_bytes > align_bytes { size_bytes } else { align_bytes };
+        // SAFETY: the policy has begun.
+        unsafe {
+            if least <= PAGE / 2 {
+                let log2 = match NonZeroUsize::new(least.wrapping_sub(1) | (LEAST - 1)) {
+                    Some(below) if least > LEAST => floor_log2(below).wrapping_add(1),
+                    _ => Self::LEAST_LOG2,
+                };
+                let address = self.take_fragment(log2).ok_or(AllocError::Exhausted)?;
+                return Ok(Served { address, usable_bytes: 1 << log2 });
+            }
+            let pages = (size_bytes.wrapping_sub(1) >> Self::PAGE_LOG2).wrapping_add(1);
+            let index = self.take_pages(pages, align_bytes).ok_or(AllocError::Exhausted)?;
+            self.set_live(index, pages);
+            Ok(Served { address: self.page(index), usable_bytes: pages << Self::PAGE_LOG2 })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+        // SAFETY: the policy has begun, and what the header and the marks say is live is.
+        unsafe {
+            let (index, kind, offset) = self.locate(address)?;
+            if kind == RUN && offset == 0 {
+                let pages = (*self.header(index)).pages as usize;
+                self.give_pages(index, pages);
+                return Ok(pages << Self::PAGE_LOG2);
+            }
+            let is_split = kind.wrapping_sub(1) < RUN - 1;
+            let mark = Marks::<PAGE, LEAST>::index(offset);
+            if !is_split || !Marks::<PAGE, LEAST>::clear(self.marks(index), mark) {
+                return Err(MisuseKind::DoubleFree);
+            }
+            self.give_fragment(index, offset as u16, kind.into());
+            Ok(1usize.wrapping_shl(kind.into()))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
+        // SAFETY: the policy has begun.
+        unsafe {
+            let (index, kind, offset) = self.locate(address)?;
+            if kind == RUN && offset == 0 {
+                return Ok(((*self.header(index)).pages as usize) << Self::PAGE_LOG2);
+            }
+            let is_split = kind.wrapping_sub(1) < RUN - 1;
+            match is_split && Marks::<PAGE, LEAST>::is_set(self.marks(index), Marks::<PAGE, LEAST>::index(offset)) {
+                true => Ok(1usize.wrapping_shl(kind.into())),
+                false => Err(MisuseKind::DoubleFree),
+            }
+        }
+    }
+
+    /// A run returns the pages it no longer needs, and takes those it needs more from a free run behind it.
+    unsafe fn fit_in_place(&mut self, address: usize, usable_bytes: usize, size_bytes: usize) -> Option<usize> {
+        // SAFETY: the block is live; what is behind the end of a run is a page or the end of the heap.
+        unsafe {
+            let (index, kind, _) = self.locate(address).ok()?;
+            if kind != RUN {
+                return (size_bytes <= usable_bytes).then_some(usable_bytes);
+            }
+            let (old, new) = (usable_bytes >> Self::PAGE_LOG2, size_bytes.wrapping_sub(1) >> Self::PAGE_LOG2);
+            let new = new.wrapping_add(1);
+            let behind = index.wrapping_add(old);
+            if new < old {
+                // [used 5] -> [used 2][free 3]
+                self.set_live(index, new);
+                self.give_pages(index.wrapping_add(new), old.wrapping_sub(new));
+            } else if new > old {
+                // [used 2][free 5] -> [used 4][free 3]
+                let more = new.wrapping_sub(old);
+                if !self.is_free(behind) || ((*self.header(behind)).pages as usize) < more {
+                    return None;
+                }
+                self.carve(behind, 0, more);
+                self.set_live(index, new);
+            }
+            Some(new << Self::PAGE_LOG2)
+        }
+    }
+
+    unsafe fn largest(&self) -> usize {
+        let mut most = 0;
+        // SAFETY: the ring leads to the first pages of free runs, and to its head.
+        unsafe {
+            let mut node = ring::next(self.runs());
+            while node != self.runs() {
+                most = most.max((*self.header(self.index(node))).pages as usize);
+                node = ring::next(node);
+            }
+            if most != 0 {
+                return most << Self::PAGE_LOG2;
+            }
+            let has_page = |&log2: &u32| ring::next(self.fragments(log2)) != self.fragments(log2);
+            (Self::LEAST_LOG2..Self::PAGE_LOG2).rev().find(has_page).map_or(0, |log2| 1 << log2)
+        }
+    }
+
+    unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
+        // SAFETY: the policy has begun.
+        unsafe {
+            self.spans(&mut |index, kind, pages| {
+                let mut block = |address, size_bytes, free| {
+                    visit(Block { address, front_bytes: 0, size_bytes, usable_bytes: size_bytes, free });
+                };
+                if matches!(kind, FREE | RUN) {
+                    return block(self.page(index), pages << Self::PAGE_LOG2, kind == FREE);
+                }
+                for offset in (0..PAGE).step_by(1 << kind) {
+                    let mark = Marks::<PAGE, LEAST>::index(offset);
+                    let is_live = Marks::<PAGE, LEAST>::is_set(self.marks(index), mark);
+                    block(self.page(index) + offset, 1 << kind, !is_live);
+                }
+            });
+        }
+    }
+
+    unsafe fn check(&self) -> Result<(), Corruption> {
+        let mut found = Ok(());
+        let mut has_rover = self.rover == self.runs();
+        // SAFETY: the policy has begun; rings are looked at when the spans are whole.
+        unsafe {
+            self.spans(&mut |index, kind, pages| {
+                has_rover |= kind == FREE && self.rover == self.node(index);
+                let answer = self.check_span(index, kind, pages);
+                let answer = answer.map_err(|invariant| Corruption { invariant, address: self.page(index) });
+                found = found.and(answer);
+            });
+            found?;
+            self.check_ring(self.runs(), FREE)?;
+            for log2 in Self::LEAST_LOG2..Self::PAGE_LOG2 {
+                self.check_ring(self.fragments(log2), log2 as Kind)?;
+            }
+        }
+        match has_rover {
+            true => Ok(()),
+            false => Err(Corruption { invariant: "the rover is at a free run", address: self.rover }),
+        }
+    }
+
+    unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        let number = |node: usize| if node == self.runs() { usize::MAX } else { self.index(node) };
+        // SAFETY: the heap is whole, so rings lead to headers and lists to free fragments.
+        unsafe {
+            word(number(self.rover));
+            for head in (0..Self::HEADS_BYTES).step_by(size_of::<Node>()).map(|head| self.heads + head) {
+                let mut node = ring::next(head);
+                while node != head {
+                    word(number(node));
+                    node = ring::next(node);
+                }
+                word(usize::MAX);
+            }
+            self.spans(&mut |index, kind, pages| {
+                word(kind.into());
+                word(pages);
+                if matches!(kind, FREE | RUN) {
+                    return;
+                }
+                let mut offset = (*self.header(index)).first;
+                while offset != NONE {
+                    word(offset.into());
+                    offset = (*links(self.page(index), offset)).next;
+                }
+                word(usize::MAX);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::contract::RegionAllocator;
+    use core::mem::MaybeUninit;
+    use core::ptr::NonNull;
+    use std::{vec, vec::Vec};
+
+    type Paper<'r> = QuickFit<'r, 4096, 8>;
+
+    /// A heap in memory for so many pages and the table; what follows is as many pages or one less.
+    fn with_heap(pages: usize, test: impl FnOnce(&mut Paper<'_>)) {
+        let mut memory = vec![MaybeUninit::uninit(); pages * 4096 + 1024];
+        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        test(&mut heap);
+        assert_eq!(heap.check(), Ok(()));
+    }
+
+    fn free_runs(heap: &Paper<'_>) -> Vec<usize> {
+        let mut runs = vec![];
+        heap.walk(&mut |block| {
+            runs.extend((block.free && block.size_bytes >= 4096).then_some(block.size_bytes / 4096))
+        });
+        runs
+    }
+
+    fn pages(heap: &mut Paper<'_>, pages: usize) -> NonNull<u8> {
+        heap.allocate_bytes(pages * 4096, 1).unwrap()
+    }
+
+    fn free(heap: &mut Paper<'_>, block: NonNull<u8>) {
+        // SAFETY: the tests free live blocks.
+        unsafe { heap.deallocate(block) }
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn headers_have_the_documented_sizes() {
+        assert_eq!(QuickFitPolicy::<4096, 16>::HEADER_BYTES, 64);
+        assert_eq!(QuickFitPolicy::<4096, 8>::HEADER_BYTES, 96);
+    }
+
+    #[test]
+    fn the_smallest_request_splits_a_page_512_ways_and_the_last_free_frees_it() {
+        with_heap(8, |heap| {
+            let before = free_runs(heap);
+            let first = heap.allocate_bytes(1, 1).unwrap();
+            let mut fragments = 0;
+            heap.walk(&mut |block| fragments += usize::from(block.size_bytes == 8));
+            assert_eq!(fragments, 512);
+            let second = heap.allocate_bytes(8, 1).unwrap();
+            assert_eq!(
+                second.addr().get(),
+                first.addr().get() + 8,
+                "fragments are linked in the order of their addresses"
+            );
+            free(heap, first);
+            assert_eq!(heap.allocate_bytes(5, 1), Ok(first), "the last freed comes first");
+            free(heap, first);
+            assert_eq!(free_runs(heap).iter().sum::<usize>() + 1, before[0]);
+            free(heap, second);
+            assert_eq!(free_runs(heap), before, "an empty page is freed at once, and coalesces");
+        });
+    }
+
+    #[test]
+    fn sizes_are_powers_of_two_up_to_half_a_page_and_then_whole_pages() {
+        with_heap(8, |heap| {
+            for (size_bytes, granted_bytes) in [
+                (1, 8),
+                (8, 8),
+                (9, 16),
+                (100, 128),
+                (2048, 2048),
+                (2049, 4096),
+                (4096, 4096),
+                (4097, 8192),
+                (9000, 12_288),
+            ] {
+                let block = heap.allocate_bytes(size_bytes, 1).unwrap();
+                // SAFETY: the block is live.
+                assert_eq!(unsafe { heap.usable_size(block) }, granted_bytes);
+                assert!(block.addr().get().is_multiple_of(granted_bytes.min(4096)));
+                free(heap, block);
+            }
+        });
+    }
+
+    #[test]
+    fn the_search_goes_on_where_the_last_one_ended() {
+        with_heap(12, |heap| {
+            let blocks: Vec<_> = (0..5).map(|_| pages(heap, 1)).collect();
+            free(heap, blocks[0]);
+            free(heap, blocks[2]);
+            // Next-fit leaves the two runs in front alone: the rover is behind the fifth block.
+            let next = pages(heap, 1);
+            assert_eq!(next.addr().get(), blocks[4].addr().get() + 4096);
+            // At the end of the list the search comes back to them.
+            let rest = heap.largest_allocatable();
+            heap.allocate_bytes(rest, 1).unwrap();
+            let again = pages(heap, 1);
+            assert!(again == blocks[0] || again == blocks[2]);
+        });
+    }
+
+    #[test]
+    fn freed_pages_coalesce_with_both_neighbours() {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            with_heap(10, |heap| {
+                let before = free_runs(heap);
+                let blocks: Vec<_> = [2, 1, 3].map(|count| pages(heap, count)).into();
+                let fence = pages(heap, 1);
+                order.iter().for_each(|&index| free(heap, blocks[index]));
+                assert_eq!(free_runs(heap)[0], 6, "{order:?}");
+                free(heap, fence);
+                assert_eq!(free_runs(heap), before);
+            });
+        }
+    }
+
+    #[test]
+    fn runs_shrink_and_grow_in_place() {
+        with_heap(10, |heap| {
+            let block = pages(heap, 5);
+            let fence = pages(heap, 1);
+            // SAFETY: the block is live.
+            unsafe {
+                assert_eq!(heap.reallocate_bytes(block, 5000, 1), Ok(block));
+                assert_eq!(free_runs(heap)[0], 3, "[used 5] -> [used 2][free 3]");
+                assert_eq!(heap.reallocate_bytes(block, 4 * 4096, 1), Ok(block));
+                assert_eq!(free_runs(heap)[0], 1, "[used 2][free 3] -> [used 4][free 1]");
+                assert_ne!(heap.reallocate_bytes(fence, 3 * 4096, 1).map(NonNull::addr), Err(AllocError::Misused));
+            }
+        });
+    }
+
+    #[test]
+    fn damaged_bookkeeping_is_found() {
+        with_heap(6, |heap| {
+            let blocks: Vec<_> = (0..3).map(|_| heap.allocate_bytes(2000, 1).unwrap()).collect();
+            let run = pages(heap, 2);
+            free(heap, blocks[0]);
+            let page = blocks[0].addr().get();
+            let link: *mut Links = core::ptr::with_exposed_provenance_mut(page);
+            // SAFETY: the fragment is free, so it begins with links; what was there is put back.
+            unsafe {
+                let whole = link.read();
+                for (damage, invariant) in [
+                    (Links { prev: NONE, next: 4 }, "a page's list leads to free fragments"),
+                    (Links { prev: 0, next: NONE }, "a page's list leads back"),
+                ] {
+                    link.write(damage);
+                    assert_eq!(heap.check().unwrap_err().invariant, invariant);
+                    link.write(whole);
+                }
+            }
+            free(heap, run);
+        });
+    }
+}
