@@ -67,7 +67,7 @@ fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observ
     });
     if observed {
         // What was seen in a heap larger than the bound is of says nothing of the gap.
-        row.push(number(bounded.zip(seen).and_then(|(bounded, seen)| bounded.most.checked_sub(seen))));
+        row.push(number(bounded.zip(seen.max(scenario)).and_then(|(bounded, most)| bounded.most.checked_sub(most))));
     }
     if let Answer::Declined { brief, .. } = &operation.answer {
         row.push(Cell::new(brief));
