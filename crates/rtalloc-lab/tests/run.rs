@@ -11,7 +11,8 @@ fn rtalloc() -> Command {
 
 fn small_trace(directory: &TempDir) -> PathBuf {
     let path = directory.path().join("small.trace");
-    rtalloc().args(["generate", "small", "--mallocs", "2000", "-o"]).arg(&path).assert().success();
+    // The alignment of the smallest quantum, so that everybody serves everything.
+    rtalloc().args(["generate", "small", "--mallocs", "2000", "--align", "8", "-o"]).arg(&path).assert().success();
     path
 }
 

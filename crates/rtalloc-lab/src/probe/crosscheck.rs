@@ -301,6 +301,7 @@ crosschecks! {
     tlsf_exact: "tlsf-exact",
     tlsf_thorough: "tlsf-thorough",
     half_fit: "half-fit",
+    quick_fit: "quick-fit",
     simple_segregated: "simple-segregated",
     simple_segregated_8: "simple-segregated-8",
     kingsley: "kingsley",

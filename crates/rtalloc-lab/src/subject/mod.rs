@@ -27,8 +27,8 @@ use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
-    HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, Reaps, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf,
-    TreeBestFit, WeightedBuddy,
+    HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, SimpleSegregated, SingleRegion,
+    ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
 use std::ffi::c_void;
 
@@ -269,6 +269,7 @@ static ALL: &[Subject] = &[
     adapter::ours::<Tlsf<'static, 5, Exact>>("tlsf-exact"),
     adapter::ours::<Tlsf<'static, 5, RoundUp, Offset32, Untallied, Thorough>>("tlsf-thorough"),
     adapter::ours::<HalfFit<'static>>("half-fit"),
+    adapter::ours::<QuickFit<'static>>("quick-fit"),
     adapter::ours::<SimpleSegregated<'static>>("simple-segregated"),
     adapter::ours::<SimpleSegregated<'static, 8, 65>>("simple-segregated-8"),
     adapter::ours::<Kingsley<'static>>("kingsley"),

@@ -143,6 +143,13 @@ pub(super) const NOTES: &[Note] = &[
         "width of the links",
     ),
     note(
+        "quick-fit",
+        "Lists of one size each, filled by cutting pages; pages are found by next-fit and given back when they are empty.",
+        "a few instructions where a freed block serves the next request of its size",
+        "a page is cut up whole when its class is empty; programs that straddle a page's last block cut and release it over and over",
+        "the page size",
+    ),
+    note(
         "simple-segregated",
         "A list per size class, filled by cutting blocks off the end of what was used; a header says the class.",
         "the shortest code of all, and a constant time",

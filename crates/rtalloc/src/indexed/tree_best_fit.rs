@@ -52,6 +52,14 @@
 //! It is exact best-fit at a logarithmic mean, and the reference for what best-fit costs when its list is long. It loses
 //! to TLSF in everything but the exactness of the fit: its operations write to blocks all over the heap, its worst case
 //! grows with the heap, and where most requests are small its smallest block costs memory.
+//!
+//! # Figures
+//!
+//! <!-- figures: tree-best-fit -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `tree-best-fit` | -, -, - | 4 B | 32 B | 76 B, 76 B | 10.3 %, 22.1 % |
+//! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};

@@ -21,6 +21,14 @@
 //!
 //! It has the shortest bound and the smallest control structure of the constant-time allocators here. It pays in memory:
 //! a free block of 200 bytes never serves a request of 150, which its author calls *incomplete memory use*.
+//!
+//! # Figures
+//!
+//! <!-- figures: half-fit -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `half-fit` | 49, 121, 59 | 4 B | 16 B | 124 B, 140 B | 36.0 %, 31.5 % |
+//! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};
 use crate::mechanism::bitmap::OneWord;

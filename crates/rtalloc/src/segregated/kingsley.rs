@@ -39,6 +39,14 @@
 //!
 //! It is fast and serves any size. It wastes up to half of every block, and memory that one class had never serves another:
 //! its worst case of memory is the worst here.
+//!
+//! # Figures
+//!
+//! <!-- figures: kingsley -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `kingsley` | -, -, - | 4 B | 16 B | 4,092 B, 4,092 B | 77.3 %, 50.2 % |
+//! <!-- end of figures -->
 
 use crate::contract::Contract;
 use crate::mechanism::bits::floor_log2;

@@ -41,6 +41,11 @@
 //!
 //! Most small requests are a few instructions, and no block has a header. A power of two wastes up to half of a fragment, and
 //! a program that allocates and frees one block of a size again and again has a page split and freed each time.
+//!
+//! # Figures
+//!
+//! <!-- figures: quick-fit -->
+//! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, Cost, Mechanism, MisuseKind};
 use crate::mechanism::bits::floor_log2;

@@ -14,6 +14,14 @@
 //!
 //! Hardly any policy fragments less on real programs, and TLSF does what it does in constant time: best-fit is here as
 //! the measure. Under an adversary it can need M·(n - 2) (Robson 1977).
+//!
+//! # Figures
+//!
+//! <!-- figures: best-fit -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `best-fit` | -, -, 46 | 4 B | 16 B | 60 B, 60 B | 8.8 %, 21.6 % |
+//! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};

@@ -32,6 +32,15 @@
 //!
 //! It has the shortest mean search of the sequential fits. It pays in memory: the rover cuts every large block in its
 //! turn, so that none lasts, and fragmentation is the worst of the address-ordered fits (Wilson et al. 1995).
+//!
+//! # Figures
+//!
+//! <!-- figures: next-fit next-fit-lifo -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `next-fit` | -, -, - | 4 B | 16 B | 60 B, 60 B | 997.1 %, 1335.8 % |
+//! | `next-fit-lifo` | -, -, - | 4 B | 16 B | 60 B, 60 B | 997.2 %, 106.4 % |
+//! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};

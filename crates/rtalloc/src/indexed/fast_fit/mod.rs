@@ -58,6 +58,15 @@
 //! Its smallest block is the smallest of the allocators that coalesce at once, and misuse is detected best. It loses where
 //! time is to be bounded: both operations are linear, and the pattern that makes them so, blocks of one size freed in order,
 //! is what programs do.
+//!
+//! # Figures
+//!
+//! <!-- figures: fast-fit fast-fit-leftmost -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `fast-fit` | -, -, - | 4 B | 16 B | 28 B, 28 B | 10.0 %, 22.2 % |
+//! | `fast-fit-leftmost` | -, -, - | 4 B | 16 B | 28 B, 28 B | 13.2 %, 22.0 % |
+//! <!-- end of figures -->
 
 #[cfg(test)]
 mod white_box;
