@@ -27,8 +27,8 @@
 //!
 //! # Costs
 //!
-//! Constant, without a loop. The control structure has a word for every class: 504 bytes of them by default on 64-bit machines,
-//! whose 63 classes of 16 bytes end where a page's room does; the paper's 64 classes of 8 bytes end at 512.
+//! Constant, without a loop. The control structure has a word for each of the 64 classes. By default on 64-bit machines
+//! 63 of them are used, which end where a page's room does, at 1,008 bytes; the paper's classes of 8 bytes end at 512.
 //!
 //! # When it wins, when it loses
 //!
