@@ -14,8 +14,8 @@ use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, Bitframe, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy,
-    FirstFit, HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, Reaps, RegionAllocator, SimpleSegregated,
-    SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    FirstFit, HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator,
+    SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
 
 unsafe extern "C" {
@@ -172,3 +172,4 @@ face!(
     crossing_deallocate,
     crossing_reallocate
 );
+face!(QuickFit<'static>, quick_new, quick_allocate, quick_aligned, quick_deallocate, quick_reallocate);
