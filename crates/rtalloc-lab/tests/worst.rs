@@ -55,7 +55,7 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
         ("generate worst:system", "takes its own pages"),
         ("generate worst:tlsf --recipe paper --operation reallocate", "there is: harder"),
         ("generate worst:tlsf --recipe hardest", "there are: paper, harder"),
-        ("generate worst:first-fit --heap 1K -o small", "too small"),
+        ("generate worst:first-fit --heap 200 -o small", "too small"),
         ("costs talc", "states its cost classes"),
     ] {
         let said = stderr(&mut rtalloc(at, arguments));

@@ -83,7 +83,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: GOOD_FITS,
+        subjects: &["half-fit"],
         build: accompanied_neighbours_free,
     },
     Scenario {
