@@ -122,8 +122,17 @@ impl Laboratory {
         let contract = &subject.view.as_ref().expect("one of ours").contract;
         let bounds = self.bounds.bounds.get(name);
         let bound = |operation: &str| {
-            let bound = bounds.and_then(|bounds| bounds.get(operation));
-            bound.map_or_else(|| "-".into(), |bound| grouped(*bound))
+            let of = |name: &str| bounds.and_then(|bounds| bounds.get(name));
+            if let Some(bound) = of(operation) {
+                return grouped(*bound);
+            }
+            // Of a loop whose turns the heap decides.
+            let turns = format!("{operation}, per ");
+            let per = bounds.and_then(|bounds| bounds.iter().find(|(name, _)| name.starts_with(&turns)));
+            match (of(&format!("{operation}, base")), per) {
+                (Some(base), Some((name, per))) => format!("{base} + {per} per {}", &name[turns.len()..]),
+                _ => "-".into(),
+            }
         };
         let control = |heap_bytes| {
             let control = subject::control(subject, heap_bytes).control_bytes;

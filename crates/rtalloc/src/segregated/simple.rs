@@ -42,8 +42,8 @@
 //! <!-- figures: simple-segregated simple-segregated-8 -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `simple-segregated` | -, -, - | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
-//! | `simple-segregated-8` | -, -, - | 4 B | 8 B | 292 B, 292 B | -, - |
+//! | `simple-segregated` | 32, 40, 30 | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
+//! | `simple-segregated-8` | 31, 39, 30 | 4 B | 8 B | 292 B, 292 B | -, - |
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

@@ -63,12 +63,12 @@
 //! <!-- figures: bitframe bitframe-8 bitframe-eager bitframe-16 bitframe-4 bitframe-crossing -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `bitframe` | -, -, - | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
-//! | `bitframe-8` | -, -, - | 0 B | 8 B | 16,384 B, 16,384 B | -, 29.2 % (blocks up to 512 B) |
-//! | `bitframe-eager` | -, -, - | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
-//! | `bitframe-16` | -, -, - | 0 B | 16 B | 16,384 B, 16,384 B | -, 25.9 % (blocks up to 4,096 B) |
-//! | `bitframe-4` | -, -, - | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
-//! | `bitframe-crossing` | -, -, - | 0 B | 16 B | 16,384 B, 16,384 B | -, 20.4 % (blocks up to 1,024 B) |
+//! | `bitframe` | 332, 352, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
+//! | `bitframe-8` | 332, 352, 178 | 0 B | 8 B | 16,384 B, 16,384 B | -, 29.2 % (blocks up to 512 B) |
+//! | `bitframe-eager` | 3,030, 3,050, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
+//! | `bitframe-16` | 477, 502, 260 | 0 B | 16 B | 16,384 B, 16,384 B | -, 25.9 % (blocks up to 4,096 B) |
+//! | `bitframe-4` | 327, 349, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
+//! | `bitframe-crossing` | 581, 625, 385 | 0 B | 16 B | 16,384 B, 16,384 B | -, 20.4 % (blocks up to 1,024 B) |
 //! <!-- end of figures -->
 
 mod page;
