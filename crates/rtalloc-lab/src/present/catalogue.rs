@@ -139,7 +139,7 @@ fn build(cards: &[Card], columns: &[&Column], look: Look) -> String {
 fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
         "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the most \
-         x86-64 instructions, proved from this program's code; -: loops or jumps that nobody bounded. largest request: what \
+         x86-64 instructions, proved from this program's code, in a heap of 16 MiB; -: none, see the card. largest request: what \
          no heap exceeds; heap: the heap decides. header, granule: bytes."
             .to_string(),
     ];
@@ -272,10 +272,14 @@ impl Page {
     }
 
     fn operation(&mut self, operation: &Operation) {
-        let bound = match (operation.bound, &operation.no_bound_because) {
-            (Some(bound), _) => number::grouped(bound),
-            (None, Some(why)) => format!("none: {why}"),
-            (None, None) => "none".into(),
+        let bound = match (operation.bound, &operation.formula, &operation.no_bound_because) {
+            (Some(bound), Some(formula), _) => {
+                format!("{} in a heap of 16 MiB: {formula}", number::grouped(bound))
+            }
+            (Some(bound), None, _) => number::grouped(bound),
+            (None, Some(formula), _) => formula.clone(),
+            (None, None, Some(why)) => format!("none: {why}"),
+            (None, None, None) => "none".into(),
         };
         let cost = operation.cost.as_deref().unwrap_or("not known");
         let _ = writeln!(self.text, "  {:<20}{cost:<12}{bound}", operation.name);

@@ -43,8 +43,12 @@ pub struct Operation {
     pub name: String,
     /// Cost class as the author states it; `None` where nobody does.
     pub cost: Option<String>,
-    /// The most x86-64 instructions it executes, proved from this program's code; `None` where that has no bound.
+    /// The most x86-64 instructions it executes, proved from this program's code; where that depends on the heap's size, in
+    /// a heap of 16 MiB. `None` where that has no bound.
     pub bound: Option<u64>,
+    /// The bound as a function of how often loops turn, where it is one: "63 + 24 per split".
+    #[serde(default)]
+    pub formula: Option<String>,
     /// Why there is no bound, in a word or two.
     pub no_bound_because: Option<String>,
 }

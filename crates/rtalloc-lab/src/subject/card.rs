@@ -4,6 +4,7 @@ use super::{DOZEN, Heap, NATURAL_ALIGN_BYTES, Region, Subject, notes};
 use crate::analysis::{Analysis, proved};
 use crate::observe;
 use crate::result::catalogue::{Blocks, Card, Control, Operation};
+use crate::turns;
 use pathbound::Facts;
 use pathbound::graph::NeverReturns;
 use rtalloc::contract::Contract;
@@ -25,12 +26,24 @@ pub fn card(analysis: &Analysis, subject: &Subject) -> Card {
     };
     let operations = observe::Operation::ALL.map(|operation| {
         let entry = analysis.entry(subject, operation);
-        let bound = proved(analysis.file(), entry, &Facts::default(), &NeverReturns::default());
+        let (bound, formula) = match turns::told(analysis, subject, operation) {
+            Ok(Some(told)) => (told.bound, told.formula),
+            // Loops that the source does not speak of: the reason comes from trying to bound them.
+            _ => (None, None),
+        };
+        let bound = match (bound, &formula) {
+            (Some(bound), _) => Ok(bound.instructions),
+            (None, Some(_)) => Err(None),
+            (None, None) => proved(analysis.file(), entry, &Facts::default(), &NeverReturns::default())
+                .map(|bound| bound.instructions)
+                .map_err(|why| Some(why.brief())),
+        };
         Operation {
             name: operation.name().into(),
             cost: cost_of(operation),
-            no_bound_because: bound.as_ref().err().map(|why| why.brief()),
-            bound: bound.ok().map(|bound| bound.instructions),
+            no_bound_because: bound.as_ref().err().cloned().flatten(),
+            bound: bound.ok(),
+            formula: formula.map(|formula| formula.to_string()),
         }
     });
     let (source, policy) = match (contract, &note.peer) {
