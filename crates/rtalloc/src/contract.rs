@@ -24,7 +24,9 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     /// The facts of this allocator as data: the suite, the laboratory and the documentation read them here.
     const CONTRACT: Contract;
 
-    /// Makes a heap in `region`. Nothing but the control structure and the tags of one free block is written.
+    /// Makes a heap in `region`. Nothing is written but the control structure and the tags of the blocks that the free
+    /// memory is: one, or those that a buddy system's largest blocks are. What an earlier heap left in the region may
+    /// look like live blocks to a pointer that heap handed out.
     ///
     /// # Errors
     ///
@@ -33,7 +35,7 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     ///
     /// # Time
     ///
-    /// Linear in the control structure.
+    /// Linear in the control structure, and for buddy systems in the number of their largest blocks.
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError>;
 
     /// Allocates `size_bytes` bytes at an address that is a multiple of `align_bytes`, for callers that have no
@@ -81,7 +83,8 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     ///
     /// # Errors
     ///
-    /// As [`allocate`](Self::allocate); the old block is then live and unchanged.
+    /// As [`allocate`](Self::allocate); the old block is then live and unchanged. Size and alignment are judged before the
+    /// block: what no heap could serve is refused without a look at the pointer.
     ///
     /// # Safety
     ///

@@ -58,7 +58,7 @@
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;
-use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER};
+use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER, select};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
@@ -164,13 +164,12 @@ unsafe impl<const UNIT: usize> System for Fibonacci<UNIT> {
 
     #[inline(always)]
     fn buddy(_: usize, piece: Piece) -> Option<Piece> {
-        Some(if piece.sides & UPPER == 0 {
-            let class = piece.class.wrapping_sub(1);
-            Piece { address: piece.address + Self::bytes(piece.class), class, sides: UPPER }
-        } else {
-            let class = piece.class + 1;
-            Piece { address: piece.address - Self::bytes(class), class, sides: 0 }
-        })
+        let is_upper = piece.sides & UPPER != 0;
+        let class = select(is_upper, piece.class.wrapping_sub(1), piece.class + 1);
+        // The lower one of the two is the larger one: what an upper piece begins behind.
+        let lower_bytes = Self::bytes(select(is_upper, piece.class, class));
+        let distance = select(is_upper, lower_bytes, lower_bytes.wrapping_neg());
+        Some(Piece { address: piece.address.wrapping_add(distance), class, sides: piece.sides & UPPER ^ UPPER })
     }
 
     fn top(_: usize, end: usize, at: usize) -> usize {

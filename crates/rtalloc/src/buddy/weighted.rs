@@ -46,7 +46,7 @@
 
 use super::binary::aligned_log2;
 use crate::mechanism::bits::floor_log2;
-use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER};
+use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER, select};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
@@ -138,14 +138,13 @@ unsafe impl<const UNIT: usize> System for Weighted<UNIT> {
 
     #[inline(always)]
     fn buddy(_: usize, piece: Piece) -> Option<Piece> {
-        Some(if piece.sides & UPPER == 0 {
-            let class = Self::upper(piece.class + 1);
-            Piece { address: piece.address + Self::bytes(piece.class), class, sides: UPPER }
-        } else {
-            // Bit k of the address is set if and only if 3·2^k precede, else 2^(k+1).
-            let class = piece.class + 2 + usize::from(piece.address & Self::bytes(piece.class) != 0);
-            Piece { address: piece.address - Self::bytes(class), class, sides: 0 }
-        })
+        let is_upper = piece.sides & UPPER != 0;
+        // Bit k of the address is set if and only if 3·2^k precede, else 2^(k+1).
+        let lower = piece.class + 2 + usize::from(piece.address & Self::bytes(piece.class) != 0);
+        let class = select(is_upper, Self::upper(piece.class + 1), lower);
+        let lower_bytes = Self::bytes(select(is_upper, piece.class, lower));
+        let distance = select(is_upper, lower_bytes, lower_bytes.wrapping_neg());
+        Some(Piece { address: piece.address.wrapping_add(distance), class, sides: piece.sides & UPPER ^ UPPER })
     }
 
     fn top(_: usize, end: usize, at: usize) -> usize {

@@ -255,15 +255,16 @@ suite! {
     fast_fit_wide: FastFit<'static, Wide>, explored: (37_849, 1_177_056, 12), serves_again;
     binary_buddy: BinaryBuddy<'static>, explored: (19_001, 554_335, 15);
     binary_buddy_short: BinaryBuddy<'static, Offset16, Tallied, Aside, 8>, explored: (19_001, 554_335, 15), short_reach;
-    binary_buddy_in_front: BinaryBuddy<'static, Offset32, Tallied, InFront>, explored: (19_001, 554_335, 15);
+    binary_buddy_in_front: BinaryBuddy<'static, Offset32, Tallied, InFront, 16>, explored: (19_001, 554_335, 15);
     binary_buddy_wide: BinaryBuddy<'static, Wide, Untallied, InFront<8>, 32>, explored: (19_001, 554_310, 15);
     thesis_buddy: ThesisBuddy<'static, Offset32, Tallied>, explored: (45_396, 1_199_450, 16);
     fibonacci_buddy: FibonacciBuddy<'static>, explored: (13_222, 366_290, 15);
     fibonacci_buddy_aside: FibonacciBuddy<'static, Offset32, Tallied, Aside>, explored: (13_222, 366_290, 15);
+    fibonacci_buddy_wide_header: FibonacciBuddy<'static, Offset32, Tallied, InFront<16>, 32>, explored: (13_222, 366_290, 15);
     weighted_buddy: WeightedBuddy<'static>, explored: (of 14 granules: 6113, 138_255, 14);
     weighted_buddy_aside: WeightedBuddy<'static, Offset32, Tallied, Aside>, explored: (of 14 granules: 28_236, 653_880, 14);
     double_buddy: DoubleBuddy<'static>, explored: (of 25 granules: 21_948, 831_174, 14);
-    double_buddy_in_front: DoubleBuddy<'static, Offset32, Tallied, InFront>, explored: (of 22 granules: 3696, 119_544, 11);
+    double_buddy_in_front: DoubleBuddy<'static, Offset32, Tallied, InFront, 16>, explored: (of 22 granules: 3696, 119_544, 11);
     regis1: SingleRegion<'static, 1024, QUANTUM, Tallied>, explored: (with_small_pages);
     regis1_paper: SingleRegion<'static, 1024, 8>, explored: (with_small_pages);
     regis1_small_pages: SingleRegion<'static, 64, 8, Tallied>, explored: (22_915, 638_450, 17);

@@ -38,6 +38,7 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             }
         });
         result?;
+        self.verify_front()?;
         let is_place = |block: usize| {
             let mut is_inside = false;
             self.for_each_region(&mut |sentinel| {
@@ -51,6 +52,22 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         if indexed != free_blocks {
             let address = self.base.addr().get();
             return Err(Corruption { invariant: "every free block is in the index", address });
+        }
+        Ok(())
+    }
+
+    /// Verifies what deallocate judges an address by: it repeats where the first block and the highest sentinel are.
+    fn verify_front(&self) -> Result<(), Corruption> {
+        let memory = self.memory();
+        // SAFETY: front and control structure are initialised.
+        let (first_address, block_granules, first, span) = unsafe {
+            let front = self.front();
+            ((*front).first_address, (*front).block_granules, memory.load_bits(first_block_at::<W>()), (*front).span)
+        };
+        let granules = memory.address(span).wrapping_sub(first_address) / W::GRANULE;
+        if first_address != memory.address(first) || block_granules != granules {
+            let invariant = "the front knows the first block and the highest sentinel";
+            return Err(Corruption { invariant, address: self.front().addr() });
         }
         Ok(())
     }

@@ -172,6 +172,13 @@ pub(crate) fn lowest_from(set: u64, class: usize) -> Option<usize> {
     Some(first_set_of_64(candidates) as usize)
 }
 
+/// One of two values, without a jump: a loop over levels whose next turn depends on sides is then one loop, and its turns
+/// can be bounded.
+#[inline(always)]
+pub(crate) fn select(is_second: bool, first: usize, second: usize) -> usize {
+    first ^ ((first ^ second) & usize::from(is_second).wrapping_neg())
+}
+
 /// The set with one member.
 #[inline(always)]
 fn only(class: usize) -> u64 {
@@ -232,7 +239,14 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
 
     /// Bytes behind the last block's that the tag at the end takes, which nobody but a top block's search for a buddy reads.
     const fn behind_bytes() -> usize {
-        if S::LEAVES || P::HEADER_BYTES == 0 { 0 } else { W::BYTES }
+        if S::LEAVES || P::HEADER_BYTES == 0 { 0 } else { P::HEADER_BYTES }
+    }
+
+    /// Where the map of tags and the first of so many units are in a room from `start`; `None` beyond the address space.
+    fn layout(start: usize, units: usize) -> Option<(usize, usize)> {
+        let map = start.checked_add(Self::heads_bytes(S::class_within(units * S::UNIT_BYTES)))?;
+        let origin = map.checked_add(P::map_bytes::<S>(units) + P::HEADER_BYTES)?;
+        Some((map, round_up(origin, S::SMALLEST_BYTES)?))
     }
 
     /// The head of a class: a node of which the `next` word exists, and which the null node precedes as the first one.
@@ -633,19 +647,18 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
         let base = NonNull::new(core::ptr::with_exposed_provenance_mut(start))?;
         // The last block ends a header's length in front of where a further payload would begin.
         let end = end.checked_add(P::HEADER_BYTES - Self::behind_bytes())?;
-        let map_for = |units| start + Self::heads_bytes(S::class_within(units * S::UNIT_BYTES));
-        let origin_for = |units| {
-            let origin = round_up(map_for(units) + P::map_bytes::<S>(units) + P::HEADER_BYTES, S::SMALLEST_BYTES)?;
-            (end.checked_sub(origin)? / S::UNIT_BYTES >= units).then_some(origin)
+        let fitting = |units| {
+            let (map, origin) = Self::layout(start, units)?;
+            (end.checked_sub(origin)? / S::UNIT_BYTES >= units).then_some((map, origin))
         };
         // As many units as fit with their own heads and tags: some turns, as heads and rounding cost some units.
         let mut units = end.checked_sub(start)? / (S::UNIT_BYTES + P::cell_bytes::<S>());
-        let origin = loop {
+        let (map, origin) = loop {
             if units * S::UNIT_BYTES < S::SMALLEST_BYTES {
                 return None;
             }
-            match origin_for(units) {
-                Some(origin) => break origin,
+            match fitting(units) {
+                Some(places) => break places,
                 None => units -= 1,
             }
         };
@@ -663,7 +676,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             origin,
             span_bytes,
             anchor: S::anchor(origin, origin + span_bytes),
-            tags: P::new::<S>(map_for(units), origin),
+            tags: P::new::<S>(map, origin),
             last: S::class_within(span_bytes),
             limit_bytes,
             system: PhantomData,

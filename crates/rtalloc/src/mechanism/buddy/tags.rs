@@ -62,7 +62,7 @@ cell!(u8, u16);
 ///
 /// What [`store`](Self::store) wrote for an address is what [`load`](Self::load) reads for it, as long as nobody writes where
 /// they should not, and nothing of it lies in a payload or in a free block's links.
-pub unsafe trait Placement: Sealed + Copy + core::fmt::Debug + 'static {
+pub unsafe trait Placement: Sealed + Copy + PartialEq + core::fmt::Debug + 'static {
     /// Bytes in front of every payload.
     const HEADER_BYTES: usize;
 
@@ -94,7 +94,7 @@ pub unsafe trait Placement: Sealed + Copy + core::fmt::Debug + 'static {
 }
 
 /// Tags in a map between the control structure and the blocks, one cell per smallest block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aside {
     /// Address of the cell that a unit at address zero would have.
     bias: usize,
@@ -144,7 +144,7 @@ unsafe impl Placement for Aside {
 /// ```text
 /// [header: ....|unit's number, tag][payload: at a multiple of the unit ............][header of the next block
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFront<const BYTES: usize = 4>;
 
 impl<const BYTES: usize> Sealed for InFront<BYTES> {}

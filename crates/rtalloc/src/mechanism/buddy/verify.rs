@@ -162,12 +162,35 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         Ok(())
     }
 
+    /// Whether the policy's own fields are what its place and the heap's length make of them. The length alone has no
+    /// second copy.
+    fn agrees_with_its_place(&self) -> bool {
+        let start = core::ptr::from_ref(self).addr() + size_of::<Self>();
+        let units = self.span_bytes / S::UNIT_BYTES;
+        if !self.span_bytes.is_multiple_of(S::UNIT_BYTES)
+            || self.span_bytes > W::MAX
+            || self.span_bytes < S::SMALLEST_BYTES
+        {
+            return false;
+        }
+        let Some((map, origin)) = Self::layout(start, units) else { return false };
+        self.memory.address(0) == start
+            && self.origin == origin
+            && self.tags == P::new::<S>(map, origin)
+            && self.anchor == S::anchor(origin, origin + self.span_bytes)
+            && self.last == S::class_within(self.span_bytes)
+    }
+
     /// See [`Policy::check`](crate::mechanism::policy_heap::Policy::check).
     ///
     /// # Safety
     ///
     /// The heap has begun.
     pub(super) unsafe fn verify(&self) -> Result<(), Corruption> {
+        if !self.agrees_with_its_place() {
+            let invariant = "the control structure is what its place and the heap's length make of it";
+            return Err(Corruption { invariant, address: core::ptr::from_ref(self).addr() });
+        }
         let mut free_blocks = [0; 64];
         let mut at = self.origin;
         let mut largest_bytes = 0;

@@ -166,7 +166,7 @@ fn binary_blocks_are_halved_and_become_one_again() {
 /// A header costs a power of two its size, as the papers' do; the payload's alignment it does not cost.
 #[test]
 fn headers_double_what_powers_of_two_take() {
-    let mut heap: BinaryBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront> = fresh(&[1024]);
+    let mut heap: BinaryBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront, 16> = fresh(&[1024]);
     let block = take(&mut heap, 128);
     assert_eq!(blocks(&heap)[0], (256, true));
     assert!(block.addr().get().is_multiple_of(256));
@@ -343,7 +343,7 @@ fn check_notices_any_damaged_bit() {
     check_notices_damage::<ThesisBuddy<'_>>(4);
     check_notices_damage::<FibonacciBuddy<'_>>(4);
     check_notices_damage::<WeightedBuddy<'_>>(4);
-    check_notices_damage::<DoubleBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront>>(4);
+    check_notices_damage::<DoubleBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront, 16>>(4);
 }
 
 /// What a region holds beside blocks: fields, heads, and a byte for every sixteen.
@@ -357,7 +357,7 @@ fn control_structures_are_small() {
         MEMORY_BYTES - blocks(&heap).iter().map(|&(size, _)| size).sum::<usize>()
     }
     assert!(beside_blocks::<BinaryBuddy<'_>>() < MEMORY_BYTES / 16 + 160);
-    assert!(beside_blocks::<BinaryBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront>>() < 160);
+    assert!(beside_blocks::<BinaryBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront, 16>>() < 160);
     assert!(beside_blocks::<FibonacciBuddy<'_>>() < 176);
     assert!(beside_blocks::<WeightedBuddy<'_>>() < 192);
     assert!(beside_blocks::<DoubleBuddy<'_>>() < MEMORY_BYTES / 16 + 224);

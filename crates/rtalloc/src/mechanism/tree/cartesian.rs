@@ -325,20 +325,19 @@ impl<W: Width> Cartesian<W> {
     pub(crate) unsafe fn shrink(self, mut link: usize, node: usize, size: usize, mut left: usize, mut right: usize) {
         // SAFETY: links lead to nodes, and the node's first words are free for its links.
         unsafe {
+            let (mut left_size, mut right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
             // turns: free blocks
-            loop {
-                let (left_size, right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
-                if size >= left_size && size >= right_size {
-                    break;
-                }
+            while size < left_size || size < right_size {
                 if left_size >= right_size {
                     self.memory.store(link, left);
                     link = Self::link(left, Side::Right);
                     left = self.load(link);
+                    left_size = size_or_zero(self.memory, left);
                 } else {
                     self.memory.store(link, right);
                     link = Self::link(right, Side::Left);
                     right = self.load(link);
+                    right_size = size_or_zero(self.memory, right);
                 }
             }
             self.memory.store(link, node);
