@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 const BEGIN: &str = "//! <!-- figures:";
 const END: &str = "//! <!-- end of figures -->";
 const HEADING: &str = "\
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 ";
 

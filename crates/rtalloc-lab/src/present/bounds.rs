@@ -3,7 +3,9 @@
 use super::number;
 use super::table::Look;
 use super::verdict::wrapped;
-use crate::result::bounds::{Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Study, SubjectBounds, Term};
+use crate::result::bounds::{
+    Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Study, SubjectBounds, Term,
+};
 use comfy_table::{Attribute, Cell, CellAlignment};
 use std::fmt::Write as _;
 
@@ -124,7 +126,11 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
         if let Some(formula) = &operation.formula {
             let told = |term: &Term| Some(format!("{} {}s", term.turns?, term.unit));
             let turns: Vec<String> = formula.terms.iter().filter_map(told).collect();
-            notes.push(format!("{name}: {formula}; in a heap of 16 MB at most {}: {}.", turns.join(", "), bounded.most));
+            notes.push(format!(
+                "{name}: {formula}; in a heap of 16 MB at most {}: {}.",
+                turns.join(", "),
+                bounded.most
+            ));
         } else if !bounded.facts.is_empty() {
             notes.push(format!("{name} assumes: {}.", bounded.facts.join("; ")));
         }

@@ -145,7 +145,7 @@ pub(super) const NOTES: &[Note] = &[
     note(
         "quick-fit",
         "Lists of one size each, filled by cutting pages; pages are found by next-fit and given back when they are empty.",
-        "a few instructions where a freed block serves the next request of its size",
+        "a few instructions where a freed block serves the next request of its size, while another block of its page is live",
         "a page is cut up whole when its class is empty; programs that straddle a page's last block cut and release it over and over",
         "the page size",
     ),

@@ -48,7 +48,7 @@
 //! # Figures
 //!
 //! <!-- figures: binary-buddy bbuddy -->
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `binary-buddy` | 543, 554, 672 | 0 B | 16 B | 3,968 B, 61,808 B | 66.9 %, 23.0 % |
 //! | `bbuddy` | 238, 250, 270 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |

@@ -39,7 +39,7 @@
 //! # Figures
 //!
 //! <!-- figures: weighted-buddy -->
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `weighted-buddy` | 725, 736, - | 4 B | 16 B | 156 B, 188 B | 174.3 %, 79.4 % |
 //! <!-- end of figures -->

@@ -36,14 +36,15 @@
 //!
 //! # When it wins, when it loses
 //!
-//! For small blocks it is the thesis' recommendation: among the fastest, with the least overhead where many blocks are small
-//! (18.7 % of fragmentation, where TLSF has more), and pages of one class that may be given back. It has no blocks beyond its
-//! largest class, and on a small heap with many sizes every class keeps a page for itself: 117 % on a system's boot.
+//! For small blocks it is the thesis' recommendation: among the fastest, with the least fragmentation where many blocks are small
+//! (18.7 %, where TLSF has 36 %), and pages of one class that may be given back. It has no blocks beyond its
+//! largest class, and on a small heap with many sizes every class keeps a page for itself: 117 % on a system's
+//! boot and 178 % in its steady state.
 //!
 //! # Figures
 //!
 //! <!-- figures: reaps reaps-8 -->
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `reaps` | 44, 80, 44 | 0 B | 16 B | 2,048 B, 2,048 B | -, 16.8 % (blocks up to 992 B) |
 //! | `reaps-8` | 47, 83, 47 | 0 B | 8 B | 2,048 B, 2,048 B | -, 16.7 % (blocks up to 512 B) |

@@ -43,7 +43,7 @@
 //! # Figures
 //!
 //! <!-- figures: kingsley -->
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `kingsley` | 52, 63, 30 | 4 B | 16 B | 4,092 B, 4,092 B | 77.3 %, 50.2 % |
 //! <!-- end of figures -->

@@ -45,7 +45,7 @@
 //! # Figures
 //!
 //! <!-- figures: quick-fit -->
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `quick-fit` | 3455 + 12 per page, -, 110 | 0 B | 16 B | 4,096 B, 16,384 B | 980.1 %, 695.0 % |
 //! <!-- end of figures -->

@@ -40,7 +40,7 @@
 //! # Figures
 //!
 //! <!-- figures: simple-segregated simple-segregated-8 -->
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `simple-segregated` | 32, 40, 30 | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
 //! | `simple-segregated-8` | 31, 39, 30 | 4 B | 8 B | 292 B, 292 B | -, - |
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_one_size_had_never_serves_another() {
         let mut memory = vec![core::mem::MaybeUninit::uninit(); 1 << 12];
-        let mut heap: SimpleSegregated<'_> = SimpleSegregated::new(&mut memory, ()).unwrap();
+        let mut heap: SimpleSegregated<'_, 16> = SimpleSegregated::new(&mut memory, ()).unwrap();
         let mut blocks = vec![];
         while let Ok(block) = heap.allocate_bytes(12, 1) {
             blocks.push(block);

@@ -61,7 +61,7 @@
 //! # Figures
 //!
 //! <!-- figures: bitframe bitframe-8 bitframe-eager bitframe-16 bitframe-4 bitframe-crossing -->
-//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in a heap of 8 M: P3, lua-entities |
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `bitframe` | 332, 352, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //! | `bitframe-8` | 332, 352, 178 | 0 B | 8 B | 16,384 B, 16,384 B | -, 29.2 % (blocks up to 512 B) |

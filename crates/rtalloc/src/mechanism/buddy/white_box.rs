@@ -7,6 +7,7 @@ use crate::buddy::double::Double;
 use crate::buddy::fibonacci::Fibonacci;
 use crate::buddy::weighted::Weighted;
 use crate::contract::{Contract, RegionAllocator};
+use crate::mechanism::tally::Untallied;
 use crate::mechanism::word::{Offset16, Offset32};
 use crate::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
 use core::alloc::Layout;
@@ -35,6 +36,9 @@ fn blocks<A: RegionAllocator<'static>>(heap: &A) -> Vec<(usize, bool)> {
     heap.walk(&mut |block| blocks.push((block.size_bytes, !block.free)));
     blocks
 }
+
+/// Binary buddies with the same unit on machines of any width.
+type Sixteen<'r> = BinaryBuddy<'r, Offset32, Untallied, Aside, 16>;
 
 /// A heap whose fresh blocks are exactly these.
 fn fresh<A: RegionAllocator<'static>>(sizes: &[usize]) -> A {
@@ -148,7 +152,7 @@ fn loops_turn_as_often_as_documented() {
 /// The hierarchy of the thesis' figure 5: halves of halves, and back.
 #[test]
 fn binary_blocks_are_halved_and_become_one_again() {
-    let mut heap: BinaryBuddy<'_, Offset32> = fresh(&[1024]);
+    let mut heap: Sixteen<'_> = fresh(&[1024]);
     let first = take(&mut heap, 100);
     assert_eq!(blocks(&heap), [(128, true), (128, false), (256, false), (512, false)]);
     let second = take(&mut heap, 128);
@@ -166,7 +170,7 @@ fn binary_blocks_are_halved_and_become_one_again() {
 /// A header costs a power of two its size, as the papers' do; the payload's alignment it does not cost.
 #[test]
 fn headers_double_what_powers_of_two_take() {
-    let mut heap: BinaryBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront, 16> = fresh(&[1024]);
+    let mut heap: BinaryBuddy<'_, Offset32, Untallied, InFront, 16> = fresh(&[1024]);
     let block = take(&mut heap, 128);
     assert_eq!(blocks(&heap)[0], (256, true));
     assert!(block.addr().get().is_multiple_of(256));
@@ -263,7 +267,7 @@ fn double_blocks_come_from_the_part_that_has_their_size() {
 /// A block grows into the upper buddies that are free, as far as it must, and gives them back.
 #[test]
 fn blocks_grow_into_free_upper_buddies() {
-    let mut heap: BinaryBuddy<'_> = fresh(&[1024]);
+    let mut heap: Sixteen<'_> = fresh(&[1024]);
     let block = take(&mut heap, 64);
     // SAFETY: the block is live, and comes back where it is.
     unsafe {
@@ -339,11 +343,11 @@ fn check_notices_damage<A: RegionAllocator<'static>>(link_bytes: usize) {
 #[test]
 fn check_notices_any_damaged_bit() {
     check_notices_damage::<BinaryBuddy<'_>>(4);
-    check_notices_damage::<BinaryBuddy<'_, Offset16, crate::mechanism::tally::Untallied, InFront<4>>>(2);
+    check_notices_damage::<BinaryBuddy<'_, Offset16, Untallied, InFront<4>>>(2);
     check_notices_damage::<ThesisBuddy<'_>>(4);
     check_notices_damage::<FibonacciBuddy<'_>>(4);
     check_notices_damage::<WeightedBuddy<'_>>(4);
-    check_notices_damage::<DoubleBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront, 16>>(4);
+    check_notices_damage::<DoubleBuddy<'_, Offset32, Untallied, InFront, 16>>(4);
 }
 
 /// What a region holds beside blocks: fields, heads, and a byte for every sixteen.
@@ -356,10 +360,10 @@ fn control_structures_are_small() {
         let heap = A::new(region, A::Config::default()).unwrap();
         MEMORY_BYTES - blocks(&heap).iter().map(|&(size, _)| size).sum::<usize>()
     }
-    assert!(beside_blocks::<BinaryBuddy<'_>>() < MEMORY_BYTES / 16 + 160);
-    assert!(beside_blocks::<BinaryBuddy<'_, Offset32, crate::mechanism::tally::Untallied, InFront, 16>>() < 160);
+    assert!(beside_blocks::<Sixteen<'_>>() < MEMORY_BYTES / 16 + 160);
+    assert!(beside_blocks::<BinaryBuddy<'_, Offset32, Untallied, InFront, 16>>() < 160);
     assert!(beside_blocks::<FibonacciBuddy<'_>>() < 176);
     assert!(beside_blocks::<WeightedBuddy<'_>>() < 192);
-    assert!(beside_blocks::<DoubleBuddy<'_>>() < MEMORY_BYTES / 16 + 224);
+    assert!(beside_blocks::<DoubleBuddy<'_, Offset32, Untallied, Aside, 16>>() < MEMORY_BYTES / 16 + 224);
     assert_eq!(<InFront as Placement>::HEADER_BYTES, 4);
 }
