@@ -41,6 +41,21 @@ fn a_worst_case_is_a_trace_like_any_other() {
     assert_eq!(allocate.points[0].heap_bytes, 64 << 10);
 }
 
+/// Of quick-fit's recipes the paper's is the costlier one in small heaps, the harder one in large ones.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[test]
+fn without_a_choice_it_is_the_costliest_recipe_at_that_heap_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let costs: Costs = serde_json::from_str(&stdout(&mut rtalloc(at, "costs quick-fit --json -"))).expect("json");
+    let point = &costs.subjects[0].operations[0].points[1];
+    assert_eq!(point.heap_bytes, 256 << 10);
+    let said = stdout(&mut rtalloc(at, "generate worst:quick-fit --heap 256K"));
+    assert!(said.contains("Puaut 2002") && said.contains(&point.recipe), "{said}");
+    let harder = stdout(&mut rtalloc(at, "generate worst:quick-fit --heap 256K --recipe harder"));
+    assert!(!harder.contains(&point.recipe), "{harder}");
+}
+
 #[test]
 fn worst_cases_are_asked_for_by_operation_and_recipe() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -2,6 +2,7 @@
 
 use super::bound::operation;
 use super::run::parse_size;
+use crate::experiment::costs::{self, CostsError};
 use crate::observe::Operation;
 use crate::observe::scenario::{self, Recipe, Scenario};
 use crate::present::number::{bytes, counted};
@@ -60,8 +61,8 @@ struct Worst {
     /// allocate, deallocate (or free), reallocate
     #[arg(long, value_name = "OP", default_value = "allocate", value_parser = operation)]
     operation: Operation,
-    /// Whose idea of the worst case: the paper's, or the harder one that the allocator's bound showed; without it, the harder
-    /// one if there is one
+    /// Whose idea of the worst case: the paper's, or the harder one that the allocator's bound showed; without it, the
+    /// costliest known at that heap size
     #[arg(long, value_name = "RECIPE", value_parser = recipe)]
     recipe: Option<Recipe>,
     /// Bytes of the heap that the trace is for, with suffix K, M or G (powers of 1024)
@@ -109,9 +110,10 @@ Models and their sources:
   steady      random live block is freed and one allocated, over and over.
 
 Worst cases: the last operation of worst:ALLOCATOR is the worst case of that operation, in a heap
-(`rtalloc run --heap`) of the same size; it is what `rtalloc bound` shows as the scenario maximum and `rtalloc
-costs` measures over heap sizes. Recipes are those of Puaut 2002, section 3.1, of Masmano et al. 2008,
-section 6.1, of the thesis on Bitframe, section 6.3, and harder ones of our own.
+(`rtalloc run --heap`) of the same size. By default the costliest recipe known at that heap size;
+`--recipe paper` is what `rtalloc bound` shows as the scenario maximum. `rtalloc costs` takes the
+costliest. Recipes are those of Puaut 2002, section 3.1, of Masmano et al. 2008, section 6.1, of the
+thesis on Bitframe, section 6.3, and harder ones of our own.
 
 Readings of the holding time h, whose unit the paper does not give:
   fit         300..500 ticks: with these, three original implementations fragment as published
@@ -210,8 +212,8 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
         _ => anyhow::bail!("{allocator:?} is a group; a worst case is of one allocator"),
     };
     anyhow::ensure!(!subject.own_pages, "{allocator} takes its own pages: its heap cannot be prepared");
-    let scenario = scenario(worst, subject)?;
     let heap_bytes = usize::try_from(*heap).context("--heap")?;
+    let scenario = scenario(worst, subject, heap_bytes)?;
     let mut region = Region::new(heap_bytes, false).context("no memory for a heap of that size")?;
     let script = scenario.script(subject, &mut region, heap_bytes)?;
     let operation = operation.name().replace(' ', "-");
@@ -240,11 +242,16 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     finish(writer, &path, || {}, &format!("last: {}\n", scenario))
 }
 
-/// The scenario that was asked for; without a choice the harder one.
-fn scenario(worst: &Worst, subject: &Subject) -> anyhow::Result<&'static Scenario> {
+/// The costliest of the scenarios that were asked for.
+fn scenario(worst: &Worst, subject: &Subject, heap_bytes: usize) -> anyhow::Result<&'static Scenario> {
     let of_operation = || scenario::of(subject).filter(|scenario| scenario.operation == worst.operation);
     let wanted = |scenario: &&Scenario| worst.recipe.is_none_or(|recipe| scenario.recipe == recipe);
-    let found = of_operation().filter(wanted).max_by_key(|scenario| scenario.recipe);
+    let choice: Vec<&'static Scenario> = of_operation().filter(wanted).collect();
+    let found = match costs::costliest(subject, &choice, heap_bytes) {
+        // Where instructions cannot be counted: the harder one, as its name says.
+        Err(CostsError::Count(_)) => choice.into_iter().max_by_key(|scenario| scenario.recipe),
+        found => found?,
+    };
     found.with_context(|| {
         let there: Vec<&str> = of_operation().map(|scenario| scenario.recipe.name()).collect();
         let there = if there.is_empty() { "none".into() } else { there.join(", ") };

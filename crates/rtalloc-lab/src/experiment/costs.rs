@@ -76,11 +76,47 @@ pub fn of_subject(process: &Process, subject: &Subject, heap_bytes: &[usize]) ->
 
 /// Why an allocator is not measured.
 #[derive(Debug, thiserror::Error)]
-enum CostsError {
+pub enum CostsError {
+    /// Its instructions cannot be counted.
     #[error(transparent)]
     Count(#[from] CountError),
+    /// Its worst cases cannot be performed.
     #[error(transparent)]
     Observe(#[from] ObserveError),
+}
+
+/// The costliest of several scenarios of one operation in a heap of `heap_bytes` bytes, as [`measure`] picks it; `None` where
+/// there are none. A single one is not performed.
+///
+/// # Errors
+///
+/// Why they cannot be counted, or why none of them can be performed.
+pub fn costliest(
+    subject: &Subject,
+    scenarios: &[&'static Scenario],
+    heap_bytes: usize,
+) -> Result<Option<&'static Scenario>, CostsError> {
+    if let [] | [_] = scenarios {
+        return Ok(scenarios.first().copied());
+    }
+    let process = Process::current().map_err(CountError::Image)?;
+    let counted = Counted::new(&process, subject, &[], Record::Count)?;
+    let mut stage = Stage::with_room(subject, &Count, heap_bytes)?;
+    let mut most: Option<(u64, &'static Scenario)> = None;
+    let mut refused = None;
+    for scenario in scenarios {
+        match point(&mut stage, &counted, scenario, heap_bytes) {
+            Ok(point) if most.is_none_or(|(instructions, _)| instructions <= point.instructions) => {
+                most = Some((point.instructions, scenario));
+            }
+            Ok(_) => {}
+            Err(error) => refused = Some(error),
+        }
+    }
+    match (most, refused) {
+        (None, Some(error)) => Err(error.into()),
+        (most, _) => Ok(most.map(|(_, scenario)| scenario)),
+    }
 }
 
 fn measured(
