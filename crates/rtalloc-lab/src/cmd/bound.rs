@@ -33,7 +33,7 @@ use std::process::ExitCode;
 ///
 ///   shortest path     no operation that returns executes fewer instructions
 ///   scenario maximum  the most in the worst case a paper describes, in a heap of 16 MB
-///   observed maximum  the most in anything performed: the shipped traces, every generated profile,
+///   observed maximum  the most in anything else performed: the shipped traces, every generated profile,
 ///                     every state of a tiny heap, a directed enumeration and a random search
 ///   static bound      no operation that returns executes more
 ///

@@ -95,8 +95,8 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
     ];
     if !study.observed_in.is_empty() {
         notes.push(format!(
-            "observed maximum: the most of any operation performed in {}. scenario maximum: in the worst case that a paper \
-             describes. gap: bound less observed.",
+            "observed maximum: apart from scenarios, the most of any operation performed in {}. scenario maximum: in the \
+             worst case that a paper describes. gap: bound less the larger of scenario and observed.",
             study.observed_in.join("; ")
         ));
     }
