@@ -68,8 +68,11 @@ fn the_json_is_every_card() {
             assert_eq!(card.control.len(), 3, "{}", card.name);
         }
     }
-    let one: Vec<Card> = serde_json::from_str(&told(&["half-fit", "--json"], 100)).expect("a card");
-    assert_eq!(one.len(), 1);
+    let of = |names: &[&str]| -> Vec<Card> {
+        serde_json::from_str(&told(&[names, &["--json"]].concat(), 100)).expect("cards")
+    };
+    assert_eq!(of(&["half-fit"]).len(), 1);
+    assert_eq!(of(&["half-fit,tlsf", "talc"]).len(), 3);
 }
 
 #[test]

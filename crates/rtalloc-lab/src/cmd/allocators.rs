@@ -23,8 +23,9 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators, each for its card, or groups for their table. Without any, the table of all.
-    #[arg(value_name = "ALLOCATOR")]
+    /// Allocators, separated by spaces or commas, each for its card, or groups for their table. Without any, the
+    /// table of all.
+    #[arg(value_name = "ALLOCATOR", value_delimiter = ',')]
     names: Vec<String>,
 
     /// Prints the cards as JSON: a list, whatever was asked for.

@@ -52,8 +52,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators: names, or the groups ours, peers, all. Without any, all.
-    #[arg(value_name = "ALLOCATOR", conflicts_with = "binary")]
+    /// Allocators, separated by spaces or commas: names, or the groups ours, peers, all. Without any, all.
+    #[arg(value_name = "ALLOCATOR", value_delimiter = ',', conflicts_with = "binary")]
     allocators: Vec<String>,
 
     /// Only these operations, separated by commas.

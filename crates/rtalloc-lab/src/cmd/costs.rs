@@ -25,8 +25,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators: names, families or groups. Without any, ours.
-    #[arg(value_name = "ALLOCATOR")]
+    /// Allocators, separated by spaces or commas: names, families or groups. Without any, ours.
+    #[arg(value_name = "ALLOCATOR", value_delimiter = ',')]
     allocators: Vec<String>,
 
     /// Writes the figure to FILE as SVG: a panel for each operation, instructions over heap size.
