@@ -253,9 +253,17 @@ fn scenario(worst: &Worst, subject: &Subject, heap_bytes: usize) -> anyhow::Resu
         found => found?,
     };
     found.with_context(|| {
-        let there: Vec<&str> = of_operation().map(|scenario| scenario.recipe.name()).collect();
-        let there = if there.is_empty() { "none".into() } else { there.join(", ") };
-        format!("{} has no such recipe for {}; there is: {there}", subject.name, worst.operation.name())
+        let name = |operation: Operation| operation.name().replace(' ', "-");
+        let operation = name(worst.operation);
+        let mut recipes: Vec<&str> = of_operation().map(|scenario| scenario.recipe.name()).collect();
+        recipes.dedup();
+        if recipes.is_empty() {
+            let known = |operation: &Operation| scenario::of(subject).any(|scenario| scenario.operation == *operation);
+            let there = Operation::ALL.into_iter().filter(known).map(name).collect::<Vec<_>>().join(", ");
+            format!("no worst case of {operation} is known for {}; there are: {there}", subject.name)
+        } else {
+            format!("{} has no such recipe for {operation}; there is: {}", subject.name, recipes.join(", "))
+        }
     })
 }
 
