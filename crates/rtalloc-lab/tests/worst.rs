@@ -64,6 +64,11 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
     assert!(paper.contains("worst-tlsf-deallocate.rtrace") && paper.contains("Masmano et al. 2008"), "{paper}");
     let harder = stdout(&mut rtalloc(at, "generate worst tlsf --operation deallocate -o harder"));
     assert!(harder.starts_with("harder:") && harder.contains("from the static bound"), "{harder}");
+    assert!(!harder.contains("not known"), "{harder}");
+    let borrowed = stdout(&mut rtalloc(at, "generate worst:talc"));
+    assert!(borrowed.contains("the recipe is TLSF's, not known to be the worst of talc"), "{borrowed}");
+    let about = stdout(&mut rtalloc(at, "inspect worst-talc-allocate.rtrace"));
+    assert!(about.contains("not known to be the worst of talc"), "{about}");
     for (arguments, complaint) in [
         ("generate worst:nobody", "nobody"),
         ("generate worst:ours", "is a group"),

@@ -48,7 +48,7 @@ enum Kind {
     /// The worst case of an allocator's operation, as the last operation: `worst:ALLOCATOR`
     ///
     /// The recipe is performed on a heap of the allocator while it is written down, so that nothing in the trace fails in a
-    /// heap of that size.
+    /// heap of that size. For peers it is TLSF's recipe, not known to be their worst.
     Worst(Worst),
 }
 
@@ -219,6 +219,14 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let operation = operation.name().replace(' ', "-");
     let default = || PathBuf::from(format!("worst-{allocator}-{operation}.rtrace"));
     let path = output.map_or_else(default, Path::to_path_buf);
+    // Of those that have none of their own there is only a try.
+    let borrowed = subject.view.is_none() && scenario.subjects.is_empty();
+    let told = if borrowed {
+        format!("{scenario}; the recipe is TLSF's, not known to be the worst of {allocator}")
+    } else {
+        scenario.to_string()
+    };
+    let worst = if borrowed { "" } else { "worst " };
     let parameters = [
         ("operation", operation.clone()),
         ("recipe", scenario.recipe.name().into()),
@@ -226,7 +234,7 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     ];
     let meta = Meta {
         name: format!("worst-{allocator}-{operation}"),
-        about: format!("worst {operation} of {allocator} in a heap of {}: {scenario}", bytes(*heap)),
+        about: format!("{worst}{operation} of {allocator} in a heap of {}: {told}", bytes(*heap)),
         origin: Origin::Model {
             model: format!("worst:{allocator}"),
             seed: 0,
@@ -239,7 +247,7 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut writer = Writer::create(&path, &meta)?;
     let written = script.events().iter().try_for_each(|event| writer.push(event));
     written.with_context(|| format!("cannot write {}", path.display()))?;
-    finish(writer, &path, || {}, &format!("last: {}\n", scenario))
+    finish(writer, &path, || {}, &format!("last: {told}\n"))
 }
 
 /// The costliest of the scenarios that were asked for.
