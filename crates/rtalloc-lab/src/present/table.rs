@@ -133,17 +133,24 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
                 .to_string(),
         );
     }
-    if cells().any(|cell| matches!(cell.outcome, Outcome::Failures { beyond_reach: 1.., .. })) {
-        notes.push(
-            "4.1 % > 512 B: that share of the requests is larger than the allocator serves in any heap, and was refused; \
-             its figures are of the rest. `--at-most 512` compares all on the requests it serves."
-                .to_string(),
-        );
+    if let Some((word, limit)) = run.traces.iter().find_map(beyond_reach) {
+        notes.push(format!(
+            "{word}: that share of the requests is larger than the allocator serves in any heap, and was refused; its \
+             figures are of the rest. `--at-most {limit}` compares all on the requests it serves."
+        ));
     }
     if !left_out.is_empty() {
         notes.push(format!("Left out for want of width: {}.", left_out.join(", ")));
     }
     notes
+}
+
+/// The first outcome of a table that tells a share of requests too large, and the largest that would not be.
+fn beyond_reach(result: &TraceResult) -> Option<(String, u64)> {
+    result.cells.iter().filter(|cell| metric::is_only_beyond_reach(&cell.outcome)).find_map(|cell| {
+        let limit = cell.subject.largest_request_bytes.filter(|limit| result.trace.largest_request_bytes > *limit)?;
+        Some((metric::outcome_word(cell, &result.trace), limit))
+    })
 }
 
 fn trace(result: &TraceResult, standings: &[Standing], look: Look, left_out: &mut Vec<String>) -> String {
@@ -245,6 +252,11 @@ mod tests {
         render(&fixture::usual(), Look { columns, colour: false })
     }
 
+    /// On one line, whatever was wrapped.
+    fn plain_of(run: &Run) -> String {
+        render(run, Look { columns: 140, colour: false }).replace('\n', " ")
+    }
+
     /// The first table as it must look; a change of the layout is a change of this file.
     #[test]
     fn the_table_of_the_fixture() {
@@ -279,8 +291,20 @@ mod tests {
     }
 
     #[test]
+    fn a_share_beyond_reach_is_explained_by_the_first_there_is() {
+        let mut run = fixture::usual();
+        let result = &mut run.traces[0];
+        assert!(beyond_reach(result).is_none());
+        result.trace.largest_request_bytes = 4096;
+        result.cells[1].subject.largest_request_bytes = Some(1008);
+        result.cells[1].outcome = Outcome::Failures { failed: 1, first: 7, beyond_reach: 1 };
+        let text = plain_of(&run);
+        assert!(text.contains("<0.1 % > 1008 B: that share") && text.contains("`--at-most 1008`"), "{text}");
+    }
+
+    #[test]
     fn the_notes_speak_of_instructions_where_they_were_counted() {
-        let words = |run: &Run| render(run, Look { columns: 140, colour: false }).replace('\n', " ");
+        let words = plain_of;
         let mut run = fixture::usual();
         assert!(words(&run).contains("counted in every operation"));
         for cell in run.traces.iter_mut().flat_map(|result| &mut result.cells) {
