@@ -40,6 +40,13 @@ impl<'r> Region<'r> {
     }
 }
 
+/// First address behind a policy's own fields, where the room begins that it was planned for: a
+/// [`PolicyHeap`](crate::mechanism::policy_heap::PolicyHeap) puts it there.
+#[inline(always)]
+pub(crate) fn room_behind<P>(policy: &P) -> usize {
+    core::ptr::from_ref(policy).addr().wrapping_add(size_of::<P>())
+}
+
 /// `value` rounded up to a multiple of the power of two `align`; `None` beyond the address space.
 pub(crate) const fn round_up(value: usize, align: usize) -> Option<usize> {
     match value.checked_add(align - 1) {

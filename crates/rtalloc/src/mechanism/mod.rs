@@ -30,6 +30,8 @@ pub mod bits;
 pub mod boundary_tag;
 pub mod buddy;
 pub mod class_lists;
+#[cfg(test)]
+pub(crate) mod damage;
 pub mod frame;
 pub mod free_list;
 pub mod memory;

@@ -50,6 +50,7 @@ use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
+use crate::region::room_behind;
 
 /// A region for each of `CLASSES` classes `QUANTUM` bytes apart, in pages of `PAGE` bytes.
 ///
@@ -140,15 +141,15 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     ///
     /// # Safety
     ///
-    /// The heap is whole.
+    /// The page was taken once.
     unsafe fn cut_bytes(&self, page: usize) -> usize {
         // SAFETY: a page in use has a footer with a class.
         let block_bytes = unsafe { Self::block_bytes(page) };
-        let next = self.next[Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes)];
-        let room_bytes = Classes::<PAGE, QUANTUM, CLASSES>::ROOM_BYTES;
+        // A class that is none, in a damaged page, has no next block.
+        let next = self.next.get(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes)).copied().unwrap_or(0);
         match Bag::<PAGE, QUANTUM>::page_of(next) == page {
             true => next - page,
-            false => room_bytes - room_bytes % block_bytes,
+            false => Classes::<PAGE, QUANTUM, CLASSES>::whole_bytes(block_bytes),
         }
     }
 
@@ -319,7 +320,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     unsafe fn check(&self) -> Result<(), Corruption> {
         // SAFETY: pages that were taken have footers and marks.
         unsafe {
-            self.pool.check()?;
+            self.pool.check(room_behind(self))?;
             for page in self.pages_in_use() {
                 self.check_page(page).map_err(|invariant| Corruption { invariant, address: page })?;
             }
@@ -357,6 +358,7 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::contract::RegionAllocator;
+    use crate::mechanism::damage::{flip_every_bit, use_up};
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
     use std::{vec, vec::Vec};
@@ -372,6 +374,15 @@ mod tests {
     fn pages_hold_what_the_documentation_says() {
         assert_eq!((Classes::<1024, 16, 64>::ROOM_BYTES, Classes::<1024, 16, 64>::LARGEST_BYTES), (1008, 1008));
         assert_eq!((Classes::<1024, 8, 64>::ROOM_BYTES, Classes::<1024, 8, 64>::LARGEST_BYTES), (1000, 512));
+    }
+
+    #[test]
+    fn damage_of_the_policy_is_found_and_not_followed() {
+        type Policy = ClassRegionsPolicy<1024, 8, 64>;
+        let first = core::mem::offset_of!(Policy, pool);
+        // A class's next block could be any one that is not live: only where it lies is verified.
+        let found = first..first + size_of::<usize>();
+        flip_every_bit::<Paper<'static>>(40 * 1024, size_of::<Policy>(), &[found], use_up);
     }
 
     #[test]

@@ -56,6 +56,7 @@ use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
+use crate::region::room_behind;
 
 /// Reaps in pages of `PAGE` bytes, of `CLASSES` classes `QUANTUM` bytes apart.
 ///
@@ -411,13 +412,22 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     unsafe fn check(&self) -> Result<(), Corruption> {
         // SAFETY: pages that were taken have footers and marks; links are followed to nodes of pages in use.
         unsafe {
-            self.pool.check()?;
+            if self.heads != room_behind(self) {
+                let invariant = "the heads stand behind the policy";
+                return Err(Corruption { invariant, address: core::ptr::from_ref(self).addr() });
+            }
+            self.pool.check(self.heads.wrapping_add(Self::HEADS_BYTES))?;
             let mut open = 0;
             for page in self.pages_in_use() {
                 Self::check_page(page).map_err(|invariant| Corruption { invariant, address: page })?;
                 open += usize::from(!(*Bag::<PAGE, QUANTUM>::footer(page)).is_full());
             }
-            let is_node = |node: usize| self.pages_in_use().any(|page| Self::node(page) == node);
+            let is_node = |node: usize| {
+                self.pool.holds(node) && {
+                    let footer = Bag::<PAGE, QUANTUM>::footer(Bag::<PAGE, QUANTUM>::page_of(node));
+                    footer.addr() == node && (*footer).is_in_use()
+                }
+            };
             let mut listed = 0;
             for class in 1..=Self::CLASSES_USED {
                 listed += ring::check(self.head(class * QUANTUM), open, &is_node, &mut |node| {
@@ -471,6 +481,7 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::contract::RegionAllocator;
+    use crate::mechanism::damage::{flip_every_bit, use_up};
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
     use std::{vec, vec::Vec};
@@ -527,6 +538,14 @@ mod tests {
         // One block of 512 fills the page: the next one needs another.
         assert_ne!(heap.allocate_bytes(512, 1).map(page_of), Ok(page_of(blocks[0])));
         assert_eq!(heap.check(), Ok(()));
+    }
+
+    #[test]
+    fn damage_of_the_policy_is_found_and_not_followed() {
+        type Policy = ReapsPolicy<1024, 8, 64>;
+        let (first, heads) = (core::mem::offset_of!(Policy, pool), core::mem::offset_of!(Policy, heads));
+        let found = [first, heads].map(|field| field..field + size_of::<usize>());
+        flip_every_bit::<Paper<'static>>(60 * 1024, size_of::<Policy>(), &found, use_up);
     }
 
     #[test]

@@ -48,6 +48,7 @@ use crate::mechanism::page::{self, Footer, Marks, Pages, Pool};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
+use crate::region::room_behind;
 
 /// Regions one at a time, in pages of `PAGE` bytes; blocks are multiples of `QUANTUM` bytes.
 ///
@@ -191,7 +192,10 @@ impl<const PAGE: usize, const QUANTUM: usize> SingleRegionPolicy<PAGE, QUANTUM> 
             }
             if page == self.current() {
                 let index = Marks::<PAGE, QUANTUM>::index(self.bump & (PAGE - 1));
-                if !begins(index) || (index..=quanta).any(|above| lives(above) || above > index && begins(above)) {
+                if !self.bump.is_multiple_of(QUANTUM)
+                    || !begins(index)
+                    || (index..=quanta).any(|above| lives(above) || above > index && begins(above))
+                {
                     return Err("the next block goes behind the last one of the current page");
                 }
             }
@@ -332,7 +336,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
     unsafe fn check(&self) -> Result<(), Corruption> {
         // SAFETY: pages that were taken have footers and marks.
         unsafe {
-            self.pool.check()?;
+            self.pool.check(room_behind(self))?;
             for page in self.pages_in_use() {
                 self.check_page(page).map_err(|invariant| Corruption { invariant, address: page })?;
             }
@@ -366,6 +370,7 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::contract::RegionAllocator;
+    use crate::mechanism::damage::{flip_every_bit, use_up};
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
     use std::{vec, vec::Vec};
@@ -379,6 +384,14 @@ mod tests {
         assert_eq!(SingleRegionPolicy::<1024, 8>::ROOM_BYTES, 984);
         assert_eq!(RegionFooter::<1024, 16>::BYTES, 8 + 16);
         assert_eq!(RegionFooter::<1024, 8>::BYTES, 8 + 32);
+    }
+
+    #[test]
+    fn damage_of_the_policy_is_found_and_not_followed() {
+        type Policy = SingleRegionPolicy<1024, 8>;
+        let (first, bump) = (core::mem::offset_of!(Policy, pool), core::mem::offset_of!(Policy, bump));
+        let found = [first, bump].map(|field| field..field + size_of::<usize>());
+        flip_every_bit::<Paper<'static>>(40 * 1024, size_of::<Policy>(), &found, use_up);
     }
 
     fn page_of(block: NonNull<u8>) -> usize {

@@ -57,7 +57,7 @@ use crate::mechanism::page::{self, Marks};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
-use crate::region::round_up;
+use crate::region::{room_behind, round_up};
 use core::num::NonZeroUsize;
 
 /// Quick-fit with pages of `PAGE` bytes and fragments of at least `LEAST` bytes, powers of two.
@@ -458,7 +458,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         // SAFETY: headers below the number of pages are the policy's; links are followed to fragments of the page.
         unsafe {
             if matches!(kind, FREE | RUN) {
-                if (*self.header(index)).pages as usize != pages || index + pages > self.pages {
+                if (*self.header(index)).pages as usize != pages || pages > self.pages - index {
                     return Err("runs follow each other from the first page to the last");
                 }
                 let last = self.header(index + pages - 1);
@@ -507,6 +507,24 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
+    /// Whether a page of kind [`FREE`] begins a free run, and is not inside one or inside a live one: it has none of its kind
+    /// in front, and both ends tell the same length.
+    ///
+    /// # Safety
+    ///
+    /// As [`Policy::check`]; the index is below the number of pages.
+    unsafe fn begins_free(&self, index: usize) -> bool {
+        // SAFETY: headers below the number of pages are the policy's.
+        unsafe {
+            let pages = (*self.header(index)).pages as usize;
+            if self.is_free(index.wrapping_sub(1)) || pages == 0 || pages > self.pages - index {
+                return false;
+            }
+            let last = self.header(index + pages - 1);
+            (*last).kind == FREE && (*last).pages as usize == pages
+        }
+    }
+
     /// Verifies one ring: its nodes, `expected` in number, are spans of a kind, with a free fragment where they are split.
     ///
     /// # Safety
@@ -522,9 +540,11 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         unsafe {
             self.spans(&mut |index, kind, _| expected += usize::from(belongs(index, kind)));
             let is_node = |node: usize| {
-                let mut is_found = false;
-                self.spans(&mut |index, kind, _| is_found |= belongs(index, kind) && self.node(index) == node);
-                is_found
+                let index = self.index(node);
+                index < self.pages
+                    && self.node(index) == node
+                    && belongs(index, (*self.header(index)).kind)
+                    && (expected_kind != FREE || self.begins_free(index))
             };
             let count = ring::check(head, expected, &is_node, &mut |_| Ok(()))?;
             if count != expected {
@@ -580,8 +600,8 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
             for head in (0..Self::HEADS_BYTES).step_by(size_of::<Node>()) {
                 ring::begin(self.heads + head);
             }
-            // A header of zeros is that of a free page.
-            self.header(0).cast::<u8>().write_bytes(0, self.pages * Self::HEADER_BYTES);
+            // A header of zeros is that of a free page. Behind the last one it belongs to no run: see `check`.
+            self.header(0).cast::<u8>().write_bytes(0, self.first - self.node(0));
             self.set_free(0, self.pages);
             ring::insert_behind(self.runs(), self.node(0));
         }
@@ -709,16 +729,26 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
                 if matches!(kind, FREE | RUN) {
                     return block(self.page(index), pages << Self::PAGE_LOG2, kind == FREE);
                 }
-                for offset in (0..PAGE).step_by(1 << kind) {
+                let size_bytes = 1usize.wrapping_shl(kind.into());
+                for offset in (0..PAGE).step_by(size_bytes) {
                     let mark = Marks::<PAGE, LEAST>::index(offset);
                     let is_live = Marks::<PAGE, LEAST>::is_set(self.marks(index), mark);
-                    block(self.page(index) + offset, 1 << kind, !is_live);
+                    block(self.page(index) + offset, size_bytes, !is_live);
                 }
             });
         }
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
+        // What follows from where the policy stands, before any of it is followed. Should the table seem longer than it is,
+        // and the pages begin there all the same, the headers behind it are zeros, in which no run is.
+        let start = room_behind(self);
+        let table_bytes =
+            self.pages.checked_mul(Self::HEADER_BYTES).and_then(|bytes| bytes.checked_add(Self::HEADS_BYTES));
+        let first = table_bytes.and_then(|bytes| round_up(start.checked_add(bytes)?, PAGE));
+        if self.heads != start || self.pages == 0 || first != Some(self.first) {
+            return Err(Corruption { invariant: "heads, table and pages follow each other", address: start });
+        }
         let mut found = Ok(());
         let mut has_rover = self.rover == self.runs();
         // SAFETY: the policy has begun; rings are looked at when the spans are whole.
@@ -776,6 +806,7 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::contract::RegionAllocator;
+    use crate::mechanism::damage::{flip_every_bit, use_up};
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
     use std::{vec, vec::Vec};
@@ -904,6 +935,31 @@ mod tests {
                 assert_eq!(heap.reallocate_bytes(block, 4 * 4096, 1), Ok(block));
                 assert_eq!(free_runs(heap)[0], 1, "[used 2][free 3] -> [used 4][free 1]");
                 assert_ne!(heap.reallocate_bytes(fence, 3 * 4096, 1).map(NonNull::addr), Err(AllocError::Misused));
+            }
+        });
+    }
+
+    #[test]
+    fn damage_of_the_policy_is_found_and_not_followed() {
+        type Policy = QuickFitPolicy<4096, 8>;
+        for pages in 8..12 {
+            let all = 0..size_of::<Policy>();
+            flip_every_bit::<Paper<'static>>(pages * 4200, all.end, &[all], use_up);
+        }
+    }
+
+    #[test]
+    fn pages_inside_a_run_are_no_nodes() {
+        with_heap(12, |heap| {
+            let blocks: Vec<_> = [3, 1, 3, 1].map(|count| pages(heap, count)).into();
+            free(heap, blocks[0]);
+            free(heap, blocks[2]);
+            // The runs of three tell their length at both ends; the last page of the first is no run of three.
+            // SAFETY: the policy stands at the start of the region, where the heap leads; what was there is put back.
+            unsafe {
+                let policy: &QuickFitPolicy<4096, 8> = &*core::mem::transmute_copy::<_, *const _>(heap);
+                assert!(policy.begins_free(0) && policy.begins_free(4));
+                assert!(![1, 2, 5, 6].iter().any(|&index| policy.begins_free(index)));
             }
         });
     }

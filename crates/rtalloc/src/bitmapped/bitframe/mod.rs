@@ -84,6 +84,7 @@ use crate::mechanism::page::{self as pages, Pool};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
+use crate::region::room_behind;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
 pub use page::BitframePage;
@@ -189,7 +190,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// Address of the head of a class' ring.
     #[inline(always)]
     fn head(&self, class: usize) -> usize {
-        core::ptr::from_ref(self).addr() + size_of::<Self>() + class * size_of::<Node>()
+        room_behind(self).wrapping_add(class * size_of::<Node>())
     }
 
     /// The page whose ring node is at an address.

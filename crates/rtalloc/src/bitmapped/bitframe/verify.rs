@@ -5,6 +5,7 @@ use super::{BitframePolicy, Initialisation};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::frame::Shape;
 use crate::mechanism::page::{Footer, Pages, Pool, ring};
+use crate::region::room_behind;
 
 impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const SIZES: usize>
     BitframePolicy<F, I, PAGE, QUANTUM, SIZES>
@@ -90,7 +91,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         let footer = |page: usize| Pool::<BitframePage, PAGE>::footer(page);
         // SAFETY: pages that were ever taken have footers; links are followed to footers of pages in use only.
         unsafe {
-            self.pool.check()?;
+            self.pool.check(room_behind(self).wrapping_add(Self::HEADS_BYTES))?;
             let mut with_class = 0;
             for start in self.pool.used() {
                 if (*footer(start)).is_in_use() {

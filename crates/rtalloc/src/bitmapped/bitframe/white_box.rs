@@ -4,6 +4,7 @@ extern crate std;
 use super::page::NO_CLASS;
 use super::*;
 use crate::contract::RegionAllocator;
+use crate::mechanism::damage::{flip_every_bit, use_up};
 use core::ptr::NonNull;
 use std::{vec, vec::Vec};
 
@@ -40,6 +41,14 @@ fn sizes_are_the_thesis_classes() {
         assert_eq!(unsafe { heap.usable_size(worst) }, 128);
         assert_eq!(heap.allocate_bytes(513, 1), Err(AllocError::TooLarge));
     });
+}
+
+#[test]
+fn damage_of_the_policy_is_found_and_not_followed() {
+    type Policy = BitframePolicy<Frames<8, 8, 0>, Lazy, BITFRAME_PAGE, 8, 2>;
+    let (bits, first) = (core::mem::offset_of!(Policy, class_bits), core::mem::offset_of!(Policy, pool));
+    let found = [bits, first].map(|field| field..field + size_of::<usize>());
+    flip_every_bit::<Thesis<'static>>(6 * BITFRAME_PAGE, size_of::<Policy>(), &found, use_up);
 }
 
 /// 5.2 and 6.2: frames of 4 bytes for 8 chunks; a page of 16 KB is the most that links of 8 bits number at chunks of 8.

@@ -80,7 +80,7 @@ use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
 use crate::mechanism::tree::cartesian::{BetterFit, Cartesian, CartesianFit, LeftmostFit, Neighbours};
 use crate::mechanism::word::{Offset32, Width};
-use crate::region::round_up;
+use crate::region::{room_behind, round_up};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -121,6 +121,11 @@ impl<F: CartesianFit, W: Width> Fast<F, W> {
     const FIRST: usize = W::GRANULE;
     /// A header and two links, in whole granules.
     const MIN_BLOCK: usize = (3 * W::BYTES).next_multiple_of(W::GRANULE);
+
+    /// The base in a room from `start` on: the root's link and the first header stand in front of the first block.
+    fn base(start: usize) -> Option<usize> {
+        Some(round_up(start.checked_add(2 * W::BYTES)?, W::GRANULE)? - Self::FIRST)
+    }
 
     /// The tree of free blocks.
     #[inline(always)]
@@ -301,8 +306,7 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
     };
 
     fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
-        // The root's link and the first header stand in front of the first block.
-        let base = round_up(start.checked_add(2 * W::BYTES)?, W::GRANULE)? - Self::FIRST;
+        let base = Self::base(start)?;
         let memory = Memory::new(NonNull::new(core::ptr::with_exposed_provenance_mut(base))?);
         let end = end.checked_add(W::BYTES)?.checked_sub(base)? & !(W::GRANULE - 1);
         (end >= Self::FIRST + Self::MIN_BLOCK).then_some(Fast { memory, end, kind: PhantomData })
@@ -433,6 +437,10 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
+        if Self::base(room_behind(self)) != Some(self.memory.address(0)) || self.end & (W::GRANULE - 1) != 0 {
+            let address = core::ptr::from_ref(self).addr();
+            return Err(Corruption { invariant: "blocks lie where the room begins, in whole granules", address });
+        }
         let mut block = Self::FIRST;
         let mut prev_free = false;
         let mut free_blocks = 0;

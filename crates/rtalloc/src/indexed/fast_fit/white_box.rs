@@ -3,6 +3,7 @@
 extern crate std;
 use super::*;
 use crate::contract::RegionAllocator;
+use crate::mechanism::damage::{flip_every_bit, use_up};
 use crate::mechanism::word::Offset16;
 use core::mem::MaybeUninit;
 use std::vec::Vec;
@@ -51,6 +52,31 @@ fn depth<A: RegionAllocator<'static>>(heap: &A) -> usize {
         level = level.iter().flat_map(|node| children[node]).filter(|&child| child != NULL).collect();
     }
     depth
+}
+
+#[test]
+fn damage_of_the_policy_is_found_and_not_followed() {
+    type Policy = Fast<BetterFit, Offset32>;
+    let all = 0..size_of::<Policy>();
+    flip_every_bit::<FastFit<'static>>(1 << 14, all.end, &[all], use_up);
+}
+
+/// A link off the granule, written over a free block, is not followed.
+#[test]
+fn a_link_off_the_granule_is_a_contradiction() {
+    let (mut heap, blocks) = holes::<FastFit<'static>>(&[60, 60, 60]);
+    free(&mut heap, &blocks[..1]);
+    let link: *mut u32 = core::ptr::with_exposed_provenance_mut(blocks[0].addr().get() + Offset32::BYTES);
+    // SAFETY: the block is free, so it begins with links; what was there is put back. The others are live.
+    unsafe {
+        let whole = link.read();
+        link.write(101);
+        assert!(heap.check().is_err());
+        heap.deallocate(blocks[2]);
+        assert_eq!(heap.usable_size(blocks[2]), 60, "nothing is freed where the tree is damaged");
+        link.write(whole);
+    }
+    assert_eq!(heap.check(), Ok(()));
 }
 
 #[test]

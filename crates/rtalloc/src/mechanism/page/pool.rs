@@ -221,7 +221,8 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         (0..self.used_bytes / PAGE).map(move |index| first + index * PAGE)
     }
 
-    /// Verifies that the pages that are not in use, and no others, are where they can be taken from.
+    /// Verifies that the pages lie in the room from `start`, which the pool was planned for, and that those that are not in
+    /// use, and no others, are where they can be taken from.
     ///
     /// # Errors
     ///
@@ -230,8 +231,11 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     /// # Safety
     ///
     /// As [`walk`](Self::walk).
-    pub unsafe fn check(&self) -> Result<(), Corruption> {
+    pub unsafe fn check(&self, start: usize) -> Result<(), Corruption> {
         let broken = |invariant, address| Err(Corruption { invariant, address });
+        if round_up(start, PAGE) != Some(self.first) || !self.room_bytes.is_multiple_of(PAGE) {
+            return broken("the first page lies where the room begins", start);
+        }
         if self.used_bytes > self.room_bytes || !self.used_bytes.is_multiple_of(PAGE) {
             return broken("pages are taken whole, in the order of their addresses", self.first);
         }
@@ -309,7 +313,7 @@ mod tests {
         assert_eq!((pool.first(), pool.pages()), (start, pages));
         test(&mut pool);
         // SAFETY: all pages that were taken have footers.
-        assert_eq!(unsafe { pool.check() }, Ok(()));
+        assert_eq!(unsafe { pool.check(pool.first()) }, Ok(()));
     }
 
     fn mark(page: usize, is_used: bool) {
@@ -372,7 +376,10 @@ mod tests {
                 let pages: Vec<usize> = (0..3).map(|_| pool.take().unwrap()).collect();
                 pages.iter().for_each(|&page| mark(page, false));
                 pool.give(pages[0]);
-                assert_eq!(pool.check().unwrap_err().invariant, "every page that is not in use can be taken");
+                assert_eq!(
+                    pool.check(pool.first()).unwrap_err().invariant,
+                    "every page that is not in use can be taken"
+                );
                 pool.give(pages[1]);
                 pool.give(pages[2]);
                 for (damage, invariant) in [
@@ -383,11 +390,11 @@ mod tests {
                 ] {
                     let whole = link(pages[2]).read();
                     link(pages[2]).write(damage);
-                    assert_eq!(pool.check().unwrap_err().invariant, invariant);
+                    assert_eq!(pool.check(pool.first()).unwrap_err().invariant, invariant);
                     link(pages[2]).write(whole);
                 }
                 mark(pages[1], true);
-                assert_eq!(pool.check().unwrap_err().invariant, "a page that can be taken is not in use");
+                assert_eq!(pool.check(pool.first()).unwrap_err().invariant, "a page that can be taken is not in use");
                 mark(pages[1], false);
             }
         });

@@ -67,12 +67,20 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         (alone > Self::ROOM_BYTES / 2 && align_bytes <= PAGE).then_some(alone)
     }
 
+    /// Bytes of a page that are whole blocks of a size. A size of 0, which only a damaged page tells, is all of its room.
+    pub const fn whole_bytes(block_bytes: usize) -> usize {
+        match Self::ROOM_BYTES.checked_rem(block_bytes) {
+            Some(rest_bytes) => Self::ROOM_BYTES - rest_bytes,
+            None => Self::ROOM_BYTES,
+        }
+    }
+
     /// Visits the blocks of a page: those cut so far, free unless their mark at `live` says otherwise, and what is not cut
-    /// yet as one free block.
+    /// yet as one free block. Of a damaged page it visits something, and never looks behind the room.
     ///
     /// # Safety
     ///
-    /// `live` is where the page's marks are; `cut_bytes` of the page are whole blocks of `block_bytes`, not 0.
+    /// `live` is where the page's marks are.
     pub unsafe fn walk_page(
         page: usize,
         block_bytes: usize,
@@ -84,12 +92,13 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
             let address = page + offset;
             Block { address, front_bytes: 0, size_bytes, usable_bytes: size_bytes, free }
         };
-        for offset in (0..cut_bytes).step_by(block_bytes) {
+        let block_bytes = if block_bytes == 0 { Self::ROOM_BYTES } else { block_bytes };
+        for offset in (0..cut_bytes.min(Self::ROOM_BYTES)).step_by(block_bytes) {
             // SAFETY: the offset lies in the page.
             let is_live = unsafe { Marks::<PAGE, QUANTUM>::is_set(live, Marks::<PAGE, QUANTUM>::index(offset)) };
             visit(block(offset, block_bytes, !is_live));
         }
-        let whole_bytes = Self::ROOM_BYTES - Self::ROOM_BYTES % block_bytes;
+        let whole_bytes = Self::whole_bytes(block_bytes);
         if cut_bytes < whole_bytes {
             visit(block(cut_bytes, whole_bytes - cut_bytes, true));
         }
@@ -126,6 +135,22 @@ mod tests {
         assert_eq!((Paper::class(8), Paper::class(512)), (0, 63));
         // Sixty-four classes of 16 bytes would end at 1,024: a page has room for 62 quanta beside its footer.
         assert_eq!((Ours::LARGEST_BYTES, Ours::class(Ours::LARGEST_BYTES)), (992, 61));
+    }
+
+    #[test]
+    fn a_damaged_page_is_walked_within_its_room() {
+        let marks = [0usize; Marks::<1024, 16>::WORDS];
+        for (block_bytes, cut_bytes) in [(0, 0), (0, 65_535), (16, 65_535), (65_520, 65_535), (3, 7)] {
+            let mut blocks = 0;
+            // SAFETY: the marks are there.
+            unsafe {
+                Ours::walk_page(1024, block_bytes, cut_bytes, marks.as_ptr().expose_provenance(), &mut |block| {
+                    assert!(block.address < 2048);
+                    blocks += 1;
+                });
+            }
+            assert!((1..=64).contains(&blocks), "{block_bytes} {cut_bytes}");
+        }
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl<W: Width> Cartesian<W> {
     }
 
     /// The free blocks next to a place, in a heap that ends at `end`. `None` if a node on the path to it is out of order or
-    /// has a size that `is_size` does not allow, which somebody wrote over: its links are not followed.
+    /// off the granule, or has a size that `is_size` does not allow, which somebody wrote over: its links are not followed.
     ///
     /// # Safety
     ///
@@ -193,7 +193,8 @@ impl<W: Width> Cartesian<W> {
                 if node == NULL {
                     return Some(found);
                 }
-                if node <= found.before || node >= found.behind || !is_size(free_size(self.memory, node)) {
+                let is_between = node > found.before && node < found.behind && node & (W::GRANULE - 1) == 0;
+                if !is_between || !is_size(free_size(self.memory, node)) {
                     return None;
                 }
                 if node < place {
