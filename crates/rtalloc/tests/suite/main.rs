@@ -288,9 +288,9 @@ suite! {
 
 // Types too small for the other tests, explored for those whose states are too many.
 explore! {
-    tiny_bitframe: Bitframe<'static, Frames<4, 4, 0>, Lazy, 256, WORDS, 1>, explored: (79_849, 2_711_340, 18);
-    tiny_bitframe_eager: Bitframe<'static, Frames<4, 4, 0>, Eager, 256, WORDS, 1>, explored: (79_816, 2_710_850, 18);
-    tiny_bitframe_pages: Bitframe<'static, Frames<4, 4, 0>, Lazy, 128, WORDS, 1>, explored: (1501, 35_950, 12);
-    tiny_bitframe_4: Bitframe<'static, Frames<4, 2, 0>, Lazy, 256, WORDS, 2>, explored: (57_801, 1_980_945, 18);
-    tiny_bitframe_crossing: Bitframe<'static, Frames<4, 2, 1>, Lazy, 256, WORDS, 2>, explored: (77_004, 2_599_185, 18);
+    tiny_bitframe: Bitframe<'static, Frames<4, 4, 0>, Lazy, 256, 16, 1>, explored: (79_849, 2_711_340, 18);
+    tiny_bitframe_eager: Bitframe<'static, Frames<4, 4, 0>, Eager, 256, 16, 1>, explored: (79_816, 2_710_850, 18);
+    tiny_bitframe_pages: Bitframe<'static, Frames<4, 4, 0>, Lazy, 128, 16, 1>, explored: (1501, 35_950, 12);
+    tiny_bitframe_4: Bitframe<'static, Frames<4, 2, 0>, Lazy, 256, 16, 2>, explored: (57_801, 1_980_945, 18);
+    tiny_bitframe_crossing: Bitframe<'static, Frames<4, 2, 1>, Lazy, 256, 16, 2>, explored: (77_004, 2_599_185, 18);
 }

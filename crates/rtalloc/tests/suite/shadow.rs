@@ -190,16 +190,16 @@ impl<'b> Shadow<'b> {
                 let moved_from_bytes = if pointer == old.pointer { 0 } else { old.usable_bytes };
                 self.live.swap_remove(index);
                 self.leave(&old);
-                let shrunk_from_bytes = if pointer == old.pointer { old.usable_bytes } else { 0 };
-                self.enter(pointer, size_bytes, align_bytes, shrunk_from_bytes);
+                let kept_from_bytes = if pointer == old.pointer { old.usable_bytes } else { 0 };
+                self.enter(pointer, size_bytes, align_bytes, kept_from_bytes);
                 self.peak_moving_bytes = self.peak_moving_bytes.max(self.live_bytes + moved_from_bytes);
             }
         }
     }
 
-    /// Enters a block that was handed out, or kept where a block of `shrunk_from_bytes` does not shrink, and fills all of
-    /// it.
-    fn enter(&mut self, pointer: NonNull<u8>, size_bytes: usize, align_bytes: usize, shrunk_from_bytes: usize) {
+    /// Enters a block that was handed out, or resized where it stood, from `kept_from_bytes`, which are 0 for the former; and
+    /// fills all of it.
+    fn enter(&mut self, pointer: NonNull<u8>, size_bytes: usize, align_bytes: usize, kept_from_bytes: usize) {
         let contract = facts();
         let address = pointer.addr().get();
         let asked = format!("{size_bytes} bytes at alignment {align_bytes}");
@@ -209,7 +209,9 @@ impl<'b> Shadow<'b> {
         assert!(usable_bytes >= size_bytes, "served {asked} with {usable_bytes} bytes");
         // A class, a buddy or a page may grant up to twice the request, or the alignment it was rounded up to.
         let least_bytes = if align_bytes > contract.alignment_bytes { size_bytes.max(align_bytes) } else { size_bytes };
-        let is_kept = size_bytes < shrunk_from_bytes && (!contract.shrinks_in_place || self.is_displaced(address));
+        let keeps_its_size = size_bytes < kept_from_bytes && !contract.shrinks_in_place;
+        // Where it stands, a displaced payload may leave most of a block in front of it.
+        let is_kept = keeps_its_size || kept_from_bytes != 0 && self.is_displaced(address);
         assert!(
             is_kept
                 || usable_bytes
