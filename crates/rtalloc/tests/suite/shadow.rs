@@ -207,8 +207,13 @@ impl<'b> Shadow<'b> {
         // SAFETY: the heap says that the block is live.
         let usable_bytes = unsafe { self.allocator.usable_size(pointer) };
         assert!(usable_bytes >= size_bytes, "served {asked} with {usable_bytes} bytes");
-        // A class, a buddy or a page may grant up to twice the request, or the alignment it was rounded up to.
-        let least_bytes = if align_bytes > contract.alignment_bytes { size_bytes.max(align_bytes) } else { size_bytes };
+        // A class, a buddy or a page may grant up to twice the request, or the alignment it was rounded up to, or both where
+        // the payload was displaced.
+        let least_bytes = match align_bytes > contract.alignment_bytes {
+            true if self.is_displaced(address) => size_bytes + align_bytes,
+            true => size_bytes.max(align_bytes),
+            false => size_bytes,
+        };
         let keeps_its_size = size_bytes < kept_from_bytes && !contract.shrinks_in_place;
         // Where it stands, a displaced payload may leave most of a block in front of it.
         let is_kept = keeps_its_size || kept_from_bytes != 0 && self.is_displaced(address);
