@@ -208,21 +208,17 @@ impl<'b> Shadow<'b> {
         let usable_bytes = unsafe { self.allocator.usable_size(pointer) };
         assert!(usable_bytes >= size_bytes, "served {asked} with {usable_bytes} bytes");
         // A class, a buddy or a page may grant up to twice the request, or the alignment it was rounded up to, or both where
-        // the payload was displaced.
-        let least_bytes = match align_bytes > contract.alignment_bytes {
-            true if self.is_displaced(address) => size_bytes + align_bytes,
-            true => size_bytes.max(align_bytes),
-            false => size_bytes,
-        };
+        // the payload was displaced; where such a one stands, it may leave most of a block in front of it.
+        let is_over_aligned = align_bytes > contract.alignment_bytes;
+        let least_bytes = if is_over_aligned { size_bytes.max(align_bytes) } else { size_bytes };
+        let coarsest_bytes = contract.min_block_bytes.max(contract.coarsest_bytes);
+        let granted_for = |bytes: usize| 2 * bytes + 2 * coarsest_bytes + contract.splitting_threshold_bytes;
         let keeps_its_size = size_bytes < kept_from_bytes && !contract.shrinks_in_place;
-        // Where it stands, a displaced payload may leave most of a block in front of it.
-        let is_kept = keeps_its_size || kept_from_bytes != 0 && self.is_displaced(address);
+        let is_fair = keeps_its_size || usable_bytes < granted_for(least_bytes);
         assert!(
-            is_kept
-                || usable_bytes
-                    < 2 * least_bytes
-                        + 2 * contract.min_block_bytes.max(contract.coarsest_bytes)
-                        + contract.splitting_threshold_bytes,
+            is_fair
+                || self.is_displaced(address)
+                    && (kept_from_bytes != 0 || usable_bytes < granted_for(size_bytes + align_bytes)),
             "served {asked} with a block of {usable_bytes} bytes"
         );
         assert!(address.is_multiple_of(align_bytes), "served {asked} at {address:#x}");
