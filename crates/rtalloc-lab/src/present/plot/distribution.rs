@@ -75,7 +75,8 @@ pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> 
     let description = format!("Distribution of {} of allocate and free on {}", measure.unit(), result.trace.name);
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)] // a sheet of positive size
     let svg = sheet(WIDTH, (bottom + 40) as u32, rows.len(), &description, |canvas| {
-        let panel = (WIDTH as i32 - NAMES - GAP - 16) / 2;
+        // On the right there is room for half of the widest label, five digits.
+        let panel = (WIDTH as i32 - NAMES - GAP - 24) / 2;
         row_names(canvas, cast, TOP)?;
         for (side, operation) in ["allocate", "free"].into_iter().enumerate() {
             #[allow(clippy::cast_possible_truncation)] // 0 or 1
