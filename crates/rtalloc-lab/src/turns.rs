@@ -179,12 +179,11 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
     }))
 }
 
+/// The bound where loops turn as often as a function says.
+type BoundOfTurns<'a> = dyn Fn(&dyn Fn(Turns) -> u64) -> Result<u64, Unbounded> + 'a;
+
 /// The bound as a function of the turns: found at a few turns and at many, and verified at many of all.
-fn formula(
-    subject: &Subject,
-    kinds: &BTreeSet<Turns>,
-    bound: &dyn Fn(&dyn Fn(Turns) -> u64) -> Result<u64, Unbounded>,
-) -> Result<Option<Formula>, Unbounded> {
+fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>) -> Result<Option<Formula>, Unbounded> {
     const FEW: u64 = 8;
     const MANY: u64 = 4096;
     let fixed = |turns: Turns| match turns {

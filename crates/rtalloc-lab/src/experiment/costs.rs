@@ -2,7 +2,7 @@
 //!
 //! Every [scenario](crate::observe::scenario) of an allocator is performed in heaps of 64 KB to 64 MB. Of the scenarios of
 //! an operation the costliest counts, at each size. The counts are exact, so whether they have the class that the allocator's
-//! [contract](rtalloc::Contract) states is decided by a rule ([`fit`](super::fit)).
+//! [contract](rtalloc::contract::Contract) states is decided by a rule (METHODOLOGY.md).
 
 use super::fit;
 use crate::observe::scenario::{self, Scenario};

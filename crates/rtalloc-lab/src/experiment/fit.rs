@@ -141,7 +141,9 @@ mod tests {
     fn a_list_that_grows_with_the_heap_is_linear_in_both() {
         let points = points(|heap| heap / 32, |heap| 30 + heap / 8);
         for stated in [Class::LinearInFreeBlocks, Class::LinearInRegion] {
-            assert!(matches!(find(&[points.clone()], stated), Finding::AsStated(fit) if fit.class == stated));
+            assert!(
+                matches!(find(std::slice::from_ref(&points), stated), Finding::AsStated(fit) if fit.class == stated)
+            );
         }
     }
 

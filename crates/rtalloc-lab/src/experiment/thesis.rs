@@ -5,8 +5,8 @@
 //! them stand ours at the *equal prefix*, up to the first failure of any allocator.
 //!
 //! H includes the control structure here, as it must in the thesis, where it exceeds the heap. L, the *bookkeeping*, is the
-//! control structure, the headers of live blocks, and what pages keep for themselves ([`bookkeeping`]). It is sampled
-//! [`SAMPLES`] times in a run.
+//! control structure, the headers of live blocks, and what pages keep for themselves (`bookkeeping`). It is sampled
+//! `SAMPLES` times in a run.
 
 use crate::replay::isolate::{Child, Death};
 use crate::replay::{Block, Observer, Replay};
