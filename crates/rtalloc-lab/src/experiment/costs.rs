@@ -1,6 +1,6 @@
 //! Cost classes, proved wrong or not by measurement: what the worst recipes cost in heaps of many sizes.
 //!
-//! Every [scenario](crate::observe::scenario) of an allocator is performed in heaps of 64 KB to 64 MB. Of the scenarios of
+//! Every [scenario] of an allocator is performed in heaps of 64 KB to 64 MB. Of the scenarios of
 //! an operation the costliest counts, at each size. The counts are exact, so whether they have the class that the allocator's
 //! [contract](rtalloc::contract::Contract) states is decided by a rule (METHODOLOGY.md).
 

@@ -2,7 +2,7 @@
 //! a Pentium 90 and ours instructions.
 //!
 //! What she calls *analytical* is a measured scenario, not a bound: first- and best-fit's frees were observed above it. So there
-//! are three columns here, the [scenario](crate::observe::scenario), the most observed in the MEAN model, and the static
+//! are three columns here, the [scenario], the most observed in the MEAN model, and the static
 //! bound, and none stands for another.
 
 use super::costs::of_subject;

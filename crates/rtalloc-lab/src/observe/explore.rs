@@ -6,7 +6,7 @@
 //! state is missed.
 //!
 //! Where the smallest heap is a page of many blocks there are more states than can be kept: the exploration ends at
-//! [`MOST_STATES`], and says so.
+//! `MOST_STATES`, and says so.
 //!
 //! What happens in a tiny heap happens in a large one, but not the reverse: its blocks are of few size classes. The
 //! other drivers cover large sizes.
