@@ -50,6 +50,10 @@
 //! | `quick-fit` | 3455 + 12 per page, -, 110 | 0 B | 16 B | 4,096 B, 16,384 B | 980.1 %, 695.0 % |
 //! <!-- end of figures -->
 
+mod verify;
+#[cfg(test)]
+mod white_box;
+
 use crate::contract::{AllocError, Block, Contract, Corruption, Cost, Mechanism, MisuseKind};
 use crate::mechanism::bits::floor_log2;
 use crate::mechanism::page::ring::{self, Node};
@@ -57,7 +61,7 @@ use crate::mechanism::page::{self, Marks};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::tally::Untallied;
-use crate::region::{room_behind, round_up};
+use crate::region::round_up;
 use core::num::NonZeroUsize;
 
 /// Quick-fit with pages of `PAGE` bytes and fragments of at least `LEAST` bytes, powers of two.
@@ -432,127 +436,6 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         // SAFETY: the page has a header.
         Ok((index, unsafe { (*self.header(index)).kind }, distance & (PAGE - 1)))
     }
-
-    /// Visits the first page of every run, and every split page, with its kind and its number of pages.
-    ///
-    /// # Safety
-    ///
-    /// The policy has begun.
-    unsafe fn spans(&self, visit: &mut dyn FnMut(usize, Kind, usize)) {
-        let mut index = 0;
-        while index < self.pages {
-            // SAFETY: the page has a header.
-            let (kind, pages) = unsafe { ((*self.header(index)).kind, (*self.header(index)).pages as usize) };
-            let pages = if matches!(kind, FREE | RUN) { pages.max(1) } else { 1 };
-            visit(index, kind, pages);
-            index = index.saturating_add(pages);
-        }
-    }
-
-    /// Verifies a run or a split page; the lengths of runs are the spans'.
-    ///
-    /// # Safety
-    ///
-    /// As [`Policy::check`].
-    unsafe fn check_span(&self, index: usize, kind: Kind, pages: usize) -> Result<(), &'static str> {
-        // SAFETY: headers below the number of pages are the policy's; links are followed to fragments of the page.
-        unsafe {
-            if matches!(kind, FREE | RUN) {
-                if (*self.header(index)).pages as usize != pages || pages > self.pages - index {
-                    return Err("runs follow each other from the first page to the last");
-                }
-                let last = self.header(index + pages - 1);
-                if kind == FREE && ((*last).kind != FREE || (*last).pages as usize != pages) {
-                    return Err("a free run is as long at its end as at its beginning");
-                }
-                if kind == FREE && self.is_free(index + pages) {
-                    return Err("free pages that follow each other are one run");
-                }
-                if kind == RUN && pages > 1 && (*last).kind != RUN_END {
-                    return Err("a live run ends where its length says");
-                }
-                return Ok(());
-            }
-            let log2 = u32::from(kind);
-            if log2 < Self::LEAST_LOG2 || log2 >= Self::PAGE_LOG2 {
-                return Err("a page is free, in a run, or split");
-            }
-            let marks = self.marks(index);
-            let Header { free, first, .. } = *self.header(index);
-            let (free, all) = (usize::from(free), PAGE >> log2);
-            if free >= all || free + Marks::<PAGE, LEAST>::count(marks) != all {
-                return Err("a page's header counts its free fragments, and not all are free");
-            }
-            let is_fragment = |offset: usize| offset < PAGE && offset.is_multiple_of(1 << log2);
-            let is_live = |offset| Marks::<PAGE, LEAST>::is_set(marks, Marks::<PAGE, LEAST>::index(offset));
-            if (0..PAGE).step_by(LEAST).any(|offset| is_live(offset) && !is_fragment(offset)) {
-                return Err("live fragments begin where their page is split");
-            }
-            let (mut prev, mut offset, mut count) = (NONE, first, 0);
-            while offset != NONE {
-                if !is_fragment(offset.into()) || is_live(offset.into()) {
-                    return Err("a page's list leads to free fragments");
-                }
-                let here = links(self.page(index), offset).read();
-                if here.prev != prev {
-                    return Err("a page's list leads back");
-                }
-                count += 1;
-                if count > free {
-                    return Err("a page's list holds each free fragment once");
-                }
-                (prev, offset) = (offset, here.next);
-            }
-            if count != free { Err("a page's list holds every free fragment") } else { Ok(()) }
-        }
-    }
-
-    /// Whether a page of kind [`FREE`] begins a free run, and is not inside one or inside a live one: it has none of its kind
-    /// in front, and both ends tell the same length.
-    ///
-    /// # Safety
-    ///
-    /// As [`Policy::check`]; the index is below the number of pages.
-    unsafe fn begins_free(&self, index: usize) -> bool {
-        // SAFETY: headers below the number of pages are the policy's.
-        unsafe {
-            let pages = (*self.header(index)).pages as usize;
-            if self.is_free(index.wrapping_sub(1)) || pages == 0 || pages > self.pages - index {
-                return false;
-            }
-            let last = self.header(index + pages - 1);
-            (*last).kind == FREE && (*last).pages as usize == pages
-        }
-    }
-
-    /// Verifies one ring: its nodes, `expected` in number, are spans of a kind, with a free fragment where they are split.
-    ///
-    /// # Safety
-    ///
-    /// As [`Policy::check`]; the spans are whole.
-    unsafe fn check_ring(&self, head: usize, expected_kind: Kind) -> Result<(), Corruption> {
-        let belongs = |index: usize, kind: Kind| {
-            // SAFETY: the span has a header.
-            kind == expected_kind && (kind == FREE || unsafe { (*self.header(index)).free } != 0)
-        };
-        let mut expected = 0;
-        // SAFETY: the spans are whole.
-        unsafe {
-            self.spans(&mut |index, kind, _| expected += usize::from(belongs(index, kind)));
-            let is_node = |node: usize| {
-                let index = self.index(node);
-                index < self.pages
-                    && self.node(index) == node
-                    && belongs(index, (*self.header(index)).kind)
-                    && (expected_kind != FREE || self.begins_free(index))
-            };
-            let count = ring::check(head, expected, &is_node, &mut |_| Ok(()))?;
-            if count != expected {
-                return Err(Corruption { invariant: "what is free is in a ring", address: head });
-            }
-        }
-        Ok(())
-    }
 }
 
 impl<const PAGE: usize, const LEAST: usize> Sealed for QuickFitPolicy<PAGE, LEAST> {}
@@ -721,270 +604,16 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
         // SAFETY: the policy has begun.
-        unsafe {
-            self.spans(&mut |index, kind, pages| {
-                let mut block = |address, size_bytes, free| {
-                    visit(Block { address, front_bytes: 0, size_bytes, usable_bytes: size_bytes, free });
-                };
-                if matches!(kind, FREE | RUN) {
-                    return block(self.page(index), pages << Self::PAGE_LOG2, kind == FREE);
-                }
-                let size_bytes = 1usize.wrapping_shl(kind.into());
-                for offset in (0..PAGE).step_by(size_bytes) {
-                    let mark = Marks::<PAGE, LEAST>::index(offset);
-                    let is_live = Marks::<PAGE, LEAST>::is_set(self.marks(index), mark);
-                    block(self.page(index) + offset, size_bytes, !is_live);
-                }
-            });
-        }
+        unsafe { self.visit_blocks(visit) }
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
-        // What follows from where the policy stands, before any of it is followed. Should the table seem longer than it is,
-        // and the pages begin there all the same, the headers behind it are zeros, in which no run is.
-        let start = room_behind(self);
-        let table_bytes =
-            self.pages.checked_mul(Self::HEADER_BYTES).and_then(|bytes| bytes.checked_add(Self::HEADS_BYTES));
-        let first = table_bytes.and_then(|bytes| round_up(start.checked_add(bytes)?, PAGE));
-        if self.heads != start || self.pages == 0 || first != Some(self.first) {
-            return Err(Corruption { invariant: "heads, table and pages follow each other", address: start });
-        }
-        let mut found = Ok(());
-        let mut has_rover = self.rover == self.runs();
-        // SAFETY: the policy has begun; rings are looked at when the spans are whole.
-        unsafe {
-            self.spans(&mut |index, kind, pages| {
-                has_rover |= kind == FREE && self.rover == self.node(index);
-                let answer = self.check_span(index, kind, pages);
-                let answer = answer.map_err(|invariant| Corruption { invariant, address: self.page(index) });
-                found = found.and(answer);
-            });
-            found?;
-            self.check_ring(self.runs(), FREE)?;
-            for log2 in Self::LEAST_LOG2..Self::PAGE_LOG2 {
-                self.check_ring(self.fragments(log2), log2 as Kind)?;
-            }
-        }
-        match has_rover {
-            true => Ok(()),
-            false => Err(Corruption { invariant: "the rover is at a free run", address: self.rover }),
-        }
+        // SAFETY: the policy has begun.
+        unsafe { self.verify() }
     }
 
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        let number = |node: usize| if node == self.runs() { usize::MAX } else { self.index(node) };
-        // SAFETY: the heap is whole, so rings lead to headers and lists to free fragments.
-        unsafe {
-            word(number(self.rover));
-            for head in (0..Self::HEADS_BYTES).step_by(size_of::<Node>()).map(|head| self.heads + head) {
-                let mut node = ring::next(head);
-                while node != head {
-                    word(number(node));
-                    node = ring::next(node);
-                }
-                word(usize::MAX);
-            }
-            self.spans(&mut |index, kind, pages| {
-                word(kind.into());
-                word(pages);
-                if matches!(kind, FREE | RUN) {
-                    return;
-                }
-                let mut offset = (*self.header(index)).first;
-                while offset != NONE {
-                    word(offset.into());
-                    offset = (*links(self.page(index), offset)).next;
-                }
-                word(usize::MAX);
-            });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use crate::contract::RegionAllocator;
-    use crate::mechanism::damage::{flip_every_bit, use_up};
-    use core::mem::MaybeUninit;
-    use core::ptr::NonNull;
-    use std::{vec, vec::Vec};
-
-    type Paper<'r> = QuickFit<'r, 4096, 8>;
-
-    /// A heap in memory for so many pages and the table; what follows is as many pages or one less.
-    fn with_heap(pages: usize, test: impl FnOnce(&mut Paper<'_>)) {
-        let mut memory = vec![MaybeUninit::uninit(); pages * 4096 + 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
-        test(&mut heap);
-        assert_eq!(heap.check(), Ok(()));
-    }
-
-    fn free_runs(heap: &Paper<'_>) -> Vec<usize> {
-        let mut runs = vec![];
-        heap.walk(&mut |block| {
-            runs.extend((block.free && block.size_bytes >= 4096).then_some(block.size_bytes / 4096))
-        });
-        runs
-    }
-
-    fn pages(heap: &mut Paper<'_>, pages: usize) -> NonNull<u8> {
-        heap.allocate_bytes(pages * 4096, 1).unwrap()
-    }
-
-    fn free(heap: &mut Paper<'_>, block: NonNull<u8>) {
-        // SAFETY: the tests free live blocks.
-        unsafe { heap.deallocate(block) }
-    }
-
-    #[test]
-    #[cfg(target_pointer_width = "64")]
-    fn headers_have_the_documented_sizes() {
-        assert_eq!(QuickFitPolicy::<4096, 16>::HEADER_BYTES, 64);
-        assert_eq!(QuickFitPolicy::<4096, 8>::HEADER_BYTES, 96);
-    }
-
-    #[test]
-    fn the_smallest_request_splits_a_page_512_ways_and_the_last_free_frees_it() {
-        with_heap(8, |heap| {
-            let before = free_runs(heap);
-            let first = heap.allocate_bytes(1, 1).unwrap();
-            let mut fragments = 0;
-            heap.walk(&mut |block| fragments += usize::from(block.size_bytes == 8));
-            assert_eq!(fragments, 512);
-            let second = heap.allocate_bytes(8, 1).unwrap();
-            assert_eq!(
-                second.addr().get(),
-                first.addr().get() + 8,
-                "fragments are linked in the order of their addresses"
-            );
-            free(heap, first);
-            assert_eq!(heap.allocate_bytes(5, 1), Ok(first), "the last freed comes first");
-            free(heap, first);
-            assert_eq!(free_runs(heap).iter().sum::<usize>() + 1, before[0]);
-            free(heap, second);
-            assert_eq!(free_runs(heap), before, "an empty page is freed at once, and coalesces");
-        });
-    }
-
-    #[test]
-    fn sizes_are_powers_of_two_up_to_half_a_page_and_then_whole_pages() {
-        with_heap(8, |heap| {
-            for (size_bytes, granted_bytes) in [
-                (1, 8),
-                (8, 8),
-                (9, 16),
-                (100, 128),
-                (2048, 2048),
-                (2049, 4096),
-                (4096, 4096),
-                (4097, 8192),
-                (9000, 12_288),
-            ] {
-                let block = heap.allocate_bytes(size_bytes, 1).unwrap();
-                // SAFETY: the block is live.
-                assert_eq!(unsafe { heap.usable_size(block) }, granted_bytes);
-                assert!(block.addr().get().is_multiple_of(granted_bytes.min(4096)));
-                free(heap, block);
-            }
-        });
-    }
-
-    #[test]
-    fn the_search_goes_on_where_the_last_one_ended() {
-        with_heap(12, |heap| {
-            let blocks: Vec<_> = (0..5).map(|_| pages(heap, 1)).collect();
-            free(heap, blocks[0]);
-            free(heap, blocks[2]);
-            // Next-fit leaves the two runs in front alone: the rover is behind the fifth block.
-            let next = pages(heap, 1);
-            assert_eq!(next.addr().get(), blocks[4].addr().get() + 4096);
-            // At the end of the list the search comes back to them.
-            let rest = heap.largest_allocatable();
-            heap.allocate_bytes(rest, 1).unwrap();
-            let again = pages(heap, 1);
-            assert!(again == blocks[0] || again == blocks[2]);
-        });
-    }
-
-    #[test]
-    fn freed_pages_coalesce_with_both_neighbours() {
-        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            with_heap(10, |heap| {
-                let before = free_runs(heap);
-                let blocks: Vec<_> = [2, 1, 3].map(|count| pages(heap, count)).into();
-                let fence = pages(heap, 1);
-                order.iter().for_each(|&index| free(heap, blocks[index]));
-                assert_eq!(free_runs(heap)[0], 6, "{order:?}");
-                free(heap, fence);
-                assert_eq!(free_runs(heap), before);
-            });
-        }
-    }
-
-    #[test]
-    fn runs_shrink_and_grow_in_place() {
-        with_heap(10, |heap| {
-            let block = pages(heap, 5);
-            let fence = pages(heap, 1);
-            // SAFETY: the block is live.
-            unsafe {
-                assert_eq!(heap.reallocate_bytes(block, 5000, 1), Ok(block));
-                assert_eq!(free_runs(heap)[0], 3, "[used 5] -> [used 2][free 3]");
-                assert_eq!(heap.reallocate_bytes(block, 4 * 4096, 1), Ok(block));
-                assert_eq!(free_runs(heap)[0], 1, "[used 2][free 3] -> [used 4][free 1]");
-                assert_ne!(heap.reallocate_bytes(fence, 3 * 4096, 1).map(NonNull::addr), Err(AllocError::Misused));
-            }
-        });
-    }
-
-    #[test]
-    fn damage_of_the_policy_is_found_and_not_followed() {
-        type Policy = QuickFitPolicy<4096, 8>;
-        for pages in 8..12 {
-            let all = 0..size_of::<Policy>();
-            flip_every_bit::<Paper<'static>>(pages * 4200, all.end, &[all], use_up);
-        }
-    }
-
-    #[test]
-    fn pages_inside_a_run_are_no_nodes() {
-        with_heap(12, |heap| {
-            let blocks: Vec<_> = [3, 1, 3, 1].map(|count| pages(heap, count)).into();
-            free(heap, blocks[0]);
-            free(heap, blocks[2]);
-            // The runs of three tell their length at both ends; the last page of the first is no run of three.
-            // SAFETY: the policy stands at the start of the region, where the heap leads; what was there is put back.
-            unsafe {
-                let policy: &QuickFitPolicy<4096, 8> = &*core::mem::transmute_copy::<_, *const _>(heap);
-                assert!(policy.begins_free(0) && policy.begins_free(4));
-                assert!(![1, 2, 5, 6].iter().any(|&index| policy.begins_free(index)));
-            }
-        });
-    }
-
-    #[test]
-    fn damaged_bookkeeping_is_found() {
-        with_heap(6, |heap| {
-            let blocks: Vec<_> = (0..3).map(|_| heap.allocate_bytes(2000, 1).unwrap()).collect();
-            let run = pages(heap, 2);
-            free(heap, blocks[0]);
-            let page = blocks[0].addr().get();
-            let link: *mut Links = core::ptr::with_exposed_provenance_mut(page);
-            // SAFETY: the fragment is free, so it begins with links; what was there is put back.
-            unsafe {
-                let whole = link.read();
-                for (damage, invariant) in [
-                    (Links { prev: NONE, next: 4 }, "a page's list leads to free fragments"),
-                    (Links { prev: 0, next: NONE }, "a page's list leads back"),
-                ] {
-                    link.write(damage);
-                    assert_eq!(heap.check().unwrap_err().invariant, invariant);
-                    link.write(whole);
-                }
-            }
-            free(heap, run);
-        });
+        // SAFETY: the policy has begun.
+        unsafe { self.emit_state(word) }
     }
 }
