@@ -187,7 +187,8 @@ fn stated(contract: &Contract, operation: Operation) -> Class {
         Operation::Reallocate => contract.reallocate,
     };
     match cost {
-        Cost::Constant => Class::Constant,
+        // The sweep varies the heap and its free blocks, not the size of the block.
+        Cost::Constant | Cost::LinearInBlock => Class::Constant,
         Cost::LogarithmicInRegion => Class::Logarithmic,
         Cost::LinearInFreeBlocks => Class::LinearInFreeBlocks,
         Cost::LinearInRegion => Class::LinearInRegion,

@@ -319,7 +319,7 @@ impl<'b> Shadow<'b> {
             AllocError::Exhausted => {
                 size_bytes != 0 && align_bytes.is_power_of_two() && size_bytes.max(align_bytes) <= most_bytes
             }
-            AllocError::Misused => false,
+            AllocError::Misused | AllocError::Pending => false,
         };
         assert!(is_right, "refused {asked} with the wrong error: {error:?}");
         let Some(before) = before else { return };

@@ -5,6 +5,10 @@
 //! block: it goes to the one hook ([`crate::hook`]) and the heap is left as it was. *Corruption*
 //! ([`Corruption`]) is what [`RegionAllocator::check`] finds when somebody wrote where they should not.
 
+mod handle;
+
+pub use handle::{AccessError, Fragmentation, Handle, HandleAllocator, HandleError, Object, ResizeError};
+
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -313,6 +317,8 @@ pub enum Mechanism {
     BitmappedFit,
     /// Memory cut off in the order of the requests, and given back together.
     Regional,
+    /// Objects of one size in pages, moved so that few pages of a size are not full.
+    CompactFit,
 }
 
 impl Mechanism {
@@ -325,6 +331,7 @@ impl Mechanism {
             Mechanism::Buddy => "buddy",
             Mechanism::BitmappedFit => "bitmapped",
             Mechanism::Regional => "regional",
+            Mechanism::CompactFit => "compact-fit",
         }
     }
 }
@@ -335,6 +342,8 @@ pub enum Cost {
     /// A constant bound whatever the heap's size and state: no loop, or one that the type bounds (the bits of a word, the
     /// blocks of a page).
     Constant,
+    /// At most proportional to the size of the block, whatever the heap's size and state.
+    LinearInBlock,
     /// At most proportional to the logarithm of the region's size.
     LogarithmicInRegion,
     /// At most proportional to the number of free blocks.
@@ -344,10 +353,11 @@ pub enum Cost {
 }
 
 impl Cost {
-    /// The class in O-notation; n is the number of free blocks, H the region's size.
+    /// The class in O-notation; s is the size of the block, n the number of free blocks, H the region's size.
     pub const fn notation(self) -> &'static str {
         match self {
             Cost::Constant => "O(1)",
+            Cost::LinearInBlock => "O(s)",
             Cost::LogarithmicInRegion => "O(log H)",
             Cost::LinearInFreeBlocks => "O(n)",
             Cost::LinearInRegion => "O(H)",
@@ -368,6 +378,9 @@ pub enum AllocError {
     TooLarge,
     /// No free block fits now.
     Exhausted,
+    /// No free block fits now, but one may when the compaction that is owed
+    /// ([`HandleAllocator::owed_bytes`]) is done.
+    Pending,
     /// The block to be resized failed the test of its tags; it was reported as [`Misuse`].
     Misused,
 }
@@ -379,6 +392,7 @@ impl fmt::Display for AllocError {
             AllocError::Alignment => "an alignment that is no power of two or exceeds the heap",
             AllocError::TooLarge => "a request larger than the heap could ever serve",
             AllocError::Exhausted => "no free block is large enough",
+            AllocError::Pending => "no free block is large enough until the compaction that is owed is done",
             AllocError::Misused => "the block's tags are not those of a live block",
         })
     }
