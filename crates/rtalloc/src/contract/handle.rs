@@ -147,8 +147,9 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     /// Constant.
     fn locate(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError>;
 
-    /// As [`locate`](Self::locate), to write there until the next operation that takes the heap by `&mut self`. A move
-    /// of this object that is under way begins anew.
+    /// As [`locate`](Self::locate), to write there until the next operation that takes the heap by `&mut self`: a move
+    /// of this object that is under way begins anew. It takes the heap by `&self` because several objects are written at
+    /// a time, and objects with interior mutability through shared references; a heap is therefore never `Sync`.
     ///
     /// # Errors
     ///
@@ -157,14 +158,14 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     /// # Time
     ///
     /// Constant.
-    fn locate_mut(&mut self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError>;
+    fn locate_to_write(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError>;
 
     /// Where the byte `offset_bytes` of an object is now, unchecked: the dereference that the paper counts (section 3.5).
     ///
     /// # Safety
     ///
     /// The handle names a live object of this heap that is larger than the offset. The address is the byte's until the next
-    /// operation that takes the heap by `&mut self`; who writes to it uses [`locate_mut`](Self::locate_mut) unless
+    /// operation that takes the heap by `&mut self`; who writes to it uses [`locate_to_write`](Self::locate_to_write) unless
     /// objects move in one step.
     ///
     /// # Time
