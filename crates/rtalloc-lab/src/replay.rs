@@ -3,7 +3,8 @@
 //! A [`Replay`] takes the events of a trace as they are read, keeps a table of the live blocks by slot, and calls
 //! the heap through an [`Observer`], which decides *how* (plainly, timed, stepped) and sees the results. A replay is
 //! a test of the allocator too: every block must be aligned as asked and lie in the region, and in the [verifying]
-//! mode may not overlap a live one, and must carry its own mark at both ends until it is freed.
+//! mode may not overlap a live one, and must carry its own mark at both ends until it is freed. Where objects move, all of
+//! them are looked at together now and then, wherever they are.
 //!
 //! A refused request is counted; the slot stays empty and later operations on it are left out. Memory is needed for
 //! the blocks that live at once, not for the trace's length.
@@ -87,7 +88,7 @@ impl Observer for Nobody {}
 /// A block of the replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Address; 0 while the slot has no block.
+    /// Address, or the bits of its handle where objects move; 0 while the slot has no block.
     pub address: usize,
     /// Requested bytes.
     pub size: usize,
@@ -160,6 +161,8 @@ pub struct Replay {
     first_refused: Option<u64>,
     beyond_reach: u64,
     shadow: shadow::Shadow,
+    /// Operation behind which all objects were looked at, where they move.
+    swept: u64,
 }
 
 impl Replay {
@@ -238,9 +241,9 @@ impl Replay {
                     } else {
                         verify_place(heap, index, &block)?;
                         if VERIFYING {
-                            self.claim(index, &block)?;
+                            self.claim(heap, index, &block)?;
                             // SAFETY: the block is live, in the region and ours.
-                            unsafe { stamp(&block) };
+                            unsafe { stamp(heap, &block) };
                         }
                         observer.granted(heap, index, &block, None);
                     }
@@ -252,8 +255,8 @@ impl Replay {
                     } else {
                         if VERIFYING {
                             // SAFETY: the block is live and ours.
-                            unsafe { verify_stamp(index, &block, block.size) }?;
-                            self.shadow.release(block.address, block.size);
+                            unsafe { verify_stamp(heap, index, &block, block.size) }?;
+                            self.release(heap, &block);
                         }
                         // SAFETY: the block is live and was asked for with this size and alignment.
                         unsafe {
@@ -271,7 +274,7 @@ impl Replay {
                     }
                     if VERIFYING {
                         // SAFETY: the block is live and ours.
-                        unsafe { verify_stamp(index, &old, old.size) }?;
+                        unsafe { verify_stamp(heap, index, &old, old.size) }?;
                     }
                     let address = if size > MAX_REQUEST_BYTES {
                         0
@@ -291,12 +294,12 @@ impl Replay {
                         let block = Block { address, size: size as usize, align: old.align, stamp: old.stamp };
                         verify_place(heap, index, &block)?;
                         if VERIFYING {
-                            self.shadow.release(old.address, old.size);
-                            self.claim(index, &block)?;
+                            self.release(heap, &old);
+                            self.claim(heap, index, &block)?;
                             // SAFETY: the block is live and at least as long as what is verified of the old content.
-                            unsafe { verify_stamp(index, &Block { size: old.size, ..block }, block.size) }?;
+                            unsafe { verify_stamp(heap, index, &Block { size: old.size, ..block }, block.size) }?;
                             // SAFETY: the block is live, in the region and ours.
-                            unsafe { stamp(&block) };
+                            unsafe { stamp(heap, &block) };
                         }
                         self.blocks[slot as usize] = block;
                         observer.granted(heap, index, &block, Some(old.size));
@@ -304,17 +307,51 @@ impl Replay {
                 }
             }
             self.index = index + 1;
+            if VERIFYING
+                && heap.entries.handles.is_some()
+                && self.index >= self.swept + self.blocks.len().max(64) as u64
+            {
+                self.sweep(heap, index)?;
+            }
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn claim(&mut self, index: u64, block: &Block) -> Result<(), Fault> {
-        if self.shadow.claim(block.address, block.size) {
+    fn claim(&mut self, heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault> {
+        if heap.entries.handles.is_some() || self.shadow.claim(block.address, block.size) {
             Ok(())
         } else {
             Err(Fault::Overlapping { index, address: block.address, size: block.size })
         }
+    }
+
+    #[inline(always)]
+    fn release(&mut self, heap: &Heap<'_>, block: &Block) {
+        if heap.entries.handles.is_none() {
+            self.shadow.release(block.address, block.size);
+        }
+    }
+
+    /// Verifies of every object, wherever it is now, that it lies in the heap, overlaps no other and carries its marks.
+    #[cold]
+    fn sweep(&mut self, heap: &Heap<'_>, index: u64) -> Result<(), Fault> {
+        self.swept = self.index;
+        let live = || self.blocks.iter().filter(|block| block.address != 0);
+        for block in live() {
+            verify_pieces(heap, index, block)?;
+            // SAFETY: the block is live and ours.
+            unsafe { verify_moved_stamp(heap, index, block, block.size) }?;
+            for (address, size) in heap.pieces(block.address, block.size) {
+                if !self.shadow.claim(address, size) {
+                    return Err(Fault::Overlapping { index, address, size });
+                }
+            }
+        }
+        for (address, size) in live().flat_map(|block| heap.pieces(block.address, block.size)) {
+            self.shadow.release(address, size);
+        }
+        Ok(())
     }
 
     #[cold]
@@ -327,12 +364,30 @@ impl Replay {
 
 #[inline(always)]
 fn verify_place(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault> {
+    if heap.entries.handles.is_some() {
+        return verify_pieces(heap, index, block);
+    }
     let align = block.align as usize;
     if block.address & (align - 1) != 0 {
         return Err(Fault::Misaligned { index, address: block.address, align });
     }
     if block.address < heap.start || heap.end - block.address < block.size {
         return Err(Fault::Outside { index, address: block.address, size: block.size });
+    }
+    Ok(())
+}
+
+/// As [`verify_place`], of every piece of an object that moves; its alignment is that of the first.
+fn verify_pieces(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault> {
+    let mut align = block.align as usize;
+    for (address, size) in heap.pieces(block.address, block.size) {
+        if address & (align - 1) != 0 {
+            return Err(Fault::Misaligned { index, address, align });
+        }
+        if address < heap.start || address > heap.end || heap.end - address < size {
+            return Err(Fault::Outside { index, address, size });
+        }
+        align = 1;
     }
     Ok(())
 }
@@ -346,7 +401,14 @@ const STAMP_BYTES: usize = size_of::<u32>();
 ///
 /// The block is live and nobody else's.
 #[inline(always)]
-unsafe fn stamp(block: &Block) {
+unsafe fn stamp(heap: &Heap<'_>, block: &Block) {
+    if heap.entries.handles.is_some() {
+        for (place, byte) in marks(heap, block, block.size) {
+            // SAFETY: the place lies within the block.
+            unsafe { (place as *mut u8).write(byte) };
+        }
+        return;
+    }
     let start = block.address as *mut u8;
     // SAFETY: all places lie within the block.
     unsafe {
@@ -365,7 +427,11 @@ unsafe fn stamp(block: &Block) {
 ///
 /// The block is live and at least `valid` bytes long.
 #[inline(always)]
-unsafe fn verify_stamp(index: u64, block: &Block, valid: usize) -> Result<(), Fault> {
+unsafe fn verify_stamp(heap: &Heap<'_>, index: u64, block: &Block, valid: usize) -> Result<(), Fault> {
+    if heap.entries.handles.is_some() {
+        // SAFETY: the caller's promise.
+        return unsafe { verify_moved_stamp(heap, index, block, valid) };
+    }
     let start = block.address as *const u8;
     // SAFETY: every place read lies within the first `valid` bytes of the block.
     let intact = unsafe {
@@ -378,4 +444,35 @@ unsafe fn verify_stamp(index: u64, block: &Block, valid: usize) -> Result<(), Fa
         }
     };
     if intact { Ok(()) } else { Err(Fault::Overwritten { index, address: block.address, size: block.size }) }
+}
+
+/// Verifies the mark of an object that moves, where it is now.
+///
+/// # Safety
+///
+/// As [`verify_stamp`].
+unsafe fn verify_moved_stamp(heap: &Heap<'_>, index: u64, block: &Block, valid: usize) -> Result<(), Fault> {
+    for (address, byte) in marks(heap, block, valid) {
+        // SAFETY: the place lies within the first `valid` bytes of the block.
+        if unsafe { (address as *const u8).read() } != byte {
+            return Err(Fault::Overwritten { index, address, size: block.size });
+        }
+    }
+    Ok(())
+}
+
+/// The places of an object's mark in its first `valid` bytes, and what is there.
+fn marks(heap: &Heap<'_>, block: &Block, valid: usize) -> impl Iterator<Item = (usize, u8)> {
+    let stamp = block.stamp.to_le_bytes();
+    let (ends, bytes) = if block.size >= 2 * STAMP_BYTES {
+        ([0..STAMP_BYTES, block.size - STAMP_BYTES..block.size], stamp)
+    } else {
+        ([0..block.size, 0..0], [stamp[0]; STAMP_BYTES])
+    };
+    let places = ends.into_iter().flat_map(move |end| end.zip(bytes.into_iter().cycle()));
+    let pieces: Vec<(usize, usize)> = heap.pieces(block.address, valid.min(block.size)).collect();
+    let piece = pieces.first().map_or(1, |(_, size)| *size);
+    places
+        .filter(move |(offset, _)| *offset < valid)
+        .map(move |(offset, byte)| (pieces[offset / piece].0 + offset % piece, byte))
 }

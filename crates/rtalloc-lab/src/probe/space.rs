@@ -112,7 +112,7 @@ impl Observer for Watch {
             },
             None => block.size,
         };
-        let end = block.address + granted_bytes;
+        let end = heap.pieces(block.address, granted_bytes).map(|(start, size)| start + size).max().unwrap_or(0);
         if end > self.highest_end {
             self.raise(index, end);
         }

@@ -4,11 +4,11 @@ use super::campaign::measure;
 use super::course::{Course, End};
 use super::isolate::Board;
 use super::settings::{Probes, Settings, automatic_heap_bytes};
-use super::{Nobody, Replay};
+use super::{Fault, Nobody, Replay};
 use crate::probe::{Task, space};
 use crate::result::schema::{Cell, Origin, Outcome};
 use crate::subject::adapter::{self, Made, Target};
-use crate::subject::{Heap, NATURAL_ALIGN_BYTES, Reach, Region, Subject, all, select};
+use crate::subject::{Handles, Heap, NATURAL_ALIGN_BYTES, Reach, Region, Subject, all, select};
 use crate::trace::{self, Event, Meta, Op, TickUnit, Totals, Writer};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -391,4 +391,128 @@ fn the_automatic_heap_is_generous_within_reason() {
     assert_eq!(automatic_heap_bytes((1 << 20) + 1), 16 << 20);
     assert_eq!(automatic_heap_bytes(100 << 20), 256 << 20);
     assert_eq!(automatic_heap_bytes(200 << 20), 512 << 20);
+}
+
+/// Moves every object at every free, to the other of two places each has, and goes wrong in one way on request. Blocks are
+/// numbers of objects, from 1 on.
+struct Restless<const WRONG: u8>;
+const CONFUSES: u8 = 1;
+const STRAYS: u8 = 2;
+const COLLIDES: u8 = 3;
+
+/// Bytes of a place.
+const PLACE: usize = 256;
+/// Bytes that are contiguous.
+const PIECE: usize = 64;
+
+struct RestlessHeap {
+    start: usize,
+    objects: usize,
+    made: StdCell<usize>,
+    frees: StdCell<usize>,
+}
+
+impl<const WRONG: u8> Restless<WRONG> {
+    /// Pieces lie in the reverse order of their bytes.
+    unsafe extern "C" fn dereference(context: *mut c_void, block: *mut u8, offset: usize) -> *mut u8 {
+        // SAFETY: `make` boxed it.
+        let heap = unsafe { &*context.cast::<RestlessHeap>() };
+        let frees = heap.frees.get();
+        let mut place = 2 * (block as usize - 1) + frees % 2;
+        if frees > 100 && block as usize == 3 {
+            match WRONG {
+                STRAYS => place = 2 * heap.objects,
+                COLLIDES => place = frees % 2,
+                _ => {}
+            }
+        }
+        (heap.start + place * PLACE + (PLACE - PIECE) - offset / PIECE * PIECE + offset % PIECE) as *mut u8
+    }
+
+    unsafe extern "C" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
+        // SAFETY: the caller's promise.
+        unsafe { Self::dereference(context, block, offset).read() }
+    }
+}
+
+// SAFETY: not what the trait asks for where `WRONG` says so; the replay is to find out.
+unsafe impl<const WRONG: u8> Target for Restless<WRONG> {
+    const HANDLES: Option<Handles> =
+        Some(Handles { dereference: Self::dereference, read: Self::read, piece_bytes: PIECE });
+
+    unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
+        let heap = RestlessHeap {
+            start: region as usize,
+            objects: bytes / PLACE / 2,
+            made: StdCell::new(0),
+            frees: StdCell::new(0),
+        };
+        let context = Box::into_raw(Box::new(heap)).cast();
+        Ok(Made { context, first_block_address: region as usize, outside_bytes: 0 })
+    }
+
+    unsafe fn release(context: *mut c_void) {
+        // SAFETY: `make` boxed it.
+        drop(unsafe { Box::from_raw(context.cast::<RestlessHeap>()) });
+    }
+
+    unsafe fn allocate(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
+        // SAFETY: `make` boxed it.
+        let heap = unsafe { &*context.cast::<RestlessHeap>() };
+        let made = heap.made.get() + 1;
+        if size > PLACE || made > heap.objects {
+            return null_mut();
+        }
+        heap.made.set(made);
+        made as *mut u8
+    }
+
+    unsafe fn deallocate(context: *mut c_void, _block: *mut u8, _size: usize, _align: usize) {
+        // SAFETY: `make` boxed it.
+        let heap = unsafe { &*context.cast::<RestlessHeap>() };
+        let frees = heap.frees.get() + 1;
+        for object in 1..=heap.made.get() {
+            let source = if WRONG == CONFUSES && frees == 100 && object == 3 { 2 } else { object };
+            let from = (heap.start + (2 * (source - 1) + (frees - 1) % 2) * PLACE) as *const u8;
+            let to = (heap.start + (2 * (object - 1) + frees % 2) * PLACE) as *mut u8;
+            // SAFETY: two places of the heap's region.
+            unsafe { to.copy_from_nonoverlapping(from, PLACE) };
+        }
+        heap.frees.set(frees);
+    }
+
+    unsafe fn reallocate(_context: *mut c_void, block: *mut u8, _old: usize, _align: usize, new: usize) -> *mut u8 {
+        if new > PLACE { null_mut() } else { block }
+    }
+}
+
+/// Allocations of many sizes, three that stay among them, a free after each other, a reallocation now and then.
+fn restless<const WRONG: u8>() -> Result<(), Fault> {
+    let subject = adapter::subject::<Restless<WRONG>>("restless", Origin::Ours, "compacting", "O(1)");
+    let mut region = Region::new(1 << 20, false).expect("a region");
+    let heap = Heap::new(&subject, &mut region, 1 << 20).expect("a heap");
+    let mut events = Vec::new();
+    let mut perform = |op: Op| events.push(Event { tick: 0, thread: 0, op });
+    for slot in 0..3 {
+        perform(Op::Allocate { slot, size: 200, align: 1 });
+    }
+    for turn in 0..300_u64 {
+        perform(Op::Allocate { slot: 3, size: 1 + turn % 250, align: 16 });
+        if turn % 7 == 0 {
+            perform(Op::Reallocate { slot: 3, size: 1 + (turn * 31) % 250, align: 1 });
+        }
+        perform(Op::Free { slot: 3 });
+    }
+    let mut replay = Replay::new();
+    replay.run::<true, _>(&heap, &events, &mut Nobody)?;
+    assert_eq!((replay.refused(), replay.index()), (0, events.len() as u64));
+    Ok(())
+}
+
+#[test]
+fn objects_that_move_are_verified_where_they_are() {
+    assert_eq!(restless::<NOTHING>(), Ok(()));
+    assert!(matches!(restless::<CONFUSES>(), Err(Fault::Overwritten { size: 200, .. })));
+    assert!(matches!(restless::<STRAYS>(), Err(Fault::Outside { .. })));
+    assert!(matches!(restless::<COLLIDES>(), Err(Fault::Overlapping { .. } | Fault::Overwritten { size: 200, .. })));
 }

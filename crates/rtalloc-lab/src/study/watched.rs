@@ -227,7 +227,8 @@ fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Resul
         maxima.note(observation);
     })?;
     evidence.enter("search", &maxima);
-    if let Some(view) = &subject.view {
+    // Exploration names blocks by their addresses.
+    if let Some(view) = subject.view.as_ref().filter(|_| subject.entries.handles.is_none()) {
         let mut maxima = Maxima::new();
         let mut incomplete = false;
         for scope in [explore::Scope::of_suite(&view.contract), explore::Scope::aligned(&view.contract)] {

@@ -1,6 +1,6 @@
 //! From an allocator in Rust to the four entry points of a replay.
 
-use super::{Entries, NATURAL_ALIGN_BYTES, Reach, Subject, View};
+use super::{Entries, Handles, NATURAL_ALIGN_BYTES, Reach, Subject, View};
 use crate::result::schema::Origin;
 use rtalloc::contract::{Block, RegionAllocator};
 use std::ffi::c_void;
@@ -40,6 +40,8 @@ pub unsafe trait Target {
     const REACH: Reach = Reach::UNLIMITED;
     /// How the heap's state is looked at, where all of it is in the region and behind a context that never changes.
     const VIEW: Option<View> = None;
+    /// Where objects move.
+    const HANDLES: Option<Handles> = None;
 
     /// Makes a heap.
     ///
@@ -140,6 +142,7 @@ pub const fn subject<T: Target>(
             reallocate: reallocate::<T>,
             granted: if T::TELLS_GRANTED { Some(T::granted) } else { None },
             natural_align_bytes: T::NATURAL_ALIGN_BYTES,
+            handles: T::HANDLES,
         },
         reach: T::REACH,
         make: T::make,

@@ -107,6 +107,7 @@ impl Entries {
                 reallocate: std::mem::transmute::<*const c_void, ReallocateEntry>(reallocate),
                 granted: self.granted,
                 natural_align_bytes: self.natural_align_bytes,
+                handles: self.handles,
             }
         }
     }

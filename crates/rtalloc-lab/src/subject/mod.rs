@@ -10,6 +10,7 @@
 pub(crate) mod adapter;
 mod card;
 mod counted;
+pub(crate) mod handles;
 mod notes;
 mod paged;
 mod peers;
@@ -35,6 +36,7 @@ use std::ffi::c_void;
 pub use adapter::{Ours, Target};
 pub use card::{card, control};
 pub use counted::{CountError, Counted};
+pub use handles::Handles;
 pub use region::Region;
 
 /// Alignment of every block that asks for no larger one, as of C's `malloc` on 64-bit machines, in bytes.
@@ -85,6 +87,8 @@ pub struct Entries {
     /// Alignment that every block has without being asked, at most [`NATURAL_ALIGN_BYTES`]: less than that where the
     /// allocator's quantum is smaller. A trace's own alignment is asked for where it is larger.
     pub natural_align_bytes: usize,
+    /// Where objects move: blocks are handles' bits instead of addresses. Never counted.
+    pub handles: Option<Handles>,
 }
 
 impl Entries {
@@ -220,6 +224,20 @@ impl<'region> Heap<'region> {
             reach: subject.reach,
             release: subject.release,
             region: std::marker::PhantomData,
+        })
+    }
+
+    /// The contiguous pieces of a live block, where they are now: address and length, in the order of its bytes.
+    pub fn pieces(&self, block: usize, size: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (context, handles) = (self.context, self.entries.handles);
+        let piece = handles.map_or(usize::MAX, |handles| handles.piece_bytes);
+        (0..size.div_ceil(piece)).map(move |index| {
+            let offset = index * piece;
+            let address = handles.map_or(block, |handles| {
+                // SAFETY: the block is live, and longer than the offset.
+                unsafe { (handles.dereference)(context, block as *mut u8, offset) as usize }
+            });
+            (address, piece.min(size - offset))
         })
     }
 
