@@ -82,6 +82,7 @@
 
 pub mod bitmapped;
 pub mod buddy;
+pub mod compact_fit;
 pub mod contract;
 pub mod hook;
 pub mod indexed;

@@ -1,0 +1,313 @@
+//! Size classes and their partial compaction: the paper's decisions, the same for both variants.
+//!
+//! # Idea
+//!
+//! A class has a ring of its pages that are not full; full pages are in no ring, because nothing ever looks for one. At most
+//! max_nr_nf_pages pages of a class may be not full (section 3.4; 1 is the paper's invariant 1):
+//!
+//! ```text
+//! head <-> [page, at most half full] <-> [at most half] <-> [more than half] <-> [more than half] <-> head
+//!           ^ compaction takes an object from here           an allocation is served from here ^
+//! ```
+//!
+//! What a free does to the page p of its object:
+//!
+//! ```text
+//! p was not full               [xx.x] -> [x..x]     nothing is moved; to the front when it is at most half full now
+//! p has no other object        [x]    -> pool
+//! p was full, room for one     [xxxx] -> [x.xx]     rule 1: p is not full from now on
+//! p was full, no room for one  [xxxx] -> [xoxx]     rule 2: the object o of the first not-full page moves in; a page
+//!                              [..o.] -> pool                that becomes empty by it goes to the pool
+//! ```
+//!
+//! The ring's order holds by itself: an allocation fills the last page, which may be more than half full then and is where it
+//! belongs; a page that a free takes to the half goes to the front, and so is the first page when compaction does.
+
+use super::ladder::{Ladder, SizeClass};
+use super::page::{self, Directory, Header, Record, header_of, node};
+use crate::contract::Corruption;
+use crate::mechanism::page::ring;
+use core::mem::offset_of;
+
+/// A page-block: where an object is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    /// The header of its page.
+    pub(super) header: *mut Header,
+    /// Its number there.
+    pub(super) number: usize,
+}
+
+/// What a variant knows of pages and page-blocks.
+///
+/// # Safety
+///
+/// The directory has begun. A page that `open_page` gives belongs to nothing else until `close_page` gets it.
+pub(super) unsafe trait PageBlocks: Copy {
+    /// The ladder.
+    type Ladder: Ladder;
+    /// What the variant keeps beside the directory.
+    type Extra;
+
+    /// Where everything is.
+    fn directory(self) -> Directory<Self::Ladder, Self::Extra>;
+
+    /// Takes a page for a size class.
+    ///
+    /// # Safety
+    ///
+    /// The caller makes it a page of a class.
+    unsafe fn open_page(self) -> Option<*mut Header>;
+
+    /// Gives a page back that has no object.
+    ///
+    /// # Safety
+    ///
+    /// It came from [`open_page`](Self::open_page), and is in no ring.
+    unsafe fn close_page(self, header: *mut Header);
+
+    /// Moves the object of the page-block `from` to `to`, and tells whoever knows where it is.
+    ///
+    /// # Safety
+    ///
+    /// Both are page-blocks of the class; `from` has an object and `to` has none.
+    unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block);
+}
+
+/// What [`give`] did beside freeing a page-block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// Nothing: no object was moved, and the class has no more not-full pages than it may have.
+    Free,
+    /// An object was moved into the page-block.
+    Compacted,
+    /// The class has more not-full pages than it may have: an object should be moved.
+    Owed,
+}
+
+/// Takes a page-block of a class: of the last not-full page, or else of a new one. `None` if there is no page.
+///
+/// # Safety
+///
+/// `class` is below the number of classes.
+///
+/// # Time
+///
+/// Constant, but for what opening a page costs the variant.
+#[inline(always)]
+pub(super) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Block> {
+    let record = blocks.directory().record(class);
+    // SAFETY: the ring of a class holds its not-full pages.
+    unsafe {
+        let mut last = (*record).head.prev;
+        if last == record.addr() {
+            let header = blocks.open_page()?;
+            page::begin_blocks::<B::Ladder>(header, class, B::Ladder::size_class(class));
+            last = node(header);
+            ring::insert_behind(record.addr(), last);
+            (*record).not_full = (*record).not_full.wrapping_add(1);
+        }
+        let header = header_of(last);
+        let number = page::take_block(header);
+        if (*header).free_rows == 0 {
+            leave_ring(record, header);
+        }
+        Some(Block { header, number })
+    }
+}
+
+/// Gives a page-block back whose object is no more. Moves one other object into it where `may_move` and the class needs it.
+///
+/// # Safety
+///
+/// The page-block is used, and its class is `class`.
+///
+/// # Time
+///
+/// Constant, but for what moving an object and closing a page cost the variant.
+#[inline(always)]
+pub(super) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, may_move: bool) -> Given {
+    let record = blocks.directory().record(class);
+    let header = block.header;
+    // SAFETY: the class is one of the ladder's, the page-block one of it.
+    unsafe {
+        let size_class = B::Ladder::size_class(class);
+        let was_full = (*header).free_rows == 0;
+        if was_full && may_move && (*record).not_full >= (*record).most_not_full && size_class.blocks > 1 {
+            compact(blocks, record, size_class, block);
+            return Given::Compacted;
+        }
+        let used = page::free_block(header, block.number, size_class);
+        if used == 0 {
+            if !was_full {
+                leave_ring(record, header);
+            }
+            blocks.close_page(header);
+        } else if was_full {
+            let not_full = (*record).not_full.wrapping_add(1);
+            (*record).not_full = not_full;
+            let is_half = used <= size_class.half;
+            let place = if is_half { record.addr() } else { (*record).head.prev };
+            ring::insert_behind(place, node(header));
+            if not_full > (*record).most_not_full {
+                return Given::Owed;
+            }
+        } else if used == size_class.half {
+            to_front(record, header);
+        }
+    }
+    Given::Free
+}
+
+/// Rule 2: an object of the first not-full page moves into a page-block whose object is no more.
+///
+/// # Safety
+///
+/// As [`give`]; the class has a not-full page, and this one is none.
+#[inline(always)]
+unsafe fn compact<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &SizeClass, to: Block) {
+    // SAFETY: the first page of the ring is not full, and every page of a class has an object.
+    unsafe {
+        let header = header_of((*record).head.next);
+        let from = Block { header, number: page::used_block(header, size_class) };
+        blocks.move_object(size_class, from, to);
+        vacate(blocks, record, size_class, from);
+    }
+}
+
+/// Frees a page-block of a not-full page, after its object was moved away.
+///
+/// # Safety
+///
+/// The page-block is used, and its page in the class's ring.
+#[inline(always)]
+pub(super) unsafe fn vacate<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &SizeClass, from: Block) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let used = page::free_block(from.header, from.number, size_class);
+        if used == 0 {
+            leave_ring(record, from.header);
+            blocks.close_page(from.header);
+        } else if used == size_class.half {
+            to_front(record, from.header);
+        }
+    }
+}
+
+/// Takes a page out of its class's ring.
+///
+/// # Safety
+///
+/// It is in it.
+#[inline(always)]
+unsafe fn leave_ring(record: *mut Record, header: *mut Header) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ring::remove(node(header));
+        (*record).not_full = (*record).not_full.wrapping_sub(1);
+    }
+}
+
+/// Makes a page of the ring its first.
+///
+/// # Safety
+///
+/// It is in it.
+#[inline(always)]
+unsafe fn to_front(record: *mut Record, header: *mut Header) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ring::remove(node(header));
+        ring::insert_behind(record.addr(), node(header));
+    }
+}
+
+/// Verifies the ring of every class (invariants 1 and 2 with max_nr_nf_pages for 1, and the order of section 3.4), and every
+/// page of a size class.
+///
+/// # Errors
+///
+/// The first [`Corruption`].
+///
+/// # Safety
+///
+/// The directory has begun. `may_owe` tells whether a class may have more not-full pages than it should.
+pub(super) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bool) -> Result<(), Corruption> {
+    let broken = |invariant, address| Err(Corruption { invariant, address });
+    let mut in_rings = 0;
+    // SAFETY: headers are read of pages that were taken, and links followed to them alone.
+    unsafe {
+        for class in 0..L::CLASSES {
+            let record = directory.record(class);
+            let half = L::size_class(class).half;
+            let mut seen_more_than_half = false;
+            let count = directory.check_ring(record.addr() + offset_of!(Record, head), &mut |header| {
+                if usize::from((*header).class) != class {
+                    return broken("a ring of a class holds pages of the class", header.addr());
+                }
+                if (*header).free_rows == 0 {
+                    return broken("a page in the ring of its class is not full", header.addr());
+                }
+                let is_half = (*header).used <= half;
+                if is_half && seen_more_than_half {
+                    return broken("pages at most half full are in front of the others", header.addr());
+                }
+                seen_more_than_half |= !is_half;
+                Ok(())
+            })?;
+            if count != (*record).not_full as usize {
+                return broken("a class counts its not-full pages", record.addr());
+            }
+            if (*record).most_not_full == 0 || ((*record).not_full > (*record).most_not_full && !may_owe) {
+                return broken("a class has at most max_nr_nf_pages not-full pages", record.addr());
+            }
+            in_rings += count;
+        }
+        let mut not_full = 0;
+        for header in directory.headers() {
+            let class = usize::from((*header).class);
+            if class >= L::CLASSES {
+                continue;
+            }
+            if (*header).entries != 0 {
+                return broken("a page of a size class has no abstract address", header.addr());
+            }
+            if let Err(invariant) = page::check_blocks(header, L::size_class(class)) {
+                return broken(invariant, header.addr());
+            }
+            not_full += usize::from((*header).free_rows != 0);
+        }
+        if in_rings != not_full {
+            return broken("every not-full page is in the ring of its class", directory.record(0).addr());
+        }
+    }
+    Ok(())
+}
+
+/// Emits the rings, and the page-blocks of every page.
+///
+/// # Safety
+///
+/// The directory has begun, and its invariants hold.
+pub(super) unsafe fn fingerprint<L: Ladder, X>(directory: Directory<L, X>, word: &mut dyn FnMut(usize)) {
+    // SAFETY: rings lead to headers.
+    unsafe {
+        for class in 0..L::CLASSES {
+            let record = directory.record(class);
+            word((*record).most_not_full as usize);
+            let _ = directory.check_ring(record.addr(), &mut |header| {
+                word((*header).page as usize);
+                Ok(())
+            });
+            word(usize::MAX);
+        }
+        for header in directory.headers() {
+            let class = usize::from((*header).class);
+            word(class);
+            if class < L::CLASSES {
+                let rows = page::rows(header);
+                (0..=usize::from(L::size_class(class).tail_row)).for_each(|row| word(rows.add(row).read()));
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Size classes as a type: each an eighth larger than the one before, up to the page itself.
+//!
+//! ```text
+//! S_1 = FIRST      S_k = S_(k-1) * 9/8, rounded up to GRAIN      ... while below the page      S_n = PAGE
+//!
+//! 32  48  64  80  96  112  128  144  176  208 ...  14,752  16,384      GRAIN = 16: 45 classes
+//! 32  36  44  52  60   68   80   92  104  120 ...   8,424  16,384      GRAIN = 4, the paper's 46 classes
+//! ```
+//!
+//! (Compact-fit 2008, section 2.4 and equation 1 with f = 1/8.) A class is found by one look into a table with an entry for
+//! every GRAIN bytes: whatever the heap does, the class of a size costs the same few instructions.
+
+use crate::mechanism::sealed::Sealed;
+
+/// What is the same for every page of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizeClass {
+    /// The bits of the last row of a page's bitmap that stand for page-blocks.
+    pub tail: usize,
+    /// Bytes of a page-block.
+    pub block_bytes: u32,
+    /// Page-blocks of a page: B.
+    pub blocks: u16,
+    /// Half of them, rounded down: a page with at most so many used page-blocks is at most half full.
+    pub half: u16,
+    /// The rows of a page's bitmap, a bit for each.
+    pub rows: u16,
+    /// Number of the last row.
+    pub tail_row: u16,
+}
+
+/// More classes than any ladder has.
+const MOST_CLASSES: usize = 128;
+
+/// A ladder of size classes, numbered from 0. Sealed: unsafe code relies on its tables.
+pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
+    /// Bytes of a page, a power of two.
+    const PAGE: usize;
+    /// All page-block sizes are multiples of this power of two, so page-blocks are aligned to it.
+    const GRAIN: usize;
+    /// How many classes there are.
+    const CLASSES: usize;
+    /// Page-blocks of a page of the smallest class: no page has more.
+    const MOST_BLOCKS: usize;
+    /// The classes; what is behind the last one means nothing.
+    const TABLE: &'static [SizeClass; MOST_CLASSES];
+    /// The class of every multiple of the grain, from one grain on.
+    const LOOKUP: *const u8;
+
+    /// The facts of a class.
+    ///
+    /// # Safety
+    ///
+    /// `class` is below [`CLASSES`](Self::CLASSES).
+    #[inline(always)]
+    unsafe fn size_class(class: usize) -> &'static SizeClass {
+        // SAFETY: the caller's promise; the table holds all classes.
+        unsafe { Self::TABLE.get_unchecked(class) }
+    }
+
+    /// The class whose page-blocks are the smallest that hold `bytes`.
+    ///
+    /// # Safety
+    ///
+    /// `bytes` is from 1 to [`PAGE`](Self::PAGE).
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    unsafe fn class_of(bytes: usize) -> usize {
+        // SAFETY: the table has an entry for every grain of a page.
+        unsafe { Self::LOOKUP.add(bytes.wrapping_sub(1) >> Self::GRAIN.trailing_zeros()).read().into() }
+    }
+}
+
+/// Classes from `FIRST` bytes on, each an eighth larger than the one before and rounded up to `GRAIN` bytes, while they are
+/// smaller than a page of `PAGE` bytes and not more than `MOST`; then one class of the page itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometric<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize = { usize::MAX }>;
+
+/// 16 KB pages, page-blocks from 32 bytes on, aligned as C's `malloc` aligns: 45 classes on 64 bits.
+pub type DefaultLadder = Geometric<16384, 32, { 2 * size_of::<usize>() }>;
+
+/// The paper's 46 classes: 45 multiples of four below the page, and 16 KB. Page-blocks are aligned to 4 bytes.
+pub type PaperLadder = Geometric<16384, 32, 4, 45>;
+
+impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize> Geometric<PAGE, FIRST, GRAIN, MOST> {
+    const VALID: () = {
+        assert!(PAGE.is_power_of_two() && PAGE >= 1024 && PAGE <= 65536, "a page has 1 KB to 64 KB");
+        assert!(GRAIN.is_power_of_two() && GRAIN >= 4, "back references are aligned to 4 bytes");
+        assert!(PAGE / FIRST <= 16 * usize::BITS as usize, "a page has at most 16 rows of page-blocks");
+        assert!(
+            FIRST >= 16 && FIRST.is_multiple_of(GRAIN) && FIRST < PAGE,
+            "the first class is a multiple of the grain"
+        );
+    };
+
+    /// The page-block size behind `bytes`.
+    const fn next(bytes: usize) -> usize {
+        (bytes + bytes.div_ceil(8)).next_multiple_of(GRAIN)
+    }
+
+    const CLASS_COUNT: usize = {
+        const { Self::VALID };
+        let (mut count, mut bytes) = (0, FIRST);
+        while bytes < PAGE && count < MOST {
+            bytes = Self::next(bytes);
+            count += 1;
+        }
+        assert!(count < MOST_CLASSES, "too many classes");
+        count + 1
+    };
+
+    const CLASS_TABLE: [SizeClass; MOST_CLASSES] = {
+        let empty = SizeClass { tail: 0, block_bytes: 0, blocks: 0, half: 0, rows: 0, tail_row: 0 };
+        let mut table = [empty; MOST_CLASSES];
+        let (mut class, mut bytes) = (0, FIRST);
+        while class < Self::CLASS_COUNT {
+            if class == Self::CLASS_COUNT - 1 {
+                bytes = PAGE;
+            }
+            let blocks = PAGE / bytes;
+            let tail_row = (blocks - 1) / usize::BITS as usize;
+            let tail_blocks = blocks - tail_row * usize::BITS as usize;
+            table[class] = SizeClass {
+                tail: usize::MAX >> (usize::BITS as usize - tail_blocks),
+                block_bytes: bytes as u32,
+                blocks: blocks as u16,
+                half: (blocks / 2) as u16,
+                rows: (u32::MAX >> (31 - tail_row)) as u16,
+                tail_row: tail_row as u16,
+            };
+            bytes = Self::next(bytes);
+            class += 1;
+        }
+        table
+    };
+}
+
+/// The lookup table of a ladder in `N` bytes, at least one for every grain of a page where it is used.
+struct Lookup<L, const N: usize>(core::marker::PhantomData<L>);
+
+impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize, const N: usize>
+    Lookup<Geometric<PAGE, FIRST, GRAIN, MOST>, N>
+{
+    const TABLE: &'static [u8; N] = &{
+        let classes = Geometric::<PAGE, FIRST, GRAIN, MOST>::CLASS_TABLE;
+        let mut table = [0; N];
+        let (mut index, mut class) = (0, 0);
+        while index < N && index < PAGE / GRAIN {
+            if (index + 1) * GRAIN > classes[class].block_bytes as usize {
+                class += 1;
+            }
+            table[index] = class as u8;
+            index += 1;
+        }
+        table
+    };
+}
+
+impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize> Sealed
+    for Geometric<PAGE, FIRST, GRAIN, MOST>
+{
+}
+
+impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize> Ladder
+    for Geometric<PAGE, FIRST, GRAIN, MOST>
+{
+    const PAGE: usize = PAGE;
+    const GRAIN: usize = GRAIN;
+    const CLASSES: usize = Self::CLASS_COUNT;
+    const MOST_BLOCKS: usize = PAGE / FIRST;
+    const TABLE: &'static [SizeClass; MOST_CLASSES] = &Self::CLASS_TABLE;
+    const LOOKUP: *const u8 = match PAGE / GRAIN {
+        0..=256 => Lookup::<Self, 256>::TABLE.as_ptr(),
+        257..=1024 => Lookup::<Self, 1024>::TABLE.as_ptr(),
+        1025..=4096 => Lookup::<Self, 4096>::TABLE.as_ptr(),
+        _ => Lookup::<Self, 16384>::TABLE.as_ptr(),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    fn sizes<L: Ladder>() -> Vec<usize> {
+        L::TABLE[..L::CLASSES].iter().map(|class| class.block_bytes as usize).collect()
+    }
+
+    /// Every size has the class of its definition: S_(i-1) < size <= S_i.
+    fn every_size_has_its_class<L: Ladder>() {
+        let sizes = sizes::<L>();
+        for bytes in 1..=L::PAGE {
+            let expected = sizes.iter().position(|&size| bytes <= size).unwrap();
+            // SAFETY: the size is that of a page at the most.
+            assert_eq!(unsafe { L::class_of(bytes) }, expected, "{bytes} bytes");
+        }
+        for (class, &size) in sizes.iter().enumerate() {
+            let SizeClass { tail, blocks, half, rows, tail_row, .. } = L::TABLE[class];
+            let (blocks, bits) = (usize::from(blocks), usize::BITS as usize);
+            assert_eq!((blocks, usize::from(half)), (L::PAGE / size, L::PAGE / size / 2));
+            assert_eq!(rows.count_ones() as usize, blocks.div_ceil(bits));
+            assert_eq!(usize::from(tail_row) + 1, blocks.div_ceil(bits));
+            assert_eq!(usize::from(tail_row) * bits + tail.count_ones() as usize, blocks);
+            assert!(size.is_multiple_of(L::GRAIN));
+        }
+    }
+
+    #[test]
+    fn classes_are_those_of_the_definition() {
+        every_size_has_its_class::<DefaultLadder>();
+        every_size_has_its_class::<PaperLadder>();
+        every_size_has_its_class::<Geometric<1024, 32, 32>>();
+        every_size_has_its_class::<Geometric<4096, 16, 16>>();
+        every_size_has_its_class::<Geometric<65536, 128, 64>>();
+    }
+
+    #[test]
+    fn the_papers_ladder_has_46_classes() {
+        let sizes = sizes::<PaperLadder>();
+        assert_eq!(sizes.len(), 46);
+        assert_eq!(sizes[..10], [32, 36, 44, 52, 60, 68, 80, 92, 104, 120]);
+        assert_eq!(sizes[45], 16384);
+        assert!(sizes.windows(2).take(44).all(|pair| pair[1] == (pair[0] * 9).div_ceil(8).next_multiple_of(4)));
+        if size_of::<usize>() == 8 {
+            assert_eq!(DefaultLadder::CLASSES, 45);
+        }
+    }
+}

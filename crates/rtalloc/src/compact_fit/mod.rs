@@ -1,0 +1,11 @@
+//! Compact-fit: objects that move, so that memory stays predictable.
+
+// Until the first variant uses them.
+#![allow(dead_code)]
+
+mod classes;
+mod free_list;
+pub mod ladder;
+mod page;
+
+pub use ladder::{DefaultLadder, Geometric, Ladder, PaperLadder, SizeClass};

@@ -1,0 +1,543 @@
+//! The directory: what every page knows about itself, in front of the pages.
+//!
+//! ```text
+//! region  [ ... header 2][header 1][header 0][X][pool][class records] [page 0][page 1][page 2] ...
+//!                                                                     ^ base: a heap's one pointer
+//! ```
+//!
+//! Everything is at a fixed distance from the base: the header of page p is (p + 1) headers below what is fixed, and the page
+//! of an address is a shift. Headers of pages that were never taken are whatever bytes the region held, so that making a heap
+//! writes the fixed part alone. X is what a variant of Compact-fit keeps beside.
+//!
+//! # The two-dimensional bitmap
+//!
+//! (Section 3.1.) A row is one machine word, a bit for each page-block, set while it is free. `free_rows` has a bit for
+//! each row with a free page-block, `used_rows` for each row with a used one, so that both are found by two bit searches.
+//!
+//! ```text
+//! free_rows 1101   used_rows 1110      16 page-blocks in rows of 5:  [11111][00110][00000][-----1]  1 = free
+//!                                                                     row 0  row 1  row 2  row 3: no page-block beyond the 1
+//! ```
+//!
+//! | | 64-bit | 32-bit |
+//! |---|---|---|
+//! | header of a page of 16 KB with page-blocks from 32 B on | 96 B: 0.59 % | 88 B: 0.54 % |
+
+use super::free_list::{FreeList, NONE};
+use super::ladder::{Ladder, SizeClass};
+use crate::contract::Corruption;
+use crate::mechanism::bits::first_set;
+use crate::mechanism::page::ring::{self, Node};
+use crate::region::round_up;
+use core::marker::PhantomData;
+use core::num::NonZeroUsize;
+
+/// The class of a page in the pool. Numbers from [`SPECIAL`] on are no size classes.
+pub(super) const FREE: u8 = u8::MAX;
+
+/// The first number that a variant may use for pages that hold no page-blocks.
+pub(super) const SPECIAL: u8 = 128;
+
+/// The fixed part of a page's header; the rows of its bitmap follow.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Header {
+    /// Links of the ring of the class's not-full pages, while the page is one. In the pool, `next` is the number of the next
+    /// page there.
+    pub(super) node: Node,
+    /// Number of the page.
+    pub(super) page: u32,
+    /// Abstract addresses in this page that were ever taken; 0 unless it is a page of abstract addresses.
+    pub(super) entries: u32,
+    /// Used page-blocks.
+    pub(super) used: u16,
+    /// The rows that have a free page-block; 0 when the page is full.
+    pub(super) free_rows: u16,
+    /// The rows that have a used page-block.
+    pub(super) used_rows: u16,
+    /// The class, or what else the page is for.
+    pub(super) class: u8,
+}
+
+/// The links that one [`Header`] begins with are a node of a ring.
+pub(super) fn node(header: *mut Header) -> usize {
+    header.addr()
+}
+
+/// The header whose links are a node.
+#[inline(always)]
+pub(super) fn header_of(node: usize) -> *mut Header {
+    core::ptr::with_exposed_provenance_mut(node)
+}
+
+/// The rows of a page's bitmap.
+#[inline(always)]
+pub(super) fn rows(header: *mut Header) -> *mut usize {
+    header.wrapping_add(1).cast()
+}
+
+/// The row of a page-block, and its bit there.
+#[inline(always)]
+fn place(block: usize) -> (usize, usize) {
+    (block / usize::BITS as usize, 1usize.wrapping_shl(block as u32))
+}
+
+/// The bits of a row that stand for page-blocks.
+#[inline(always)]
+pub(super) fn valid_bits(class: &SizeClass, row: usize) -> usize {
+    if row == usize::from(class.tail_row) { class.tail } else { usize::MAX }
+}
+
+/// The first bit of a word that is not zero.
+///
+/// # Safety
+///
+/// It is not zero.
+#[inline(always)]
+unsafe fn first(word: usize) -> usize {
+    // SAFETY: the caller's promise.
+    first_set(unsafe { NonZeroUsize::new_unchecked(word) }) as usize
+}
+
+/// Makes the page one of `class`, all its page-blocks free, and in no ring.
+///
+/// # Safety
+///
+/// The header is that of a page that was taken from the pool; `class` is the number of `size_class` in the ladder `L`.
+#[inline(always)]
+pub(super) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, class: usize, size_class: &SizeClass) {
+    // SAFETY: the header is the caller's, with as many rows. Rows behind the last one are never read.
+    unsafe {
+        rows(header).write_bytes(0xFF, row_count::<L>());
+        rows(header).add(size_class.tail_row.into()).write(size_class.tail);
+        (*header).entries = 0;
+        (*header).used = 0;
+        (*header).free_rows = size_class.rows;
+        (*header).used_rows = 0;
+        (*header).class = class as u8;
+    }
+}
+
+/// Takes the first free page-block of a page and returns its number.
+///
+/// # Safety
+///
+/// The header is that of a page of a size class that is not full.
+#[inline(always)]
+pub(super) unsafe fn take_block(header: *mut Header) -> usize {
+    // SAFETY: a page that is not full has a free row, and that has a bit.
+    unsafe {
+        let free_rows = usize::from((*header).free_rows);
+        let row = first(free_rows);
+        let bits = rows(header).add(row).read();
+        let bit = first(bits);
+        let rest = bits & bits.wrapping_sub(1);
+        rows(header).add(row).write(rest);
+        (*header).used = (*header).used.wrapping_add(1);
+        (*header).used_rows |= 1u16.wrapping_shl(row as u32);
+        if rest == 0 {
+            (*header).free_rows = (free_rows & free_rows.wrapping_sub(1)) as u16;
+        }
+        row * usize::BITS as usize + bit
+    }
+}
+
+/// Frees a page-block; returns how many of its page are used then.
+///
+/// # Safety
+///
+/// The page-block is used, and of this class.
+#[inline(always)]
+pub(super) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeClass) -> u16 {
+    let (row, bit) = place(block);
+    // SAFETY: the page has a row for its page-block.
+    unsafe {
+        let bits = rows(header).add(row).read() | bit;
+        rows(header).add(row).write(bits);
+        let row_bit = 1u16.wrapping_shl(row as u32);
+        (*header).free_rows |= row_bit;
+        if bits == valid_bits(class, row) {
+            (*header).used_rows ^= row_bit;
+        }
+        let used = (*header).used.wrapping_sub(1);
+        (*header).used = used;
+        used
+    }
+}
+
+/// The first used page-block of a page.
+///
+/// # Safety
+///
+/// The header is that of a page of this class that has one.
+#[inline(always)]
+pub(super) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize {
+    // SAFETY: a page with a used page-block has a row of it, and that a clear bit that stands for it.
+    unsafe {
+        let row = first((*header).used_rows.into());
+        let bit = first(!rows(header).add(row).read() & valid_bits(class, row));
+        row * usize::BITS as usize + bit
+    }
+}
+
+/// Whether a page-block is used.
+///
+/// # Safety
+///
+/// The header is that of a page of a class that has a page-block of this number.
+#[inline(always)]
+pub(super) unsafe fn is_used(header: *mut Header, block: usize) -> bool {
+    let (row, bit) = place(block);
+    // SAFETY: the caller's promise.
+    unsafe { rows(header).add(row).read() & bit == 0 }
+}
+
+/// Verifies that used page-blocks, rows and their number agree.
+///
+/// # Errors
+///
+/// The first that does not.
+///
+/// # Safety
+///
+/// The header is that of a page that was taken for this class.
+pub(super) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Result<(), &'static str> {
+    let (mut used, mut used_rows, mut free_rows) = (0, 0, 0);
+    for row in 0..=usize::from(class.tail_row) {
+        let valid = valid_bits(class, row);
+        // SAFETY: the page has a row for each of its page-blocks.
+        let free = unsafe { rows(header).add(row).read() };
+        if free & !valid != 0 {
+            return Err("a bit without a page-block is clear");
+        }
+        used += (valid ^ free).count_ones();
+        used_rows |= u16::from(free != valid) << row;
+        free_rows |= u16::from(free != 0) << row;
+    }
+    // SAFETY: the caller's promise.
+    let header = unsafe { &*header };
+    if used != u32::from(header.used) {
+        return Err("a page counts its used page-blocks");
+    }
+    if used == 0 {
+        return Err("a page of a class has a used page-block");
+    }
+    if (used_rows, free_rows) != (header.used_rows, header.free_rows) {
+        return Err("a page's rows are those with a used and those with a free page-block");
+    }
+    Ok(())
+}
+
+/// Rows of a page's bitmap.
+const fn row_count<L: Ladder>() -> usize {
+    L::MOST_BLOCKS.div_ceil(usize::BITS as usize)
+}
+
+/// The pages that are not in use.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// Which they are; those that were ever taken have headers.
+    pub(super) list: FreeList,
+    /// Number of pages, in use or not.
+    pub(super) room: u32,
+    /// Pages that were given back and not taken again: as many as the list has.
+    pub(super) returned_pages: u32,
+}
+
+/// A size class.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Record {
+    /// Head of the ring of the class's not-full pages.
+    pub(super) head: Node,
+    /// Their number: nr_not_full_pages.
+    pub(super) not_full: u32,
+    /// How many there may be: max_nr_nf_pages, at least 1.
+    pub(super) most_not_full: u32,
+}
+
+/// Where everything is: the base of a heap on the ladder `L`, whose variant keeps an `X` beside.
+#[derive(Debug)]
+pub(super) struct Directory<L, X> {
+    base: usize,
+    kinds: PhantomData<(L, X)>,
+}
+
+impl<L, X> Clone for Directory<L, X> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L, X> Copy for Directory<L, X> {}
+
+impl<L: Ladder, X> Directory<L, X> {
+    /// Distances below the base.
+    const RECORDS: usize = L::CLASSES * size_of::<Record>();
+    const POOL: usize = Self::RECORDS + size_of::<Pool>();
+    const EXTRA: usize = Self::POOL + size_of::<X>().next_multiple_of(align_of::<usize>());
+    /// Bytes of a header, its rows included.
+    pub(super) const HEADER: usize = size_of::<Header>() + row_count::<L>() * size_of::<usize>();
+    /// Bytes of the fixed part of the control structure.
+    pub(super) const FIXED: usize = Self::EXTRA;
+    /// The base is a multiple of this.
+    pub(super) const ALIGN: usize = if L::GRAIN > 16 { L::GRAIN } else { 16 };
+    /// Most pages: their numbers have 32 bits, and so have the distances of entries from the base in units of 16 bytes.
+    const MOST_PAGES: usize = {
+        let by_entries = (1u64 << 36) / L::PAGE as u64 - 1;
+        let by_memory = (usize::MAX / (L::PAGE + Self::HEADER)) as u64;
+        if by_entries < by_memory { by_entries as usize } else { by_memory as usize }
+    };
+    /// Bytes of the largest region.
+    pub(super) const MOST_BYTES: usize = Self::MOST_PAGES * (L::PAGE + Self::HEADER);
+
+    const VALID: () = {
+        assert!(align_of::<X>() <= align_of::<usize>() && L::CLASSES <= SPECIAL as usize);
+        assert!(L::PAGE.is_multiple_of(Self::ALIGN));
+    };
+
+    /// The directory of the heap at a base.
+    #[inline(always)]
+    pub(super) fn at(base: usize) -> Self {
+        Directory { base, kinds: PhantomData }
+    }
+
+    /// Plans as many pages as a region holds, and touches nothing. `None` if it holds none; the number is not limited to
+    /// what can be named.
+    pub(super) fn plan(start: usize, len_bytes: usize) -> Option<(Self, usize)> {
+        const { Self::VALID };
+        let end = start.checked_add(len_bytes)?;
+        let mut pages = len_bytes.checked_sub(Self::FIXED)? / (L::PAGE + Self::HEADER);
+        // The base's alignment may cost one page.
+        let mut base = round_up(start + Self::FIXED + pages * Self::HEADER, Self::ALIGN)?;
+        if base > end || end - base < pages * L::PAGE {
+            pages = pages.checked_sub(1)?;
+            base = round_up(start + Self::FIXED + pages * Self::HEADER, Self::ALIGN)?;
+        }
+        (pages != 0).then_some((Self::at(base), pages))
+    }
+
+    /// Length of a region that holds `pages` pages wherever it starts.
+    pub(super) const fn needed_bytes(pages: usize) -> usize {
+        Self::FIXED + pages * (L::PAGE + Self::HEADER) + Self::ALIGN - 1
+    }
+
+    /// Initialises pool and classes; `most_not_full` tells max_nr_nf_pages of each.
+    ///
+    /// # Safety
+    ///
+    /// The directory was planned in a region that is the caller's, with so many pages.
+    pub(super) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
+        // SAFETY: pool and records are in the region.
+        unsafe {
+            self.pool().write(Pool { list: FreeList::EMPTY, room: pages, returned_pages: 0 });
+            for class in 0..L::CLASSES {
+                let record = self.record(class);
+                let head = Node { prev: record.addr(), next: record.addr() };
+                record.write(Record { head, not_full: 0, most_not_full: most_not_full(class).max(1) });
+            }
+        }
+    }
+
+    /// The base.
+    #[inline(always)]
+    pub(super) fn base(self) -> usize {
+        self.base
+    }
+
+    #[inline(always)]
+    fn below<T>(self, distance: usize) -> *mut T {
+        core::ptr::with_exposed_provenance_mut(self.base.wrapping_sub(distance))
+    }
+
+    /// What the variant keeps.
+    #[inline(always)]
+    pub(super) fn extra(self) -> *mut X {
+        self.below(Self::EXTRA)
+    }
+
+    /// The pool.
+    #[inline(always)]
+    pub(super) fn pool(self) -> *mut Pool {
+        self.below(Self::POOL)
+    }
+
+    /// The record of a class.
+    #[inline(always)]
+    pub(super) fn record(self, class: usize) -> *mut Record {
+        self.below::<Record>(Self::RECORDS).wrapping_add(class)
+    }
+
+    /// The header of a page.
+    #[inline(always)]
+    pub(super) fn header(self, page: usize) -> *mut Header {
+        self.below(Self::FIXED.wrapping_add(Self::HEADER).wrapping_add(page.wrapping_mul(Self::HEADER)))
+    }
+
+    /// Address of a page.
+    #[inline(always)]
+    pub(super) fn address(self, page: usize) -> usize {
+        self.base.wrapping_add(page.wrapping_mul(L::PAGE))
+    }
+
+    /// The page of an address.
+    #[inline(always)]
+    pub(super) fn page_of(self, address: usize) -> usize {
+        address.wrapping_sub(self.base) / L::PAGE
+    }
+
+    /// Takes a page from the pool: its number is in its header, and whoever takes it writes the rest.
+    ///
+    /// # Safety
+    ///
+    /// The directory has begun.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub(super) unsafe fn take_page(self) -> Option<*mut Header> {
+        // SAFETY: the pool is initialised; pages in its list have headers, the next fresh page's header is the pool's.
+        unsafe {
+            let pool = self.pool();
+            let page = (*pool).list.returned;
+            if page != NONE {
+                let header = self.header(page as usize);
+                (*pool).list.returned = (*header).node.next as u32;
+                (*pool).returned_pages = (*pool).returned_pages.wrapping_sub(1);
+                return Some(header);
+            }
+            let page = (*pool).list.take_fresh((*pool).room)?;
+            let header = self.header(page as usize);
+            (*header).page = page;
+            Some(header)
+        }
+    }
+
+    /// Gives a page back.
+    ///
+    /// # Safety
+    ///
+    /// The page was taken and not given back since; it is in no ring.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub(super) unsafe fn give_page(self, header: *mut Header) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let pool = self.pool();
+            (*header).class = FREE;
+            (*header).entries = 0;
+            (*pool).list.give((*header).page, |next| (*header).node.next = next as usize);
+            (*pool).returned_pages = (*pool).returned_pages.wrapping_add(1);
+        }
+    }
+
+    /// Pages in the pool.
+    ///
+    /// # Safety
+    ///
+    /// The directory has begun.
+    #[inline(always)]
+    pub(super) unsafe fn free_pages(self) -> u32 {
+        // SAFETY: the pool is initialised.
+        unsafe {
+            let pool = self.pool();
+            ((*pool).room.wrapping_sub((*pool).list.fresh)).wrapping_add((*pool).returned_pages)
+        }
+    }
+
+    /// The headers of all pages that were ever taken, in the order of their numbers.
+    ///
+    /// # Safety
+    ///
+    /// The directory has begun.
+    pub(super) unsafe fn headers(self) -> impl Iterator<Item = *mut Header> {
+        // SAFETY: the pool is initialised.
+        let fresh = unsafe { (*self.pool()).list.fresh };
+        (0..fresh as usize).map(move |page| self.header(page))
+    }
+
+    /// Verifies that the pool holds the pages that say so, and each once.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Corruption`].
+    ///
+    /// # Safety
+    ///
+    /// The directory has begun; its region had room for `pages` pages.
+    pub(super) unsafe fn check_pool(self, pages: u32) -> Result<(), Corruption> {
+        let broken = |invariant, address| Err(Corruption { invariant, address });
+        // SAFETY: the pool is initialised, and headers are read of pages that were taken at some time.
+        unsafe {
+            let pool = self.pool();
+            if (*pool).room != pages || (*pool).list.fresh > pages {
+                return broken("pages are taken in their order, and not more than there are", pool.addr());
+            }
+            let mut free = 0;
+            for (page, header) in self.headers().enumerate() {
+                if (*header).page as usize != page {
+                    return broken("a page knows its number", header.addr());
+                }
+                if (*header).class == FREE {
+                    free += 1;
+                    if (*header).entries != 0 {
+                        return broken("a free page has no abstract address", header.addr());
+                    }
+                }
+            }
+            let mut strangers = 0;
+            let listed = (*pool).list.walk(|page| (*self.header(page as usize)).node.next as u32, &mut |page| {
+                strangers += u32::from((*self.header(page as usize)).class != FREE)
+            });
+            if listed != Some(free) || strangers != 0 || (*pool).returned_pages != free {
+                return broken("the pool holds each free page once", pool.addr());
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies a ring of pages, following no link that does not lead to the header of a page that was taken, and visits
+    /// them; returns their number.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Corruption`].
+    ///
+    /// # Safety
+    ///
+    /// The directory has begun, and `head` is a head of it.
+    pub(super) unsafe fn check_ring(
+        self,
+        head: usize,
+        visit: &mut dyn FnMut(*mut Header) -> Result<(), Corruption>,
+    ) -> Result<usize, Corruption> {
+        // SAFETY: the pool is initialised.
+        let fresh = unsafe { (*self.pool()).list.fresh } as usize;
+        let top = self.header(0).addr();
+        let is_node = |node: usize| {
+            let distance = top.wrapping_sub(node);
+            distance.is_multiple_of(Self::HEADER) && distance / Self::HEADER < fresh
+        };
+        // SAFETY: a header is readable where one of a page that was taken is.
+        unsafe { ring::check(head, fresh, &is_node, &mut |node| visit(header_of(node))) }
+    }
+
+    /// Emits which pages come next.
+    ///
+    /// # Safety
+    ///
+    /// The directory has begun.
+    pub(super) unsafe fn fingerprint_pool(self, word: &mut dyn FnMut(usize)) {
+        // SAFETY: the pool is initialised, and its list leads to pages that have headers.
+        unsafe {
+            let list = (*self.pool()).list;
+            word(list.fresh as usize);
+            let _ = list.walk(|page| (*self.header(page as usize)).node.next as u32, &mut |page| word(page as usize));
+        }
+        word(usize::MAX);
+    }
+}
