@@ -172,6 +172,12 @@ impl Replay {
         Self::default()
     }
 
+    /// A replay at its beginning that has room for `slots` blocks at once, so that none is made underway.
+    #[must_use]
+    pub fn with_slots(slots: usize) -> Self {
+        Self { blocks: vec![Block::NONE; slots], ..Self::default() }
+    }
+
     /// Index of the next operation.
     #[must_use]
     pub fn index(&self) -> u64 {

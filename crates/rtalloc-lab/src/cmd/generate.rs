@@ -207,10 +207,7 @@ fn of_model(model: &Model, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// Writes the trace of a worst case.
 fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Worst { allocator, operation, heap, .. } = worst;
-    let subject = match subject::select(&[allocator])?.as_slice() {
-        [one] if one.name == allocator => *one,
-        _ => anyhow::bail!("{allocator:?} is a group; a worst case is of one allocator"),
-    };
+    let subject = subject::one(allocator)?;
     anyhow::ensure!(!subject.own_pages, "{allocator} takes its own pages: its heap cannot be prepared");
     let heap_bytes = usize::try_from(*heap).context("--heap")?;
     let scenario = scenario(worst, subject, heap_bytes)?;

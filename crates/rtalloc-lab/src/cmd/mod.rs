@@ -2,6 +2,7 @@
 
 pub mod allocators;
 pub mod bound;
+pub mod compare;
 pub mod costs;
 mod cut;
 mod destination;
@@ -37,6 +38,7 @@ enum Verb {
     Generate(generate::Arguments),
     Inspect(inspect::Arguments),
     Run(run::Arguments),
+    Compare(compare::Arguments),
     Bound(bound::Arguments),
     Allocators(allocators::Arguments),
     Reproduce(reproduce::Arguments),
@@ -52,6 +54,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Generate(arguments)) => generate::main(&arguments),
         Some(Verb::Inspect(arguments)) => inspect::main(&arguments),
         Some(Verb::Run(arguments)) => run::main(&arguments),
+        Some(Verb::Compare(arguments)) => compare::main(&arguments),
         Some(Verb::Bound(arguments)) => bound::main(&arguments),
         Some(Verb::Allocators(arguments)) => allocators::main(&arguments),
         Some(Verb::Reproduce(arguments)) => reproduce::main(&arguments),

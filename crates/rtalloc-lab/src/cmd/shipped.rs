@@ -31,6 +31,32 @@ impl Unpacked {
         self.files.push(file);
         Ok(())
     }
+
+    /// Adds the shipped trace of this [name](names); `false` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// A system that has no room for temporary files.
+    pub fn add_shipped(&mut self, name: &str) -> anyhow::Result<bool> {
+        let Some((_, content)) = TRACES.iter().find(|(file, _)| stem(file) == name) else { return Ok(false) };
+        self.add(|file| {
+            file.write_all(content).with_context(|| {
+                format!(
+                    "cannot write the shipped trace {name} to a temporary file; set TMPDIR to a directory with room"
+                )
+            })
+        })?;
+        Ok(true)
+    }
+}
+
+fn stem(file: &'static str) -> &'static str {
+    file.strip_suffix(".rtrace").unwrap_or(file)
+}
+
+/// Name of every shipped trace: its file's, without `.rtrace`.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TRACES.iter().map(|(file, _)| stem(file))
 }
 
 /// Writes the shipped traces to unnamed temporary files.
@@ -44,14 +70,8 @@ pub fn unpack() -> anyhow::Result<Unpacked> {
         "this binary was built without traces; build it in a checkout whose folder traces/ holds .rtrace files"
     );
     let mut unpacked = Unpacked::default();
-    for (name, content) in TRACES {
-        unpacked.add(|file| {
-            file.write_all(content).with_context(|| {
-                format!(
-                    "cannot write the shipped trace {name} to a temporary file; set TMPDIR to a directory with room"
-                )
-            })
-        })?;
+    for name in names() {
+        unpacked.add_shipped(name)?;
     }
     Ok(unpacked)
 }

@@ -1,6 +1,7 @@
 //! Experiments: what is measured to answer one question, beyond the replay of traces.
 
 pub mod costs;
+pub mod duel;
 mod fit;
 pub mod puaut;
 pub mod thesis;

@@ -7,6 +7,7 @@ pub mod bounds;
 pub mod catalogue;
 pub mod costs;
 pub mod csv;
+pub mod duel;
 pub mod metric;
 pub mod number;
 pub mod palette;

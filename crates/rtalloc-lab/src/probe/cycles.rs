@@ -170,7 +170,7 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
 
 /// Keeps this process and its children on one processor, the last one it may use; timing goes on without if the
 /// system refuses.
-fn pin_to_last_processor() {
+pub(crate) fn pin_to_last_processor() {
     // SAFETY: plain system calls on a set of processors that is a value of ours.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();

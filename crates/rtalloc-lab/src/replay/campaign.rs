@@ -152,7 +152,7 @@ pub fn measure(
     Ok(Run { schema: SCHEMA_VERSION, environment, traces, costs: None })
 }
 
-fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
+pub(crate) fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
     Reader::open(path).and_then(survey).map_err(|source| CampaignError::Trace { path: path.into(), source })
 }
 

@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod catalogue;
 pub mod costs;
+pub mod duel;
 pub mod environment;
 pub mod puaut;
 pub mod schema;

@@ -336,9 +336,21 @@ pub enum SelectError {
         /// What was asked for.
         name: String,
     },
+    /// The name is that of a group where one allocator is wanted.
+    #[error("{name:?} is a group; name one allocator: {}", members(name))]
+    Group {
+        /// What was asked for.
+        name: String,
+    },
     /// Everything chosen was excluded again.
     #[error("the choice of allocators is empty; {}", instead(""))]
     Empty,
+}
+
+/// The names of a group.
+fn members(group: &str) -> String {
+    let members: Vec<&str> = ALL.iter().filter(|subject| subject.is_named(group)).map(|subject| subject.name).collect();
+    members.join(", ")
 }
 
 /// Names to choose from: those like `name`, or where to find them.
@@ -452,9 +464,31 @@ pub fn select<S: AsRef<str>>(choice: &[S]) -> Result<Vec<&'static Subject>, Sele
     if chosen.is_empty() { Err(SelectError::Empty) } else { Ok(chosen) }
 }
 
+/// The subject of this name.
+///
+/// # Errors
+///
+/// [`SelectError`]: an unknown name, or a group's.
+pub fn one(name: &str) -> Result<&'static Subject, SelectError> {
+    if let Some(subject) = ALL.iter().find(|subject| subject.name == name) {
+        return Ok(subject);
+    }
+    let known = groups().contains(&name);
+    let name = name.to_string();
+    Err(if known { SelectError::Group { name } } else { SelectError::Unknown { name } })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_no_group() {
+        assert_eq!(one("tlsf").map(|subject| subject.name), Ok("tlsf"));
+        let group = one("hybrid").unwrap_err().to_string();
+        assert!(group.starts_with("\"hybrid\" is a group; name one allocator: dlmalloc, "), "{group}");
+        assert_eq!(one("-tlsf").unwrap_err(), SelectError::Unknown { name: "-tlsf".into() });
+    }
 
     #[test]
     fn choices_include_exclude_and_name_what_there_is() {

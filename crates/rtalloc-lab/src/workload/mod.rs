@@ -95,7 +95,11 @@ impl Model {
         Self::augment_subcommands(command)
             .try_get_matches_from(words.split_whitespace())
             .and_then(|matches| Self::from_arg_matches(&matches))
-            .map_err(|error| WorkloadError::Words(error.to_string()))
+            .map_err(|error| {
+                let text = error.to_string();
+                let line = text.lines().next().unwrap_or_default();
+                WorkloadError::Words(line.strip_prefix("error: ").unwrap_or(line).into())
+            })
     }
 
     /// Name as `rtalloc generate` takes it.

@@ -1,0 +1,209 @@
+//! `rtalloc compare`
+
+use super::destination::Output;
+use super::inspect::print;
+use super::progress::Bar;
+use super::run::parse_size;
+use super::shipped::{self, Unpacked};
+use crate::experiment::duel::{self, Pair, Settings};
+use crate::present;
+use crate::present::table::Look;
+use crate::subject;
+use crate::trace::Writer;
+use crate::workload::Model;
+use anyhow::Context as _;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Times two allocators against each other: the same trace, in one process, in turns.
+///
+/// `rtalloc run` gives every allocator a process of its own, one after another,
+/// and the speed of a shared machine changes in between: its ticks of two
+/// allocators may be half off against each other. Here both replay the trace in
+/// turns, round after round, in fresh heaps of the same memory, so that whatever
+/// the machine does meets both.
+///
+/// Without allocators, ours are compared with the published crates of the same
+/// algorithm:
+///
+///   tlsf / rlsf, first-fit-address / linked-list, binary-buddy / buddy-system
+///
+/// Without traces, on p1, p2 and p3 of the TLSF paper and on the shipped traces
+/// of real programs. All that takes about two minutes.
+///
+/// Three figures are shown of each, and their ratio, first / second:
+///
+///   allocate, free   mean ticks of the time-stamp counter: of every operation
+///                    the least over the rounds, the cost of reading the
+///                    counter subtracted
+///   replay           nanoseconds per operation of the whole trace without
+///                    timers, reallocations included: the median over the
+///                    rounds, and the quartiles of the ratio. The loop that
+///                    replays is part of it, and the same for both.
+///
+/// Where one of a pair refuses a request, the pair is not compared; who refused
+/// what is shown instead.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+pub struct Arguments {
+    /// Two allocators, then what they replay: files, names of shipped traces, or workloads as
+    /// `rtalloc generate` takes them, in quotes where there are parameters. Either may be left out.
+    #[arg(value_name = "A B] [TRACE|WORKLOAD")]
+    words: Vec<String>,
+
+    /// Bytes of the heap, with suffix K, M or G (powers of 1024). Without it, the next power of two above eight times
+    /// the largest live memory, at least 64K.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    heap: Option<u64>,
+
+    /// Seconds that the rounds of one pair on one trace may take. At least two rounds are made, at
+    /// most 400.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    seconds: u64,
+
+    /// Writes the figures as JSON to FILE, or to standard output in place of the tables for `-`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc compare                                ours and the crates with the same algorithm
+  rtalloc compare p2 lua-entities                the same on one workload and one shipped trace
+  rtalloc compare tlsf half-fit                  another pair on all of them
+  rtalloc compare tlsf talc server.rtrace \"p3 --mallocs 50000\" --seconds 10
+
+The exit status is 0 when every pair was compared on every trace, and 1 when one was not or an argument was of no use.";
+
+/// Ours, and the published crates with the same algorithm.
+const PAIRS: [(&str, &str); 3] =
+    [("tlsf", "rlsf"), ("first-fit-address", "linked-list"), ("binary-buddy", "buddy-system")];
+
+/// The workloads that are replayed beside the shipped traces.
+const WORKLOADS: [&str; 3] = ["p1", "p2", "p3"];
+
+/// Runs the verb.
+///
+/// # Errors
+///
+/// Whatever stopped it, with its context.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let (names, loads) = told_apart(&arguments.words);
+    let pairs = pairs(names)?;
+    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let traces = if loads.is_empty() { Traces::all()? } else { Traces::named(loads)? };
+    let settings = Settings { heap_bytes: arguments.heap, budget: Duration::from_secs(arguments.seconds) };
+    let bar = Bar::new();
+    let duels = duel::measure(&pairs, &traces.paths, &settings, &mut |progress| bar.show(progress))?;
+    bar.clear();
+    let replaced = match json {
+        Some(json) => json.write(&(serde_json::to_string_pretty(&duels).context("as JSON")? + "\n"))?,
+        None => false,
+    };
+    if !replaced {
+        print(&present::duel::tables(&duels, Look::of_stdout())).context("standard output")?;
+    }
+    let compared = duels.traces.iter().flat_map(|trace| &trace.duels).all(|duel| duel.outcome.is_ok());
+    Ok(if compared { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The allocators' names and the rest: a first word that is something to replay leaves the allocators out.
+fn told_apart(words: &[String]) -> (&[String], &[String]) {
+    match words {
+        [first, ..] if is_load(first) => (&[], words),
+        _ => words.split_at(words.len().min(2)),
+    }
+}
+
+/// Whether a word names something to replay rather than an allocator.
+fn is_load(word: &str) -> bool {
+    let is_allocator = subject::one(word).is_ok();
+    !is_allocator
+        && (model_name(word).is_some() || shipped::names().any(|name| name == word) || Path::new(word).exists())
+}
+
+/// The model that the words of a workload begin with.
+fn model_name(words: &str) -> Option<&str> {
+    words.split_whitespace().next().filter(|name| Model::NAMES.contains(name))
+}
+
+fn pairs(names: &[String]) -> anyhow::Result<Vec<Pair>> {
+    let pair = |first: &str, second: &str| -> anyhow::Result<Pair> {
+        let pair = Pair { first: subject::one(first)?, second: subject::one(second)? };
+        for one in [pair.first, pair.second] {
+            anyhow::ensure!(
+                !one.own_pages,
+                "{} takes its pages from the system: there is no fresh heap of it for every round; \
+                 `rtalloc run --probe cycles` times it",
+                one.name
+            );
+        }
+        Ok(pair)
+    };
+    match names {
+        [] => PAIRS.into_iter().map(|(first, second)| pair(first, second)).collect(),
+        [first, rest @ ..] => {
+            let unknown = || format!("{first} is no allocator, and nothing to replay");
+            subject::one(first).with_context(unknown)?;
+            let [second] = rest else {
+                anyhow::bail!("{first} against whom? Name a second allocator; `rtalloc allocators` lists them")
+            };
+            Ok(vec![pair(first, second)?])
+        }
+    }
+}
+
+/// What is replayed.
+#[derive(Default)]
+struct Traces {
+    paths: Vec<PathBuf>,
+    /// Those of the paths that are temporary files.
+    unpacked: Unpacked,
+}
+
+impl Traces {
+    fn all() -> anyhow::Result<Self> {
+        let mut traces = Self::default();
+        for word in WORKLOADS.into_iter().chain(shipped::names()) {
+            traces.add(word)?;
+        }
+        Ok(traces)
+    }
+
+    fn named(words: &[String]) -> anyhow::Result<Self> {
+        let mut traces = Self::default();
+        words.iter().try_for_each(|word| traces.add(word))?;
+        Ok(traces)
+    }
+
+    fn add(&mut self, word: &str) -> anyhow::Result<()> {
+        if model_name(word).is_some() {
+            self.generate(word).with_context(|| format!("the workload {word:?}"))?;
+        } else if !self.unpacked.add_shipped(word)? {
+            anyhow::ensure!(
+                Path::new(word).exists(),
+                "{word:?} is nothing to replay: neither a file, nor a workload ({}), nor a shipped trace ({})",
+                Model::NAMES.join(", "),
+                shipped::names().collect::<Vec<_>>().join(", ")
+            );
+            self.paths.push(word.into());
+            return Ok(());
+        }
+        self.paths.extend(self.unpacked.paths.last().cloned());
+        Ok(())
+    }
+
+    /// The trace of a workload, with the seed that `rtalloc generate` takes.
+    fn generate(&mut self, words: &str) -> anyhow::Result<()> {
+        const SEED: u64 = 1;
+        let model = Model::parse(words)?;
+        self.unpacked.add(|file| {
+            let mut writer = Writer::new(BufWriter::new(file), &model.meta(SEED))?;
+            model.generate(SEED, &mut writer)?;
+            writer.finish().context("cannot write it to a temporary file; set TMPDIR to a directory with room")?;
+            Ok(())
+        })
+    }
+}

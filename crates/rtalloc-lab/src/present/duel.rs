@@ -1,0 +1,225 @@
+//! Pairs of allocators for the terminal: a table for each pair, a row for each trace.
+
+use super::number;
+use super::printable;
+use super::table::Look;
+use super::verdict::wrapped;
+use crate::result::duel::{Duels, Figures, Side};
+use comfy_table::{Attribute, Cell, CellAlignment, Color};
+use std::fmt::Write as _;
+
+/// A table for each pair and what is to be said of all.
+#[must_use]
+pub fn tables(duels: &Duels, look: Look) -> String {
+    let mut text = String::new();
+    let pairs = duels.traces.first().map_or(0, |trace| trace.duels.len());
+    for pair in 0..pairs {
+        text.push_str(&of_pair(duels, pair, look));
+        text.push('\n');
+    }
+    for note in notes(duels) {
+        let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
+    }
+    text
+}
+
+const HEADINGS: [&str; 13] = [
+    "\n\ntrace",
+    "\nopera-\ntions",
+    "\n\nrounds",
+    "allocate\nfirst\nticks",
+    "\nsecond\nticks",
+    "\n\nratio",
+    "free\nfirst\nticks",
+    "\nsecond\nticks",
+    "\n\nratio",
+    "replay\nfirst\nns/op",
+    "\nsecond\nns/op",
+    "\n\nratio",
+    "\nquartiles\nof ratio",
+];
+
+fn of_pair(duels: &Duels, pair: usize, look: Look) -> String {
+    let mut table = look.table();
+    let aligned = |place: usize| if place == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    let heading = |(place, text): (usize, &str)| Cell::new(text).set_alignment(aligned(place));
+    table.set_header(HEADINGS.into_iter().enumerate().map(heading));
+    let mut troubles = Vec::new();
+    let mut compared = Vec::new();
+    for result in &duels.traces {
+        let duel = &result.duels[pair];
+        let name = printable(&result.trace.name);
+        let operations = result.trace.allocations + result.trace.frees + result.trace.reallocations;
+        let mut row = vec![name.clone(), number::grouped(operations)];
+        let mut ratios = [None; 3];
+        match &duel.outcome {
+            Ok(figures) => {
+                ratios = ratios_of(figures);
+                compared.push(ratios);
+                row.extend(texts(figures));
+            }
+            Err(what) => {
+                row.resize(HEADINGS.len(), "-".into());
+                troubles.push(format!("{name}: not compared: {}", printable(what)));
+            }
+        }
+        let cells = row.into_iter().enumerate().map(|(place, text)| {
+            let cell = Cell::new(text).set_alignment(aligned(place));
+            let slower = RATIO_PLACES.iter().zip(ratios).any(|(at, ratio)| *at == place && is_slower(ratio));
+            if slower { cell.fg(Color::Yellow).add_attribute(Attribute::Bold) } else { cell }
+        });
+        table.add_row(cells);
+    }
+    if compared.len() > 1 {
+        let mut row = vec![String::new(); HEADINGS.len()];
+        row[0] = "geometric mean".into();
+        for (which, place) in RATIO_PLACES.into_iter().enumerate() {
+            row[place] = ratio(geometric_mean(compared.iter().filter_map(|ratios| ratios[which])));
+        }
+        table.add_row(row.into_iter().enumerate().map(|(place, text)| Cell::new(text).set_alignment(aligned(place))));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    let duel = &duels.traces[0].duels[pair];
+    let mut text = format!("{} (first) against {} (second)\n", duel.first, duel.second);
+    for line in table.to_string().lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    for trouble in troubles {
+        let _ = writeln!(text, "{}", wrapped(&trouble, look.columns, 2));
+    }
+    if !compared.is_empty() {
+        let _ = writeln!(text, "{}", wrapped(&standing(&duel.first, &compared), look.columns, 0));
+    }
+    text
+}
+
+/// Whether the first is the slower one, as far as the table shows digits.
+fn is_slower(ratio: Option<f64>) -> bool {
+    ratio.is_some_and(|ratio| ratio >= 1.005)
+}
+
+/// Columns of the ratios, in the order of [`ratios_of`].
+const RATIO_PLACES: [usize; 3] = [5, 8, 11];
+
+fn ratios_of(figures: &Figures) -> [Option<f64>; 3] {
+    [figures.allocate_ratio(), figures.free_ratio(), Some(figures.replay_ratio())]
+}
+
+/// The columns behind the operations.
+fn texts(figures: &Figures) -> Vec<String> {
+    let ticks = |ticks: Option<f64>| ticks.map_or_else(|| "-".into(), number::mean);
+    let nanoseconds = |side: &Side| number::mean(side.replay_nanoseconds);
+    let Figures { rounds, first, second, replay_ratio_quartiles: [lower, _, upper] } = figures;
+    let [allocate, free, replay] = ratios_of(figures);
+    vec![
+        rounds.to_string(),
+        ticks(first.allocate_ticks),
+        ticks(second.allocate_ticks),
+        ratio(allocate),
+        ticks(first.free_ticks),
+        ticks(second.free_ticks),
+        ratio(free),
+        nanoseconds(first),
+        nanoseconds(second),
+        ratio(replay),
+        format!("{lower:.2}..{upper:.2}"),
+    ]
+}
+
+fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".into(), |ratio| if ratio < 0.0995 { format!("{ratio:.3}") } else { format!("{ratio:.2}") })
+}
+
+fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = ratios.fold((0_u32, 0.0), |(count, sum), ratio| (count + 1, sum + ratio.ln()));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
+}
+
+/// On how many traces the first is the slower one.
+fn standing(first: &str, compared: &[[Option<f64>; 3]]) -> String {
+    let slower = |which: usize| compared.iter().filter(|ratios| is_slower(ratios[which])).count();
+    format!(
+        "Of {}, {first} is the slower one in allocate on {}, in free on {}, in the whole replay on {}.",
+        number::counted(compared.len() as u64, "trace"),
+        slower(0),
+        slower(1),
+        slower(2),
+    )
+}
+
+fn notes(duels: &Duels) -> Vec<String> {
+    let environment = &duels.environment;
+    vec![
+        "In each round both replay the whole trace, once timed and once not, in fresh heaps of the same memory; they begin \
+         in turns. ratio: first / second, below 1 where the first is the faster one."
+            .into(),
+        format!(
+            "allocate, free: mean over the operations of the least ticks of each over the rounds; the {} ticks of reading the \
+             counter are subtracted. A tick is {:.2} ns here.",
+            environment.timer_overhead_ticks,
+            1e9 / environment.tsc_hz.max(1) as f64
+        ),
+        "replay: the whole trace without timers, reallocations and the replaying loop included; the median over the rounds, \
+         and the quartiles of the ratio."
+            .into(),
+        format!("Measured in {:.0} s.", duels.seconds),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+    use crate::result::duel::{Duel, TraceDuels};
+
+    fn duels() -> Duels {
+        let run = fixture::usual();
+        let side = |ticks, replay_nanoseconds| Side {
+            allocate_ticks: Some(ticks),
+            free_ticks: Some(ticks * 2.0),
+            replay_nanoseconds,
+        };
+        let figures = |first, second| Figures {
+            rounds: 12,
+            first: side(first, first / 2.0),
+            second: side(second, second / 2.0),
+            replay_ratio_quartiles: [0.9, 0.95, 1.01],
+        };
+        let outcomes = [Ok(figures(40.0, 80.0)), Ok(figures(90.0, 45.0)), Err("b refused 7 of 9 operations".into())];
+        let traces = outcomes
+            .into_iter()
+            .map(|outcome| TraceDuels {
+                trace: run.traces[0].trace.clone(),
+                heap_bytes: 1 << 20,
+                duels: vec![Duel { first: "a".into(), second: "b".into(), outcome }],
+            })
+            .collect();
+        Duels { environment: run.environment, traces, seconds: 1.0 }
+    }
+
+    #[test]
+    fn ratios_means_and_refusals_are_told() {
+        let text = tables(&duels(), Look { columns: 120, colour: false });
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "a (first) against b (second)",
+            "12 40.0 80.0 0.50 80.0 160 0.50 20.0 40.0 0.95 0.90..1.01",
+            "geometric mean 1.00 1.00 0.95",
+            "not compared: b refused 7 of 9 operations",
+            "Of 2 traces, a is the slower one in allocate on 1, in free on 1, in the whole replay on 0.",
+        ] {
+            assert!(words.contains(part), "{part}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn who_is_slower_stands_out() {
+        let coloured = tables(&duels(), Look { columns: 120, colour: true });
+        let bold = coloured.lines().filter(|line| line.contains("\u{1b}[1m")).count();
+        assert_eq!(bold, 1, "{coloured:?}");
+    }
+}
