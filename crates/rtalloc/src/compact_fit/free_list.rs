@@ -31,12 +31,21 @@ impl FreeList {
     /// Takes one of `room`; `link` reads the link of one that was given back.
     #[inline(always)]
     pub(crate) fn take(&mut self, room: u32, link: impl FnOnce(u32) -> u32) -> Option<u32> {
-        if self.returned != NONE {
-            let item = self.returned;
-            self.returned = link(item);
-            return Some(item);
+        match self.take_returned(link) {
+            None => self.take_fresh(room),
+            item => item,
         }
-        self.take_fresh(room)
+    }
+
+    /// Takes the one that was given back last; `link` reads its link.
+    #[inline(always)]
+    pub(crate) fn take_returned(&mut self, link: impl FnOnce(u32) -> u32) -> Option<u32> {
+        let item = self.returned;
+        if item == NONE {
+            return None;
+        }
+        self.returned = link(item);
+        Some(item)
     }
 
     /// Takes one of `room` that was never taken.

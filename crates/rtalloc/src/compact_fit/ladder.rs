@@ -29,8 +29,28 @@ pub struct SizeClass {
     pub tail_row: u16,
 }
 
+impl SizeClass {
+    /// What stands behind the last class.
+    const NONE: Self = SizeClass { tail: 0, block_bytes: 0, blocks: 0, half: 0, rows: 0, tail_row: 0 };
+
+    /// The class of page-blocks of `block_bytes` in pages of `page_bytes`.
+    const fn of(page_bytes: usize, block_bytes: usize) -> Self {
+        let blocks = page_bytes / block_bytes;
+        let tail_row = (blocks - 1) / usize::BITS as usize;
+        let tail_blocks = blocks - tail_row * usize::BITS as usize;
+        SizeClass {
+            tail: usize::MAX >> (usize::BITS as usize - tail_blocks),
+            block_bytes: block_bytes as u32,
+            blocks: blocks as u16,
+            half: (blocks / 2) as u16,
+            rows: (u32::MAX >> (31 - tail_row)) as u16,
+            tail_row: tail_row as u16,
+        }
+    }
+}
+
 /// More classes than any ladder has.
-const MOST_CLASSES: usize = 128;
+pub(super) const MOST_CLASSES: usize = 128;
 
 /// A ladder of size classes, numbered from 0. Sealed: unsafe code relies on its tables.
 pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
@@ -46,6 +66,8 @@ pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
     const TABLE: &'static [SizeClass; MOST_CLASSES];
     /// The class of every multiple of the grain, from one grain on.
     const LOOKUP: *const u8;
+    /// Bytes of the table in a page's header that says where its page-blocks are; 0 where they are in the page itself.
+    const BLOCK_TABLE_BYTES: usize = 0;
 
     /// The facts of a class.
     ///
@@ -113,24 +135,13 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
     };
 
     const CLASS_TABLE: [SizeClass; MOST_CLASSES] = {
-        let empty = SizeClass { tail: 0, block_bytes: 0, blocks: 0, half: 0, rows: 0, tail_row: 0 };
-        let mut table = [empty; MOST_CLASSES];
+        let mut table = [SizeClass::NONE; MOST_CLASSES];
         let (mut class, mut bytes) = (0, FIRST);
         while class < Self::CLASS_COUNT {
             if class == Self::CLASS_COUNT - 1 {
                 bytes = PAGE;
             }
-            let blocks = PAGE / bytes;
-            let tail_row = (blocks - 1) / usize::BITS as usize;
-            let tail_blocks = blocks - tail_row * usize::BITS as usize;
-            table[class] = SizeClass {
-                tail: usize::MAX >> (usize::BITS as usize - tail_blocks),
-                block_bytes: bytes as u32,
-                blocks: blocks as u16,
-                half: (blocks / 2) as u16,
-                rows: (u32::MAX >> (31 - tail_row)) as u16,
-                tail_row: tail_row as u16,
-            };
+            table[class] = SizeClass::of(PAGE, bytes);
             bytes = Self::next(bytes);
             class += 1;
         }
@@ -141,15 +152,12 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
 /// The lookup table of a ladder in `N` bytes, at least one for every grain of a page where it is used.
 struct Lookup<L, const N: usize>(core::marker::PhantomData<L>);
 
-impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize, const N: usize>
-    Lookup<Geometric<PAGE, FIRST, GRAIN, MOST>, N>
-{
+impl<L: Ladder, const N: usize> Lookup<L, N> {
     const TABLE: &'static [u8; N] = &{
-        let classes = Geometric::<PAGE, FIRST, GRAIN, MOST>::CLASS_TABLE;
         let mut table = [0; N];
         let (mut index, mut class) = (0, 0);
-        while index < N && index < PAGE / GRAIN {
-            if (index + 1) * GRAIN > classes[class].block_bytes as usize {
+        while index < N && index < L::PAGE / L::GRAIN {
+            if (index + 1) * L::GRAIN > L::TABLE[class].block_bytes as usize {
                 class += 1;
             }
             table[index] = class as u8;
@@ -157,6 +165,16 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
         }
         table
     };
+}
+
+/// The lookup table of a ladder.
+const fn lookup<L: Ladder>() -> *const u8 {
+    match L::PAGE / L::GRAIN {
+        0..=256 => Lookup::<L, 256>::TABLE.as_ptr(),
+        257..=1024 => Lookup::<L, 1024>::TABLE.as_ptr(),
+        1025..=4096 => Lookup::<L, 4096>::TABLE.as_ptr(),
+        _ => Lookup::<L, 16384>::TABLE.as_ptr(),
+    }
 }
 
 impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize> Sealed
@@ -172,12 +190,47 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
     const CLASSES: usize = Self::CLASS_COUNT;
     const MOST_BLOCKS: usize = PAGE / FIRST;
     const TABLE: &'static [SizeClass; MOST_CLASSES] = &Self::CLASS_TABLE;
-    const LOOKUP: *const u8 = match PAGE / GRAIN {
-        0..=256 => Lookup::<Self, 256>::TABLE.as_ptr(),
-        257..=1024 => Lookup::<Self, 1024>::TABLE.as_ptr(),
-        1025..=4096 => Lookup::<Self, 4096>::TABLE.as_ptr(),
-        _ => Lookup::<Self, 16384>::TABLE.as_ptr(),
+    const LOOKUP: *const u8 = lookup::<Self>();
+}
+
+/// The ladder `L` for objects in block-frames of `FRAME` bytes: every size rounded up to whole frames, and equal ones one class
+/// (section 3.3). A page's header has a block table: 4 bytes for every frame that its page-blocks consist of.
+///
+/// ```text
+/// DefaultLadder            32  48 64  80 96  112 128  144 ...
+/// Framed<DefaultLadder, 32> 32  64     96      128      160 ...
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Framed<L, const FRAME: usize>(core::marker::PhantomData<L>);
+
+impl<L: Ladder, const FRAME: usize> Framed<L, FRAME> {
+    const ROUNDED: (usize, [SizeClass; MOST_CLASSES]) = {
+        assert!(FRAME.is_power_of_two() && FRAME >= 16, "a frame has a power of two of bytes, at least 16");
+        assert!(FRAME * 4 <= L::PAGE, "a page holds frames and their entries");
+        let mut table = [SizeClass::NONE; MOST_CLASSES];
+        let (mut from, mut count) = (0, 0);
+        while from < L::CLASSES {
+            let block_bytes = (L::TABLE[from].block_bytes as usize).next_multiple_of(FRAME);
+            if count == 0 || table[count - 1].block_bytes as usize != block_bytes {
+                table[count] = SizeClass::of(L::PAGE, block_bytes);
+                count += 1;
+            }
+            from += 1;
+        }
+        (count, table)
     };
+}
+
+impl<L: Ladder, const FRAME: usize> Sealed for Framed<L, FRAME> {}
+
+impl<L: Ladder, const FRAME: usize> Ladder for Framed<L, FRAME> {
+    const PAGE: usize = L::PAGE;
+    const GRAIN: usize = FRAME;
+    const CLASSES: usize = Self::ROUNDED.0;
+    const MOST_BLOCKS: usize = Self::TABLE[0].blocks as usize;
+    const TABLE: &'static [SizeClass; MOST_CLASSES] = &Self::ROUNDED.1;
+    const LOOKUP: *const u8 = lookup::<Self>();
+    const BLOCK_TABLE_BYTES: usize = L::PAGE / FRAME * size_of::<u32>();
 }
 
 #[cfg(test)]
@@ -216,6 +269,20 @@ mod tests {
         every_size_has_its_class::<Geometric<1024, 32, 32>>();
         every_size_has_its_class::<Geometric<4096, 16, 16>>();
         every_size_has_its_class::<Geometric<65536, 128, 64>>();
+        every_size_has_its_class::<Framed<DefaultLadder, 16>>();
+        every_size_has_its_class::<Framed<DefaultLadder, 32>>();
+        every_size_has_its_class::<Framed<PaperLadder, 32>>();
+        every_size_has_its_class::<Framed<PaperLadder, 128>>();
+        every_size_has_its_class::<Framed<Geometric<1024, 16, 16>, 256>>();
+    }
+
+    #[test]
+    fn frames_round_sizes_up_and_make_equal_ones_one_class() {
+        let sizes = sizes::<Framed<PaperLadder, 32>>();
+        assert_eq!(sizes[..11], [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352]);
+        assert!(sizes.windows(2).all(|pair| pair[0] < pair[1]), "{sizes:?}");
+        assert_eq!(sizes.last(), Some(&16384));
+        assert_eq!(Framed::<PaperLadder, 32>::BLOCK_TABLE_BYTES, 2048);
     }
 
     #[test]

@@ -8,4 +8,4 @@ mod free_list;
 pub mod ladder;
 mod page;
 
-pub use ladder::{DefaultLadder, Geometric, Ladder, PaperLadder, SizeClass};
+pub use ladder::{DefaultLadder, Framed, Geometric, Ladder, PaperLadder, SizeClass};

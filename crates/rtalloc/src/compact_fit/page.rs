@@ -233,6 +233,11 @@ const fn row_count<L: Ladder>() -> usize {
     L::MOST_BLOCKS.div_ceil(usize::BITS as usize)
 }
 
+/// Where in a page's header its block table is, if its ladder has one.
+pub(super) const fn block_table_at<L: Ladder>() -> usize {
+    size_of::<Header>() + row_count::<L>() * size_of::<usize>()
+}
+
 /// The pages that are not in use.
 #[repr(C)]
 #[derive(Debug)]
@@ -276,8 +281,8 @@ impl<L: Ladder, X> Directory<L, X> {
     const RECORDS: usize = L::CLASSES * size_of::<Record>();
     const POOL: usize = Self::RECORDS + size_of::<Pool>();
     const EXTRA: usize = Self::POOL + size_of::<X>().next_multiple_of(align_of::<usize>());
-    /// Bytes of a header, its rows included.
-    pub(super) const HEADER: usize = size_of::<Header>() + row_count::<L>() * size_of::<usize>();
+    /// Bytes of a header, its rows and block table included.
+    pub(super) const HEADER: usize = block_table_at::<L>() + L::BLOCK_TABLE_BYTES;
     /// Bytes of the fixed part of the control structure.
     pub(super) const FIXED: usize = Self::EXTRA;
     /// The base is a multiple of this.
