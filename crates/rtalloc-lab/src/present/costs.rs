@@ -128,10 +128,7 @@ pub fn svg(costs: &Costs) -> Result<Option<String>, PlotError> {
         .collect();
     let styles = palette::of(&standings);
     let Some(figure) = plot::costs(costs, Cast { standings: &standings, styles: &styles })? else { return Ok(None) };
-    // Within a page the style is the page's, and HTML implies the name space.
-    let css = format!("{}{}svg.plot{{background:var(--page)}}", include_str!("report.css"), palette::css(&styles));
-    let figure = figure.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-    Ok(Some(figure.replacen('>', &format!("><style>{css}</style>"), 1)))
+    Ok(Some(plot::standalone(&figure, &styles)))
 }
 
 #[cfg(test)]

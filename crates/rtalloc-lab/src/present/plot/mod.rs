@@ -2,6 +2,7 @@
 
 pub mod canvas;
 mod costs;
+pub mod curves;
 mod distribution;
 mod fragmentation;
 mod memory;
@@ -14,7 +15,7 @@ pub use fragmentation::fragmentation;
 pub use memory::memory;
 pub use pareto::pareto;
 
-use super::palette::Style;
+use super::palette::{self, Style};
 use super::standing::Standing;
 use canvas::{Anchor, Canvas, Ink};
 
@@ -28,6 +29,14 @@ pub struct Cast<'a> {
     pub standings: &'a [Standing],
     /// Their looks, by the same index.
     pub styles: &'a [Style],
+}
+
+/// A figure as a file of its own: within a page the style is the page's, and HTML implies the name space.
+#[must_use]
+pub fn standalone(figure: &str, styles: &[Style]) -> String {
+    let css = format!("{}{}svg.plot{{background:var(--page)}}", include_str!("../report.css"), palette::css(styles));
+    let figure = figure.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+    figure.replacen('>', &format!("><style>{css}</style>"), 1)
 }
 
 /// Height of the rows of figures with one row per allocator.

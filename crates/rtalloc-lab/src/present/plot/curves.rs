@@ -1,0 +1,162 @@
+//! Curves of many points: panels one below the other, each with its own scales and with its curves' names beside it.
+
+use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
+use super::{Cast, WIDTH, shortened, spread};
+use crate::present::number;
+
+const LEFT: i32 = 78;
+const RIGHT: i32 = 800;
+/// Room above each panel, for its title.
+const HEAD: i32 = 36;
+/// Height of a label beside a panel.
+const LABEL: i32 = 14;
+/// Height of a panel with few labels.
+const LEAST_HEIGHT: i32 = 250;
+/// Room below each panel, for its axis.
+const FOOT: i32 = 46;
+
+/// What the values of an axis are spaced by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Their differences, from 0 on.
+    Even,
+    /// Their quotients; values of 0 lie at the lower end.
+    Logarithmic,
+}
+
+/// A panel.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// What is counted along x, and how.
+    pub x: (String, Spacing),
+    /// What is counted along y, and how.
+    pub y: (String, Spacing),
+    /// The curves: index into the cast, and points in the order of x.
+    pub curves: Vec<(usize, Vec<(f64, f64)>)>,
+    /// Whether every curve ends in a marker, and has some on its way.
+    pub marked: bool,
+}
+
+/// Draws panels; `None` where there is no point at all.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn curves(panels: &[Panel], cast: Cast<'_>, description: &str) -> Result<Option<String>, PlotError> {
+    let shown: Vec<&Panel> =
+        panels.iter().filter(|panel| panel.curves.iter().any(|(_, points)| !points.is_empty())).collect();
+    if shown.is_empty() {
+        return Ok(None);
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // some dozens of curves
+    let height = shown.iter().map(|panel| panel.curves.len() as i32 * LABEL).max().unwrap_or(0).max(LEAST_HEIGHT);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // a few panels
+    let full = shown.len() as i32 * (HEAD + height + FOOT);
+    #[allow(clippy::cast_sign_loss)] // a sheet of positive size
+    let svg = sheet(WIDTH, full as u32, cast.standings.len(), description, |canvas| {
+        let mut top = HEAD;
+        for panel in shown {
+            one(canvas, cast, panel, (top, top + height))?;
+            top += height + FOOT + HEAD;
+        }
+        Ok(())
+    })?;
+    Ok(Some(svg))
+}
+
+fn scale(values: impl Iterator<Item = f64> + Clone, spacing: Spacing, pixels: (i32, i32)) -> Scale {
+    let most = values.clone().fold(0.0, f64::max);
+    match spacing {
+        Spacing::Even => Scale::linear((0.0, most * 1.02), pixels),
+        Spacing::Logarithmic => {
+            let least = values.filter(|value| *value > 0.0).fold(f64::MAX, f64::min).min(most);
+            Scale::logarithmic((least.max(f64::MIN_POSITIVE) / 1.1, most * 1.1), pixels)
+        }
+    }
+}
+
+fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i32, i32)) -> Result<(), PlotError> {
+    let points = || panel.curves.iter().flat_map(|(_, points)| points);
+    let x = scale(points().map(|(x, _)| *x), panel.x.1, (LEFT, RIGHT));
+    let y = scale(points().map(|(_, y)| *y), panel.y.1, (bottom, top));
+    canvas.text(&panel.title, (LEFT, top - 22), Anchor::Left, 14, Ink::Text)?;
+    canvas.text(&panel.y.0, (LEFT, top - 7), Anchor::Left, 11, Ink::Faint)?;
+    for tick in y.ticks(30) {
+        canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
+        canvas.text(&number::compact(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
+    }
+    for tick in x.ticks(70) {
+        canvas.edge((x.at(tick), top), (x.at(tick), bottom), 1, Ink::Grid)?;
+        canvas.text(&number::compact(tick), (x.at(tick), bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
+    }
+    canvas.text(&panel.x.0, ((LEFT + RIGHT) / 2, bottom + 32), Anchor::Middle, 13, Ink::Text)?;
+    let mut ends = Vec::new();
+    for (index, points) in &panel.curves {
+        let Some(last) = points.last() else { continue };
+        let line: Vec<(i32, i32)> = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
+        let style = &cast.styles[*index];
+        if panel.marked {
+            let every = (line.len() / 12).max(1);
+            for place in line.iter().skip(every / 2).step_by(every) {
+                canvas.marker(*place, 3, style.marker, true, Ink::Allocator(*index))?;
+            }
+        }
+        ends.push((*index, line.last().copied().unwrap_or((RIGHT, bottom)), last.1));
+        canvas.line(line, style.line_width, Ink::Allocator(*index))?;
+    }
+    ends.sort_by_key(|(_, (_, y), _)| *y);
+    let wanted: Vec<i32> = ends.iter().map(|(_, (_, y), _)| *y).collect();
+    for ((index, end, value), place) in ends.iter().zip(spread(&wanted, LABEL, top, bottom)) {
+        let ink = Ink::Allocator(*index);
+        canvas.edge((end.0 + 4, end.1), (RIGHT + 26, place), 1, ink)?;
+        canvas.marker((RIGHT + 33, place), 4, cast.styles[*index].marker, true, ink)?;
+        canvas.text(
+            &shortened(&cast.standings[*index].subject.name, 16),
+            (RIGHT + 42, place),
+            Anchor::Left,
+            12,
+            ink,
+        )?;
+        canvas.text(&number::compact(*value), (996, place), Anchor::Right, 11, Ink::Faint)?;
+    }
+    Ok(())
+}
+
+/// Of all points in one column of pixels, the first, the lowest, the highest and the last: the line looks the same.
+fn thinned(points: impl Iterator<Item = (i32, i32)>) -> Vec<(i32, i32)> {
+    let mut line: Vec<(i32, i32)> = Vec::new();
+    let mut column: Vec<(i32, i32)> = Vec::new();
+    let flush = |column: &mut Vec<(i32, i32)>, line: &mut Vec<(i32, i32)>| {
+        let (first, last) = (column.first().copied(), column.last().copied());
+        let low = column.iter().copied().min_by_key(|(_, y)| *y);
+        let high = column.iter().copied().max_by_key(|(_, y)| *y);
+        for place in [first, low, high, last].into_iter().flatten() {
+            if line.last() != Some(&place) {
+                line.push(place);
+            }
+        }
+        column.clear();
+    };
+    for point in points {
+        if column.first().is_some_and(|(x, _)| *x != point.0) {
+            flush(&mut column, &mut line);
+        }
+        column.push(point);
+    }
+    flush(&mut column, &mut line);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_ends_and_extremes_of_every_column() {
+        let points = [(0, 5), (0, 9), (0, 1), (0, 4), (1, 3), (2, 7), (2, 7)];
+        assert_eq!(thinned(points.into_iter()), [(0, 5), (0, 1), (0, 9), (0, 4), (1, 3), (2, 7)]);
+        assert!(thinned(std::iter::empty()).is_empty());
+    }
+}
