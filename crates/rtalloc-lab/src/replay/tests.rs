@@ -429,6 +429,11 @@ impl<const WRONG: u8> Restless<WRONG> {
         (heap.start + place * PLACE + (PLACE - PIECE) - offset / PIECE * PIECE + offset % PIECE) as *mut u8
     }
 
+    unsafe extern "C" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
+        // SAFETY: the caller's promise.
+        unsafe { Self::make(region, bytes) }.map_or(null_mut(), |made| made.context)
+    }
+
     unsafe extern "C" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
         // SAFETY: the caller's promise.
         unsafe { Self::dereference(context, block, offset).read() }
@@ -437,8 +442,12 @@ impl<const WRONG: u8> Restless<WRONG> {
 
 // SAFETY: not what the trait asks for where `WRONG` says so; the replay is to find out.
 unsafe impl<const WRONG: u8> Target for Restless<WRONG> {
-    const HANDLES: Option<Handles> =
-        Some(Handles { dereference: Self::dereference, read: Self::read, piece_bytes: PIECE });
+    const HANDLES: Option<Handles> = Some(Handles {
+        dereference: Self::dereference,
+        read: Self::read,
+        initialise: Self::initialise,
+        piece_bytes: PIECE,
+    });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let heap = RestlessHeap {

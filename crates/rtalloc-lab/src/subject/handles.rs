@@ -18,6 +18,9 @@ pub type DereferenceEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize) ->
 /// `read(context, block, offset)`: that byte of a block; what a program executes to get at its data.
 pub type ReadEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize) -> u8;
 
+/// `initialise(region, bytes)`: a heap in it, or null; to be counted.
+pub type InitialiseEntry = unsafe extern "C" fn(*mut u8, usize) -> *mut c_void;
+
 /// What a heap whose objects move has besides.
 #[derive(Clone, Copy, Debug)]
 pub struct Handles {
@@ -25,6 +28,8 @@ pub struct Handles {
     pub dereference: DereferenceEntry,
     /// Reads a byte; to be counted, beside [`read_plainly`].
     pub read: ReadEntry,
+    /// Makes a heap as it is by default; to be counted.
+    pub initialise: InitialiseEntry,
     /// Bytes of an object that are contiguous in memory, from each multiple of it on; `usize::MAX` where all are.
     pub piece_bytes: usize,
 }
@@ -117,6 +122,19 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
         Ok(Made { context, first_block_address, outside_bytes: 0 })
     }
 
+    unsafe extern "C" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
+        // SAFETY: the caller gives the region to this heap alone.
+        let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
+        match A::new(memory, A::Config::default()) {
+            Ok(heap) => {
+                let () = Self::IS_ONE_POINTER;
+                // SAFETY: an `A` is exactly one pointer.
+                unsafe { std::mem::transmute_copy(&ManuallyDrop::new(heap)) }
+            }
+            Err(_) => std::ptr::null_mut(),
+        }
+    }
+
     unsafe extern "C" fn dereference(context: *mut c_void, block: *mut u8, offset: usize) -> *mut u8 {
         // SAFETY: `context` came from `make`, `block` from `allocate`; the caller's promise on the offset.
         unsafe { Self::of(context).dereference(Self::handle(block), offset).as_ptr() }
@@ -156,8 +174,12 @@ unsafe impl<A: HandleAllocator<'static>> Target for OurHandles<A> {
     const REACH: Reach =
         Reach { request_bytes: A::CONTRACT.largest_request_bytes, alignment_bytes: A::CONTRACT.alignment_bytes };
     const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
-    const HANDLES: Option<Handles> =
-        Some(Handles { dereference: Self::dereference, read: Self::read, piece_bytes: A::PIECE_BYTES });
+    const HANDLES: Option<Handles> = Some(Handles {
+        dereference: Self::dereference,
+        read: Self::read,
+        initialise: Self::initialise,
+        piece_bytes: A::PIECE_BYTES,
+    });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         // SAFETY: the caller's promise.
