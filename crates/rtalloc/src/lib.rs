@@ -97,7 +97,9 @@ pub use bitmapped::Bitframe;
 #[doc(inline)]
 pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
 #[doc(inline)]
-pub use contract::{MultiRegion, RegionAllocator};
+pub use compact_fit::{CompactFit, CompactFitConfig};
+#[doc(inline)]
+pub use contract::{HandleAllocator, MultiRegion, RegionAllocator};
 #[doc(inline)]
 pub use indexed::{FastFit, LeftmostFastFit, TreeBestFit};
 #[doc(inline)]

@@ -1,11 +1,70 @@
 //! Compact-fit: objects that move, so that memory stays predictable.
-
-// Until the first variant uses them.
-#![allow(dead_code)]
+//!
+//! Pages of one size belong to size classes; a class has at most a chosen number of pages that are not full, because an object
+//! moves into the gap when another one leaves. What live objects there are decides how many pages are in use; what was
+//! allocated and freed before does not (Craciunas, Kirsch, Payer, Sokolova, Stadler and Staudinger 2008).
+//!
+//! ```text
+//! class 32 B   [xxxxxxxx] [xxxxxxxx] [xxx.....]            free: the object of a full page is replaced by one of the
+//! class 48 B   [xxxxx] [xxx..]                             not-full page, which may become empty:
+//! class 64 B   [xxxx]                                      [xxxxoxxx] <-- [..o.....] --> pool
+//! pool         [        ] [        ] [        ] ...
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`ladder`] | the size classes, as a type |
+//! | `free_list` | numbered resources that need no initialisation |
+//! | `page` | the directory: what every page knows about itself, and its two-dimensional bitmap |
+//! | `classes` | not-full pages, rules 1 and 2, partial compaction |
+//! | [`moving`] | the variant whose objects are contiguous, and are copied when they move |
 
 mod classes;
 mod free_list;
 pub mod ladder;
+pub mod moving;
 mod page;
 
 pub use ladder::{DefaultLadder, Framed, Geometric, Ladder, PaperLadder, SizeClass};
+pub use moving::{AT_ONCE, CompactFit};
+
+/// How many pages of each size class may be not full: max_nr_nf_pages (section 3.4).
+///
+/// ```
+/// use rtalloc::compact_fit::CompactFitConfig;
+///
+/// let config = CompactFitConfig::with_most_not_full(2).and_class(7, 3);
+/// assert_eq!((config.most_not_full(0), config.most_not_full(7)), (2, 3));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactFitConfig {
+    most_not_full: [u32; ladder::MOST_CLASSES],
+}
+
+impl CompactFitConfig {
+    /// The same number for every class; 0 is taken for 1.
+    pub const fn with_most_not_full(pages: u32) -> Self {
+        let pages = if pages == 0 { 1 } else { pages };
+        CompactFitConfig { most_not_full: [pages; ladder::MOST_CLASSES] }
+    }
+
+    /// Another number for one class; 0 is taken for 1. A class that no ladder has changes nothing.
+    pub const fn and_class(mut self, class: usize, pages: u32) -> Self {
+        if class < ladder::MOST_CLASSES {
+            self.most_not_full[class] = if pages == 0 { 1 } else { pages };
+        }
+        self
+    }
+
+    /// The number for a class; 1 for a class that no ladder has.
+    pub fn most_not_full(&self, class: usize) -> u32 {
+        self.most_not_full.get(class).copied().unwrap_or(1)
+    }
+}
+
+/// One not-full page for every class: always compact.
+impl Default for CompactFitConfig {
+    fn default() -> Self {
+        Self::with_most_not_full(1)
+    }
+}

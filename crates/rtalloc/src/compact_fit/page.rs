@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | header of a page of 16 KB with page-blocks from 32 B on | 96 B: 0.59 % | 88 B: 0.54 % |
 
-use super::free_list::{FreeList, NONE};
+use super::free_list::FreeList;
 use super::ladder::{Ladder, SizeClass};
 use crate::contract::Corruption;
 use crate::mechanism::bits::first_set;
@@ -47,8 +47,6 @@ pub(super) struct Header {
     pub(super) node: Node,
     /// Number of the page.
     pub(super) page: u32,
-    /// Abstract addresses in this page that were ever taken; 0 unless it is a page of abstract addresses.
-    pub(super) entries: u32,
     /// Used page-blocks.
     pub(super) used: u16,
     /// The rows that have a free page-block; 0 when the page is full.
@@ -57,9 +55,13 @@ pub(super) struct Header {
     pub(super) used_rows: u16,
     /// The class, or what else the page is for.
     pub(super) class: u8,
+    /// Abstract addresses in this page that were ever taken; 0 unless it is a page of abstract addresses. It is last, because
+    /// such a page has no rows and keeps more behind it.
+    pub(super) entries: u32,
 }
 
 /// The links that one [`Header`] begins with are a node of a ring.
+#[inline(always)]
 pub(super) fn node(header: *mut Header) -> usize {
     header.addr()
 }
@@ -180,6 +182,30 @@ pub(super) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize
     }
 }
 
+/// The used page-block behind `block`, or the first one: `block` itself if it is the only one.
+///
+/// # Safety
+///
+/// As [`used_block`], and `block` is a used page-block of the page.
+#[inline(always)]
+pub(super) unsafe fn used_block_behind(header: *mut Header, block: usize, class: &SizeClass) -> usize {
+    let (row, bit) = place(block);
+    // SAFETY: as in `used_block`; a row with a bit in `used_rows` has a used page-block.
+    unsafe {
+        let used = |row: usize| !rows(header).add(row).read() & valid_bits(class, row);
+        let here = used(row) & !(bit | bit.wrapping_sub(1));
+        if here != 0 {
+            return row * usize::BITS as usize + first(here);
+        }
+        let behind = usize::from((*header).used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
+        if behind == 0 {
+            return used_block(header, class);
+        }
+        let row = first(behind);
+        row * usize::BITS as usize + first(used(row))
+    }
+}
+
 /// Whether a page-block is used.
 ///
 /// # Safety
@@ -233,9 +259,18 @@ const fn row_count<L: Ladder>() -> usize {
     L::MOST_BLOCKS.div_ceil(usize::BITS as usize)
 }
 
+/// Bytes of the rows, and at least what a page without rows may keep instead.
+const fn rows_bytes<L: Ladder>() -> usize {
+    let bytes = row_count::<L>() * size_of::<usize>();
+    if bytes > SPECIAL_BYTES { bytes } else { SPECIAL_BYTES }
+}
+
+/// Bytes behind the fixed part of a header that a page without rows may use.
+pub(super) const SPECIAL_BYTES: usize = 16;
+
 /// Where in a page's header its block table is, if its ladder has one.
 pub(super) const fn block_table_at<L: Ladder>() -> usize {
-    size_of::<Header>() + row_count::<L>() * size_of::<usize>()
+    size_of::<Header>() + rows_bytes::<L>()
 }
 
 /// The pages that are not in use.
@@ -246,8 +281,8 @@ pub(super) struct Pool {
     pub(super) list: FreeList,
     /// Number of pages, in use or not.
     pub(super) room: u32,
-    /// Pages that were given back and not taken again: as many as the list has.
-    pub(super) returned_pages: u32,
+    /// Number of those that are not.
+    pub(super) free: u32,
 }
 
 /// A size class.
@@ -335,7 +370,7 @@ impl<L: Ladder, X> Directory<L, X> {
     pub(super) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
         // SAFETY: pool and records are in the region.
         unsafe {
-            self.pool().write(Pool { list: FreeList::EMPTY, room: pages, returned_pages: 0 });
+            self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages });
             for class in 0..L::CLASSES {
                 let record = self.record(class);
                 let head = Node { prev: record.addr(), next: record.addr() };
@@ -402,17 +437,12 @@ impl<L: Ladder, X> Directory<L, X> {
     /// Constant.
     #[inline(always)]
     pub(super) unsafe fn take_page(self) -> Option<*mut Header> {
-        // SAFETY: the pool is initialised; pages in its list have headers, the next fresh page's header is the pool's.
+        // SAFETY: the pool is initialised; pages in its list have headers, and that of the next fresh page is the pool's.
         unsafe {
             let pool = self.pool();
-            let page = (*pool).list.returned;
-            if page != NONE {
-                let header = self.header(page as usize);
-                (*pool).list.returned = (*header).node.next as u32;
-                (*pool).returned_pages = (*pool).returned_pages.wrapping_sub(1);
-                return Some(header);
-            }
-            let page = (*pool).list.take_fresh((*pool).room)?;
+            let link = |page: u32| (*self.header(page as usize)).node.next as u32;
+            let page = (*pool).list.take((*pool).room, link)?;
+            (*pool).free = (*pool).free.wrapping_sub(1);
             let header = self.header(page as usize);
             (*header).page = page;
             Some(header)
@@ -436,7 +466,7 @@ impl<L: Ladder, X> Directory<L, X> {
             (*header).class = FREE;
             (*header).entries = 0;
             (*pool).list.give((*header).page, |next| (*header).node.next = next as usize);
-            (*pool).returned_pages = (*pool).returned_pages.wrapping_add(1);
+            (*pool).free = (*pool).free.wrapping_add(1);
         }
     }
 
@@ -448,10 +478,7 @@ impl<L: Ladder, X> Directory<L, X> {
     #[inline(always)]
     pub(super) unsafe fn free_pages(self) -> u32 {
         // SAFETY: the pool is initialised.
-        unsafe {
-            let pool = self.pool();
-            ((*pool).room.wrapping_sub((*pool).list.fresh)).wrapping_add((*pool).returned_pages)
-        }
+        unsafe { (*self.pool()).free }
     }
 
     /// The headers of all pages that were ever taken, in the order of their numbers.
@@ -473,13 +500,13 @@ impl<L: Ladder, X> Directory<L, X> {
     ///
     /// # Safety
     ///
-    /// The directory has begun; its region had room for `pages` pages.
-    pub(super) unsafe fn check_pool(self, pages: u32) -> Result<(), Corruption> {
+    /// The directory has begun.
+    pub(super) unsafe fn check_pool(self) -> Result<(), Corruption> {
         let broken = |invariant, address| Err(Corruption { invariant, address });
         // SAFETY: the pool is initialised, and headers are read of pages that were taken at some time.
         unsafe {
             let pool = self.pool();
-            if (*pool).room != pages || (*pool).list.fresh > pages {
+            if (*pool).list.fresh > (*pool).room {
                 return broken("pages are taken in their order, and not more than there are", pool.addr());
             }
             let mut free = 0;
@@ -498,8 +525,11 @@ impl<L: Ladder, X> Directory<L, X> {
             let listed = (*pool).list.walk(|page| (*self.header(page as usize)).node.next as u32, &mut |page| {
                 strangers += u32::from((*self.header(page as usize)).class != FREE)
             });
-            if listed != Some(free) || strangers != 0 || (*pool).returned_pages != free {
+            if listed != Some(free) || strangers != 0 {
                 return broken("the pool holds each free page once", pool.addr());
+            }
+            if (*pool).free != (*pool).room - (*pool).list.fresh + free {
+                return broken("the pool counts its pages", pool.addr());
             }
         }
         Ok(())

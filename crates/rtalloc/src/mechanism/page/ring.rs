@@ -47,6 +47,17 @@ pub unsafe fn next(node: usize) -> usize {
     unsafe { (*at(node)).next }
 }
 
+/// The node in front of `node`, which is the head again at the ring's start.
+///
+/// # Safety
+///
+/// `node` is in a ring, or its head.
+#[inline(always)]
+pub unsafe fn prev(node: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { (*at(node)).prev }
+}
+
 /// Links `new` in behind `node`.
 ///
 /// # Safety

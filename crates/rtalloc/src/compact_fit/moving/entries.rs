@@ -1,0 +1,508 @@
+//! Abstract addresses: the entries that handles name, in pages taken from the pool on demand.
+//!
+//! ```text
+//! handle { address, generation }
+//!            |            '-------------------- must be equal --------------.
+//!            '--> entry at base + 16 * address:  live  [ pointer to the object ][generation][size][page-block]
+//!                                                free  [ next free ][next gen. ][    0     ][    -           ]
+//! ```
+//!
+//! The paper reserves an array of them for the worst case, and leaves to future work what is here: a page of the pool becomes a
+//! page of entries when no entry is free, and may be one of a size class again when all its entries are. Each page has a free-list of
+//! its own, so nothing has to be searched when it goes. Pages with a free entry are in a ring, those without a used one at its
+//! end; these are taken back when the pool has no page left:
+//!
+//! ```text
+//! head <-> [used, free ...] <-> [used, free ...] <-> [all free] <-> [all free] <-> head
+//!           ^ the next entry is from here                            ^ the pool takes this one back
+//! ```
+//!
+//! # Generations
+//!
+//! An abstract address never has the same generation twice. An entry's generation grows by one with every object. The header of a
+//! page keeps the highest that was freed in it; when the page leaves, the heap's *epoch* becomes more than that, and the entries
+//! of a page that comes begin with the epoch. An entry whose generations are used up (after 2^32 objects) is *retired*: it
+//! is never used again, and its 16 bytes are lost. So that no page comes with entries that are nearly used up, a page
+//! with more than 2^31 generations behind it stays a page of entries.
+
+use super::super::free_list::{FreeList, NONE};
+use super::super::ladder::Ladder;
+use super::super::page::{Directory, Header, SPECIAL, SPECIAL_BYTES, header_of, node};
+use super::Extra;
+use crate::contract::{Corruption, Handle, HandleError};
+use crate::mechanism::page::ring::{self, Node};
+use core::mem::{offset_of, size_of};
+use core::num::NonZeroU32;
+
+/// The class of a page of entries.
+pub(super) const ENTRIES: u8 = SPECIAL;
+
+/// A page in which a generation above this was freed is not taken back.
+const LAST_RETURN: u32 = 1 << 31;
+
+/// An entry. On a 32-bit machine the second word of a live one is unused: entries are found by a shift.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Live: the object's address (see [`pointer`]). Free: the number of the next free entry of the page, and the generation
+    /// that its next object will have; 0 when it is retired.
+    place: [u32; 2],
+    /// That of the object; 0 when there is none.
+    pub(super) generation: u32,
+    /// Bytes requested.
+    pub(super) size: u16,
+    /// Number of the object's page-block in its page.
+    pub(super) block: u16,
+}
+
+/// Bytes of an entry.
+const ENTRY_BYTES: usize = 16;
+const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES && size_of::<usize>() <= 8);
+
+/// What a page of entries keeps from [`Header::entries`] on, where others have the rows of their bitmap.
+#[repr(C)]
+#[derive(Debug)]
+struct Keep {
+    /// Its free entries. `fresh` is the header's field.
+    list: FreeList,
+    /// Highest generation of an object that was freed; `begin - 1` at first.
+    highest: u32,
+    /// Generation of the first object of each entry: the epoch when the page came.
+    begin: u32,
+}
+
+const _: () = assert!(size_of::<Keep>() - size_of::<u32>() <= SPECIAL_BYTES);
+const _: () = assert!(offset_of!(Header, entries) + size_of::<u32>() == size_of::<Header>());
+
+fn keep(header: *mut Header) -> *mut Keep {
+    header.wrapping_byte_add(offset_of!(Header, entries)).cast()
+}
+
+/// The object's address in a live entry: what a dereference loads.
+pub(super) fn pointer(entry: *mut Entry) -> *mut usize {
+    entry.cast()
+}
+
+/// The entries of a heap.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Entries {
+    /// Head of the ring of the pages that have a free entry.
+    head: Node,
+    /// The first generation of pages that come: above all that were freed in pages that went. Not 0.
+    epoch: u32,
+    /// Entries that were retired.
+    retired: u32,
+}
+
+type At<L, T> = Directory<L, Extra<T>>;
+
+/// Entries of a page.
+const fn room<L: Ladder>() -> usize {
+    L::PAGE / ENTRY_BYTES
+}
+
+#[inline(always)]
+fn entries<L: Ladder, T>(directory: At<L, T>) -> *mut Entries {
+    directory.extra().wrapping_byte_add(offset_of!(Extra<T>, entries)).cast()
+}
+
+#[inline(always)]
+fn ring_head<L: Ladder, T>(directory: At<L, T>) -> usize {
+    entries(directory).addr() + offset_of!(Entries, head)
+}
+
+/// The entry of an abstract address.
+#[inline(always)]
+pub(super) fn entry_at<L: Ladder, T>(directory: At<L, T>, address: u32) -> *mut Entry {
+    core::ptr::with_exposed_provenance_mut(directory.base().wrapping_add((address as usize).wrapping_mul(ENTRY_BYTES)))
+}
+
+/// Begins without an entry.
+///
+/// # Safety
+///
+/// The directory was planned in a region that is the caller's.
+pub(super) unsafe fn begin<L: Ladder, T>(directory: At<L, T>) {
+    let head = ring_head(directory);
+    // SAFETY: the caller's promise.
+    unsafe { entries(directory).write(Entries { head: Node { prev: head, next: head }, epoch: 1, retired: 0 }) }
+}
+
+/// The live entry that a handle names, and the header of its page.
+///
+/// # Errors
+///
+/// [`HandleError`].
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(super) unsafe fn find<L: Ladder, T>(
+    directory: At<L, T>,
+    handle: Handle,
+) -> Result<(*mut Entry, *mut Header), HandleError> {
+    let address = handle.address() as usize;
+    let (page, index) = (address / room::<L>(), address % room::<L>());
+    // SAFETY: a page that was taken has a header; the entries that it counts are initialised.
+    unsafe {
+        if page < (*directory.pool()).list.fresh as usize {
+            let header = directory.header(page);
+            if index < (*header).entries as usize {
+                let entry = entry_at(directory, address as u32);
+                let generation = handle.generation();
+                if generation != 0 && generation == (*entry).generation {
+                    return Ok((entry, header));
+                }
+            }
+        }
+        Err(refusal(directory, handle))
+    }
+}
+
+/// What is wrong with a handle that names no live entry: it is stale if its generation was given to any entry at its place.
+///
+/// # Safety
+///
+/// As [`find`].
+#[cold]
+#[inline(never)]
+unsafe fn refusal<L: Ladder, T>(directory: At<L, T>, handle: Handle) -> HandleError {
+    let address = handle.address() as usize;
+    let (page, index) = (address / room::<L>(), address % room::<L>());
+    // SAFETY: as in `find`.
+    unsafe {
+        if page >= (*directory.pool()).list.fresh as usize || handle.generation() == 0 {
+            return HandleError::Foreign;
+        }
+        let mut next = (*entries(directory)).epoch;
+        let header = directory.header(page);
+        if index < (*header).entries as usize {
+            let entry = entry_at(directory, address as u32).read();
+            next = match (entry.generation, entry.place[1]) {
+                // Retired: all generations were given.
+                (0, 0) => u32::MAX,
+                (0, next) => next,
+                (present, _) => present,
+            };
+        }
+        if handle.generation() < next { HandleError::Stale } else { HandleError::Foreign }
+    }
+}
+
+/// An entry that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// Where it is.
+    pub(super) entry: *mut Entry,
+    /// Its abstract address.
+    pub(super) address: u32,
+    /// The generation that its object has.
+    pub(super) generation: NonZeroU32,
+}
+
+/// Takes an entry; the caller makes it live. `None` if none is free and there is no page.
+///
+/// # Safety
+///
+/// The heap has begun.
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub(super) unsafe fn take<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
+    let head = ring_head(directory);
+    // SAFETY: pages in the ring have a free entry.
+    unsafe {
+        let mut first = ring::next(head);
+        if first == head {
+            first = node(open(directory)?);
+        }
+        let header = header_of(first);
+        let keep = keep(header);
+        let at = |index: u32| {
+            let address = (*header).page.wrapping_mul(room::<L>() as u32).wrapping_add(index);
+            (address, entry_at(directory, address))
+        };
+        let mut generation = (*keep).begin;
+        let link = |index| {
+            let (_, entry) = at(index);
+            let [next, next_generation] = (*entry).place;
+            generation = next_generation;
+            next
+        };
+        let index = (*keep).list.take(room::<L>() as u32, link).unwrap_unchecked();
+        let (address, entry) = at(index);
+        let used = (*header).used.wrapping_add(1);
+        (*header).used = used;
+        if usize::from(used) == room::<L>() {
+            ring::remove(first);
+        }
+        // A generation in a free entry is not 0: the entry would be retired.
+        Some(Taken { entry, address, generation: NonZeroU32::new_unchecked(generation) })
+    }
+}
+
+/// Makes a page one of entries.
+///
+/// # Safety
+///
+/// The heap has begun, and the ring is empty.
+#[inline(always)]
+unsafe fn open<L: Ladder, T>(directory: At<L, T>) -> Option<*mut Header> {
+    // SAFETY: the page's header is the heap's.
+    unsafe {
+        let header = directory.take_page()?;
+        let begin = (*entries(directory)).epoch;
+        (*header).class = ENTRIES;
+        (*header).used = 0;
+        keep(header).write(Keep { list: FreeList::EMPTY, highest: begin.wrapping_sub(1), begin });
+        ring::insert_behind(ring_head(directory), node(header));
+        Some(header)
+    }
+}
+
+/// Frees an entry: handles that name it are stale from now on.
+///
+/// # Safety
+///
+/// It is live, and `header` that of its page.
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub(super) unsafe fn free<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry, header: *mut Header) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let generation = (*entry).generation;
+        let keep = keep(header);
+        (*keep).highest = (*keep).highest.max(generation);
+        put_back(directory, entry, header, generation.wrapping_add(1));
+    }
+}
+
+/// Makes an entry free, whose next object will have this generation.
+///
+/// # Safety
+///
+/// It was taken and not put back since, and `header` is that of its page.
+#[inline(always)]
+pub(super) unsafe fn put_back<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry, header: *mut Header, next: u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        (*entry).generation = 0;
+        if next == 0 {
+            retire(directory, entry);
+            return;
+        }
+        let keep = keep(header);
+        let index = entry.addr().wrapping_sub(directory.base()) % L::PAGE / ENTRY_BYTES;
+        (*entry).place = [(*keep).list.returned, next];
+        (*keep).list.returned = index as u32;
+        let used = (*header).used;
+        (*header).used = used.wrapping_sub(1);
+        if usize::from(used) == room::<L>() {
+            ring::insert_behind(ring_head(directory), node(header));
+        } else if used == 1 && can_go(header) {
+            // To the end, where the pool takes pages back.
+            ring::remove(node(header));
+            ring::insert_behind(ring::prev(ring_head(directory)), node(header));
+        }
+    }
+}
+
+/// Puts an entry aside that has no generation left. It counts as used, so its page stays.
+///
+/// # Safety
+///
+/// As [`put_back`].
+#[cold]
+#[inline(never)]
+unsafe fn retire<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        (*entry).place = [NONE, 0];
+        let entries = entries(directory);
+        (*entries).retired = (*entries).retired.wrapping_add(1);
+    }
+}
+
+/// Whether a page without used entries may be one of a size class again.
+///
+/// # Safety
+///
+/// The header is that of a page of entries.
+#[inline(always)]
+unsafe fn can_go(header: *mut Header) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*keep(header)).highest < LAST_RETURN }
+}
+
+/// Whether a page of entries is one that [`take_back`] takes.
+///
+/// # Safety
+///
+/// As [`can_go`].
+#[inline(always)]
+unsafe fn is_idle(header: *mut Header) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*header).used == 0 && can_go(header) }
+}
+
+/// Takes the last page of the ring back, if it has no used entry: it belongs to the caller.
+///
+/// # Safety
+///
+/// The heap has begun.
+///
+/// # Time
+///
+/// Constant.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn take_back<L: Ladder, T>(directory: At<L, T>) -> Option<*mut Header> {
+    let head = ring_head(directory);
+    // SAFETY: the ring holds pages of entries.
+    unsafe {
+        let last = ring::prev(head);
+        if last == head || !is_idle(header_of(last)) {
+            return None;
+        }
+        let header = header_of(last);
+        ring::remove(last);
+        let entries = entries(directory);
+        // Not 0, because the highest generation of such a page is below 2^31.
+        (*entries).epoch = (*entries).epoch.max((*keep(header)).highest.wrapping_add(1));
+        (*header).entries = 0;
+        Some(header)
+    }
+}
+
+/// Whether an object can get an entry, and a page as well: (an entry, an entry and a page).
+///
+/// # Safety
+///
+/// The heap has begun.
+pub(super) unsafe fn supply<L: Ladder, T>(directory: At<L, T>) -> (bool, bool) {
+    let head = ring_head(directory);
+    // SAFETY: the ring holds pages of entries.
+    unsafe {
+        let (free_pages, first, last) = (directory.free_pages(), ring::next(head), ring::prev(head));
+        if first == head {
+            return (free_pages >= 1, free_pages >= 2);
+        }
+        // The first page serves the entry; it stays, even if it is idle now.
+        (true, free_pages >= 1 || (last != first && is_idle(header_of(last))))
+    }
+}
+
+/// Verifies the pages of entries and their free-lists; returns the number of live entries.
+///
+/// # Errors
+///
+/// The first [`Corruption`].
+///
+/// # Safety
+///
+/// The heap has begun, and its pool is verified.
+pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<usize, Corruption> {
+    fn broken<R>(invariant: &'static str, address: usize) -> Result<R, Corruption> {
+        Err(Corruption { invariant, address })
+    }
+    let (mut live, mut retired, mut not_full) = (0, 0, 0);
+    // SAFETY: headers are read of pages that were taken, and of their entries those that were taken.
+    unsafe {
+        for header in directory.headers().filter(|&header| (*header).class == ENTRIES) {
+            let Keep { list, highest, begin } = keep(header).read();
+            if list.fresh as usize > room::<L>() || begin == 0 || highest < begin.wrapping_sub(1) {
+                return broken(
+                    "entries of a page are taken in their order, with generations from its epoch on",
+                    header.addr(),
+                );
+            }
+            let first = (*header).page as usize * room::<L>();
+            let at = |index: u32| entry_at(directory, (first + index as usize) as u32);
+            let (mut free, mut listed_free, mut here) = (0, 0, 0);
+            for index in 0..list.fresh {
+                let entry = at(index).read();
+                match (entry.generation, entry.place[1]) {
+                    (0, 0) => retired += 1,
+                    (0, next) if next > highest.wrapping_add(1) && next != begin => {
+                        return broken("a page knows its highest generation", header.addr());
+                    }
+                    (0, _) => free += 1,
+                    _ => here += 1,
+                }
+            }
+            let is_free = |index| (*at(index)).generation == 0 && (*at(index)).place[1] != 0;
+            let listed =
+                list.walk(|index| (*at(index)).place[0], &mut |index| listed_free += u32::from(is_free(index)));
+            if listed != Some(free) || listed_free != free {
+                return broken("the free-list of a page holds each free entry once", header.addr());
+            }
+            if u32::from((*header).used) != list.fresh - free {
+                return broken("a page counts its used entries", header.addr());
+            }
+            not_full += usize::from(usize::from((*header).used) < room::<L>());
+            live += here;
+        }
+        let mut seen_idle = false;
+        let in_ring = directory.check_ring(ring_head(directory), &mut |header| {
+            if (*header).class != ENTRIES || usize::from((*header).used) >= room::<L>() {
+                return broken("the ring of entries holds pages with a free entry", header.addr());
+            }
+            if seen_idle && !is_idle(header) {
+                return broken("pages without a used entry are at the end of their ring", header.addr());
+            }
+            seen_idle |= is_idle(header);
+            Ok(())
+        })?;
+        if in_ring != not_full {
+            return broken("every page with a free entry is in the ring of entries", ring_head(directory));
+        }
+        if (*entries(directory)).retired != retired {
+            return broken("entries that were retired are counted", entries(directory).addr());
+        }
+    }
+    Ok(live)
+}
+
+/// Whether a live entry has this abstract address.
+///
+/// # Safety
+///
+/// The heap has begun.
+pub(super) unsafe fn is_live<L: Ladder, T>(directory: At<L, T>, address: u32) -> bool {
+    let (page, index) = (address as usize / room::<L>(), address as usize % room::<L>());
+    // SAFETY: as in `find`.
+    unsafe {
+        page < (*directory.pool()).list.fresh as usize
+            && index < (*directory.header(page)).entries as usize
+            && (*entry_at(directory, address)).generation != 0
+    }
+}
+
+/// Emits which entries come next, and which are used.
+///
+/// # Safety
+///
+/// The heap has begun, and its invariants hold.
+pub(super) unsafe fn fingerprint<L: Ladder, T>(directory: At<L, T>, word: &mut dyn FnMut(usize)) {
+    // SAFETY: as in `check`.
+    unsafe {
+        let _ = directory.check_ring(ring_head(directory), &mut |header| {
+            word((*header).page as usize);
+            let list = (*keep(header)).list;
+            word(list.fresh as usize);
+            let first = (*header).page as usize * room::<L>();
+            let at = |index: u32| entry_at(directory, (first + index as usize) as u32);
+            let _ = list.walk(|index| (*at(index)).place[0], &mut |index| word(index as usize));
+            word(usize::MAX);
+            Ok(())
+        });
+        word(usize::MAX);
+    }
+}

@@ -1,0 +1,579 @@
+//! Compact-fit, moving: every object is contiguous, and compaction moves it.
+//!
+//! # Idea
+//!
+//! Pages of 16 KB belong to size classes; an object is in a page-block of the smallest class that holds it, and its handle
+//! leads to an entry that knows where. When the object of a full page is freed while its class has as many not-full pages as it may
+//! have, one other object of the class moves into the gap, and its entry is told: through the number of the entry that
+//! every page-block ends with (Compact-fit 2008, sections 2.6, 3.2 and 3.4). So a class never has more than
+//! max_nr_nf_pages pages that are not full, whatever was allocated and freed before.
+//!
+//! ```text
+//! handle -> entry [ o ][generation][size][page-block]
+//!                   |                                      page-block: [ object ...... | rest | number of the entry ]
+//!                   '--> page [xxxx][xxxx][....][xxxx]                                         4 bytes
+//! ```
+//!
+//! An access follows the entry: one load more than a pointer needs. Everything is found by constant arithmetic from the heap's one
+//! pointer, which is the address of the first page; what is below it is drawn in the module of the directory.
+//!
+//! # Compaction in steps
+//!
+//! With a number of bytes for `IOTA` no operation moves more than that. A free that would have to move an object leaves a gap
+//! instead, and the class *owes*: every allocate, free and resize pays at most `IOTA` bytes of it, one object at a time. The object
+//! stays where it is until the copy is complete; if it is written before, its copy begins anew, and another object of its page is
+//! moved instead if there is one; if it is freed, the copy is dropped.
+//!
+//! ```text
+//! first not-full page [..oo]            o stays the object         [...o]     copy complete: its entry leads to the new place,
+//! last not-full page  [x:xx]  : reserved, copied piece by piece    [xoxx]     the old one is free
+//! ```
+//!
+//! # Costs
+//!
+//! Making a heap is constant: 45 classes and a few words are written, whatever the region's size. Allocate is constant. Free is
+//! constant when nothing moves, else linear in the page-block. An object costs its page-block (at most an eighth more than
+//! asked, plus 4 bytes, plus rounding) and 16 bytes of entry; a page costs 96 bytes of header.
+//!
+//! # When it wins, when it loses
+//!
+//! It wins where memory must be predictable: how many objects of each class are live decides how many pages they need, and
+//! history does not. It loses where pointers are needed that do not change, where a few objects of many sizes are
+//! live (each class has its own page), and where objects are larger than a page.
+
+mod copy;
+mod entries;
+mod steps;
+mod verify;
+#[cfg(test)]
+mod white_box;
+
+use super::CompactFitConfig;
+use super::classes::{self, Block, Given, PageBlocks};
+use super::ladder::{DefaultLadder, Ladder, SizeClass};
+use super::page::{Directory, Header};
+use crate::contract::{
+    AccessError, AllocError, Coalescing, Contract, Corruption, Cost, Fragmentation, Handle, HandleAllocator,
+    HandleError, InitError, Mechanism, Object, ResizeError, Stats,
+};
+use crate::mechanism::tally::{Tally, Untallied};
+use crate::region::Region;
+use core::marker::PhantomData;
+use core::mem::{MaybeUninit, offset_of};
+use core::ptr::NonNull;
+use entries::{Entries, Entry, entry_at, pointer};
+use steps::Steps;
+
+/// Bytes at the end of a page-block that say which entry its object has.
+const BACK_BYTES: usize = size_of::<u32>();
+
+/// The value of `IOTA` with which an object is moved at once.
+pub const AT_ONCE: usize = usize::MAX;
+
+/// What this variant keeps beside the directory.
+#[repr(C)]
+#[derive(Debug)]
+struct Extra<T> {
+    /// The entries.
+    entries: Entries,
+    /// What is owed, and the move under way.
+    steps: Steps,
+    /// Statistics.
+    tally: T,
+}
+
+type At<L, T> = Directory<L, Extra<T>>;
+
+/// Compact-fit with contiguous objects that move, on the ladder `L`, keeping the statistics `T`; operations move at most `IOTA`
+/// bytes each, a multiple of 16, or whole objects if it is [`AT_ONCE`].
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use rtalloc::{CompactFit, HandleAllocator};
+///
+/// let mut memory = vec![MaybeUninit::uninit(); 1 << 17];
+/// let mut heap: CompactFit = CompactFit::new(&mut memory, Default::default())?;
+/// let handle = heap.allocate(100)?;
+/// assert_eq!(heap.size(handle), Ok(100));
+/// heap.free(handle)?;
+/// assert!(heap.free(handle).is_err(), "a freed object's handle names nothing");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct CompactFit<'r, L: Ladder = DefaultLadder, T: Tally = Untallied, const IOTA: usize = AT_ONCE> {
+    /// Address of the first page; the control structure is below it, initialised.
+    base: NonNull<u8>,
+    region: PhantomData<(&'r mut [MaybeUninit<u8>], L, T)>,
+}
+
+// SAFETY: the heap owns its region exclusively for 'r and has no thread affinity.
+unsafe impl<L: Ladder, T: Tally + Send, const IOTA: usize> Send for CompactFit<'_, L, T, IOTA> {}
+
+// SAFETY: pages come from the pool, or from the entries when no entry of them is used.
+unsafe impl<L: Ladder, T: Tally> PageBlocks for At<L, T> {
+    type Ladder = L;
+    type Extra = Extra<T>;
+
+    #[inline(always)]
+    fn directory(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn open_page(self) -> Option<*mut Header> {
+        // SAFETY: the heap has begun.
+        unsafe {
+            match self.take_page() {
+                Some(header) => Some(header),
+                None => entries::take_back(self),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn close_page(self, header: *mut Header) {
+        // SAFETY: the caller's promise.
+        unsafe { self.give_page(header) }
+    }
+
+    #[inline(always)]
+    unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block) {
+        let bytes = size_class.block_bytes as usize;
+        // SAFETY: the page-blocks are of the class, and of different pages; one with an object ends with its entry's number.
+        unsafe {
+            let (source, target) = (address_of(self, bytes, from), address_of(self, bytes, to));
+            copy::copy(source, target, bytes);
+            arrive(self, bytes, target, to.number);
+        }
+    }
+}
+
+/// Address of a page-block of `bytes`.
+///
+/// # Safety
+///
+/// Its header is one.
+#[inline(always)]
+unsafe fn address_of<L: Ladder, T>(directory: At<L, T>, bytes: usize, block: Block) -> usize {
+    // SAFETY: the caller's promise.
+    let page = unsafe { (*block.header).page } as usize;
+    directory.address(page).wrapping_add(block.number.wrapping_mul(bytes))
+}
+
+/// The number of its entry that the page-block of `bytes` at an address ends with.
+#[inline(always)]
+fn back_reference(address: usize, bytes: usize) -> *mut u32 {
+    core::ptr::with_exposed_provenance_mut(address.wrapping_add(bytes).wrapping_sub(BACK_BYTES))
+}
+
+/// Tells the entry of the object that was copied to an address where it is.
+///
+/// # Safety
+///
+/// A copy of a page-block of `bytes` with an object is there.
+#[inline(always)]
+unsafe fn arrive<L: Ladder, T>(directory: At<L, T>, bytes: usize, address: usize, block: usize) {
+    // SAFETY: the page-block ends with the number of a live entry.
+    unsafe {
+        let entry = entry_at(directory, back_reference(address, bytes).read());
+        pointer(entry).write(address);
+        (*entry).block = block as u16;
+    }
+}
+
+/// Where a live entry's object is: its class, and its page-block.
+///
+/// # Safety
+///
+/// The entry is live.
+#[inline(always)]
+unsafe fn block_of<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry) -> (usize, Block) {
+    // SAFETY: a live entry leads into a page of a size class.
+    unsafe {
+        let header = directory.header(directory.page_of(pointer(entry).read()));
+        ((*header).class.into(), Block { header, number: (*entry).block.into() })
+    }
+}
+
+/// The class of the page-blocks for a request.
+///
+/// # Safety
+///
+/// The request is from 1 to the largest.
+#[inline(always)]
+unsafe fn class_for<L: Ladder>(size_bytes: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { L::class_of(size_bytes.wrapping_add(BACK_BYTES)) }
+}
+
+impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
+    const VALID: () = assert!(IOTA == AT_ONCE || (IOTA != 0 && IOTA.is_multiple_of(16)), "steps of whole 16 bytes");
+
+    /// Whether a free moves a whole object.
+    const MOVES_AT_ONCE: bool = IOTA == AT_ONCE;
+
+    /// Largest request.
+    const LARGEST_BYTES: usize = L::PAGE - BACK_BYTES;
+
+    /// Bytes of a region that holds `pages` pages, for objects and entries, wherever it starts.
+    pub const fn region_bytes(pages: usize) -> usize {
+        At::<L, T>::needed_bytes(pages)
+    }
+
+    /// Pages of the region, in use or not.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn pages(&self) -> usize {
+        // SAFETY: the pool is initialised.
+        unsafe { (*self.directory().pool()).room as usize }
+    }
+
+    #[inline(always)]
+    fn directory(&self) -> At<L, T> {
+        At::at(self.base.addr().get())
+    }
+
+    #[inline(always)]
+    fn tally_mut(&mut self) -> &mut T {
+        let tally = self.directory().extra().wrapping_byte_add(offset_of!(Extra<T>, tally)).cast();
+        // SAFETY: the tally is initialised, and nobody else refers to it.
+        unsafe { &mut *tally }
+    }
+
+    /// Counts and answers a refusal.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, size_bytes: usize) -> AllocError {
+        self.tally_mut().refused();
+        match size_bytes {
+            0 => AllocError::ZeroSize,
+            _ if size_bytes > Self::LARGEST_BYTES => AllocError::TooLarge,
+            _ if self.owed_bytes() != 0 => AllocError::Pending,
+            _ => AllocError::Exhausted,
+        }
+    }
+
+    /// Gives an entry back whose object found no page-block, and its page if it was taken for it.
+    ///
+    /// # Safety
+    ///
+    /// The entry was taken and is not live.
+    #[cold]
+    #[inline(never)]
+    unsafe fn undo(&mut self, taken: entries::Taken) {
+        let directory = self.directory();
+        // SAFETY: the entry is that of the header's page.
+        unsafe {
+            let header = directory.header(directory.page_of(taken.entry.addr()));
+            entries::put_back(directory, taken.entry, header, taken.generation.get());
+        }
+    }
+
+    /// Puts an object into a page-block and makes its entry live.
+    ///
+    /// # Safety
+    ///
+    /// Entry and page-block were taken for it.
+    #[inline(always)]
+    unsafe fn settle(&mut self, taken: entries::Taken, class: usize, block: Block, size_bytes: usize) -> Handle {
+        let directory = self.directory();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bytes = L::size_class(class).block_bytes as usize;
+            let address = address_of(directory, bytes, block);
+            back_reference(address, bytes).write(taken.address);
+            pointer(taken.entry).write(address);
+            (*taken.entry).generation = taken.generation.get();
+            (*taken.entry).size = size_bytes as u16;
+            (*taken.entry).block = block.number as u16;
+            self.tally_mut().allocated(bytes - BACK_BYTES, address.wrapping_add(bytes).wrapping_sub(directory.base()));
+        }
+        Handle::new(taken.address, taken.generation)
+    }
+
+    /// Gives the page-block of an object back that is no more.
+    ///
+    /// # Safety
+    ///
+    /// It is used, of this class, and no live entry leads to it.
+    #[inline(always)]
+    unsafe fn vacate(&mut self, class: usize, block: Block) {
+        let directory = self.directory();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let given = classes::give(directory, class, block, Self::MOVES_AT_ONCE);
+            debug_assert!(!Self::MOVES_AT_ONCE || given != Given::Owed);
+            self.tally_mut().freed(L::size_class(class).block_bytes as usize - BACK_BYTES);
+            if !Self::MOVES_AT_ONCE {
+                steps::note(directory, class);
+            }
+        }
+    }
+
+    /// Moves an object to a page-block of another class, up to `bytes` of it.
+    ///
+    /// # Safety
+    ///
+    /// The entry is live, and so is what it was in before: `old`.
+    #[inline(always)]
+    unsafe fn rehouse(&mut self, entry: *mut Entry, address: u32, old: (usize, Block), new: (usize, Block)) {
+        let directory = self.directory();
+        // SAFETY: the page-blocks are of different classes, so they do not overlap.
+        unsafe {
+            let (old_bytes, new_bytes) = (L::size_class(old.0).block_bytes, L::size_class(new.0).block_bytes);
+            let target = address_of(directory, new_bytes as usize, new.1);
+            copy::copy(pointer(entry).read(), target, old_bytes.min(new_bytes) as usize);
+            back_reference(target, new_bytes as usize).write(address);
+            pointer(entry).write(target);
+            (*entry).block = new.1.number as u16;
+            let end = target.wrapping_add(new_bytes as usize).wrapping_sub(directory.base());
+            self.tally_mut().allocated(new_bytes as usize - BACK_BYTES, end);
+            self.vacate(old.0, old.1);
+        }
+    }
+}
+
+// SAFETY: page-blocks are parts of pages that belong to one class each; an object's bytes are copied before its entry leads
+// elsewhere, and back references lie behind the largest object of a page-block.
+unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for CompactFit<'r, L, T, IOTA> {
+    type Config = CompactFitConfig;
+
+    const CONTRACT: Contract = Contract {
+        name: "compact-fit",
+        source: "Compact-fit 2008, sections 2 and 3.2",
+        policy: "last not-full page of the class",
+        mechanism: Mechanism::CompactFit,
+        granule_bytes: L::GRAIN,
+        header_bytes: 0,
+        alignment_bytes: L::GRAIN,
+        min_block_bytes: L::TABLE[0].block_bytes as usize,
+        splitting_threshold_bytes: 0,
+        max_span_bytes: At::<L, T>::MOST_BYTES,
+        largest_request_bytes: Self::LARGEST_BYTES,
+        largest_alignment_bytes: L::GRAIN,
+        page_bytes: L::PAGE,
+        coarsest_bytes: 0,
+        allocate: if IOTA == AT_ONCE { Cost::Constant } else { Cost::LinearInBlock },
+        deallocate: Cost::LinearInBlock,
+        reallocate: Cost::LinearInBlock,
+        coalescing: Coalescing::Pages,
+        grows_in_place: false,
+        shrinks_in_place: false,
+        detects_double_free: true,
+        detects_stale_pointers: true,
+        detects_overwritten_tags: false,
+        largest_is_exact: true,
+        largest_covers_smaller: false,
+    };
+
+    const IS_CONTIGUOUS: bool = true;
+
+    const PIECE_BYTES: usize = usize::MAX;
+
+    fn new(memory: &'r mut [MaybeUninit<u8>], config: CompactFitConfig) -> Result<Self, InitError> {
+        const { Self::VALID };
+        let max_span_bytes = At::<L, T>::MOST_BYTES;
+        if memory.len() > max_span_bytes {
+            return Err(InitError::OutOfReach { max_span_bytes });
+        }
+        // One page for entries and one for objects.
+        let planned = At::<L, T>::plan(memory.as_ptr().addr(), memory.len()).filter(|&(_, pages)| pages >= 2);
+        let Some((directory, pages)) = planned else {
+            return Err(InitError::TooSmall { needed_bytes: At::<L, T>::needed_bytes(2) });
+        };
+        let Some(base) = NonNull::new(core::ptr::with_exposed_provenance_mut(directory.base())) else {
+            return Err(InitError::TooSmall { needed_bytes: At::<L, T>::needed_bytes(2) });
+        };
+        // Exposes the provenance of the region, which the heap has for good.
+        let _ = Region::new(memory);
+        // SAFETY: the directory was planned in the region.
+        unsafe {
+            directory.begin(pages as u32, &|class| config.most_not_full(class));
+            entries::begin(directory);
+            steps::begin(directory);
+            directory.extra().wrapping_byte_add(offset_of!(Extra<T>, tally)).cast::<T>().write(T::default());
+        }
+        Ok(CompactFit { base, region: PhantomData })
+    }
+
+    #[inline(always)]
+    fn allocate(&mut self, size_bytes: usize) -> Result<Handle, AllocError> {
+        if size_bytes.wrapping_sub(1) >= Self::LARGEST_BYTES {
+            return Err(self.refuse(size_bytes));
+        }
+        let directory = self.directory();
+        // SAFETY: the heap has begun, and the size is one of a class.
+        unsafe {
+            if !Self::MOVES_AT_ONCE {
+                steps::pay(directory, IOTA);
+            }
+            let class = class_for::<L>(size_bytes);
+            let Some(taken) = entries::take(directory) else {
+                return Err(self.refuse(size_bytes));
+            };
+            let Some(block) = classes::take(directory, class) else {
+                self.undo(taken);
+                return Err(self.refuse(size_bytes));
+            };
+            if !Self::MOVES_AT_ONCE {
+                steps::note(directory, class);
+            }
+            Ok(self.settle(taken, class, block, size_bytes))
+        }
+    }
+
+    #[inline(always)]
+    fn free(&mut self, handle: Handle) -> Result<(), HandleError> {
+        let directory = self.directory();
+        // SAFETY: the heap has begun; a live entry leads to its page-block.
+        unsafe {
+            let (entry, header) = entries::find(directory, handle)?;
+            let (class, block) = block_of(directory, entry);
+            if !Self::MOVES_AT_ONCE {
+                steps::drop_move_of(directory, block);
+            }
+            entries::free(directory, entry, header);
+            self.vacate(class, block);
+            if !Self::MOVES_AT_ONCE {
+                steps::pay(directory, IOTA);
+            }
+        }
+        Ok(())
+    }
+
+    fn resize(&mut self, handle: Handle, size_bytes: usize) -> Result<(), ResizeError> {
+        let directory = self.directory();
+        // SAFETY: the heap has begun; a live entry leads to its page-block.
+        unsafe {
+            let (entry, _) = entries::find(directory, handle)?;
+            if size_bytes.wrapping_sub(1) >= Self::LARGEST_BYTES {
+                return Err(self.refuse(size_bytes).into());
+            }
+            if !Self::MOVES_AT_ONCE {
+                steps::pay(directory, IOTA);
+            }
+            let (old_class, old) = block_of(directory, entry);
+            let class = class_for::<L>(size_bytes);
+            if class != old_class {
+                match classes::take(directory, class) {
+                    Some(new) => {
+                        if !Self::MOVES_AT_ONCE {
+                            steps::drop_move_of(directory, old);
+                            steps::note(directory, class);
+                        }
+                        self.rehouse(entry, handle.address(), (old_class, old), (class, new));
+                    }
+                    None if class > old_class => return Err(self.refuse(size_bytes).into()),
+                    // A smaller object fits where it is.
+                    None => {}
+                }
+            }
+            (*entry).size = size_bytes as u16;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn size(&self, handle: Handle) -> Result<usize, HandleError> {
+        // SAFETY: the heap has begun.
+        unsafe { entries::find(self.directory(), handle).map(|(entry, _)| (*entry).size.into()) }
+    }
+
+    #[inline(always)]
+    fn locate(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
+        // SAFETY: the heap has begun; a live entry leads to its object.
+        unsafe {
+            let (entry, _) = entries::find(self.directory(), handle)?;
+            let size_bytes = usize::from((*entry).size);
+            if offset_bytes >= size_bytes {
+                return Err(AccessError::OutOfBounds { size_bytes });
+            }
+            Ok((self.dereference(handle, offset_bytes), size_bytes - offset_bytes))
+        }
+    }
+
+    #[inline(always)]
+    fn locate_to_write(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
+        let located = self.locate(handle, offset_bytes)?;
+        if !Self::MOVES_AT_ONCE {
+            let directory = self.directory();
+            // SAFETY: the handle's entry is live.
+            unsafe { steps::restart_move_of(directory, block_of(directory, entry_at(directory, handle.address())).1) };
+        }
+        Ok(located)
+    }
+
+    #[inline(always)]
+    unsafe fn dereference(&self, handle: Handle, offset_bytes: usize) -> NonNull<u8> {
+        // SAFETY: by the caller's promise the entry is live; objects do not lie at address zero.
+        unsafe {
+            let address = pointer(entry_at(self.directory(), handle.address())).read().wrapping_add(offset_bytes);
+            NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address))
+        }
+    }
+
+    fn owed_bytes(&self) -> usize {
+        if Self::MOVES_AT_ONCE {
+            return 0;
+        }
+        // SAFETY: the heap has begun.
+        unsafe { steps::owed_bytes(self.directory()) }
+    }
+
+    fn compact(&mut self, budget_bytes: usize) -> usize {
+        let mut moved = 0;
+        if !Self::MOVES_AT_ONCE {
+            // SAFETY: the heap has begun.
+            unsafe {
+                loop {
+                    let paid = steps::pay(self.directory(), budget_bytes - moved);
+                    if paid == 0 {
+                        break;
+                    }
+                    moved += paid;
+                }
+            }
+        }
+        moved
+    }
+
+    fn largest_allocatable(&self) -> usize {
+        let directory = self.directory();
+        // SAFETY: the heap has begun.
+        unsafe {
+            let (entry, page) = entries::supply(directory);
+            if page {
+                return Self::LARGEST_BYTES;
+            }
+            let not_full = |&class: &usize| (*directory.record(class)).not_full != 0;
+            match (0..L::CLASSES).rev().find(not_full) {
+                Some(class) if entry => L::size_class(class).block_bytes as usize - BACK_BYTES,
+                _ => 0,
+            }
+        }
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        let tally = self.directory().extra().wrapping_byte_add(offset_of!(Extra<T>, tally)).cast::<T>();
+        // SAFETY: the tally is initialised.
+        unsafe { (*tally).stats(self.largest_allocatable()) }
+    }
+
+    fn fragmentation(&self) -> Fragmentation {
+        verify::fragmentation(self.directory())
+    }
+
+    fn walk(&self, visitor: &mut dyn FnMut(Object)) {
+        verify::walk(self.directory(), visitor);
+    }
+
+    fn check(&self) -> Result<(), Corruption> {
+        verify::check(self.directory(), !Self::MOVES_AT_ONCE)
+    }
+
+    fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        verify::fingerprint(self.directory(), word);
+    }
+}

@@ -1,0 +1,358 @@
+//! Compaction in steps: what is owed, and the one move under way.
+//!
+//! A class owes while it has more not-full pages than it may have. A move takes an object of the first not-full page of a class
+//! that owes to the first free page-block of the last one, which is reserved for it:
+//!
+//! ```text
+//! first page  [....][oooooooooooo][....]        the object, read and written here until the copy is complete
+//!                    |||||||
+//! last page   [xxxx][ccccccc-----][xxxx]        c: copied      the page-block counts as used, and no entry leads to it
+//! ```
+
+use super::super::classes::{self, Block};
+use super::super::free_list::NONE;
+use super::super::ladder::Ladder;
+use super::super::page::{self, Header, header_of};
+use super::{At, Extra, address_of, arrive, copy};
+use crate::contract::Corruption;
+use crate::mechanism::bits::first_set;
+use core::mem::offset_of;
+use core::num::NonZeroUsize;
+
+/// Words with a bit for every class.
+const WORDS: usize = 128 / usize::BITS as usize;
+
+/// What is owed, and the move under way.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Steps {
+    /// The classes that owe: a bit for each with more not-full pages than it may have.
+    owing: [usize; WORDS],
+    /// Class of the object under way, or [`NONE`].
+    class: u32,
+    /// Bytes of its page-block that were copied.
+    copied: u32,
+    /// Numbers of the pages and page-blocks it moves between.
+    from_page: u32,
+    to_page: u32,
+    from_block: u16,
+    to_block: u16,
+    /// Not 0 if the object was written since its move began: another one of the page may be moved better.
+    was_written: u32,
+}
+
+fn steps<L: Ladder, T>(directory: At<L, T>) -> *mut Steps {
+    directory.extra().wrapping_byte_add(offset_of!(Extra<T>, steps)).cast()
+}
+
+/// Begins without a debt.
+///
+/// # Safety
+///
+/// The directory was planned in a region that is the caller's.
+pub(super) unsafe fn begin<L: Ladder, T>(directory: At<L, T>) {
+    let none = Steps {
+        owing: [0; WORDS],
+        class: NONE,
+        copied: 0,
+        from_page: 0,
+        to_page: 0,
+        from_block: 0,
+        to_block: 0,
+        was_written: 0,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { steps(directory).write(none) }
+}
+
+impl Steps {
+    /// Where the object under way is.
+    #[inline(always)]
+    fn from<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+        Block { header: directory.header(self.from_page as usize), number: self.from_block.into() }
+    }
+
+    /// Where it will be.
+    #[inline(always)]
+    fn to<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+        Block { header: directory.header(self.to_page as usize), number: self.to_block.into() }
+    }
+}
+
+/// Writes down whether a class owes.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(super) unsafe fn note<L: Ladder, T>(directory: At<L, T>, class: usize) {
+    let record = directory.record(class);
+    // SAFETY: the class has a record, and a bit.
+    unsafe {
+        let owes = (*record).not_full > (*record).most_not_full;
+        let word = (&raw mut (*steps(directory)).owing).cast::<usize>().add(class / usize::BITS as usize);
+        let bit = 1usize.wrapping_shl(class as u32);
+        word.write(if owes { word.read() | bit } else { word.read() & !bit });
+    }
+}
+
+/// The first class that owes.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+unsafe fn first_owing<L: Ladder, T>(directory: At<L, T>) -> Option<usize> {
+    // SAFETY: the words are initialised.
+    let owing = unsafe { (*steps(directory)).owing };
+    let mut first = None;
+    // turns: 4
+    for (index, &word) in owing.iter().enumerate().rev() {
+        if let Some(word) = NonZeroUsize::new(word) {
+            first = Some(index * usize::BITS as usize + first_set(word) as usize);
+        }
+    }
+    first
+}
+
+/// Moves at most `budget_bytes`, in whole 16, of one object, and returns how many.
+///
+/// # Safety
+///
+/// The heap has begun.
+///
+/// # Time
+///
+/// Linear in the budget, and in one page-block.
+#[inline(always)]
+pub(super) unsafe fn pay<L: Ladder, T: super::Tally>(directory: At<L, T>, budget_bytes: usize) -> usize {
+    let steps = steps(directory);
+    // SAFETY: the heap has begun; the object under way is one, and its new page-block is reserved.
+    unsafe {
+        if (*steps).class == NONE {
+            let Some(class) = first_owing(directory) else { return 0 };
+            begin_move(directory, class);
+        } else if (*steps).was_written != 0 {
+            choose_another(directory);
+        }
+        let class = (*steps).class as usize;
+        let bytes = L::size_class(class).block_bytes as usize;
+        let (from, to) = ((*steps).from(directory), (*steps).to(directory));
+        let copied = (*steps).copied as usize;
+        let rest = bytes.wrapping_sub(copied);
+        let piece = if budget_bytes < rest { budget_bytes & !15 } else { rest };
+        let (source, target) = (address_of(directory, bytes, from), address_of(directory, bytes, to));
+        copy::copy(source.wrapping_add(copied), target.wrapping_add(copied), piece);
+        (*steps).copied = copied.wrapping_add(piece) as u32;
+        if piece == rest {
+            (*steps).class = NONE;
+            arrive(directory, bytes, target, to.number);
+            classes::give(directory, class, from, false);
+            note(directory, class);
+        }
+        piece
+    }
+}
+
+/// Begins the move of an object of a class.
+///
+/// # Safety
+///
+/// The class owes, and no move is under way.
+#[inline(always)]
+unsafe fn begin_move<L: Ladder, T: super::Tally>(directory: At<L, T>, class: usize) {
+    let record = directory.record(class);
+    // SAFETY: a class that owes has two not-full pages at least; each has an object.
+    unsafe {
+        let first = header_of((*record).head.next);
+        let from_block = page::used_block(first, L::size_class(class)) as u16;
+        // The class has a not-full page, so that no page is opened.
+        let Some(to) = classes::take(directory, class) else { return };
+        let steps = steps(directory);
+        (*steps).class = class as u32;
+        (*steps).copied = 0;
+        (*steps).from_page = (*first).page;
+        (*steps).from_block = from_block;
+        (*steps).to_page = (*to.header).page;
+        (*steps).to_block = to.number as u16;
+        (*steps).was_written = 0;
+        note(directory, class);
+    }
+}
+
+/// Chooses the next object of the page for the move under way, in place of one that was written.
+///
+/// # Safety
+///
+/// A move is under way.
+#[inline(always)]
+unsafe fn choose_another<L: Ladder, T>(directory: At<L, T>) {
+    let steps = steps(directory);
+    // SAFETY: the page of the object under way has that object at least.
+    unsafe {
+        let from = (*steps).from(directory);
+        let size_class = L::size_class((*steps).class as usize);
+        (*steps).from_block = page::used_block_behind(from.header, from.number, size_class) as u16;
+        (*steps).was_written = 0;
+    }
+}
+
+/// Whether the object under way is in a page-block.
+#[inline(always)]
+unsafe fn is_under_way<L: Ladder, T>(directory: At<L, T>, block: Block) -> bool {
+    // SAFETY: the caller says that the block is one.
+    unsafe {
+        let steps = &*steps(directory);
+        steps.class != NONE && steps.from_page == (*block.header).page && usize::from(steps.from_block) == block.number
+    }
+}
+
+/// Ends the move of the object in a page-block, if it is under way: the page-block that was reserved is free again.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(super) unsafe fn drop_move_of<L: Ladder, T: super::Tally>(directory: At<L, T>, block: Block) {
+    // SAFETY: the page-block that is reserved is a used one of the class.
+    unsafe {
+        if is_under_way(directory, block) {
+            let steps = steps(directory);
+            let class = (*steps).class as usize;
+            (*steps).class = NONE;
+            classes::give(directory, class, (*steps).to(directory), false);
+            note(directory, class);
+        }
+    }
+}
+
+/// Begins the move of the object in a page-block anew, if it is under way.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(super) unsafe fn restart_move_of<L: Ladder, T>(directory: At<L, T>, block: Block) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if is_under_way(directory, block) {
+            (*steps(directory)).copied = 0;
+            (*steps(directory)).was_written = 1;
+        }
+    }
+}
+
+/// The page-block that is reserved for the object under way.
+///
+/// # Safety
+///
+/// The heap has begun.
+pub(super) unsafe fn reserved<L: Ladder, T>(directory: At<L, T>) -> Option<Block> {
+    // SAFETY: the steps are initialised.
+    let steps = unsafe { steps(directory).read() };
+    (steps.class != NONE).then(|| steps.to(directory))
+}
+
+/// Bytes that have to be moved until no class owes, at most.
+///
+/// A class with one page too many owes the objects of its first page or the gaps of its last one, whichever are fewer; every
+/// further page is less than half of a page's objects, because either the first page is at most half full or the last
+/// one more than half.
+///
+/// # Safety
+///
+/// The heap has begun.
+///
+/// # Time
+///
+/// Constant.
+pub(super) unsafe fn owed_bytes<L: Ladder, T>(directory: At<L, T>) -> usize {
+    let mut owed = 0;
+    // SAFETY: a class that owes has two not-full pages at least.
+    unsafe {
+        let steps = steps(directory).read();
+        for class in 0..L::CLASSES {
+            let record = directory.record(class);
+            let size_class = L::size_class(class);
+            let surplus = (*record).not_full.saturating_sub((*record).most_not_full) as usize;
+            if surplus != 0 {
+                let (first, last) = (header_of((*record).head.next), header_of((*record).head.prev));
+                let gaps = size_class.blocks.wrapping_sub((*last).used);
+                let objects = usize::from((*first).used.min(gaps)) + (surplus - 1) * usize::from(size_class.half);
+                owed += objects * size_class.block_bytes as usize;
+            }
+        }
+        if steps.class != NONE {
+            owed += L::size_class(steps.class as usize).block_bytes as usize - steps.copied as usize;
+        }
+    }
+    owed
+}
+
+/// Verifies that the classes that owe are known, and that the move under way is one.
+///
+/// # Errors
+///
+/// The first [`Corruption`].
+///
+/// # Safety
+///
+/// The heap has begun; its pages and classes are verified.
+pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<(), Corruption> {
+    let broken = |invariant| Err(Corruption { invariant, address: steps(directory).addr() });
+    // SAFETY: headers are read of pages that were taken.
+    unsafe {
+        let steps = steps(directory).read();
+        for class in 0..WORDS * usize::BITS as usize {
+            let owes = class < L::CLASSES && {
+                let record = directory.record(class);
+                (*record).not_full > (*record).most_not_full
+            };
+            if (steps.owing[class / usize::BITS as usize] >> (class % usize::BITS as usize) & 1 != 0) != owes {
+                return broken("the classes that owe are those with too many not-full pages");
+            }
+        }
+        if steps.class == NONE {
+            return Ok(());
+        }
+        let class = steps.class as usize;
+        let fresh = (*directory.pool()).list.fresh;
+        if class >= L::CLASSES || steps.from_page >= fresh || steps.to_page >= fresh || steps.from_page == steps.to_page
+        {
+            return broken("an object moves from one page to another");
+        }
+        let size_class = L::size_class(class);
+        for block in [steps.from(directory), steps.to(directory)] {
+            let header: *mut Header = block.header;
+            if usize::from((*header).class) != class
+                || block.number >= size_class.blocks.into()
+                || !page::is_used(header, block.number)
+            {
+                return broken("an object moves between used page-blocks of its class");
+            }
+        }
+        if steps.copied >= size_class.block_bytes || !steps.copied.is_multiple_of(16) || steps.was_written > 1 {
+            return broken("a move under way is not complete");
+        }
+    }
+    Ok(())
+}
+
+/// Emits the move under way.
+///
+/// # Safety
+///
+/// The heap has begun.
+pub(super) unsafe fn fingerprint<L: Ladder, T>(directory: At<L, T>, word: &mut dyn FnMut(usize)) {
+    // SAFETY: the steps are initialised.
+    let steps = unsafe { steps(directory).read() };
+    if steps.class == NONE {
+        word(usize::MAX);
+        return;
+    }
+    for number in [steps.class, steps.copied, steps.from_page, steps.to_page, steps.was_written] {
+        word(number as usize);
+    }
+    word(steps.from_block.into());
+    word(steps.to_block.into());
+}
