@@ -17,6 +17,7 @@
 //! | `free blocks` | the number of free blocks: no bound, a cost for each |
 //! | `pages` | the number of pages: no bound, a cost for each |
 //! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
+//! | `page-block / 64` | bytes of a page-block, divided: at most those of a page, whatever the heap's size |
 //! | a number | at most so many, whatever the heap's size |
 
 use crate::analysis::{Analysis, Unbounded, proved};
@@ -61,6 +62,8 @@ enum Turns {
     Pages,
     /// The granules of a page, divided by this.
     Granules(u64),
+    /// The bytes of a page-block, divided by this.
+    PageBlock(u64),
     Fixed(u64),
 }
 
@@ -72,21 +75,26 @@ impl Turns {
             "free blocks" => Self::FreeBlocks,
             "pages" => Self::Pages,
             "granules of a page" => Self::Granules(1),
-            other => match other.strip_prefix("granules of a page / ") {
-                Some(divisor) => Self::Granules(divisor.parse().ok()?),
-                None => Self::Fixed(other.parse().ok()?),
-            },
+            other => {
+                let divided = |what: &str| other.strip_prefix(what).and_then(|divisor| divisor.strip_prefix(" / "));
+                match (divided("granules of a page"), divided("page-block")) {
+                    (Some(divisor), _) => Self::Granules(divisor.parse().ok()?),
+                    (_, Some(divisor)) => Self::PageBlock(divisor.parse().ok()?),
+                    (None, None) => Self::Fixed(other.parse().ok()?),
+                }
+            }
         })
     }
 
     /// One of them, in words.
-    fn unit(self) -> &'static str {
+    fn unit(self) -> String {
         match self {
-            Self::Splits => "split",
-            Self::Merges => "merge",
-            Self::FreeBlocks => "free block",
-            Self::Pages => "page",
-            Self::Granules(_) | Self::Fixed(_) => "turn",
+            Self::Splits => "split".into(),
+            Self::Merges => "merge".into(),
+            Self::FreeBlocks => "free block".into(),
+            Self::Pages => "page".into(),
+            Self::PageBlock(bytes) => format!("{bytes} bytes of page-block"),
+            Self::Granules(_) | Self::Fixed(_) => "turn".into(),
         }
     }
 
@@ -100,6 +108,7 @@ impl Turns {
                 let contract = subject.view?.contract;
                 Some((contract.page_bytes / contract.granule_bytes) as u64 / divisor)
             }
+            Self::PageBlock(divisor) => Some(subject.view?.contract.page_bytes as u64 / divisor),
             Self::Fixed(turns) => Some(turns),
         }
     }
@@ -200,7 +209,7 @@ fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>)
         expected += each * (MANY - FEW);
         base = base.and_then(|base| base.checked_sub(each * FEW));
         let turns = kind.most(subject, HEAP_BYTES);
-        terms.push(Term { instructions: each, unit: kind.unit().into(), turns });
+        terms.push(Term { instructions: each, unit: kind.unit(), turns });
     }
     Ok(base.filter(|_| expected == all && !terms.is_empty()).map(|base| Formula { base, terms }))
 }
@@ -284,6 +293,7 @@ mod tests {
                         "split" => Turns::Splits.most(subject, point.heap_bytes as usize).expect("a buddy system"),
                         "merge" => Turns::Merges.most(subject, point.heap_bytes as usize).expect("a buddy system"),
                         "free block" => point.free_blocks,
+                        unit if unit.ends_with("of page-block") => term.turns.expect("a page's at most"),
                         _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,
                     };
                     let most =

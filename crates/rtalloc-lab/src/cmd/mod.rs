@@ -14,6 +14,7 @@ pub mod reproduce;
 pub mod run;
 mod shipped;
 pub mod showcase;
+pub mod tune;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Verb {
     Allocators(allocators::Arguments),
     Reproduce(reproduce::Arguments),
     Costs(costs::Arguments),
+    Tune(tune::Arguments),
 }
 
 /// Parses the command line and runs the verb; an error goes to standard error with its causes.
@@ -59,6 +61,7 @@ pub fn main() -> ExitCode {
         Some(Verb::Allocators(arguments)) => allocators::main(&arguments),
         Some(Verb::Reproduce(arguments)) => reproduce::main(&arguments),
         Some(Verb::Costs(arguments)) => costs::main(&arguments),
+        Some(Verb::Tune(arguments)) => tune::main(&arguments),
     };
     match outcome {
         Ok(code) => code,

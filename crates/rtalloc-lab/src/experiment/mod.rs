@@ -1,7 +1,9 @@
 //! Experiments: what is measured to answer one question, beyond the replay of traces.
 
+pub mod compact_fit;
 pub mod costs;
 pub mod duel;
 mod fit;
 pub mod puaut;
 pub mod thesis;
+pub mod tune;

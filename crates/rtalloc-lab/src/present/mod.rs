@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod catalogue;
+pub mod compact_fit;
 pub mod costs;
 pub mod csv;
 pub mod duel;
@@ -17,6 +18,7 @@ pub mod report;
 pub mod standing;
 pub mod table;
 pub mod thesis;
+pub mod tune;
 pub mod verdict;
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 pub mod bounds;
 pub mod catalogue;
+pub mod compact_fit;
 pub mod costs;
 pub mod duel;
 pub mod environment;
 pub mod puaut;
 pub mod schema;
 pub mod thesis;
+pub mod tune;

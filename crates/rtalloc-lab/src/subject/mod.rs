@@ -9,6 +9,7 @@
 
 pub(crate) mod adapter;
 mod card;
+pub(crate) mod compact_fit;
 mod counted;
 pub(crate) mod handles;
 mod notes;
@@ -316,6 +317,11 @@ static ALL: &[Subject] = &[
     adapter::ours::<ClassRegions<'static, 1024, 8>>("regis2-8"),
     adapter::ours::<Reaps<'static>>("reaps"),
     adapter::ours::<Reaps<'static, 1024, 8>>("reaps-8"),
+    compact_fit::NAMED[0],
+    compact_fit::NAMED[1],
+    compact_fit::NAMED[2],
+    compact_fit::NAMED[3],
+    compact_fit::NAMED[4],
     adapter::subject::<peers::Rlsf>("rlsf", Peer, "segregated", "O(1)"),
     adapter::subject::<peers::Talc>("talc", Peer, "segregated", "O(n)"),
     adapter::subject::<peers::Dlmalloc>("dlmalloc", Peer, "hybrid", "O(log n)"),

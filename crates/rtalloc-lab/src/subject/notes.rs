@@ -80,6 +80,44 @@ pub(super) const NOTES: &[Note] = &[
         "as tlsf",
     ),
     note(
+        "compact-fit",
+        "Size classes of pages; when a free would leave a class with two pages that are not full, another object moves into the gap.",
+        "memory that depends on what is live and not on what was: how many objects of each class live decides how many pages are used",
+        "objects have handles, and an access goes through the heap; a free may copy an object of the class; one page for each class that \
+         is used",
+        "ladder of size classes and page size (Geometric), not-full pages of each class (CompactFitConfig), bytes moved at a time (IOTA), \
+         statistics (Tallied)",
+    ),
+    note(
+        "compact-fit-3",
+        "Compact-fit with up to three not-full pages in each class.",
+        "most frees that would move an object find room for one more not-full page instead",
+        "up to two pages more in each class that is used",
+        "as compact-fit",
+    ),
+    note(
+        "compact-fit-9",
+        "Compact-fit with up to nine not-full pages in each class.",
+        "objects hardly ever move",
+        "up to eight pages more in each class that is used",
+        "as compact-fit",
+    ),
+    note(
+        "compact-fit-iota",
+        "Compact-fit that moves at most 256 bytes in an operation: a free leaves a gap, and the next operations fill it.",
+        "no operation is as long as the copy of a large object",
+        "every operation looks whether something is owed; until it is paid, a class has more not-full pages, and a request that would be \
+         served later is refused",
+        "as compact-fit",
+    ),
+    note(
+        "compact-fit-paper",
+        "Compact-fit with the paper's 46 size classes, whose blocks are multiples of 4 bytes.",
+        "sizes a little closer to what was asked than with the default ladder",
+        "objects are aligned to 4 bytes only",
+        "as compact-fit",
+    ),
+    note(
         "half-fit",
         "One list and one bit per power of two; a request is served from the first range whose every block is large enough.",
         "the shortest bounds of the allocators with constant time that serve any size, and the smallest control structure",

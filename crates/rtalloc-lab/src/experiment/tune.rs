@@ -1,0 +1,690 @@
+//! What a trace says of Compact-fit's parameters: the paper's future work on program analysis (section 6), done on a trace.
+//!
+//! A size class depends on no other, but for the pool of pages that they share. So each class is modelled alone, with each
+//! max_nr_nf_pages in question, by the rules of section 3.4 and the library's order of page-blocks: which objects are moved and how
+//! many pages there are, operation by operation. The model is held against the allocator in a test.
+//!
+//! Whether nothing is ever moved is decided without trying: with no limit on the not-full pages, the most there are behind a free is
+//! the smallest limit that is never in the way. Proposition 1's bound, the most frees without an allocation and one, is
+//! never smaller.
+
+use crate::result::tune::{Allocatable, Choice, Class, Room, Tuning};
+use crate::trace::{Event, Op};
+use rtalloc::compact_fit::Ladder;
+use std::collections::BTreeMap;
+
+/// What of the allocator matters here.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Bytes of a page-block, class by class.
+    pub classes: Vec<usize>,
+    /// Bytes of a page-block that are not the object's.
+    pub reference_bytes: usize,
+    /// Abstract addresses in a page of them.
+    pub entries: usize,
+}
+
+impl Shape {
+    /// That of the moving implementation with a ladder: a back reference of four bytes, and an abstract address of two words.
+    #[must_use]
+    pub fn moving<L: Ladder>() -> Self {
+        let classes = L::TABLE[..L::CLASSES].iter().map(|class| class.block_bytes as usize).collect();
+        Self { page_bytes: L::PAGE, classes, reference_bytes: 4, entries: L::PAGE / 16 }
+    }
+
+    /// The class of an object; `None` beyond a page.
+    #[must_use]
+    pub fn class_of(&self, size: u64) -> Option<usize> {
+        let bytes = size + self.reference_bytes as u64;
+        let class = self.classes.partition_point(|block| (*block as u64) < bytes);
+        (class < self.classes.len()).then_some(class)
+    }
+
+    /// Page-blocks of a page.
+    #[must_use]
+    pub fn blocks(&self, class: usize) -> usize {
+        self.page_bytes / self.classes[class]
+    }
+}
+
+/// What happens to a class: at an operation, the object of a slot comes or goes.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    at: u32,
+    slot: u32,
+    comes: bool,
+}
+
+/// The trace, class by class.
+struct Split {
+    steps: Vec<Vec<Step>>,
+    /// Change of the number of objects, by operation.
+    events: u32,
+    slots: u32,
+    beyond_reach: u64,
+}
+
+impl Split {
+    fn of(events: &[Event], shape: &Shape) -> Self {
+        let mut steps: Vec<Vec<Step>> = vec![Vec::new(); shape.classes.len()];
+        let mut live: Vec<Option<usize>> = Vec::new();
+        let mut beyond_reach = 0;
+        for (at, event) in (0..).zip(events) {
+            match event.op {
+                Op::Allocate { slot, size, .. } => {
+                    live.resize(live.len().max(slot as usize + 1), None);
+                    let class = shape.class_of(size);
+                    live[slot as usize] = class;
+                    match class {
+                        Some(class) => steps[class].push(Step { at, slot, comes: true }),
+                        None => beyond_reach += 1,
+                    }
+                }
+                Op::Free { slot } => {
+                    if let Some(class) = live[slot as usize].take() {
+                        steps[class].push(Step { at, slot, comes: false });
+                    }
+                }
+                Op::Reallocate { slot, size, .. } => {
+                    // Refused, it leaves the object as it is; within a class, too.
+                    let Some(old) = live[slot as usize] else { continue };
+                    match shape.class_of(size) {
+                        None => beyond_reach += 1,
+                        Some(class) if class != old => {
+                            steps[class].push(Step { at, slot, comes: true });
+                            steps[old].push(Step { at, slot, comes: false });
+                            live[slot as usize] = Some(class);
+                        }
+                        Some(_) => {}
+                    }
+                }
+            }
+        }
+        Self { steps, events: events.len() as u32, slots: live.len() as u32, beyond_reach }
+    }
+}
+
+/// How a class fared with one max_nr_nf_pages.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    moves: u64,
+    /// Operations that changed the number of pages, and by how much.
+    pages: Vec<(u32, i32)>,
+    peak_pages: u64,
+    /// Most not-full pages behind a free.
+    most_not_full: u64,
+}
+
+/// A page of the model.
+#[derive(Clone, Debug)]
+struct Page {
+    /// The object in each page-block, or [`NOBODY`].
+    objects: Vec<u32>,
+    used: usize,
+    /// Not full: neighbours in the ring.
+    next: usize,
+    prev: usize,
+}
+
+const NOBODY: u32 = u32::MAX;
+/// The ring's head, a page without page-blocks.
+const HEAD: usize = 0;
+
+/// A size class as section 3.4 describes it.
+struct Model {
+    blocks: usize,
+    most: u64,
+    pages: Vec<Page>,
+    pool: Vec<usize>,
+    not_full: u64,
+    /// Page and page-block of every object, by slot.
+    places: Vec<(usize, usize)>,
+    course: Course,
+    count: i64,
+}
+
+impl Model {
+    fn new(blocks: usize, most: u64, slots: u32) -> Self {
+        let head = Page { objects: Vec::new(), used: 0, next: HEAD, prev: HEAD };
+        Self {
+            blocks,
+            most,
+            pages: vec![head],
+            pool: Vec::new(),
+            not_full: 0,
+            places: vec![(HEAD, 0); slots as usize],
+            course: Course::default(),
+            count: 0,
+        }
+    }
+
+    fn insert_behind(&mut self, place: usize, page: usize) {
+        let next = self.pages[place].next;
+        (self.pages[page].prev, self.pages[page].next) = (place, next);
+        self.pages[place].next = page;
+        self.pages[next].prev = page;
+    }
+
+    fn unlink(&mut self, page: usize) {
+        let (prev, next) = (self.pages[page].prev, self.pages[page].next);
+        self.pages[prev].next = next;
+        self.pages[next].prev = prev;
+    }
+
+    fn counted(&mut self, at: u32, change: i32) {
+        self.course.pages.push((at, change));
+        self.count += i64::from(change);
+        self.course.peak_pages = self.course.peak_pages.max(self.count as u64);
+    }
+
+    fn come(&mut self, at: u32, slot: u32) {
+        let mut page = self.pages[HEAD].prev;
+        if page == HEAD {
+            page = self.pool.pop().unwrap_or_else(|| {
+                self.pages.push(Page { objects: vec![NOBODY; self.blocks], used: 0, next: HEAD, prev: HEAD });
+                self.pages.len() - 1
+            });
+            self.insert_behind(HEAD, page);
+            self.not_full += 1;
+            self.counted(at, 1);
+        }
+        let block = self.pages[page].objects.iter().position(|object| *object == NOBODY).expect("not full");
+        self.pages[page].objects[block] = slot;
+        self.pages[page].used += 1;
+        self.places[slot as usize] = (page, block);
+        if self.pages[page].used == self.blocks {
+            self.unlink(page);
+            self.not_full -= 1;
+        }
+    }
+
+    fn go(&mut self, at: u32, slot: u32) {
+        let (page, block) = self.places[slot as usize];
+        let was_full = self.pages[page].used == self.blocks;
+        if was_full && self.not_full >= self.most && self.blocks > 1 {
+            let first = self.pages[HEAD].next;
+            let from = self.pages[first].objects.iter().position(|object| *object != NOBODY).expect("no empty page");
+            let moved = self.pages[first].objects[from];
+            self.pages[page].objects[block] = moved;
+            self.places[moved as usize] = (page, block);
+            self.course.moves += 1;
+            self.vacate(at, first, from, false);
+            return;
+        }
+        self.vacate(at, page, block, was_full);
+        self.course.most_not_full = self.course.most_not_full.max(self.not_full);
+    }
+
+    /// Frees a page-block.
+    fn vacate(&mut self, at: u32, page: usize, block: usize, was_full: bool) {
+        self.pages[page].objects[block] = NOBODY;
+        self.pages[page].used -= 1;
+        let (used, half) = (self.pages[page].used, self.blocks / 2);
+        if used == 0 {
+            if !was_full {
+                self.unlink(page);
+                self.not_full -= 1;
+            }
+            self.pool.push(page);
+            self.counted(at, -1);
+        } else if was_full {
+            self.not_full += 1;
+            let place = if used <= half { HEAD } else { self.pages[HEAD].prev };
+            self.insert_behind(place, page);
+        } else if used == half {
+            self.unlink(page);
+            self.insert_behind(HEAD, page);
+        }
+    }
+}
+
+fn course(steps: &[Step], blocks: usize, most: u64, slots: u32) -> Course {
+    let mut model = Model::new(blocks, most, slots);
+    for step in steps {
+        if step.comes {
+            model.come(step.at, step.slot);
+        } else {
+            model.go(step.at, step.slot);
+        }
+    }
+    model.course
+}
+
+/// A class of the trace with its courses, by max_nr_nf_pages.
+struct Studied {
+    class: usize,
+    courses: BTreeMap<u64, Course>,
+    suffices: u64,
+}
+
+/// The limits that are tried: all small ones, then ever further apart, up to the one that suffices.
+fn tried(suffices: u64) -> Vec<u64> {
+    let mut tried: Vec<u64> = (1..=suffices.min(4)).collect();
+    let mut last = 4;
+    while last < suffices {
+        last = (last + last / 2).min(suffices);
+        tried.push(last);
+    }
+    tried
+}
+
+/// Points of a class's curve of frees without an allocation.
+const CURVE_POINTS: u32 = 400;
+
+/// Analyses a trace.
+#[must_use]
+pub fn analyse(
+    name: &str,
+    events: &[Event],
+    shape: &Shape,
+    room: Option<(&[u64], u64, u64)>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Tuning {
+    let split = Split::of(events, shape);
+    let used: Vec<usize> = (0..shape.classes.len()).filter(|class| !split.steps[*class].is_empty()).collect();
+    let mut studied = Vec::new();
+    let mut classes = Vec::new();
+    for (done, class) in used.iter().copied().enumerate() {
+        progress(done as u64, used.len() as u64);
+        let (steps, blocks) = (&split.steps[class], shape.blocks(class));
+        let loose = course(steps, blocks, u64::MAX, split.slots);
+        let suffices = loose.most_not_full.max(1);
+        let mut courses: BTreeMap<u64, Course> =
+            tried(suffices).into_iter().map(|most| (most, course(steps, blocks, most, split.slots))).collect();
+        courses.insert(suffices, loose);
+        let (peak_objects, free_run) = runs(steps, split.events);
+        classes.push(Class {
+            number: class as u32 + 1,
+            block_bytes: shape.classes[class] as u64,
+            blocks: blocks as u64,
+            allocations: steps.iter().filter(|step| step.comes).count() as u64,
+            peak_objects,
+            peak_free_run: free_run.iter().map(|(_, run)| *run).max().unwrap_or(0),
+            free_run,
+            suffices,
+            moves: courses[&1].moves,
+            compact_pages: courses[&1].peak_pages,
+            loose_pages: courses[&suffices].peak_pages,
+        });
+        studied.push(Studied { class, courses, suffices });
+    }
+    let (peak_objects, entry_pages) = entries(&split, shape);
+    let mut choices = chosen(&studied, &entry_pages, shape);
+    mark_front(&mut choices);
+    let allocatable = room.map(|(sizes, heap_bytes, pages)| {
+        let rows = sizes.iter().map(|size| {
+            let by_choice = choices
+                .iter()
+                .filter(|choice| choice.name == COMPACT || choice.name == LOOSE)
+                .map(|choice| (choice.name.clone(), fits(*size, pages, choice, &studied, &split, &entry_pages, shape)));
+            Room { size: *size, by_choice: by_choice.collect() }
+        });
+        Allocatable { heap_bytes, pages, rows: rows.collect() }
+    });
+    Tuning {
+        trace: name.into(),
+        events: events.len() as u64,
+        beyond_reach: split.beyond_reach,
+        page_bytes: shape.page_bytes as u64,
+        peak_objects,
+        entry_pages: u64::from(entry_pages.last().copied().unwrap_or(0)),
+        classes,
+        choices,
+        allocatable,
+    }
+}
+
+/// The choice of full compaction.
+pub const COMPACT: &str = "1 each";
+/// The choice that moves nothing.
+pub const LOOSE: &str = "enough for each class";
+
+/// Most objects of a class at once, and its frees without an allocation since (n_f): the most in each stretch.
+fn runs(steps: &[Step], events: u32) -> (u64, Vec<(u64, u64)>) {
+    let width = events.div_ceil(CURVE_POINTS).max(1);
+    let (mut live, mut peak, mut run) = (0_u64, 0, 0_u64);
+    let mut curve: Vec<(u64, u64)> = Vec::new();
+    for step in steps {
+        if step.comes {
+            live += 1;
+            peak = peak.max(live);
+            run = run.saturating_sub(1);
+        } else {
+            live -= 1;
+            run += 1;
+        }
+        let stretch = u64::from(step.at / width * width);
+        match curve.last_mut() {
+            Some((at, most)) if *at == stretch => *most = run.max(*most),
+            _ => curve.push((stretch, run)),
+        }
+    }
+    (peak, curve)
+}
+
+/// Most objects at once, and the pages of abstract addresses by operation: as many as the most so far needed.
+fn entries(split: &Split, shape: &Shape) -> (u64, Vec<u32>) {
+    let mut change = vec![0_i64; split.events as usize];
+    for step in split.steps.iter().flatten() {
+        change[step.at as usize] += if step.comes { 1 } else { -1 };
+    }
+    let (mut live, mut peak) = (0_i64, 0_i64);
+    let pages = change.into_iter().map(|change| {
+        live += change;
+        peak = peak.max(live);
+        (peak as usize).div_ceil(shape.entries) as u32
+    });
+    let pages = pages.collect();
+    (peak as u64, pages)
+}
+
+/// What comes of a limit for each class.
+fn choice(name: String, most: Vec<u64>, studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Choice {
+    let courses = || studied.iter().zip(&most).map(|(one, most)| (one, &one.courses[most]));
+    let pages = in_use(courses().map(|(_, course)| course), entry_pages).into_iter().max().unwrap_or(0);
+    Choice {
+        name,
+        moves: courses().map(|(_, course)| course.moves).sum(),
+        moved_bytes: courses().map(|(one, course)| course.moves * shape.classes[one.class] as u64).sum(),
+        pages: pages as u64,
+        on_front: false,
+        most,
+    }
+}
+
+/// Pages in use behind each operation, those of abstract addresses included.
+fn in_use<'a>(courses: impl Iterator<Item = &'a Course>, entry_pages: &[u32]) -> Vec<i64> {
+    let mut pages = vec![0_i64; entry_pages.len()];
+    for (at, change) in courses.flat_map(|course| &course.pages) {
+        pages[*at as usize] += i64::from(*change);
+    }
+    let mut sum = 0;
+    for (pages, entries) in pages.iter_mut().zip(entry_pages) {
+        sum += *pages;
+        *pages = sum + i64::from(*entries);
+    }
+    pages
+}
+
+/// Choices worth showing: one limit for all classes; then, from full compaction on, one class at a time is given more, always the one
+/// that saves the most moved bytes for a page more at its own peak.
+fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice> {
+    let make = |name: String, most: Vec<u64>| choice(name, most, studied, entry_pages, shape);
+    let at_most = |most: u64| -> Vec<u64> {
+        // The nearest limit below that was tried: the same course where it suffices.
+        studied.iter().map(|one| *one.courses.range(..=most).next_back().expect("1 was tried").0).collect()
+    };
+    let all: Vec<u64> = studied.iter().map(|one| one.suffices).collect();
+    let largest = all.iter().copied().max().unwrap_or(1);
+    let mut choices = vec![make(COMPACT.into(), at_most(1))];
+    choices.extend((2..=9).take_while(|most| *most < largest).map(|most| make(format!("{most} each"), at_most(most))));
+    let mut most = at_most(1);
+    // Each step evaluates a whole trace: larger strides where classes have many limits.
+    let steps: usize = studied.iter().map(|one| one.courses.len() - 1).sum();
+    let stride = steps.div_ceil(60).max(1);
+    for step in 1..=steps {
+        let gain = |index: usize| {
+            let one: &Studied = &studied[index];
+            let now = &one.courses[&most[index]];
+            let (next, then) = one.courses.range(most[index] + 1..).next()?;
+            let saved = (now.moves.saturating_sub(then.moves) * shape.classes[one.class] as u64) as f64;
+            Some((saved / (1.0 + then.peak_pages.saturating_sub(now.peak_pages) as f64), index, *next))
+        };
+        let best = (0..studied.len()).filter_map(gain).max_by(|left, right| left.0.total_cmp(&right.0));
+        let Some((_, index, next)) = best else { break };
+        most[index] = next;
+        if step % stride == 0 && step < steps {
+            choices.push(make(format!("step {step}"), most.clone()));
+        }
+    }
+    choices.push(make(LOOSE.into(), all));
+    choices
+}
+
+/// Marks those that no other beats, leaves out steps that are none of them, and puts those of fewest pages first.
+fn mark_front(choices: &mut Vec<Choice>) {
+    let all = choices.clone();
+    for choice in choices.iter_mut() {
+        choice.on_front = !all.iter().any(|other| {
+            other.pages <= choice.pages
+                && other.moved_bytes <= choice.moved_bytes
+                && (other.pages, other.moved_bytes) != (choice.pages, choice.moved_bytes)
+        });
+    }
+    choices.retain(|choice| choice.on_front || !choice.name.starts_with("step"));
+    choices.sort_by_key(|choice| (choice.pages, choice.moved_bytes));
+    let named = |choice: &Choice| !choice.name.starts_with("step");
+    // Of equals, those with a name.
+    let equals: Vec<(u64, u64)> =
+        choices.iter().filter(|choice| named(choice)).map(|one| (one.pages, one.moved_bytes)).collect();
+    choices.retain(|choice| named(choice) || !equals.contains(&(choice.pages, choice.moved_bytes)));
+    choices.dedup_by(|next, first| {
+        !named(next) && !named(first) && (next.pages, next.moved_bytes) == (first.pages, first.moved_bytes)
+    });
+}
+
+/// Objects of a size for which there is room: at the worst moment and at the end; `None` where the trace does not fit.
+fn fits(
+    size: u64,
+    pages: u64,
+    choice: &Choice,
+    studied: &[Studied],
+    split: &Split,
+    entry_pages: &[u32],
+    shape: &Shape,
+) -> Option<(u64, u64)> {
+    let Some(class) = shape.class_of(size) else { return Some((0, 0)) };
+    let blocks = shape.blocks(class) as i64;
+    let courses = || studied.iter().zip(&choice.most).map(|(one, most)| &one.courses[most]);
+    let used = in_use(courses(), entry_pages);
+    let own = studied.iter().position(|one| one.class == class);
+    let mut own_pages = vec![0_i64; used.len()];
+    if let Some(index) = own {
+        own_pages = in_use(std::iter::once(&studied[index].courses[&choice.most[index]]), &vec![0; used.len()]);
+    }
+    let (mut live, mut own_live) = (vec![0_i64; used.len()], vec![0_i64; used.len()]);
+    for (of, steps) in split.steps.iter().enumerate() {
+        for step in steps {
+            let change = if step.comes { 1 } else { -1 };
+            live[step.at as usize] += change;
+            if of == class {
+                own_live[step.at as usize] += change;
+            }
+        }
+    }
+    let (mut objects, mut own_objects) = (0, 0);
+    let mut worst = None;
+    let mut last = None;
+    for at in 0..used.len() {
+        objects += live[at];
+        own_objects += own_live[at];
+        let free = pages as i64 - used[at];
+        if free < 0 {
+            return None;
+        }
+        let holes = own_pages[at] * blocks - own_objects;
+        let addresses = i64::from(entry_pages[at]) * shape.entries as i64 - objects;
+        let room = more(free, holes, blocks, addresses, shape.entries as i64);
+        worst = Some(worst.map_or(room, |worst: i64| worst.min(room)));
+        last = Some(room);
+    }
+    Some((worst.unwrap_or(0) as u64, last.unwrap_or(0) as u64))
+}
+
+/// The most objects for which free pages, holes in pages of their class, and abstract addresses suffice.
+fn more(free: i64, holes: i64, blocks: i64, addresses: i64, entries: i64) -> i64 {
+    let suffices = |count: i64| {
+        let new = |missing: i64, of_page: i64| (missing.max(0) + of_page - 1) / of_page;
+        new(count - holes, blocks) + new(count - addresses, entries) <= free
+    };
+    let (mut fits, mut fails) = (0, holes + free * blocks + 1);
+    while fails - fits > 1 {
+        let middle = fits + (fails - fits) / 2;
+        if suffices(middle) { fits = middle } else { fails = middle }
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::tests::random_events;
+    use crate::replay::{Block, Observer, Replay};
+    use crate::subject::compact_fit::NotFull;
+    use crate::subject::{Heap, Region, Subject, handles};
+    use rtalloc::CompactFit;
+    use rtalloc::compact_fit::DefaultLadder;
+    use std::collections::HashMap;
+
+    /// Counts the frees that moved an object, by looking at all.
+    struct Moves<'a> {
+        heap: &'a Heap<'a>,
+        places: HashMap<usize, (usize, usize)>,
+        moves: u64,
+    }
+
+    impl Moves<'_> {
+        fn place(&self, block: usize) -> usize {
+            self.heap.pieces(block, 1).next().expect("a piece").0
+        }
+
+        /// One object was meant to move or not to be any more; whether another one has moved.
+        fn look(&mut self, but: usize) {
+            let moved: Vec<usize> = self
+                .places
+                .iter()
+                .filter(|(block, (place, _))| **block != but && self.place(**block) != *place)
+                .map(|(block, _)| *block)
+                .collect();
+            assert!(moved.len() <= 1, "no operation moves two");
+            self.moves += moved.len() as u64;
+            for block in moved {
+                let place = self.place(block);
+                self.places.get_mut(&block).expect("known").0 = place;
+            }
+        }
+    }
+
+    impl Observer for Moves<'_> {
+        fn granted(&mut self, _: &Heap<'_>, _: u64, block: &Block, old_size: Option<usize>) {
+            if old_size.is_some() {
+                self.look(block.address);
+            }
+            self.places.insert(block.address, (self.place(block.address), block.size));
+        }
+
+        fn freed(&mut self, _: u64, block: &Block) {
+            self.places.remove(&block.address);
+            self.look(0);
+        }
+    }
+
+    fn moves(subject: &Subject, events: &[Event]) -> u64 {
+        const BYTES: usize = 16 << 20;
+        let mut region = Region::new(BYTES, false).expect("a region");
+        let heap = Heap::new(subject, &mut region, BYTES).expect("a heap");
+        let mut watch = Moves { heap: &heap, places: HashMap::new(), moves: 0 };
+        let mut replay = Replay::new();
+        replay.run::<true, _>(&heap, events, &mut watch).expect("no fault");
+        assert_eq!(replay.refused(), replay.beyond_reach());
+        watch.moves
+    }
+
+    /// Many objects of few sizes, so that classes have several pages.
+    fn events() -> Vec<Event> {
+        let mut events = random_events(6000, 5);
+        for event in &mut events {
+            match &mut event.op {
+                Op::Allocate { size, align, .. } => (*size, *align) = (900 + *size % 4 * 1700, 1),
+                Op::Reallocate { size, .. } => *size = 900 + *size % 4 * 1700,
+                Op::Free { .. } => {}
+            }
+        }
+        events
+    }
+
+    #[test]
+    fn the_model_moves_what_the_allocator_moves() {
+        let (events, shape) = (events(), Shape::moving::<DefaultLadder>());
+        let tuning = analyse("test", &events, &shape, None, &mut |_, _| {});
+        let of = |most: u64| {
+            let split = Split::of(&events, &shape);
+            let courses = (0..shape.classes.len())
+                .map(|class| course(&split.steps[class], shape.blocks(class), most, split.slots));
+            courses.map(|course| course.moves).sum::<u64>()
+        };
+        let real = [
+            handles::subject::<CompactFit<'static>, NotFull<1>>("one"),
+            handles::subject::<CompactFit<'static>, NotFull<2>>("two"),
+            handles::subject::<CompactFit<'static>, NotFull<5>>("five"),
+            handles::subject::<CompactFit<'static>, NotFull<1000>>("many"),
+        ]
+        .map(|subject| moves(&subject, &events));
+        assert_eq!(real, [1, 2, 5, 1000].map(of));
+        assert!(real[0] > real[1] && real[1] > real[2] && real[3] == 0, "{real:?}");
+        assert_eq!(tuning.choices.iter().find(|choice| choice.name == COMPACT).expect("always").moves, real[0]);
+    }
+
+    #[test]
+    fn what_suffices_moves_nothing_and_one_less_does() {
+        let (events, shape) = (events(), Shape::moving::<DefaultLadder>());
+        let split = Split::of(&events, &shape);
+        let tuning = analyse("test", &events, &shape, None, &mut |_, _| {});
+        assert!(tuning.classes.iter().any(|class| class.suffices > 2), "{:?}", tuning.classes);
+        for class in &tuning.classes {
+            assert!(class.suffices <= class.peak_free_run + 2, "Proposition 1: {class:?}");
+            let moves = |most: u64| {
+                let index = class.number as usize - 1;
+                course(&split.steps[index], shape.blocks(index), most, split.slots).moves
+            };
+            assert_eq!(moves(class.suffices), 0);
+            assert!(class.suffices == 1 || moves(class.suffices - 1) > 0, "{class:?}");
+        }
+        let loose = tuning.choices.iter().find(|choice| choice.name == LOOSE).expect("always");
+        assert!(loose.moves == 0 && loose.on_front, "{loose:?}");
+        let front: Vec<&Choice> = tuning.choices.iter().filter(|choice| choice.on_front).collect();
+        assert!(
+            front.windows(2).all(|pair| pair[0].pages < pair[1].pages && pair[0].moved_bytes > pair[1].moved_bytes)
+        );
+    }
+
+    /// Behind the trace, as many objects are served as were promised, and no more.
+    #[test]
+    fn as_many_objects_fit_as_are_told() {
+        const BYTES: usize = 8 << 20;
+        let (events, shape) = (events(), Shape::moving::<DefaultLadder>());
+        let subject = handles::subject::<CompactFit<'static>, NotFull<1>>("compact-fit");
+        let sizes = [20, 1000, 4096, 16_000];
+        let mut region = Region::new(BYTES, false).expect("a region");
+        let pages = {
+            let heap = Heap::new(&subject, &mut region, BYTES).expect("a heap");
+            ((BYTES - heap.control_bytes()) / shape.page_bytes) as u64
+        };
+        let tuning = analyse("test", &events, &shape, Some((&sizes, BYTES as u64, pages)), &mut |_, _| {});
+        for row in tuning.allocatable.expect("asked for").rows {
+            let heap = Heap::new(&subject, &mut region, BYTES).expect("a heap");
+            Replay::new().run::<true, _>(&heap, &events, &mut crate::replay::Nobody).expect("no fault");
+            let mut count = 0;
+            // SAFETY: the heap is live, and the size is one of a `Layout`.
+            while !unsafe { (heap.entries.allocate)(heap.context, row.size as usize, heap.entries.natural_align_bytes) }
+                .is_null()
+            {
+                count += 1;
+            }
+            let (_, told) = row.by_choice.iter().find(|(name, _)| name == COMPACT).expect("always");
+            let (worst, end) = told.expect("it fits");
+            assert_eq!(end, count, "{} B", row.size);
+            assert!(worst <= end);
+        }
+    }
+
+    #[test]
+    fn few_limits_are_tried_and_the_last_one_is() {
+        assert_eq!(tried(1), [1]);
+        assert_eq!(tried(3), [1, 2, 3]);
+        assert_eq!(tried(11), [1, 2, 3, 4, 6, 9, 11]);
+        assert!(tried(10_000).len() < 25);
+    }
+}
