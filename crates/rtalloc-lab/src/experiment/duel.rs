@@ -6,7 +6,7 @@
 //! begins changes from round to round. Of each operation the least ticks over the rounds count, because what disturbs a
 //! measurement only adds to it; of the untimed replay the median counts, and the ratio is taken within each round.
 
-use crate::probe::cycles::{Clock, pin_to_last_processor, ticks};
+use crate::probe::cycles::{Clock, empty_ticks, pin_to_last_processor, ticks};
 use crate::replay::campaign::{CampaignError, Progress, survey_of};
 use crate::replay::course::Noted;
 use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 const LEAST_ROUNDS: usize = 2;
 /// Most rounds, whatever time is left: the least of more hardly falls any further.
 const MOST_ROUNDS: usize = 400;
+/// Empty measurements in each round: the timer's cost in ticks moves with the processor's clock as an operation's does, so
+/// its least is taken over the same rounds.
+const EMPTY_MEASUREMENTS: usize = 1000;
 /// Time a pair may take beyond its budget, for the fewest rounds on a trace that takes long.
 const GRACE: Duration = Duration::from_secs(120);
 
@@ -57,8 +60,7 @@ pub fn measure(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Duels, CampaignError> {
     let begun = Instant::now();
-    let clock = Clock::calibrate();
-    let environment = Environment::here(clock);
+    let environment = Environment::here(Clock::calibrate());
     // Before the first measurement, so that a trace of no use costs nobody minutes.
     let surveys = traces.iter().map(|path| survey_of(path)).collect::<Result<Vec<_>, _>>()?;
     let (mut done, total) = (0, (pairs.len() * traces.len()) as u64);
@@ -71,7 +73,6 @@ pub fn measure(
             events: &events_of(path)?,
             slots: totals.slots as usize,
             heap_bytes: heap_bytes as usize,
-            clock,
             budget: settings.budget,
         };
         let spawn = |pair: Pair| move || Child::spawn(|board| bout.of_pair(pair, board));
@@ -116,7 +117,6 @@ struct Bout<'a> {
     events: &'a [Event],
     slots: usize,
     heap_bytes: usize,
-    clock: Clock,
     budget: Duration,
 }
 
@@ -133,9 +133,10 @@ impl Bout<'_> {
         }
         let mut sides = [(); 2].map(|()| Series::new(self.events.len()));
         let begun = Instant::now();
-        let mut rounds = 0;
+        let (mut rounds, mut timer_ticks) = (0, u64::MAX);
         while rounds < LEAST_ROUNDS || (rounds < MOST_ROUNDS && begun.elapsed() < self.budget) {
             for order in [[0, 1], [1, 0]] {
+                timer_ticks = timer_ticks.min(empty_ticks(EMPTY_MEASUREMENTS));
                 for who in order {
                     let mut least = Least { ticks: &mut sides[who].least_ticks, at: 0 };
                     self.replay(subjects[who], &mut region, &mut least)?;
@@ -148,8 +149,8 @@ impl Bout<'_> {
             }
         }
         let ratios = sides[0].seconds.iter().zip(&sides[1].seconds).map(|(first, second)| first / second).collect();
-        let [first, second] = sides.map(|series| self.side(series));
-        Ok(Figures { rounds: rounds as u64, first, second, replay_ratio_quartiles: quartiles(ratios) })
+        let [first, second] = sides.map(|series| self.side(series, timer_ticks));
+        Ok(Figures { rounds: rounds as u64, timer_ticks, first, second, replay_ratio_quartiles: quartiles(ratios) })
     }
 
     /// Replays once and verifies every block; what is not served in full is not compared.
@@ -179,11 +180,11 @@ impl Bout<'_> {
         Ok(begun.elapsed())
     }
 
-    fn side(&self, series: Series) -> Side {
+    fn side(&self, series: Series, timer_ticks: u64) -> Side {
         let mean = |of: fn(&Op) -> bool| {
             let chosen = self.events.iter().zip(&series.least_ticks).filter(|(event, _)| of(&event.op));
             let (count, sum) = chosen.fold((0_u64, 0_u64), |(count, sum), (_, ticks)| {
-                (count + 1, sum + u64::from(*ticks).saturating_sub(self.clock.overhead_ticks))
+                (count + 1, sum + u64::from(*ticks).saturating_sub(timer_ticks))
             });
             (count > 0).then(|| sum as f64 / count as f64)
         };

@@ -112,7 +112,7 @@ fn ratios_of(figures: &Figures) -> [Option<f64>; 3] {
 fn texts(figures: &Figures) -> Vec<String> {
     let ticks = |ticks: Option<f64>| ticks.map_or_else(|| "-".into(), number::mean);
     let nanoseconds = |side: &Side| number::mean(side.replay_nanoseconds);
-    let Figures { rounds, first, second, replay_ratio_quartiles: [lower, _, upper] } = figures;
+    let Figures { rounds, first, second, replay_ratio_quartiles: [lower, _, upper], .. } = figures;
     let [allocate, free, replay] = ratios_of(figures);
     vec![
         rounds.to_string(),
@@ -157,9 +157,8 @@ fn notes(duels: &Duels) -> Vec<String> {
          in turns. ratio: first / second, below 1 where the first is the faster one."
             .into(),
         format!(
-            "allocate, free: mean over the operations of the least ticks of each over the rounds; the {} ticks of reading the \
-             counter are subtracted. A tick is {:.2} ns here.",
-            environment.timer_overhead_ticks,
+            "allocate, free: mean over the operations of the least ticks of each over the rounds; the least of reading the \
+             counter is subtracted. A tick is {:.2} ns here.",
             1e9 / environment.tsc_hz.max(1) as f64
         ),
         "replay: the whole trace without timers, reallocations and the replaying loop included; the median over the rounds, \
@@ -184,6 +183,7 @@ mod tests {
         };
         let figures = |first, second| Figures {
             rounds: 12,
+            timer_ticks: 60,
             first: side(first, first / 2.0),
             second: side(second, second / 2.0),
             replay_ratio_quartiles: [0.9, 0.95, 1.01],

@@ -68,13 +68,12 @@ impl Clock {
     #[must_use]
     pub fn calibrate() -> Self {
         const ROUNDS: usize = 100_000;
-        let mut overhead_ticks = u64::MAX;
+        let overhead_ticks = empty_ticks(ROUNDS);
         let mut step_ticks = u64::MAX;
         let mut last = ticks();
         for _ in 0..ROUNDS {
             let before = ticks();
             let after = ticks();
-            overhead_ticks = overhead_ticks.min(after.saturating_sub(before));
             for step in [before.saturating_sub(last), after.saturating_sub(before)] {
                 step_ticks = if step > 0 { step_ticks.min(step) } else { step_ticks };
             }
@@ -90,6 +89,18 @@ impl Clock {
         }
         Self { overhead_ticks, step_ticks: if divisor > 0 { divisor } else { step_ticks } }
     }
+}
+
+/// Ticks of an empty measurement: the smallest of `measurements`.
+#[must_use]
+pub fn empty_ticks(measurements: usize) -> u64 {
+    (0..measurements)
+        .map(|_| {
+            let before = ticks();
+            ticks().saturating_sub(before)
+        })
+        .min()
+        .unwrap_or(0)
 }
 
 fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {

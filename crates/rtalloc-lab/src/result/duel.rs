@@ -41,6 +41,8 @@ pub struct Duel {
 pub struct Figures {
     /// Rounds: in each, both replay the whole trace once timed and once untimed.
     pub rounds: u64,
+    /// The least ticks of an empty measurement over the rounds; subtracted from every operation.
+    pub timer_ticks: u64,
     /// Of the first.
     pub first: Side,
     /// Of the second.
