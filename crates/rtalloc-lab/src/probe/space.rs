@@ -145,9 +145,12 @@ impl Search<'_> {
         let step_bytes = (self.task.peak_live_bytes / 256).max(64);
         // A heap smaller than what is live at once fails without a trial.
         let hopeless = (self.task.peak_live_bytes - 1) / step_bytes;
-        let given = (self.task.heap_bytes + self.outside_bytes) as u64 / step_bytes;
+        // The last step may be a part of one: a trace can fill its heap to the last byte.
+        let given_bytes = (self.task.heap_bytes + self.outside_bytes) as u64;
+        let given = given_bytes.div_ceil(step_bytes);
+        let bytes = |steps: u64| (steps * step_bytes).min(given_bytes);
         let mut verdict = |steps: u64| {
-            if steps <= hopeless { Verdict::Fails } else { self.verdict(region, steps * step_bytes) }
+            if steps <= hopeless { Verdict::Fails } else { self.verdict(region, bytes(steps)) }
         };
 
         let mut stride = 1;
@@ -191,7 +194,7 @@ impl Search<'_> {
                 Verdict::Fails => fails = middle,
             }
         }
-        Some(serves * step_bytes)
+        Some(bytes(serves))
     }
 
     /// Whether a heap of this size, what the subject keeps outside its region included, serves the whole trace.

@@ -385,6 +385,16 @@ fn the_smallest_heap_of_an_allocator_without_overhead_is_what_is_live() {
 }
 
 #[test]
+fn a_trace_that_fills_its_heap_to_the_last_byte_has_a_smallest_heap() {
+    // 96,096 bytes are no whole number of steps of 375 bytes.
+    let (file, totals) = written(&plain_events(1001, 96));
+    let probes = Probes { cycles: false, instructions: false, space: true };
+    let settings = Settings { probes, heap_bytes: Some(totals.peak_live_bytes), ..quick() };
+    let space = cells(file.path(), &[&BUMPING], &settings).remove(0).space.expect("space");
+    assert_eq!(space.smallest_heap_bytes, Some(96_096));
+}
+
+#[test]
 fn the_automatic_heap_is_generous_within_reason() {
     assert_eq!(automatic_heap_bytes(0), 64 << 10);
     assert_eq!(automatic_heap_bytes(1 << 20), 8 << 20);
