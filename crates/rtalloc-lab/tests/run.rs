@@ -81,6 +81,9 @@ fn a_wrong_argument_is_answered_with_what_is_right() {
     assert!(refused(&["--probe", "luck"]).contains("instructions"));
     assert!(refused(&["--limit", "18446744073709551615"]).contains("1000000"));
     assert!(refused(&["--replicas", "0"]).contains("--replicas"));
+    let tiny = refused(&["--heap", "10", "--on", "ours,linked-list,dlmalloc", "--probe", "space"]);
+    assert_eq!(tiny.lines().count(), 1, "{tiny}");
+    assert!(tiny.contains("--heap 10: no allocator could serve anything") && tiny.contains("without --heap"), "{tiny}");
     let missing = rtalloc().args(["run", "nowhere.trace"]).assert().failure();
     assert!(text(&missing.get_output().stderr).contains("nowhere.trace"));
 }

@@ -4,10 +4,10 @@ use super::cut;
 use super::destination::{Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
-use crate::present;
+use crate::present::{self, number};
 use crate::replay::campaign;
-use crate::replay::settings::{Probes, Settings};
-use crate::result::schema::Run;
+use crate::replay::settings::{Probes, Settings, automatic_heap_bytes};
+use crate::result::schema::{Cell, Outcome, Run};
 use crate::subject;
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -128,6 +128,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let bar = Bar::new();
     let run = campaign::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
     bar.clear();
+    refuse_tiny_heap(arguments, &run)?;
     give_out(json, csv, &run)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -137,6 +138,26 @@ fn refuse_streams(path: &Path) -> anyhow::Result<()> {
     let stream = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     anyhow::ensure!(!stream, "{}: a trace is read several times: give a regular file", path.display());
     Ok(())
+}
+
+/// A heap in which nobody could begin is a typing error and no result.
+fn refuse_tiny_heap(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
+    let Some(heap) = arguments.heap else { return Ok(()) };
+    let cells = || run.traces.iter().flat_map(|result| &result.cells).filter(|cell| cell.heap_bytes.is_some());
+    let began = |cell: &Cell| match &cell.outcome {
+        Outcome::Broken { .. } => false,
+        Outcome::Failures { first: 0, .. } => cell.space.as_ref().is_none_or(|space| space.peak_live_bytes > 0),
+        _ => true,
+    };
+    if cells().count() == 0 || cells().any(began) {
+        return Ok(());
+    }
+    let suggested = run.traces.iter().map(|result| automatic_heap_bytes(result.trace.peak_live_bytes)).max();
+    anyhow::bail!(
+        "--heap {heap}: no allocator could serve anything in a heap of {}; without --heap it would be {}",
+        number::bytes(heap),
+        number::bytes(suggested.unwrap_or(heap))
+    )
 }
 
 /// Writes what was asked for: files, and on standard output the tables or what took their place.
