@@ -64,6 +64,21 @@ impl Standing {
         cost_rank(&self.subject.cost) == 0
     }
 
+    /// Whether its author states a logarithmic cost, and its worst operation grew no more than that allows, with a factor of two
+    /// for what one trace asks and another does not. Where traces of different sizes are missing, ours are believed: tests hold
+    /// their statements against counts.
+    #[must_use]
+    pub fn keeps_to_its_logarithm(&self) -> bool {
+        let growth = |growth: &Growth| {
+            #[allow(clippy::cast_precision_loss)] // compared as quotients
+            let quotient = |many: u64, few: u64| many.max(1) as f64 / few.max(1) as f64;
+            let logarithm = |blocks: u64| u64::from(blocks.max(2).ilog2());
+            let allowed = 2.0 * quotient(logarithm(growth.many_blocks), logarithm(growth.few_blocks));
+            quotient(growth.many.instructions, growth.few.instructions) <= allowed
+        };
+        cost_rank(&self.subject.cost) == 1 && self.growth.as_ref().map_or(self.subject.origin == Origin::Ours, growth)
+    }
+
     /// Worst instructions and heap / M, where it served every trace and both are known: what the verdict compares.
     #[must_use]
     pub fn figures(&self) -> Option<(&Worst, &HeapNeed)> {

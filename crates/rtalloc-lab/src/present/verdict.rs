@@ -8,6 +8,10 @@
 //! to ours, then to the name that sorts first. Candidates whose product exceeds the choice's by at most 5 % are named
 //! beside it: other traces could reverse so small a difference.
 //!
+//! Of the others, those whose authors state a logarithmic cost and whose worst operation did not contradict it (it grew from
+//! the trace of fewest live blocks to that of most at most twice as much as their logarithm) are told apart from those to
+//! avoid: for a heap of known size they are bounded too.
+//!
 //! Every number in the sentences is computed from the results.
 
 use super::number;
@@ -71,10 +75,16 @@ pub fn verdict(run: &Run) -> Verdict {
         reasons.extend(ties(&standings, take, &candidates));
         reasons.extend(alternatives(&standings, take, &front));
     }
-    let cautions = [avoid(&standings, take), small_blocks(&standings), not_judged(&standings), caveat(run)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let cautions = [
+        logarithmic(&standings, take),
+        avoid(&standings, take),
+        small_blocks(&standings),
+        not_judged(&standings),
+        caveat(run),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     Verdict { standings, take, front, headline, reasons, cautions }
 }
 
@@ -227,7 +237,34 @@ fn times(of: u64, reference: u64) -> String {
     if quotient < 10.0 { format!("{quotient:.1} times") } else { format!("{} times", number::compact(quotient)) }
 }
 
-/// Whose worst operation is not constant or who failed, the worst first.
+/// Whose worst operation is bounded by a logarithm, as stated and as seen, the fewest instructions first.
+fn logarithmic(standings: &[Standing], take: Option<usize>) -> Option<String> {
+    let reference = take.and_then(|take| standings[take].worst.as_ref());
+    let mut entries: Vec<(u64, String)> = standings
+        .iter()
+        .filter(|standing| standing.troubles.is_empty() || standing.only_beyond_reach)
+        .filter(|standing| standing.keeps_to_its_logarithm())
+        .filter_map(|standing| {
+            let worst = most_seen(standing)?;
+            let mut text =
+                format!("{}: {}; at most {}", standing.subject.name, standing.subject.cost, worst_in_words(worst));
+            if let Some(reference) = reference {
+                let _ = write!(text, ", {} the choice's worst", times(worst.instructions, reference.instructions));
+            }
+            Some((worst.instructions, text))
+        })
+        .collect();
+    entries.sort();
+    let list: Vec<String> = entries.into_iter().map(|(_, text)| text).collect();
+    (!list.is_empty()).then(|| {
+        format!(
+            "Not constant, but bounded where the size of the heap is known (`rtalloc bound` tells by what):\n{}.",
+            list.join(".\n")
+        )
+    })
+}
+
+/// Whose worst operation is not bounded or who failed, the worst first.
 fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
     let reference = take.and_then(|take| standings[take].worst.as_ref());
     let mut entries: Vec<(u64, String)> = Vec::new();
@@ -237,6 +274,7 @@ fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
         }
         let mut reasons = Vec::new();
         if !standing.constant_cost()
+            && !standing.keeps_to_its_logarithm()
             && let Some(worst) = most_seen(standing)
         {
             reasons.push(why_not_constant(standing, worst, reference));
@@ -422,6 +460,32 @@ mod tests {
             assert!(unwrapped.contains(sentence), "{sentence}\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn who_keeps_to_a_logarithm_is_not_to_be_avoided_and_who_only_says_so_is() {
+        let cast = |keeps, pretends| {
+            [
+                ("tlsf", Origin::Ours, "segregated", "O(1)", 50, 100, 1.2),
+                ("keeper", Origin::Ours, "buddy", "O(log H)", 50, keeps, 1.5),
+                ("pretender", Origin::Peer, "buddy", "O(log n)", 50, pretends, 1.5),
+            ]
+        };
+        let small = fixture::trace("small", 1 << 12, &cast(200, 200));
+        let large = fixture::trace("large", 1 << 20, &cast(500, 9000));
+        let alone = verdict(&fixture::run(vec![large.clone()])).cautions.join("\n");
+        let both = verdict(&fixture::run(vec![small, large])).cautions.join("\n");
+        for text in [alone, both] {
+            let (bounded, avoided) = text.split_once("Avoid where").expect("both lists");
+            assert!(
+                bounded.contains("keeper: O(log H); at most 500 instructions") && bounded.contains("5.0 times"),
+                "{text}"
+            );
+            assert!(
+                !bounded.contains("pretender") && avoided.contains("pretender") && !avoided.contains("keeper"),
+                "{text}"
+            );
+        }
     }
 
     #[test]
