@@ -79,8 +79,13 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
             "no worst case of allocate-aligned is known for tlsf; there are: allocate, deallocate, reallocate",
         ),
         ("generate worst:tlsf --recipe hardest", "there are: paper, harder"),
-        ("generate worst:first-fit --heap 200 -o small", "too small"),
-        ("costs talc", "states its cost classes"),
+        ("generate worst:", "whose worst case? Name an allocator: rtalloc generate worst:tlsf"),
+        ("generate worst:first-fit --heap 200 -o small", "first-fit needs a larger --heap than 200"),
+        (
+            "generate worst:quick-fit --heap 300 -o small",
+            "quick-fit needs a larger --heap than 300: no heap of 300 bytes",
+        ),
+        ("costs talc", "talc: no cost classes are stated that could be held against counts; choose among ours"),
     ] {
         let said = stderr(&mut rtalloc(at, arguments));
         assert!(said.contains(complaint) && !said.contains("panicked"), "{arguments}: {said}");
@@ -93,7 +98,7 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
 fn the_figure_is_a_file_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let table = stdout(&mut rtalloc(folder.path(), "costs tlsf half-fit --plot costs.svg"));
-    assert!(table.contains("at most") && table.contains("64 MB"), "{table}");
+    assert!(table.contains("at most") && table.contains("64 MiB"), "{table}");
     let svg = std::fs::read_to_string(folder.path().join("costs.svg")).expect("written");
     assert!(svg.starts_with("<svg xmlns=") && svg.contains("half-fit"), "{svg}");
 }

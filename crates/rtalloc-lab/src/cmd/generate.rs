@@ -6,7 +6,7 @@ use crate::experiment::costs::{self, CostsError};
 use crate::observe::Operation;
 use crate::observe::scenario::{self, Recipe, Scenario};
 use crate::present::number::{bytes, counted};
-use crate::subject::{self, Region, Subject};
+use crate::subject::{self, Heap, Region, Subject};
 use crate::trace::{Event, Meta, Origin, TickUnit, TraceError, Writer};
 use crate::workload::{Model, Sink, WorkloadError};
 use anyhow::Context;
@@ -92,7 +92,7 @@ pub(super) fn spelled_out(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
 const READINGS: &str = "\
 Model, parameters and seed determine every event, on every machine: random numbers are PCG64's,
 all arithmetic is in integers, and the trace's header records what was asked for. MIN..MAX is an
-inclusive range; one number fixes it. kB is 1024 bytes; a tick is a step of the model's clock.
+inclusive range; one number fixes it. A tick is a step of the model's clock.
 
 Models and their sources:
   p1 p2 p3    Masmano, Ripoll, Balbastre, Crespo: A constant-time dynamic storage allocator for
@@ -207,12 +207,16 @@ fn of_model(model: &Model, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// Writes the trace of a worst case.
 fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Worst { allocator, operation, heap, .. } = worst;
+    anyhow::ensure!(!allocator.is_empty(), "whose worst case? Name an allocator: rtalloc generate worst:tlsf");
     let subject = subject::one(allocator)?;
     anyhow::ensure!(!subject.own_pages, "{allocator} takes its own pages: its heap cannot be prepared");
     let heap_bytes = usize::try_from(*heap).context("--heap")?;
-    let scenario = scenario(worst, subject, heap_bytes)?;
+    // Refused before anything is chosen: every recipe would say the same.
     let mut region = Region::new(heap_bytes, false).context("no memory for a heap of that size")?;
-    let script = scenario.script(subject, &mut region, heap_bytes)?;
+    let larger = || format!("{allocator} needs a larger --heap than {heap}");
+    Heap::new(subject, &mut region, heap_bytes).with_context(larger)?;
+    let scenario = scenario(worst, subject, heap_bytes)?;
+    let script = scenario.script(subject, &mut region, heap_bytes).with_context(larger)?;
     let operation = operation.name().replace(' ', "-");
     let default = || PathBuf::from(format!("worst-{allocator}-{operation}.rtrace"));
     let path = output.map_or_else(default, Path::to_path_buf);
