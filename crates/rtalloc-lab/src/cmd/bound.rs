@@ -32,13 +32,13 @@ use std::process::ExitCode;
 /// reallocate), prints side by side:
 ///
 ///   shortest path     no operation that returns executes fewer instructions
-///   scenario maximum  the most in the worst case a paper describes, in a heap of 16 MB
+///   scenario maximum  the most in the worst case a paper describes, in a heap of 16 MiB
 ///   observed maximum  the most in anything else performed: the shipped traces, every generated profile,
 ///                     every state of a tiny heap, a directed enumeration and a random search
 ///   static bound      no operation that returns executes more
 ///
 /// Where the source of our allocators says what bounds a loop, the bound is told as a function of its
-/// turns (`52 + 31 per merge`), and shown for a heap of 16 MB; of a search, what each free block costs.
+/// turns (`52 + 31 per merge`), and shown for a heap of 16 MiB; of a search, what each free block costs.
 ///
 /// The bound is read off the machine code of this very program: control flow from the entry point on,
 /// the longest path, and a certificate that a checker with another decoder verifies. What cannot

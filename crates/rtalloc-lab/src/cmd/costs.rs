@@ -13,15 +13,17 @@ use pathbound::image::Process;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measures what the worst cases of allocators cost in heaps of 64 KB to 64 MB, and which cost class that is.
+/// Measures what the worst cases of allocators cost in heaps of 64 KiB to 64 MiB, and which cost class that is.
 ///
-/// Each allocator's worst-case recipes (those that `rtalloc generate worst:ALLOCATOR` writes) are
-/// performed in heaps of six sizes; the instructions of the last operation are counted. A rule then decides
-/// which class the counts have: constant, logarithmic in the size of the heap, linear in the number of
-/// free blocks, linear in the size of the heap. What the allocator's contract states is held against it.
+/// Each allocator's worst-case recipes (those that `rtalloc generate
+/// worst:ALLOCATOR` writes) are performed in heaps of six sizes; the
+/// instructions of the last operation are counted. A rule then decides which
+/// class the counts have: constant, logarithmic in the size of the heap, linear
+/// in the number of free blocks, linear in the size of the heap. What the
+/// allocator's contract states is held against it.
 ///
-/// Peers state no class as data, so only our own allocators are measured. All of them take about a
-/// minute on two cores.
+/// Peers state no class as data, so only our own allocators are measured. All of
+/// them take about a minute on two cores.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -56,7 +58,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = subject::select(choice)?;
     anyhow::ensure!(
         subjects.iter().any(|subject| subject.view.is_some()),
-        "none of these allocators states its cost classes; ours do"
+        "{}: no cost classes are stated that could be held against counts; choose among ours (`rtalloc allocators` lists them)",
+        choice.join(", ")
     );
     anyhow::ensure!(
         !arguments.plot.as_deref().is_some_and(|file| is_stdout(Some(file))),

@@ -1,6 +1,6 @@
 //! Cost classes, proved wrong or not by measurement: what the worst recipes cost in heaps of many sizes.
 //!
-//! Every [scenario] of an allocator is performed in heaps of 64 KB to 64 MB. Of the scenarios of
+//! Every [scenario] of an allocator is performed in heaps of 64 KiB to 64 MiB. Of the scenarios of
 //! an operation the costliest counts, at each size. The counts are exact, so whether they have the class that the allocator's
 //! [contract](rtalloc::contract::Contract) states is decided by a rule (METHODOLOGY.md).
 
@@ -16,7 +16,7 @@ use pathbound::image::Process;
 use rtalloc::contract::{Contract, Cost};
 use std::time::{Duration, Instant};
 
-/// Heaps of 64 KB to 64 MB, each four times the one before.
+/// Heaps of 64 KiB to 64 MiB, each four times the one before.
 pub const HEAP_BYTES: [usize; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 
 /// The operations whose classes contracts state.
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::result::costs::Finding;
 
-    /// Up to 4 MB: the rest is `rtalloc costs`.
+    /// Up to 4 MiB: the rest is `rtalloc costs`.
     const FEW: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
     #[test]

@@ -89,7 +89,7 @@ fn line(places: &[(f64, f64)]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    /// Points in heaps of 64 KB to 64 MB; the numbers of free blocks and instructions are functions of the heap's.
+    /// Points in heaps of 64 KiB to 64 MiB; the numbers of free blocks and instructions are functions of the heap's.
     fn points(free: impl Fn(u64) -> u64, instructions: impl Fn(u64) -> u64) -> Vec<Point> {
         let sizes = (16..=26).step_by(2).map(|power| 1_u64 << power);
         let point = |heap_bytes| Point {

@@ -1,5 +1,5 @@
 //! Tables 7 and 8 of the Bitframe thesis (2012, section 6.8): H, F and I of seven allocators on the traces *uniform* and
-//! *small*, in a heap of 3 MB.
+//! *small*, in a heap of 3 MiB.
 //!
 //! The thesis' runs end at the first request that fails, so that its figures are of different lengths of the trace; beside
 //! them stand ours at the *equal prefix*, up to the first failure of any allocator.

@@ -127,7 +127,7 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
             let told = |term: &Term| Some(format!("{} {}s", term.turns?, term.unit));
             let turns: Vec<String> = formula.terms.iter().filter_map(told).collect();
             notes.push(format!(
-                "{name}: {formula}; in a heap of 16 MB at most {}: {}.",
+                "{name}: {formula}; in a heap of 16 MiB at most {}: {}.",
                 turns.join(", "),
                 bounded.most
             ));

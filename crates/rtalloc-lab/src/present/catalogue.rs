@@ -37,12 +37,12 @@ fn name(card: &Card) -> String {
     format!("{}{}", card.name, if card.in_dozen { " *" } else { "" })
 }
 
-/// The policy in at most 24 letters; the card has all of them.
+/// The policy in at most 20 letters; the card has all of them.
 fn policy(card: &Card) -> String {
-    if card.policy.chars().count() <= 24 {
+    if card.policy.chars().count() <= 20 {
         return card.policy.clone();
     }
-    card.policy.chars().take(23).chain(['…']).collect()
+    card.policy.chars().take(19).chain(['…']).collect()
 }
 
 /// The paper without its title and sections: `Puaut 2002`.

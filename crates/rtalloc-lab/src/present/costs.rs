@@ -6,16 +6,38 @@ use super::plot::{self, Cast, PlotError};
 use super::standing::Standing;
 use super::table::Look;
 use super::verdict::wrapped;
-use crate::result::costs::{Class, Costs, Finding, Fit, OperationCosts};
+use crate::result::costs::{Class, Costs, Finding, Fit, OperationCosts, Point};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 
 /// The table of cost classes and its notes.
 #[must_use]
 pub fn table(costs: &Costs, look: Look) -> String {
+    // Of the sizes in between the smallest goes first.
+    let mut heaps = costs.heap_bytes.clone();
+    let mut text = loop {
+        let text = of_heaps(costs, &heaps, look);
+        let width = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        if width <= look.columns || heaps.len() <= 2 {
+            break text;
+        }
+        heaps.remove(1);
+    };
+    let left_out: Vec<String> =
+        costs.heap_bytes.iter().filter(|bytes| !heaps.contains(bytes)).map(|bytes| heap(*bytes)).collect();
+    for note in notes(costs, &left_out) {
+        text.push_str(&wrapped(&note, look.columns, 0));
+        text.push('\n');
+    }
+    text
+}
+
+/// The table with columns for these sizes of the heap alone.
+fn of_heaps(costs: &Costs, heaps: &[u64], look: Look) -> String {
     let mut table = look.table();
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut header = ["\nallocator", "\noperation", "\nstated", "\nfound"].map(Cell::new).to_vec();
-    header.extend(costs.heap_bytes.iter().map(|bytes| right(format!("heap of\n{}", heap(*bytes)))));
+    header.extend(heaps.iter().map(|bytes| right(format!("heap of\n{}", heap(*bytes)))));
+    header.push(right("n in the\nlargest".into()));
     table.set_header(header);
     for subject in &costs.subjects {
         for (position, operation) in subject.operations.iter().enumerate() {
@@ -26,23 +48,21 @@ pub fn table(costs: &Costs, look: Look) -> String {
             }
             let stated = Cell::new(operation.stated.notation());
             let mut row = vec![Cell::new(name), Cell::new(&operation.operation), stated, found];
-            row.extend(costs.heap_bytes.iter().map(|bytes| {
-                let point = operation.points.iter().find(|point| point.heap_bytes == *bytes);
-                right(point.map_or_else(|| "-".into(), |point| number::grouped(point.instructions)))
-            }));
+            let shown = |bytes: u64, figure: fn(&Point) -> u64| {
+                let point = operation.points.iter().find(|point| point.heap_bytes == bytes);
+                right(point.map_or_else(|| "-".into(), |point| number::grouped(figure(point))))
+            };
+            row.extend(heaps.iter().map(|bytes| shown(*bytes, |point| point.instructions)));
+            row.extend(heaps.last().map(|bytes| shown(*bytes, |point| point.free_blocks)));
             table.add_row(row);
         }
     }
     for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+        column.set_padding((0, 1));
     }
     let mut text = String::new();
     for line in table.to_string().lines() {
         text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    for note in notes(costs) {
-        text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
     }
     text
@@ -67,22 +87,27 @@ fn formula(fit: &Fit) -> String {
         Class::LinearInFreeBlocks => "n",
         Class::LinearInRegion => {
             // For a page of memory: the share of a byte would be no number to read.
-            return format!("{:.0} {} {:.2} H/4K", fit.base, sign(fit), fit.step.abs() * 4096.0);
+            return sum(fit.base, fit.step * 4096.0, "H/4K");
         }
     };
-    format!("{:.0} {} {:.2} {variable}", fit.base, sign(fit), fit.step.abs())
+    sum(fit.base, fit.step, variable)
 }
 
-fn sign(fit: &Fit) -> char {
-    if fit.step < 0.0 { '-' } else { '+' }
+/// A line with a rising slope; what is taken away stands behind.
+fn sum(base: f64, step: f64, variable: &str) -> String {
+    if base < -0.5 {
+        format!("{step:.2} {variable} - {:.0}", -base)
+    } else {
+        format!("{:.0} + {step:.2} {variable}", base.abs())
+    }
 }
 
-fn notes(costs: &Costs) -> Vec<String> {
+fn notes(costs: &Costs, left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
         "Executed x86-64 instructions of one call, the costliest of the allocator's worst-case recipes in a heap of that \
          size (`rtalloc generate worst:ALLOCATOR` writes them). Counted exactly."
             .into(),
-        "stated: by the allocator's contract; n is the number of free blocks, H the size of the heap. found: the lowest \
+        "stated: by the allocator's contract; n is the number of free blocks in front of the operation, H the size of the heap. found: the lowest \
          class whose curve passes every point at less than a tenth of it (METHODOLOGY.md)."
             .into(),
     ];
@@ -98,13 +123,16 @@ fn notes(costs: &Costs) -> Vec<String> {
         }
         notes.extend(subject.troubles.iter().map(|trouble| format!("{}: {trouble}.", subject.subject.name)));
     }
+    if !left_out.is_empty() {
+        notes.push(format!("Left out for want of width: heap of {}.", left_out.join(", ")));
+    }
     notes.push(format!("Measured in {:.0} s.", costs.seconds));
     notes
 }
 
-/// `64 KB`: without decimals.
+/// `64 KiB`: without decimals.
 fn heap(bytes: u64) -> String {
-    if bytes >= 1 << 20 { format!("{} MB", bytes >> 20) } else { format!("{} KB", bytes >> 10) }
+    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
 }
 
 /// The figure as a file of its own; `None` where nothing was measured.
@@ -135,7 +163,7 @@ pub fn svg(costs: &Costs) -> Result<Option<String>, PlotError> {
 mod tests {
     use super::super::fixture;
     use super::*;
-    use crate::result::costs::{Point, SubjectCosts};
+    use crate::result::costs::SubjectCosts;
 
     fn costs() -> Costs {
         let heap_bytes = vec![64 << 10, 1 << 20, 16 << 20];
@@ -177,9 +205,25 @@ mod tests {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(
-            !text.contains("first-fit allocate:") && text.contains("16 MB") && text.contains("2,097,185"),
+            !text.contains("first-fit allocate:") && text.contains("16 MiB") && text.contains("2,097,185"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn no_formula_begins_with_less_than_nothing() {
+        let formula = |base, step| super::formula(&Fit { class: Class::LinearInFreeBlocks, base, step, residual: 0.0 });
+        assert_eq!(formula(-44.4, 3.25), "3.25 n - 44");
+        assert_eq!(formula(-0.2, 3.25), "0 + 3.25 n");
+        assert_eq!(formula(33.0, 4.0), "33 + 4.00 n");
+    }
+
+    #[test]
+    fn sizes_in_between_leave_a_narrow_table() {
+        let narrow = table(&costs(), Look { columns: 70, colour: false });
+        assert!(narrow.contains("Left out for want of width: heap of 1 MiB."), "{narrow}");
+        assert!(!table(&costs(), Look { columns: 120, colour: false }).contains("Left out"));
+        assert!(narrow.contains("524,288"), "n in the largest heap: {narrow}");
     }
 
     #[test]
@@ -187,7 +231,7 @@ mod tests {
         let svg = svg(&costs()).expect("drawn").expect("points");
         assert!(svg.starts_with("<svg xmlns=") && svg.contains("<style>") && svg.ends_with("</svg>\n"), "{svg}");
         assert_eq!(svg.matches("<polyline").count(), 3, "a curve each");
-        assert!(["tlsf", "first-fit", "64 KB", "allocate: instructions"].iter().all(|text| svg.contains(text)));
+        assert!(["tlsf", "first-fit", "64 KiB", "allocate: instructions"].iter().all(|text| svg.contains(text)));
         assert_eq!(super::svg(&Costs::default()).expect("drawn"), None);
     }
 }

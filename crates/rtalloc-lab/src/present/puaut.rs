@@ -118,7 +118,7 @@ fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>, look: Look)
         table.add_row(row.into_iter().enumerate().map(cell));
     }
     for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+        column.set_padding((0, 1));
     }
     table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -140,8 +140,8 @@ fn notes(puaut: &Puaut) -> Vec<String> {
          instructions of the same model and recipes. Her worst figures are of scenarios, which she calls analytical; they are \
          no bounds. The paper has no mean of free."
             .into(),
-        "observed: the most in the MEAN model. bound: static, in a heap of 16 MB; -: a search, whose cost for each free block \
-         `rtalloc bound` tells. class: of the scenarios in heaps of 64 KB to 4 MB."
+        "observed: the most in the MEAN model. bound: static, in a heap of 16 MiB; -: a search, whose cost for each free block \
+         `rtalloc bound` tells. class: of the scenarios in heaps of 64 KiB to 4 MiB."
             .into(),
     ];
     for row in &puaut.rows {

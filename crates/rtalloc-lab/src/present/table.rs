@@ -21,7 +21,7 @@ pub struct Look {
 
 impl Look {
     /// Width of tables that do not go to a terminal.
-    const PIPE_COLUMNS: usize = 150;
+    const PIPE_COLUMNS: usize = 120;
 
     /// What standard output allows: plain, and wide unless `COLUMNS` says otherwise, in a pipe, colour only where `NO_COLOR` is not set.
     #[must_use]

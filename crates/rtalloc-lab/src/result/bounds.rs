@@ -91,7 +91,7 @@ pub struct Term {
     pub instructions: u64,
     /// What there is one for: "split", "merge", "free block", "page".
     pub unit: String,
-    /// The most turns in a heap of 16 MB; `None` where that is no useful bound.
+    /// The most turns in a heap of 16 MiB; `None` where that is no useful bound.
     pub turns: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ impl std::fmt::Display for Formula {
 /// A static bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bounded {
-    /// The most instructions an execution that returns can have; where that depends on the heap's size, in a heap of 16 MB.
+    /// The most instructions an execution that returns can have; where that depends on the heap's size, in a heap of 16 MiB.
     pub most: u64,
     /// The same in the largest heap there is, where it depends on the heap's size.
     #[serde(default)]

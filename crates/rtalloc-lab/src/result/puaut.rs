@@ -60,7 +60,7 @@ pub struct Operation {
     pub observed: u64,
     /// In the paper's worst-case scenario.
     pub scenario: u64,
-    /// Static bound in a heap of 16 MB; `None` where a search makes it useless.
+    /// Static bound in a heap of 16 MiB; `None` where a search makes it useless.
     pub bound: Option<u64>,
     /// The class that the scenarios have over heap sizes.
     pub class: Option<Class>,

@@ -62,7 +62,7 @@ pub(super) const CHUNK_HEAD_BYTES: usize = 1 + 4 + 4 * COLUMNS + 4;
 pub(super) const TOTALS_BYTES: usize = 10 * 8;
 
 /// Bytes beyond the columns' own length that their compressed form may take (zstd stores what it cannot compress,
-/// with a few bytes per 128 KB block and a frame header).
+/// with a few bytes per 128 KiB block and a frame header).
 pub(super) const MAX_COMPRESSION_GROWTH_BYTES: u32 = 4096;
 
 /// Appends `value` as a varint: seven bits a byte, least significant first, the top bit set on all but the last.

@@ -38,19 +38,19 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub enum Model {
-    /// TLSF paper, profile 1: periodic tasks, large blocks, g in 8..64 kB
+    /// TLSF paper, profile 1: periodic tasks, large blocks, g in 8..64 KiB
     ///
     /// Masmano, Ripoll, Balbastre, Crespo: A constant-time dynamic storage allocator for real-time systems, Software:
     /// Practice and Experience 38 (2008), section 7.2. Tasks, periods, requests per activation and g are drawn
     /// uniformly per task, phases at random; sizes are Normal(g/N_r, 10 % of it), non-positive ones drawn again.
     #[command(mut_arg("g", |g| g.required(false).default_value("8192..65536")))]
     P1(Profile),
-    /// TLSF paper, profile 2: periodic tasks, small blocks, g in 64 B..8 kB
+    /// TLSF paper, profile 2: periodic tasks, small blocks, g in 64 B..8 KiB
     ///
     /// As p1, with smaller g.
     #[command(mut_arg("g", |g| g.required(false).default_value("64..8192")))]
     P2(Profile),
-    /// TLSF paper, profile 3: periodic tasks, mixed blocks, g in 64 B..48 kB
+    /// TLSF paper, profile 3: periodic tasks, mixed blocks, g in 64 B..48 KiB
     ///
     /// As p1, with g over the whole range.
     #[command(mut_arg("g", |g| g.required(false).default_value("64..49152")))]
@@ -68,7 +68,7 @@ pub enum Model {
     ///
     /// The thesis on Bitframe, 2012, section 6.1, after Zorn and Grunwald 1992 and Berger, Zorn and McKinley 2002.
     Small(Small),
-    /// Log-uniform sizes 16 B..64 KB, 20,000 blocks live: the large steady load
+    /// Log-uniform sizes 16 B..64 KiB, 20,000 blocks live: the large steady load
     #[command(name = "loguniform")]
     LogUniform(LogUniform),
     /// Uniform sizes 8..512 B, 2,000 blocks live: the small steady load

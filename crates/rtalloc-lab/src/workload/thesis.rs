@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Sizes from U[min, max]; after every second allocation a uniformly random live block is freed.
 ///
-/// The heap grows linearly: the thesis replays until its 3 MB are full. A tick is one operation.
+/// The heap grows linearly: the thesis replays until its 3 MiB are full. A tick is one operation.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Uniform {
     /// Allocations in the trace; half as many frees

@@ -126,7 +126,7 @@ fn draw(
     Ok(())
 }
 
-/// `64 KB`: without decimals.
+/// `64 KiB`: without decimals.
 fn heap(bytes: u64) -> String {
-    if bytes >= 1 << 20 { format!("{} MB", bytes >> 20) } else { format!("{} KB", bytes >> 10) }
+    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
 }
