@@ -47,6 +47,7 @@
 //! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
+//! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and how much memory they ever need |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -77,6 +78,8 @@
 //! | [`Reaps`] | O(1) | little where small blocks are many; no large ones | none |
 //! | [`ClassRegions`] | O(1) | most: a live block keeps its page | none |
 //! | [`SingleRegion`] | O(1), fewest instructions | most: a live block keeps its page | none |
+//! | [`CompactFit`] | O(1), O(s) when a free moves an object of s bytes | predictable: live objects decide it, history does not; requests below 16 KiB | 4 B, and 16 B of entry |
+//! | [`CompactFitNonMoving`] | O(s) both | the same; a free page-block costs no memory | 14 B per 32 B: entry and block table |
 
 #![no_std]
 
@@ -97,7 +100,7 @@ pub use bitmapped::Bitframe;
 #[doc(inline)]
 pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
 #[doc(inline)]
-pub use compact_fit::{CompactFit, CompactFitConfig};
+pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
 #[doc(inline)]
 pub use contract::{HandleAllocator, MultiRegion, RegionAllocator};
 #[doc(inline)]

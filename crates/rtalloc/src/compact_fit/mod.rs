@@ -18,15 +18,20 @@
 //! | `page` | the directory: what every page knows about itself, and its two-dimensional bitmap |
 //! | `classes` | not-full pages, rules 1 and 2, partial compaction |
 //! | [`moving`] | the variant whose objects are contiguous, and are copied when they move |
+//! | [`non_moving`] | the variant whose objects are in block-frames that stay where they are, and tables say where |
+//! | [`guarantee`] | how many pages a program ever needs |
 
 mod classes;
 mod free_list;
+pub mod guarantee;
 pub mod ladder;
 pub mod moving;
+pub mod non_moving;
 mod page;
 
 pub use ladder::{DefaultLadder, Framed, Geometric, Ladder, PaperLadder, SizeClass};
 pub use moving::{AT_ONCE, CompactFit};
+pub use non_moving::{CompactFitNonMoving, NonMovingConfig};
 
 /// How many pages of each size class may be not full: max_nr_nf_pages (section 3.4).
 ///

@@ -56,7 +56,7 @@ pub(super) struct Entry {
 }
 
 /// Bytes of an entry.
-const ENTRY_BYTES: usize = 16;
+pub(in super::super) const ENTRY_BYTES: usize = 16;
 const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES && size_of::<usize>() <= 8);
 
 /// What a page of entries keeps from [`Header::entries`] on, where others have the rows of their bitmap.

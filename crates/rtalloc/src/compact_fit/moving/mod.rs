@@ -61,11 +61,12 @@ use crate::region::Region;
 use core::marker::PhantomData;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
+pub(super) use entries::ENTRY_BYTES;
 use entries::{Entries, Entry, entry_at, pointer};
 use steps::Steps;
 
 /// Bytes at the end of a page-block that say which entry its object has.
-const BACK_BYTES: usize = size_of::<u32>();
+pub(super) const BACK_BYTES: usize = size_of::<u32>();
 
 /// The value of `IOTA` with which an object is moved at once.
 pub const AT_ONCE: usize = usize::MAX;

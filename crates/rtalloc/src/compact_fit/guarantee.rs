@@ -1,0 +1,518 @@
+//! The memory guarantee: how many pages a program ever needs, whatever it allocates and frees in whatever order.
+//!
+//! A program is described by what it holds at any one time: so many live objects of these sizes ([`Limits`]), one of several
+//! such descriptions ([`pages_of_modes`]), or so many bytes in objects of this to that size ([`pages_of_bytes`]). With the pages
+//! found here, no history of allocations and frees within the description is ever refused.
+//!
+//! | variant | what is needed | region |
+//! |---|---|---|
+//! | [`CompactFit`](super::CompactFit), with [`MovingLimits`] | pages, and [pages of entries](MovingLimits::entry_pages) | [`CompactFit::region_bytes`](super::CompactFit::region_bytes) |
+//! | [`CompactFitNonMoving`](super::CompactFitNonMoving), with [`NonMovingLimits`] | virtual pages, and [block-frames](NonMovingLimits::frames) | [`CompactFitNonMoving::region_bytes`](super::CompactFitNonMoving::region_bytes) |
+//!
+//! # Derivation
+//!
+//! Size class i has `B` page-blocks per page, `l` live objects now, at most `m` not-full pages (`max_nr_nf_pages`, section
+//! 3.4), and had at most `h` live objects at any time so far. A page that serves the class holds at least one object, else it
+//! would have been given back. A not-full page holds at least one and at most `B - 1`; a full page holds `B`.
+//!
+//! **From what is live now.** With `n <= m` not-full and `f` full pages, `n + f·B <= l`. One not-full page more costs one object,
+//! and takes one full page at the most; so there are most pages when as many as possible are not full:
+//!
+//! ```text
+//! pages(l, m) = n + floor((l - n) / B),   n = min(l, m)            not-full   n · [o...........]
+//!                                                                   full       f · [oooooooooooo]
+//! ```
+//!
+//! The history does not occur in this: it is what Compact-fit promises and nothing that does not move objects can, for which
+//! `m` is unlimited and `l` objects may keep `l` pages.
+//!
+//! **From what ever was live.** A page is taken for a class only when all its pages are full, which are then at most
+//! `(h - 1) / B`, because the object that asks is one of the `h`. Nothing else adds a page to a class:
+//!
+//! ```text
+//! pages <= ceil(h / B)                                              whatever m is
+//! ```
+//!
+//! So with a limit for each class by itself, compaction saves nothing, and [`Limits::pages`] does not ask for `m`. It saves where
+//! classes share: when memory that one class no longer needs is to serve another one. There both bounds hold, and the smaller
+//! one counts.
+//!
+//! **Which request can be refused.** One that needs a page when all are in use. It needs a page only if all pages of its class are
+//! full; after it was served the class has one page more, a state that both bounds hold for with the new object counted. So if
+//! the pages suffice for every state within the description, none is refused within it.
+//!
+//! **Bytes.** Where the program is described by its live bytes alone, class i costs at least `s` bytes per object, the smallest
+//! request that it serves. A not-full page can be had for `s` bytes, `m` of them at the most (none where `B` = 1), a full one for
+//! `B·s`. Every page counts the same, so the most pages for the bytes are had by buying the cheapest ones first.
+//!
+//! **Entries and frames.** The moving variant takes a page of entries only when all entries of those it has are used: `ceil(h / E)`
+//! pages for at most `h` objects live at any time, `E` entries each. Block-frames serve every class alike: as many are
+//! needed as objects ever had at a time.
+//!
+//! # What is not in it
+//!
+//! - **A resize** is an allocation followed by a free: within the description while it lasts, both sizes are live.
+//! - **Compaction that is owed** ([`owed_bytes`](crate::HandleAllocator::owed_bytes)): a class that owes has more than `m` not-full
+//!   pages, so that only the bound by what ever was live holds, with one object more for the page-block that a move in
+//!   progress holds.
+//! - **Entries that are used up**, each after 2^31 objects or more: a few bytes of memory for good.
+
+use super::ladder::{DefaultLadder, Framed, Ladder, MOST_CLASSES};
+use super::moving;
+use crate::contract::AllocError;
+use core::fmt;
+use core::marker::PhantomData;
+
+/// Pages of a class that may be in use while `live` objects of it are live, of at most `max_not_full_pages` (at least 1) not-full
+/// ones, whatever happened before: `pages(l, m)` in the [derivation](self).
+///
+/// # Time
+///
+/// Constant.
+pub const fn pages_of_class(live: usize, blocks_per_page: usize, max_not_full_pages: usize) -> usize {
+    let not_full = if live < max_not_full_pages { live } else { max_not_full_pages };
+    not_full + (live - not_full) / blocks_per_page
+}
+
+/// How many objects a program has live at the most, per size class of the ladder `L`, where the heap adds `EXTRA` bytes to each.
+///
+/// ```
+/// use rtalloc::compact_fit::guarantee::MovingLimits;
+/// use rtalloc::compact_fit::ladder::DefaultLadder;
+///
+/// // Never more than 1,000 messages of 100 bytes and 20 buffers of 4,000.
+/// let limits = MovingLimits::<DefaultLadder>::NONE.and(1000, 100)?.and(20, 4000)?;
+/// // 146 of the class of 112 bytes fit into a page, 3 of that of 4,000.
+/// assert_eq!(limits.pages(), 7 + 7);
+/// # Ok::<(), rtalloc::contract::AllocError>(())
+/// ```
+pub struct Limits<L, const EXTRA: usize = 0> {
+    /// Objects of each class.
+    objects: [usize; MOST_CLASSES],
+    ladder: PhantomData<L>,
+}
+
+impl<L, const EXTRA: usize> Clone for Limits<L, EXTRA> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L, const EXTRA: usize> Copy for Limits<L, EXTRA> {}
+
+impl<L: Ladder, const EXTRA: usize> fmt::Debug for Limits<L, EXTRA> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let classes = L::TABLE.iter().zip(self.objects).filter(|&(_, objects)| objects != 0);
+        f.debug_map().entries(classes.map(|(class, objects)| (class.block_bytes, objects))).finish()
+    }
+}
+
+impl<L: Ladder, const EXTRA: usize> Limits<L, EXTRA> {
+    /// A program that holds nothing.
+    pub const NONE: Self = Limits { objects: [0; MOST_CLASSES], ladder: PhantomData };
+
+    /// The same program with `objects` more live objects of `size_bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// What a heap answers to such a request: [`AllocError::ZeroSize`] or [`AllocError::TooLarge`].
+    pub fn and(mut self, objects: usize, size_bytes: usize) -> Result<Self, AllocError> {
+        let class = Self::class_of(size_bytes)?;
+        if let Some(count) = self.objects.get_mut(class) {
+            *count = count.saturating_add(objects);
+        }
+        Ok(self)
+    }
+
+    /// The class that serves a request.
+    fn class_of(size_bytes: usize) -> Result<usize, AllocError> {
+        match size_bytes {
+            0 => Err(AllocError::ZeroSize),
+            _ if size_bytes > L::PAGE.saturating_sub(EXTRA) => Err(AllocError::TooLarge),
+            // SAFETY: the sum is from 1 to a page.
+            _ => Ok(unsafe { L::class_of(size_bytes + EXTRA) }),
+        }
+    }
+
+    /// The smallest request that a class serves.
+    fn smallest_of(class: usize) -> usize {
+        let below = class.checked_sub(1).and_then(|below| L::TABLE.get(below)).map_or(0, |below| below.block_bytes);
+        (below as usize + 1).saturating_sub(EXTRA).max(1)
+    }
+
+    /// Every class's number, page-blocks per page, bytes of a page-block, and objects.
+    fn classes(&self) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+        let classes = L::TABLE.iter().zip(self.objects).take(L::CLASSES).enumerate();
+        classes.map(|(number, (class, objects))| (number, class.blocks.into(), class.block_bytes as usize, objects))
+    }
+
+    /// Live objects of all classes: the abstract addresses ever needed.
+    ///
+    /// # Time
+    ///
+    /// Linear in the classes, as of all that follows.
+    pub fn objects(&self) -> usize {
+        self.classes().map(|(.., objects)| objects).sum()
+    }
+
+    /// Bytes of the page-blocks of all these objects.
+    pub fn block_bytes(&self) -> usize {
+        self.classes().map(|(_, _, block_bytes, objects)| block_bytes * objects).sum()
+    }
+
+    /// Pages ever needed, where each class keeps its limit by itself: the sum of `ceil(h / B)`, whatever number of pages may
+    /// be not full. One page fewer is refused to a program that once holds all of it.
+    pub fn pages(&self) -> usize {
+        self.classes().map(|(_, blocks, _, objects)| objects.div_ceil(blocks)).sum()
+    }
+
+    /// Pages that may be in use while these objects are live, whatever was live before, if class `i` may have
+    /// `max_not_full_pages(i)` not-full pages.
+    pub fn pages_after_any_history(&self, max_not_full_pages: impl Fn(usize) -> usize) -> usize {
+        let pages = |(class, blocks, _, objects)| pages_of_class(objects, blocks, max_not_full_pages(class).max(1));
+        self.classes().map(pages).sum()
+    }
+}
+
+/// What a program holds in a heap that moves its objects: each page-block ends with 4 bytes of the heap's.
+pub type MovingLimits<L = DefaultLadder> = Limits<L, { moving::BACK_BYTES }>;
+
+impl<L: Ladder> MovingLimits<L> {
+    /// Pages of entries ever needed, beside the pages of objects.
+    pub fn entry_pages(&self) -> usize {
+        entry_pages::<L>(self.objects())
+    }
+}
+
+/// Pages of entries that a moving heap on the ladder `L` ever needs for at most `objects` live objects at any time.
+pub const fn entry_pages<L: Ladder>(objects: usize) -> usize {
+    objects.div_ceil(L::PAGE / moving::ENTRY_BYTES)
+}
+
+/// What a program holds in a heap whose objects are in block-frames of `FRAME` bytes.
+pub type NonMovingLimits<L = DefaultLadder, const FRAME: usize = 32> = Limits<Framed<L, FRAME>>;
+
+impl<L: Ladder, const FRAME: usize> NonMovingLimits<L, FRAME> {
+    /// Block-frames ever needed: those of all page-blocks.
+    pub fn frames(&self) -> usize {
+        self.block_bytes() / FRAME
+    }
+}
+
+/// Pages ever needed by a program that is at any time within one of these limits: the modes of a system, say. Class `i` may
+/// have `max_not_full_pages(i)` not-full pages.
+///
+/// # Time
+///
+/// Linear in the classes times the square of the modes.
+pub fn pages_of_modes<L: Ladder, const EXTRA: usize>(
+    modes: &[Limits<L, EXTRA>],
+    max_not_full_pages: impl Fn(usize) -> usize,
+) -> usize {
+    let most_ever = |class: usize| modes.iter().filter_map(|mode| mode.objects.get(class)).max().copied().unwrap_or(0);
+    let pages = |(class, blocks, _, objects)| {
+        let now = pages_of_class(objects, blocks, max_not_full_pages(class).max(1));
+        now.min(most_ever(class).div_ceil(blocks))
+    };
+    modes.iter().map(|mode| mode.classes().map(pages).sum()).max().unwrap_or(0)
+}
+
+/// Pages ever needed by a program that at any time has at most `live_bytes` bytes live, in objects of
+/// `smallest_bytes..=largest_bytes` requested bytes each, where the heap adds `EXTRA` to each. Class `i` may have
+/// `max_not_full_pages(i)` not-full pages.
+///
+/// # Errors
+///
+/// What a heap answers to requests of these sizes; [`AllocError::ZeroSize`] also for a range that is empty.
+///
+/// # Time
+///
+/// Linear in the classes.
+pub fn pages_of_bytes<L: Ladder, const EXTRA: usize>(
+    live_bytes: usize,
+    smallest_bytes: usize,
+    largest_bytes: usize,
+    max_not_full_pages: impl Fn(usize) -> usize,
+) -> Result<usize, AllocError> {
+    let first = Limits::<L, EXTRA>::class_of(smallest_bytes)?;
+    let last = Limits::<L, EXTRA>::class_of(largest_bytes)?;
+    let cheapest = |class: usize| Limits::<L, EXTRA>::smallest_of(class).max(smallest_bytes);
+    let classes =
+        || (first..=last).filter_map(|class| Some((class, usize::from(L::TABLE.get(class)?.blocks), cheapest(class))));
+    let full_page_bytes = classes().map(|(_, blocks, bytes)| blocks * bytes).min().ok_or(AllocError::ZeroSize)?;
+    let (mut pages, mut rest_bytes) = (0, live_bytes);
+    // What an object costs grows with the class: the first ones are the cheapest.
+    for (class, blocks, bytes) in classes().filter(|&(_, blocks, bytes)| blocks > 1 && bytes < full_page_bytes) {
+        let ever = (live_bytes / bytes).div_ceil(blocks);
+        let not_full = max_not_full_pages(class).max(1).min(ever).min(rest_bytes / bytes);
+        pages += not_full;
+        rest_bytes -= not_full * bytes;
+    }
+    Ok(pages + rest_bytes / full_page_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving, Geometric};
+    use crate::contract::{Handle, HandleAllocator};
+    use core::mem::MaybeUninit;
+    use std::{vec, vec::Vec};
+
+    /// 1 KB pages; classes from 32 bytes on.
+    type Small = Geometric<1024, 32, 16>;
+    type Moving<'r> = CompactFit<'r, Small>;
+    type NonMoving<'r> = CompactFitNonMoving<'r, Small>;
+
+    /// A heap with its objects, by their sizes and in the order in which they came.
+    struct Program<A> {
+        heap: A,
+        live: Vec<(usize, Vec<Handle>)>,
+    }
+
+    impl<'r, A: HandleAllocator<'r>> Program<A> {
+        fn new(memory: &'r mut [MaybeUninit<u8>], config: impl Into<A::Config>) -> Self {
+            Program { heap: A::new(memory, config.into()).unwrap(), live: vec![] }
+        }
+
+        fn allocate(&mut self, size_bytes: usize) -> Result<(), AllocError> {
+            let handle = self.heap.allocate(size_bytes)?;
+            match self.live.iter_mut().find(|(size, _)| *size == size_bytes) {
+                Some((_, handles)) => handles.push(handle),
+                None => self.live.push((size_bytes, vec![handle])),
+            }
+            Ok(())
+        }
+
+        fn free(&mut self, size_bytes: usize, index: usize) {
+            let (_, handles) = self.live.iter_mut().find(|(size, _)| *size == size_bytes).unwrap();
+            self.heap.free(handles.remove(index)).unwrap();
+        }
+
+        fn count(&self, size_bytes: usize) -> usize {
+            self.live.iter().find(|(size, _)| *size == size_bytes).map_or(0, |(_, handles)| handles.len())
+        }
+
+        /// What is live now.
+        fn limits<L: Ladder, const EXTRA: usize>(&self) -> Limits<L, EXTRA> {
+            let add =
+                |limits: Limits<L, EXTRA>, (size, handles): &(usize, Vec<Handle>)| limits.and(handles.len(), *size);
+            self.live.iter().try_fold(Limits::NONE, add).unwrap()
+        }
+
+        /// Objects of one size come, and go until so many pages have one each.
+        fn scatter(&mut self, size_bytes: usize, blocks: usize, pages: usize) -> Result<(), AllocError> {
+            (0..blocks * (pages - 1) + 1).try_for_each(|_| self.allocate(size_bytes))?;
+            for page in 0..pages - 1 {
+                (1..blocks).for_each(|_| self.free(size_bytes, page));
+            }
+            Ok(())
+        }
+
+        /// Allocates and frees at random within a limit for each size, with tides, so that classes fill and run dry.
+        fn live_within(&mut self, held: &[(usize, usize)], steps: usize, state: &mut u64) {
+            for step in 0..steps {
+                let (size, most) = held[random(state, held.len())];
+                let rises = (step / 500 + size).is_multiple_of(2);
+                let count = self.count(size);
+                if random(state, 8) < if rises { 6 } else { 2 } {
+                    if count < most {
+                        self.allocate(size).unwrap();
+                    }
+                } else if count != 0 {
+                    self.free(size, random(state, count));
+                }
+            }
+            assert_eq!(self.heap.check(), Ok(()));
+        }
+
+        /// Allocates up to the limits. An error if that is refused.
+        fn fill(&mut self, held: &[(usize, usize)]) -> Result<(), AllocError> {
+            held.iter().try_for_each(|&(size, most)| (self.count(size)..most).try_for_each(|_| self.allocate(size)))
+        }
+    }
+
+    fn random(state: &mut u64, bound: usize) -> usize {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize % bound
+    }
+
+    fn blocks_of(size_bytes: usize) -> usize {
+        Small::TABLE[MovingLimits::<Small>::class_of(size_bytes).unwrap()].blocks.into()
+    }
+
+    fn limits_of<L: Ladder, const EXTRA: usize>(held: &[(usize, usize)]) -> Limits<L, EXTRA> {
+        held.iter().try_fold(Limits::NONE, |limits, &(size, most)| limits.and(most, size)).unwrap()
+    }
+
+    fn memory(bytes: usize) -> Vec<MaybeUninit<u8>> {
+        vec![MaybeUninit::uninit(); bytes]
+    }
+
+    /// Sizes and how many of each.
+    const HELD: [(usize, usize); 6] = [(20, 70), (100, 25), (200, 9), (333, 7), (700, 3), (1000, 2)];
+
+    #[test]
+    fn limits_by_class_suffice_and_one_page_less_does_not() {
+        let limits: MovingLimits<Small> = limits_of(&HELD);
+        let pages = limits.pages() + limits.entry_pages();
+        for (mut seed, not_full) in [(1, 1), (2, 2), (3, 7), (4, u32::MAX)] {
+            let mut memory = memory(Moving::region_bytes(pages));
+            let mut program = Program::<Moving<'_>>::new(&mut memory, CompactFitConfig::with_most_not_full(not_full));
+            program.live_within(&HELD, 6000, &mut seed);
+            assert_eq!(program.fill(&HELD), Ok(()));
+        }
+        let mut memory = memory(Moving::region_bytes(pages - 1));
+        let mut program = Program::<Moving<'_>>::new(&mut memory, CompactFitConfig::default());
+        assert_eq!((program.heap.pages(), program.fill(&HELD)), (pages - 1, Err(AllocError::Exhausted)));
+    }
+
+    #[test]
+    fn limits_by_class_suffice_for_block_frames_and_one_page_less_does_not() {
+        let limits: NonMovingLimits<Small> = limits_of(&HELD);
+        for (mut seed, not_full) in [(1, 1), (2, 2), (3, 7), (4, u32::MAX)] {
+            let mut memory = memory(NonMoving::region_bytes(limits.pages(), limits.frames()));
+            let mut program =
+                Program::<NonMoving<'_>>::new(&mut memory, CompactFitConfig::with_most_not_full(not_full));
+            program.live_within(&HELD, 6000, &mut seed);
+            assert_eq!(program.fill(&HELD), Ok(()));
+        }
+        let one_page_of_frames_less = limits.frames() - NonMoving::FRAMES_PER_PAGE;
+        for (pages, frames) in [(limits.pages() - 1, limits.frames()), (limits.pages(), one_page_of_frames_less)] {
+            let mut memory = memory(NonMoving::region_bytes(pages, frames));
+            // What the alignment of other regions costs is not there for the taking.
+            let spare = memory.as_ptr().align_offset(32);
+            let end = memory.len() - (31 - spare);
+            let mut program = Program::<NonMoving<'_>>::new(&mut memory[..end], CompactFitConfig::default());
+            assert_eq!(program.fill(&HELD), Err(AllocError::Exhausted), "{pages} pages, {frames} frames");
+        }
+    }
+
+    /// The adversary for bytes: every class keeps as many not-full pages as it may, with one smallest object each, and the rest
+    /// goes into full pages of the class whose pages are the cheapest. Returns the pages that it keeps.
+    fn attack(
+        program: &mut Program<Moving<'_>>,
+        live_bytes: usize,
+        sizes: &[usize],
+        not_full: usize,
+    ) -> Result<usize, AllocError> {
+        let full = |size: usize| size * blocks_of(size);
+        let best = sizes.iter().copied().min_by_key(|&size| full(size)).unwrap();
+        let (mut rest, mut pages) = (live_bytes, 0);
+        for &size in sizes.iter().filter(|&&size| blocks_of(size) > 1 && size < full(best)) {
+            // The objects that go have to be paid for while they are there.
+            let is_payable = |count: &usize| (blocks_of(size) * (count - 1) + 1) * size <= rest;
+            let Some(count) = (1..=not_full).rev().find(is_payable) else { continue };
+            program.scatter(size, blocks_of(size), count)?;
+            rest -= count * size;
+            pages += count;
+        }
+        for _ in 0..rest / full(best) {
+            (0..blocks_of(best)).try_for_each(|_| program.allocate(best))?;
+            pages += 1;
+        }
+        Ok(pages)
+    }
+
+    #[test]
+    fn bytes_suffice_and_the_adversary_needs_every_page() {
+        const LIVE: usize = 12_000;
+        let (smallest, largest) = (20, 500);
+        let classes =
+            MovingLimits::<Small>::class_of(smallest).unwrap()..=MovingLimits::<Small>::class_of(largest).unwrap();
+        let sizes: Vec<_> = classes.map(|class| MovingLimits::<Small>::smallest_of(class).max(smallest)).collect();
+        for not_full in 1..=4 {
+            let pages = pages_of_bytes::<Small, { moving::BACK_BYTES }>(LIVE, smallest, largest, |_| not_full).unwrap();
+            let config = CompactFitConfig::with_most_not_full(not_full as u32);
+            let mut memory_that_suffices = memory(Moving::region_bytes(pages + entry_pages::<Small>(LIVE / smallest)));
+            let mut program = Program::<Moving<'_>>::new(&mut memory_that_suffices, config);
+            assert_eq!(attack(&mut program, LIVE, &sizes, not_full), Ok(pages), "{not_full} not-full pages");
+            assert_eq!(program.heap.check(), Ok(()));
+            let live = program.limits::<Small, { moving::BACK_BYTES }>();
+            assert_eq!(live.pages_after_any_history(|_| not_full), pages);
+            // Entries need their pages beside: those of the objects that were live at a time.
+            let entries = live.entry_pages();
+            let mut memory_that_does_not = memory(Moving::region_bytes(pages + entries - 1));
+            let mut program = Program::<Moving<'_>>::new(&mut memory_that_does_not, config);
+            assert_eq!(attack(&mut program, LIVE, &sizes, not_full), Err(AllocError::Exhausted));
+        }
+    }
+
+    #[test]
+    fn random_programs_within_bytes_are_never_refused() {
+        const LIVE: usize = 6_000;
+        let (smallest, largest) = (10, 900);
+        for not_full in [1, 3] {
+            let pages = pages_of_bytes::<Small, { moving::BACK_BYTES }>(LIVE, smallest, largest, |_| not_full).unwrap();
+            let entries = entry_pages::<Small>(LIVE / smallest);
+            for seed in 1..=4 {
+                let mut memory = memory(Moving::region_bytes(pages + entries));
+                let config = CompactFitConfig::with_most_not_full(not_full as u32);
+                let mut heap = Moving::new(&mut memory, config).unwrap();
+                let (mut live, mut live_bytes, mut state) = (vec![], 0, seed);
+                for step in 0..8000 {
+                    // Sizes of a few classes at a time, so that one class inherits what another leaves.
+                    let size = smallest + (step / 400 * 97 + random(&mut state, 60)) % (largest - smallest + 1);
+                    while live_bytes + size > LIVE || (!live.is_empty() && random(&mut state, 3) == 0) {
+                        let (handle, size) = live.swap_remove(random(&mut state, live.len()));
+                        heap.free(handle).unwrap();
+                        live_bytes -= size;
+                    }
+                    live.push((heap.allocate(size).unwrap(), size));
+                    live_bytes += size;
+                }
+                assert_eq!(heap.check(), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn modes_share_what_compaction_returns() {
+        let modes = [[(40, 90), (60, 30), (300, 0)], [(40, 3), (60, 60), (300, 8)], [(40, 10), (60, 2), (300, 20)]];
+        let limits: [MovingLimits<Small>; 3] = modes.map(|mode| limits_of(&mode));
+        let by_themselves: MovingLimits<Small> = limits_of(&[(40, 90), (60, 60), (300, 20)]);
+        let entries = entry_pages::<Small>(limits.iter().map(Limits::objects).max().unwrap());
+        let mut fewest = limits.iter().map(Limits::pages).max().unwrap();
+        for not_full in [1, 2, 3, usize::MAX] {
+            let pages = pages_of_modes(&limits, |_| not_full);
+            assert!(fewest <= pages && pages <= by_themselves.pages(), "more not-full pages need more pages");
+            fewest = pages;
+            for mut state in 1..=8 {
+                let mut memory = memory(Moving::region_bytes(pages + entries));
+                let config = CompactFitConfig::with_most_not_full(u32::try_from(not_full).unwrap_or(u32::MAX));
+                let mut program = Program::<Moving<'_>>::new(&mut memory, config);
+                for _ in 0..30 {
+                    let mode = modes[random(&mut state, 3)];
+                    for (size, most) in mode {
+                        while program.count(size) > most {
+                            program.free(size, random(&mut state, program.count(size)));
+                        }
+                    }
+                    assert_eq!(program.fill(&mode), Ok(()));
+                    program.live_within(&mode, 60, &mut state);
+                }
+            }
+        }
+        assert!(pages_of_modes(&limits, |_| 1) < by_themselves.pages());
+    }
+
+    /// The bound from what is live now holds in every state, whatever the history.
+    #[test]
+    fn live_objects_alone_bound_the_pages() {
+        for not_full in [1, 2, 5] {
+            let mut memory = memory(1 << 16);
+            let mut program =
+                Program::<Moving<'_>>::new(&mut memory, CompactFitConfig::with_most_not_full(not_full as u32));
+            let mut state = not_full as u64;
+            for _ in 0..300 {
+                program.live_within(&HELD, 10, &mut state);
+                let lost = program.heap.fragmentation();
+                let mut bytes = lost.size_external_bytes + lost.page_internal_bytes;
+                program.heap.walk(&mut |object| bytes += object.page_block_bytes);
+                let live = program.limits::<Small, { moving::BACK_BYTES }>();
+                assert!(bytes / Small::PAGE <= live.pages_after_any_history(|_| not_full));
+            }
+        }
+    }
+}

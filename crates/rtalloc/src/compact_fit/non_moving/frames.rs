@@ -1,0 +1,247 @@
+//! Block-frames, and beside each its entry of the abstract address space.
+//!
+//! The frames come in pages, which are taken from the start of the room upwards, one frame after the other. A page of frames
+//! begins with the entries of its frames, in three arrays, so that an entry has ten bytes and not twelve:
+//!
+//! ```text
+//! page: [links, 4 B each][generations, 4 B each][sizes, 2 B each][ ][frame][frame] ... [frame]
+//!        ^ entry of i     ^                      ^                   ^ frame i
+//! ```
+//!
+//! A frame is named by its number, counted in frames from the start of the room; an entry by the place of its link, counted in
+//! words. Either follows from the other, so neither is kept: that is the paper's implicit reference (section 3.3).
+//!
+//! The link of an entry says, of the first frame of a live object, where in which block table the object begins; of a free
+//! frame, which free frame is next. Others mean nothing. The bytes of a frame are its object's alone: freeing does not touch
+//! them, and sixteen links share a cache line.
+
+use crate::compact_fit::free_list::{FreeList, NONE};
+use crate::compact_fit::ladder::Ladder;
+use crate::region::round_up;
+use core::cell::Cell;
+use core::marker::PhantomData;
+
+/// Number of a frame.
+pub(super) type Frame = u32;
+
+/// Place of an entry: what a handle carries.
+pub(super) type Entry = u32;
+
+/// The generation of an entry that is never used again: even, as of no live object, and larger than that of any.
+pub(super) const USED_UP: u32 = u32::MAX - 1;
+
+/// Block-frames of `FRAME` bytes in pages of the ladder's size.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Frames<L, const FRAME: usize> {
+    /// Address of the first page, a multiple of `FRAME`: what frames and words are counted from.
+    pub(super) base: usize,
+    /// The free frames. Every number below `fresh` whose place is not that of entries is a frame with an entry.
+    pub(super) list: FreeList,
+    /// Frames that live objects have, and those that are used up: neither is in the list.
+    pub(super) taken: u32,
+    ladder: PhantomData<L>,
+}
+
+impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
+    /// Frames that a page would hold without entries.
+    pub(super) const PER_PAGE: usize = L::PAGE / FRAME;
+    /// Bytes of an entry.
+    const ENTRY_BYTES: usize = 10;
+    /// Frames that the entries at the start of a page take the room of.
+    const FIRST: u32 = (Self::PER_PAGE * Self::ENTRY_BYTES).div_ceil(FRAME + Self::ENTRY_BYTES) as u32;
+    /// Frames of a page.
+    pub(super) const IN_PAGE: usize = Self::PER_PAGE - Self::FIRST as usize;
+    /// Bits of a frame's number that tell its place in its page.
+    const PLACE: u32 = Self::PER_PAGE as u32 - 1;
+    /// Bits of an entry's number that do.
+    const ENTRY_PLACE: u32 = (L::PAGE / 4) as u32 - 1;
+
+    /// Frames from `start` on, whatever is behind them.
+    pub(super) fn plan(start: usize) -> Option<Self> {
+        let base = round_up(start, FRAME)?;
+        Some(Frames { base, list: FreeList::EMPTY, taken: 0, ladder: PhantomData })
+    }
+
+    /// The word with this number, counted from the first page.
+    #[inline(always)]
+    pub(super) fn word(&self, words: u32) -> *mut u32 {
+        core::ptr::with_exposed_provenance_mut(self.base.wrapping_add(words as usize * 4))
+    }
+
+    /// How many words behind the first page an address is.
+    #[inline(always)]
+    pub(super) fn words_to(&self, address: usize) -> u32 {
+        (address.wrapping_sub(self.base) / 4) as u32
+    }
+
+    /// The address of a frame.
+    #[inline(always)]
+    pub(super) fn address(&self, frame: Frame) -> usize {
+        self.base.wrapping_add(frame as usize * FRAME)
+    }
+
+    /// The entry of a frame: the implicit reference.
+    #[inline(always)]
+    pub(super) fn entry_of(frame: Frame) -> Entry {
+        let place = frame & Self::PLACE;
+        let page_words = (frame ^ place).wrapping_mul((FRAME / 4) as u32);
+        page_words.wrapping_add(place).wrapping_sub(Self::FIRST)
+    }
+
+    /// The frame of an entry.
+    #[inline(always)]
+    fn frame_of(entry: Entry) -> Frame {
+        let place = entry & Self::ENTRY_PLACE;
+        ((entry ^ place) / (FRAME / 4) as u32).wrapping_add(place).wrapping_add(Self::FIRST)
+    }
+
+    /// Whether a number is the place of an entry that is initialised.
+    #[inline(always)]
+    pub(super) fn has_entry(&self, entry: Entry) -> bool {
+        entry & Self::ENTRY_PLACE < Self::IN_PAGE as u32 && Self::frame_of(entry) < self.list.fresh
+    }
+
+    /// Whether a number is that of a frame that was taken at some time.
+    pub(super) fn is_frame(&self, frame: Frame) -> bool {
+        frame & Self::PLACE >= Self::FIRST && frame < self.list.fresh
+    }
+
+    /// The link of an entry.
+    #[inline(always)]
+    pub(super) fn link(&self, entry: Entry) -> *mut u32 {
+        self.word(entry)
+    }
+
+    /// The generation of an entry: odd while it is an object's.
+    #[inline(always)]
+    pub(super) fn generation(&self, entry: Entry) -> *mut u32 {
+        self.word(entry).wrapping_add(Self::IN_PAGE)
+    }
+
+    /// Bytes requested for an entry's object, less one.
+    #[inline(always)]
+    pub(super) fn size(&self, entry: Entry) -> *mut u16 {
+        let place = entry & Self::ENTRY_PLACE;
+        let sizes = self.word(entry ^ place).wrapping_add(2 * Self::IN_PAGE);
+        sizes.cast::<u16>().wrapping_add(place as usize)
+    }
+
+    /// How many frames there are, in use or not, if pages of them may reach to `end`, which none that was taken lies behind.
+    #[inline(always)]
+    pub(super) fn room(&self, end: usize) -> usize {
+        let pages = end.wrapping_sub(self.base) / L::PAGE;
+        pages.wrapping_mul(Self::IN_PAGE)
+    }
+
+    /// Address behind the last page of frames that was ever taken.
+    #[inline(always)]
+    pub(super) fn reach(&self) -> usize {
+        self.address(self.list.fresh.wrapping_add(Self::PLACE) & !Self::PLACE)
+    }
+
+    /// Counts frames as taken.
+    #[inline(always)]
+    pub(super) fn count_taken(&mut self, count: usize) {
+        self.taken = self.taken.wrapping_add(count as u32);
+    }
+
+    /// Counts frames as taken no longer.
+    #[inline(always)]
+    pub(super) fn count_given(&mut self, count: usize) {
+        self.taken = self.taken.wrapping_sub(count as u32);
+    }
+
+    /// Takes frames: those given back, the last one first, then those that were never taken, in their order. Their numbers go to
+    /// `numbers`.
+    ///
+    /// # Safety
+    ///
+    /// As many as [`room`](Self::room) for them and for all that are taken; the numbers have room for `count`.
+    ///
+    /// # Time
+    ///
+    /// Linear in the count.
+    #[inline(always)]
+    pub(super) unsafe fn take(&mut self, numbers: *mut Frame, count: usize) {
+        self.count_taken(count);
+        let mut list = self.list;
+        let mut index = 0;
+        // turns: granules of a page
+        while index != count {
+            // SAFETY: a frame of the list has an entry, whose link leads on in it.
+            let returned = list.take_returned(|frame| unsafe { self.link(Self::entry_of(frame)).read() });
+            let frame = match returned {
+                Some(frame) => frame,
+                None => {
+                    // A page begins with entries.
+                    let skipped = if list.fresh & Self::PLACE == 0 { Self::FIRST } else { 0 };
+                    let frame = list.fresh.wrapping_add(skipped);
+                    list.fresh = frame.wrapping_add(1);
+                    // SAFETY: there is room, so its page is the frames' own, and the entry is that of no other frame.
+                    unsafe { self.generation(Self::entry_of(frame)).write(0) };
+                    frame
+                }
+            };
+            // SAFETY: the caller's promise.
+            unsafe { numbers.wrapping_add(index).write(frame) };
+            index = index.wrapping_add(1);
+        }
+        self.list = list;
+    }
+
+    /// Gives frames back; the first one is never to be used again if it `is_used_up`.
+    ///
+    /// # Safety
+    ///
+    /// The numbers are those of frames that were taken, and that no object has from now on.
+    ///
+    /// # Time
+    ///
+    /// Linear in the count.
+    #[inline(always)]
+    pub(super) unsafe fn give(&mut self, numbers: *const Frame, count: usize, is_used_up: bool) {
+        let mut index = usize::from(is_used_up);
+        self.count_given(count.wrapping_sub(index));
+        let mut list = self.list;
+        // turns: granules of a page
+        while index != count {
+            // SAFETY: the caller's promise; the entry of a frame that was taken is initialised.
+            unsafe {
+                let frame = numbers.wrapping_add(index).read();
+                list.give(frame, |next| self.link(Self::entry_of(frame)).write(next));
+            }
+            index = index.wrapping_add(1);
+        }
+        self.list = list;
+    }
+
+    /// Visits the free frames, the next one to be taken first, and returns their number. `None` if the list leads astray; what
+    /// was visited before may then be no frames.
+    ///
+    /// # Safety
+    ///
+    /// Pages of frames that were taken are in the region.
+    pub(super) unsafe fn walk_free(&self, visit: &mut dyn FnMut(Frame)) -> Option<u32> {
+        let astray = Cell::new(false);
+        let link = |frame| match self.is_frame(frame) {
+            // SAFETY: the frame was taken, so it has an entry.
+            true => unsafe { self.link(Self::entry_of(frame)).read() },
+            false => {
+                astray.set(true);
+                NONE
+            }
+        };
+        self.list.walk(link, visit).filter(|_| !astray.get())
+    }
+
+    /// The number behind the last frame that a room of so many bytes can hold.
+    pub(super) fn most(room_bytes: usize) -> u32 {
+        u32::try_from(room_bytes / L::PAGE * Self::PER_PAGE).unwrap_or(u32::MAX)
+    }
+
+    /// Frames that were ever taken.
+    pub(super) fn frames_ever(&self) -> impl Iterator<Item = Frame> + use<L, FRAME> {
+        (0..self.list.fresh).filter(|frame| frame & Self::PLACE >= Self::FIRST)
+    }
+}
