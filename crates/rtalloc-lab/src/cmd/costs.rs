@@ -13,7 +13,7 @@ use pathbound::image::Process;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measures what the worst cases of allocators cost in heaps of 64 KiB to 64 MiB, and which cost class that is.
+/// Measures what worst cases cost in heaps of 64 KiB to 64 MiB, and which cost class that is.
 ///
 /// Each allocator's worst-case recipes (those that `rtalloc generate
 /// worst:ALLOCATOR` writes) are performed in heaps of six sizes; the

@@ -37,11 +37,11 @@ const RATIOS: [&str; 10] = [
     "\n\nours",
     "allocate\nworst / mean\npaper",
     "\n\nours",
-    "allocate worst\n/ first-fit's\npaper",
+    "alloc worst\n/ first-fit\npaper",
     "\n\nours",
-    "free worst\n/ first-fit's\npaper",
+    "free worst\n/ first-fit\npaper",
     "\n\nours",
-    "allocate mean\n/ first-fit's\npaper",
+    "alloc mean\n/ first-fit\npaper",
     "\n\nours",
 ];
 
