@@ -1,6 +1,6 @@
 //! Which classes have a free block: one bit per class, searched without a loop.
 
-use crate::mechanism::bits::{first_set, floor_log2, with_bit};
+use crate::mechanism::bits::{computed, first_set, floor_log2, with_bit, without_bit};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
@@ -30,12 +30,12 @@ pub trait Bitmap: Sealed + Copy + core::fmt::Debug + 'static {
     /// A set is at `at`.
     unsafe fn highest<W: Width>(memory: Memory<W>, at: usize, below: usize) -> Option<usize>;
 
-    /// Adds a class.
+    /// Adds a class; `number` is by how much it is above `below`, which whoever adds a class has at hand.
     ///
     /// # Safety
     ///
     /// As [`find`](Self::find).
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize);
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, number: usize);
 
     /// Removes the class `below + number`.
     ///
@@ -51,12 +51,12 @@ pub trait Bitmap: Sealed + Copy + core::fmt::Debug + 'static {
     /// As [`find`](Self::find).
     unsafe fn agrees<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, is_member: bool) -> bool;
 
-    /// Removes `class` if `gone`, which is hard to predict: without a branch.
+    /// Removes `class`, which is `number` above `below`, if `gone`, which is hard to predict: without a branch.
     ///
     /// # Safety
     ///
     /// As [`find`](Self::find), and the class is a member.
-    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, gone: bool);
+    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, number: usize, gone: bool);
 }
 
 /// The bit of `class` in its word. The shift takes the class modulo the word's width, as the processor does.
@@ -99,7 +99,7 @@ impl Bitmap for OneWord {
     }
 
     #[inline(always)]
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize) {
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize, _: usize) {
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe { memory.store_bits(at, memory.load_bits(at) | bit(class)) }
     }
@@ -116,7 +116,7 @@ impl Bitmap for OneWord {
     }
 
     #[inline(always)]
-    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize, gone: bool) {
+    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, _: usize, class: usize, _: usize, gone: bool) {
         // SAFETY: the set is at `at` by the caller's promise. The class is a member: flipping its bit clears it.
         unsafe { memory.store_bits(at, memory.load_bits(at) ^ usize::from(gone).wrapping_shl(class as u32)) }
     }
@@ -130,13 +130,16 @@ impl Bitmap for OneWord {
 pub struct TwoLevel;
 
 impl TwoLevel {
-    /// Offset of the leaf with number `leaf` beyond those that lie wholly in front of the first class.
+    /// Offset of the leaf with number `leaf`; number 0 is that of the first class.
     #[inline(always)]
-    fn leaf_at(at: usize, below: usize, leaf: usize) -> usize {
-        let skipped = below / BITS;
-        at.wrapping_add(size_of::<usize>())
-            .wrapping_sub(skipped * size_of::<usize>())
-            .wrapping_add(leaf * size_of::<usize>())
+    fn leaf_at(at: usize, leaf: usize) -> usize {
+        at.wrapping_add(size_of::<usize>()).wrapping_add(leaf.wrapping_mul(size_of::<usize>()))
+    }
+
+    /// The number of a class's leaf.
+    #[inline(always)]
+    fn leaf(below: usize, class: usize) -> usize {
+        (class / BITS).wrapping_sub(below / BITS)
     }
 }
 
@@ -149,17 +152,21 @@ impl Bitmap for TwoLevel {
 
     #[inline(always)]
     unsafe fn find<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) -> Option<usize> {
-        let leaf = class / BITS;
+        let leaf = Self::leaf(below, class);
         // SAFETY: the set is at `at` by the caller's promise; a summary bit is set only where the leaf is not zero.
         unsafe {
-            let here = memory.load_bits(Self::leaf_at(at, below, leaf)).wrapping_shr(class as u32);
+            let here = computed(memory.load_bits(Self::leaf_at(at, leaf)).wrapping_shr(class as u32));
+            // A jump that is foreseen, where the scan would have to be waited for.
+            if here & 1 != 0 {
+                return Some(class);
+            }
             if let Some(here) = NonZeroUsize::new(here) {
                 return Some(class + first_set(here) as usize);
             }
             let later = (usize::MAX - 1).wrapping_shl(leaf as u32);
             let leaf = first_set(NonZeroUsize::new(memory.load_bits(at) & later)?) as usize;
-            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, below, leaf)));
-            Some(leaf * BITS + first_set(members) as usize)
+            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, leaf)));
+            Some((leaf + below / BITS) * BITS + first_set(members) as usize)
         }
     }
 
@@ -168,15 +175,15 @@ impl Bitmap for TwoLevel {
         // SAFETY: the set is at `at` by the caller's promise; a summary bit is set only where the leaf is not zero.
         unsafe {
             let leaf = floor_log2(NonZeroUsize::new(memory.load_bits(at))?) as usize;
-            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, below, leaf)));
-            Some(leaf * BITS + floor_log2(members) as usize)
+            let members = NonZeroUsize::new_unchecked(memory.load_bits(Self::leaf_at(at, leaf)));
+            Some((leaf + below / BITS) * BITS + floor_log2(members) as usize)
         }
     }
 
     #[inline(always)]
-    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize) {
-        let leaf = class / BITS;
-        let leaf_at = Self::leaf_at(at, below, leaf);
+    unsafe fn insert<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, number: usize) {
+        let leaf = (number + below % BITS) / BITS;
+        let leaf_at = Self::leaf_at(at, leaf);
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe {
             memory.store_bits(leaf_at, memory.load_bits(leaf_at) | bit(class));
@@ -187,13 +194,14 @@ impl Bitmap for TwoLevel {
     #[inline(always)]
     unsafe fn remove<W: Width>(memory: Memory<W>, at: usize, below: usize, number: usize) {
         let number = number + below % BITS;
-        let leaf_at = at + (1 + number / BITS) * size_of::<usize>();
+        let leaf = number / BITS;
+        let leaf_at = Self::leaf_at(at, leaf);
         // SAFETY: the set is at `at` by the caller's promise.
         unsafe {
             let members = memory.load_bits(leaf_at) & all_but(0, number);
             memory.store_bits(leaf_at, members);
             if members == 0 {
-                memory.store_bits(at, memory.load_bits(at) & all_but(below / BITS, number / BITS));
+                memory.store_bits(at, without_bit(memory.load_bits(at), leaf));
             } else {
                 core::hint::cold_path();
             }
@@ -201,23 +209,23 @@ impl Bitmap for TwoLevel {
     }
 
     unsafe fn agrees<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, is_member: bool) -> bool {
-        let leaf = class / BITS;
+        let leaf = Self::leaf(below, class);
         // SAFETY: the set is at `at` by the caller's promise.
-        let (members, leaves) = unsafe { (memory.load_bits(Self::leaf_at(at, below, leaf)), memory.load_bits(at)) };
+        let (members, leaves) = unsafe { (memory.load_bits(Self::leaf_at(at, leaf)), memory.load_bits(at)) };
         (members & bit(class) != 0) == is_member && (leaves & bit(leaf) != 0) == (members != 0)
     }
 
     #[inline(always)]
-    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, gone: bool) {
-        let leaf = class / BITS;
-        let leaf_at = Self::leaf_at(at, below, leaf);
+    unsafe fn remove_if<W: Width>(memory: Memory<W>, at: usize, below: usize, class: usize, number: usize, gone: bool) {
+        let leaf = (number + below % BITS) / BITS;
+        let leaf_at = Self::leaf_at(at, leaf);
         // SAFETY: the set is at `at` by the caller's promise. The class is a member: flipping its bit clears it, and only
         // clearing the last one leaves a leaf without members.
         unsafe {
             let members = memory.load_bits(leaf_at) ^ usize::from(gone).wrapping_shl(class as u32);
             memory.store_bits(leaf_at, members);
             if members == 0 {
-                memory.store_bits(at, memory.load_bits(at) & all_but(0, leaf));
+                memory.store_bits(at, without_bit(memory.load_bits(at), leaf));
             }
         }
     }

@@ -80,6 +80,51 @@ pub fn with_bit(word: usize, index: usize) -> usize {
     }
 }
 
+/// `word` with the bit `index`, which is taken modulo the word's width, cleared; as [`with_bit`].
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub fn without_bit(word: usize, index: usize) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut word = word;
+        // SAFETY: the instruction reads and writes the named registers only.
+        unsafe {
+            core::arch::asm!("btr {word}, {index}", word = inout(reg) word, index = in(reg) index, options(pure, nomem, nostack));
+        }
+        word
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    {
+        word & !1usize.wrapping_shl(index as u32)
+    }
+}
+
+/// `word` itself, from now on a value of its own: the compiler asks it what it is asked, and not what it was computed from,
+/// which takes registers.
+///
+/// # Time
+///
+/// Constant: no instruction.
+#[inline(always)]
+pub fn computed(word: usize) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut word = word;
+        // SAFETY: no instruction.
+        unsafe {
+            core::arch::asm!("/* {word} */", word = inout(reg) word, options(pure, nomem, nostack, preserves_flags));
+        }
+        word
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    {
+        word
+    }
+}
+
 /// `floor(log2(value))` by halving, without a loop.
 const fn software_floor_log2(value: usize) -> u32 {
     let mut rest = value as u64;

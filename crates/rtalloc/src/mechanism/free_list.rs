@@ -49,18 +49,19 @@ pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: usize, block: usize
 
 /// [`link`] for a block that is likely to be unlinked again at once: its two links in one store, which a processor can
 /// hand on to the [load of both](unlink_or_empty) before it reaches the cache. One instruction more where links are
-/// narrower than a word.
+/// narrower than a word. `node` is told twice, once to be read and written and once to be noted, since what is computed
+/// sooner is not what is noted at least cost.
 ///
 /// # Safety
 ///
-/// As [`link`].
+/// As [`link`]; the two are one node.
 #[inline(always)]
-pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: usize, block: usize) {
+pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: usize, noted: usize, block: usize) {
     // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
     unsafe {
         let after = memory.load(next_at::<W>(node));
         memory.store(after, block);
-        W::store_pair(memory, block, node, after);
+        W::store_pair(memory, block, noted, after);
         memory.store(next_at::<W>(node), block);
     }
 }

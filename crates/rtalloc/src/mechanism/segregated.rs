@@ -134,12 +134,14 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         // a block, and every block of the class found is at least `rounded` bytes large.
         unsafe {
             let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
-            let head = if C::HASTENS { Self::head_at_once::<W>(class) } else { Self::head::<W>(class) };
-            let block = memory.load(next_at::<W>(head));
+            let head = Self::head::<W>(class);
+            let sooner = if C::HASTENS { Self::head_at_once::<W>(class) } else { head };
+            let block = memory.load(next_at::<W>(sooner));
             let after = memory.load(next_at::<W>(block));
-            memory.store(next_at::<W>(head), after);
+            memory.store(next_at::<W>(sooner), after);
             memory.store(after, head);
-            B::remove_if(memory, Self::bitmap::<W>(), C::below::<W>(), class, after == NULL);
+            let number = head / W::BYTES;
+            B::remove_if(memory, Self::bitmap::<W>(), C::below::<W>(), class, number, after == NULL);
             Some((block, P::granted(need, rounded), ()))
         }
     }
@@ -147,24 +149,15 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     #[inline(always)]
     unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
         let class = C::class_of::<W>(size);
+        let head = Self::head::<W>(class);
         // SAFETY: no block is larger than the control structure was planned for, so the class has a head and a bit.
         unsafe {
-            link(memory, Self::head::<W>(class), block);
-            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn insert_rest(memory: Memory<W>, block: usize, size: usize, (): ()) {
-        if !C::HASTENS {
-            // SAFETY: the caller's promise is handed on unchanged.
-            return unsafe { Self::insert(memory, block, size, ()) };
-        }
-        let class = C::class_of::<W>(size);
-        // SAFETY: as in `insert`.
-        unsafe {
-            link_in_one(memory, Self::head_at_once::<W>(class), block);
-            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class);
+            if C::HASTENS {
+                link_in_one(memory, Self::head_at_once::<W>(class), head, block);
+            } else {
+                link(memory, head, block);
+            }
+            B::insert(memory, Self::bitmap::<W>(), C::below::<W>(), class, head / W::BYTES);
         }
     }
 

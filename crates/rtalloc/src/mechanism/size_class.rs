@@ -11,8 +11,8 @@ use core::num::NonZeroUsize;
 /// Sizes are bytes in whole granules. Class numbers do not begin at zero, because that would cost an instruction in
 /// every mapping: whoever keeps an array of classes subtracts [`below`](Self::below) in the array's address.
 pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
-    /// Whether an allocation may take some instructions more to be done sooner on the mean (see
-    /// [`FreeIndex::insert_rest`](crate::mechanism::boundary_tag::FreeIndex::insert_rest)).
+    /// Whether linking and finding may take some instructions more to be done sooner on the mean: a block that becomes free
+    /// is often the next to be taken out again, to serve or to grow by what is freed beside it.
     const HASTENS: bool;
     /// The class below that of the smallest block; no block has it.
     fn below<W: Width>() -> usize;

@@ -60,18 +60,6 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// [`NOWHERE`](Self::NOWHERE).
     unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: Self::Place);
 
-    /// [`insert`](Self::insert) for what an allocation leaves of the block it was cut from, which is often the next to be
-    /// taken out again: to serve, or to grow by what is freed in front of it.
-    ///
-    /// # Safety
-    ///
-    /// As [`insert`](Self::insert).
-    #[inline(always)]
-    unsafe fn insert_rest(memory: Memory<W>, block: usize, size: usize, place: Self::Place) {
-        // SAFETY: the caller's promise is handed on unchanged.
-        unsafe { Self::insert(memory, block, size, place) }
-    }
-
     /// Removes a block.
     ///
     /// # Safety

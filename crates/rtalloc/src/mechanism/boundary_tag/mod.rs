@@ -266,14 +266,15 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 let remainder = block.wrapping_add(granted);
                 self.set_header(remainder, rest);
                 self.memory().store(Self::footer(remainder, rest), rest);
-                I::insert_rest(self.memory(), remainder, rest, place);
+                I::insert(self.memory(), remainder, rest, place);
+                self.set_header(block, granted + LIVE);
                 granted
             } else {
                 let next = block.wrapping_add(size);
                 self.set_header(next, self.header(next) & !PREV_FREE);
+                self.set_header(block, size + LIVE);
                 size
             };
-            self.set_header(block, granted + LIVE);
             self.tally_allocated(block, granted);
         }
     }
@@ -364,11 +365,11 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         let LiveBlock { block, size, next, next_header, .. } = self.live_block(address)?;
         // SAFETY: the tags are those of a live block, so the words in front of it and behind it are tags.
         unsafe {
-            let mut start = block;
-            let mut end = next;
+            let (mut start, mut end, mut whole) = (block, next, size);
             let mut place = I::NOWHERE;
             if self.reload_header(block) & PREV_FREE != 0 {
-                start = self.free_prev(block)?;
+                start = self.free_prev(address, block)?;
+                whole = whole.wrapping_add(block.wrapping_sub(start));
                 place = I::remove(memory, start);
                 if G::THOROUGH {
                     self.set_header(block, 0);
@@ -379,28 +380,29 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             if next_header & LIVE == 0 {
                 place = I::first_of(place, I::remove(memory, next));
                 end = next.wrapping_add(next_header);
+                whole = whole.wrapping_add(next_header);
             } else {
                 core::hint::cold_path();
                 self.set_header(next, next_header | PREV_FREE);
             }
             (*self.front()).tally.freed(size - W::BYTES);
-            self.make_free(start, end.wrapping_sub(start), place);
+            self.make_free(start, end, whole, place);
         }
         Some(())
     }
 
-    /// Tags memory as one free block and adds it to the index.
+    /// Tags the memory from `block` to `end`, `size` bytes, as one free block and adds it to the index.
     ///
     /// # Safety
     ///
     /// The memory belongs to the heap, lies between two live blocks (or a region's end), and the next header has
     /// PREV_FREE set.
     #[inline(always)]
-    unsafe fn make_free(&mut self, block: usize, size: usize, place: I::Place) {
+    unsafe fn make_free(&mut self, block: usize, end: usize, size: usize, place: I::Place) {
         // SAFETY: the caller's promise.
         unsafe {
             self.set_header(block, size);
-            self.memory().store(Self::footer(block, size), size);
+            self.memory().store(end.wrapping_sub(2 * W::BYTES), size);
             I::insert(self.memory(), block, size, place);
         }
     }

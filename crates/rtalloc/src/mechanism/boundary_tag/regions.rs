@@ -43,7 +43,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             self.set_record(sentinel, CUT_BEHIND, cut_behind);
             memory.store_bits(sentinels_at::<W>(), sentinel);
             self.set_span((*self.front()).span.max(sentinel));
-            self.make_free(first, sentinel.wrapping_sub(first), I::NOWHERE);
+            self.make_free(first, sentinel, sentinel.wrapping_sub(first), I::NOWHERE);
         }
     }
 

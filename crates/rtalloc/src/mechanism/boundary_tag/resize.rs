@@ -34,7 +34,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         }
         let live = self.live_block(address).filter(|live| {
             // SAFETY: the block passed the first tests.
-            live.header & PREV_FREE == 0 || unsafe { self.free_prev(live.block) }.is_some()
+            live.header & PREV_FREE == 0 || unsafe { self.free_prev(address, live.block) }.is_some()
         });
         let Some(LiveBlock { block, header, size, next_header, .. }) = live else {
             self.report_misuse(address);
@@ -82,7 +82,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             }
             let new_size = if joins_next || Self::is_rest(rest) {
                 self.set_header(end, self.header(end) | PREV_FREE);
-                self.make_free(block.wrapping_add(granted), rest, place);
+                self.make_free(block.wrapping_add(granted), block.wrapping_add(granted + rest), rest, place);
                 granted
             } else {
                 self.set_header(end, self.header(end) & !PREV_FREE);

@@ -46,6 +46,8 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
                 return None;
             }
             let header = self.header(block);
+            // Narrowed to the width of a tag, so that what follows is addressed by it and the address itself is not kept.
+            let block = W::get(W::put(block));
             if G::THOROUGH && (header & LIVE == 0 || header & Self::NO_FLAG != 0) {
                 return None;
             }
@@ -89,17 +91,18 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         }
     }
 
-    /// The free block in front of `block`, if its tags agree.
+    /// The free block in front of `block`, which is at `address`, if its tags agree. The footer is read by the address, which
+    /// is there sooner than the offset.
     ///
     /// # Safety
     ///
     /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
     #[inline(always)]
-    pub(super) unsafe fn free_prev(&self, block: usize) -> Option<usize> {
+    pub(super) unsafe fn free_prev(&self, address: usize, block: usize) -> Option<usize> {
         // SAFETY: the word in front of the header belongs to the heap: a free block's footer, unless the flag was
         // overwritten; the footer is only followed where a header can be.
         unsafe {
-            let size = self.memory().load(block.wrapping_sub(2 * W::BYTES));
+            let size = self.memory().load(self.memory().offset(address).wrapping_sub(2 * W::BYTES));
             let prev = block.wrapping_sub(size);
             if G::THOROUGH && (size == 0 || size_in::<W>(size) != size) {
                 return None;
