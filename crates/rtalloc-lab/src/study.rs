@@ -169,6 +169,7 @@ pub fn study(
         sha256: analysis.file().provenance().sha256.clone(),
         observed_in: loads.map(sources).unwrap_or_default(),
         subjects: entries,
+        classes: Vec::new(),
     };
     Ok((study, bounds))
 }
@@ -201,6 +202,7 @@ pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bou
         sha256: file.provenance().sha256.clone(),
         observed_in: Vec::new(),
         subjects: vec![subject],
+        classes: Vec::new(),
     }
 }
 

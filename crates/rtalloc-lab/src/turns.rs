@@ -26,7 +26,7 @@ use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
 use crate::subject::Subject;
 use pathbound::bound::Turning;
-use pathbound::facts::{LoopFact, Place};
+use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, Image as _};
 use pathbound::{Bound, Facts};
@@ -186,6 +186,40 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
         in_largest: in_heap(LARGEST_HEAP_BYTES)?.map(|bound| bound.instructions),
         formula: formula(subject, &kinds, &|turns| Ok(bound(turns)?.instructions))?,
     }))
+}
+
+/// Bounds an entry point of a heap whose objects move, for calls that move none: no instruction is executed that only moving an
+/// object needs. Every instruction that moves an object in a straight line is on all paths that do, so that leaving
+/// out any one of them leaves out all these paths; what most of them agree on is the bound, since a compiler may have
+/// moved single ones to where they are executed always.
+#[must_use]
+pub fn without_moving(analysis: &Analysis, subject: &Subject, operation: Operation) -> Option<u64> {
+    let file = analysis.file();
+    let entry = analysis.entry(subject, operation);
+    let graph = Graph::explore(file, &[entry], &NeverReturns::default()).ok()?;
+    let loops = pathbound::loops(file, &graph, entry).ok()?;
+    let known = known(file, &loops)?;
+    let moves = |address: &u64| {
+        let sources = file.source(*address);
+        sources.iter().filter_map(|source| source.function.as_deref()).any(|function| function.contains("move_object"))
+    };
+    let in_loop = |address: &u64| loops.iter().any(|one| one.own.contains(address));
+    let candidates: Vec<u64> =
+        graph.nodes().map(|(address, _)| address).filter(|address| moves(address) && !in_loop(address)).collect();
+    let mut bounds: BTreeMap<u64, usize> = BTreeMap::new();
+    for address in candidates {
+        let fact = |known: &Known| {
+            let most = known.turns.most(subject, HEAP_BYTES)?;
+            Some(LoopFact { place: known.fact.place.clone(), at_most: most + u64::from(known.once_more) })
+        };
+        let loops: Option<Vec<LoopFact>> = known.iter().map(fact).collect();
+        let never = Conflict { first: Place::Address(address), second: Place::Address(address) };
+        let facts = Facts { loops: loops?, conflicts: vec![never] };
+        if let Ok(bound) = proved(file, entry, &facts, &NeverReturns::default()) {
+            *bounds.entry(bound.instructions).or_default() += 1;
+        }
+    }
+    bounds.into_iter().max_by_key(|(_, agreeing)| *agreeing).map(|(bound, _)| bound)
 }
 
 /// The bound where loops turn as often as a function says.

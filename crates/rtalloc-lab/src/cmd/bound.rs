@@ -5,6 +5,7 @@ use super::inspect::print;
 use super::progress::Bar;
 use super::shipped;
 use crate::analysis::{Analysis, places, proved_as_fits};
+use crate::experiment::size_classes;
 use crate::observe::Operation;
 use crate::present;
 use crate::present::number::counted;
@@ -39,6 +40,9 @@ use std::process::ExitCode;
 ///
 /// Where the source of our allocators says what bounds a loop, the bound is told as a function of its
 /// turns (`52 + 31 per merge`), and shown for a heap of 16 MiB; of a search, what each free block costs.
+///
+/// Of Compact-fit, whose free may copy an object, a second table tells the bounds by size class, and the
+/// most measured in heaps of two sizes, new and worn.
 ///
 /// The bound is read off the machine code of this very program: control flow from the entry point on,
 /// the longest path, and a certificate that a checker with another decoder verifies. What cannot
@@ -170,8 +174,13 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
         Some(Everything::unpack()?)
     };
     let loads = loads.as_ref().map(|everything| &everything.loads);
-    let (study, bounds) =
+    let (mut study, bounds) =
         study::study(&analysis, &subjects, operations, facts, loads, &mut |progress| bar.show(progress))?;
+    // A class's bounds are those of the whole: with somebody's facts, or of other operations, there is nothing to add.
+    if facts.loops.is_empty() && facts.conflicts.is_empty() && arguments.operation.is_empty() {
+        let classes = |subject: &&Subject| size_classes::of_subject(&analysis, subject, !arguments.proves_only);
+        study.classes = subjects.iter().copied().filter_map(|subject| classes(&subject)).collect();
+    }
     bar.clear();
 
     let mut replaced = false;

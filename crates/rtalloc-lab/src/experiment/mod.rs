@@ -5,5 +5,6 @@ pub mod costs;
 pub mod duel;
 mod fit;
 pub mod puaut;
+pub mod size_classes;
 pub mod thesis;
 pub mod tune;

@@ -4,7 +4,7 @@ use super::number;
 use super::table::Look;
 use super::verdict::wrapped;
 use crate::result::bounds::{
-    Answer, Bounded, Explored, OperationBounds, PathStep, Reached, Study, SubjectBounds, Term,
+    Answer, Bounded, Explored, OperationBounds, PathStep, Reached, SizeClasses, Study, SubjectBounds, Term,
 };
 use comfy_table::{Attribute, Cell, CellAlignment};
 use std::fmt::Write as _;
@@ -45,7 +45,50 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
     }
+    for subject in &study.classes {
+        let _ = writeln!(text, "\n{} by size class: static bounds, and the most measured", subject.subject);
+        text.push_str(&by_class(subject, look));
+        if !subject.heap_bytes.is_empty() {
+            let heaps: Vec<String> = subject.heap_bytes.iter().map(|bytes| number::bytes(*bytes)).collect();
+            let note = format!(
+                "measured in heaps of {}, new and worn: one number where all are equal. -: did not happen, or no bound. A page of one \
+                 page-block is never worth a move.",
+                heaps.join(" and ")
+            );
+            let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
+        }
+    }
     text
+}
+
+fn by_class(subject: &SizeClasses, look: Look) -> String {
+    let measured = !subject.heap_bytes.is_empty();
+    let mut headings = vec!["\n\nclass", "\n\nblock"];
+    for heading in ["allocate\n\nbound", "free\nnothing moves\nbound", "free\nan object moves\nbound"] {
+        headings.push(heading);
+        if measured {
+            headings.push("\n\nmost");
+        }
+    }
+    let told = |value: Option<u64>| value.map_or_else(|| "-".into(), number::grouped);
+    let most = |counts: &[Option<u64>]| {
+        if counts.windows(2).all(|pair| pair[0] == pair[1]) {
+            told(counts.first().copied().flatten())
+        } else {
+            counts.iter().map(|count| told(*count)).collect::<Vec<_>>().join(", ")
+        }
+    };
+    let rows = subject.classes.iter().map(|class| {
+        let mut row = vec![class.number.to_string(), number::grouped(class.block_bytes)];
+        for operation in [&class.allocate, &class.free, &class.free_moving] {
+            row.push(told(operation.bound));
+            if measured {
+                row.push(most(&operation.most));
+            }
+        }
+        row
+    });
+    super::compact_fit::table(&headings, 0, rows, look)
 }
 
 fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observed: bool) -> Vec<Cell> {
@@ -292,6 +335,7 @@ mod tests {
             rustc: "rustc 1".into(),
             sha256: "5a".into(),
             observed_in: if observed { vec!["a trace".into()] } else { Vec::new() },
+            classes: Vec::new(),
             subjects: vec![subject],
         }
     }

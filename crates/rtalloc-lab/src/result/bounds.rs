@@ -18,6 +18,44 @@ pub struct Study {
     pub observed_in: Vec<String>,
     /// One entry per subject, in table order.
     pub subjects: Vec<SubjectBounds>,
+    /// The same by size class, of those that compact; one entry per subject.
+    #[serde(default)]
+    pub classes: Vec<SizeClasses>,
+}
+
+/// What is known of a subject whose operations cost by size class.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SizeClasses {
+    /// Its name.
+    pub subject: String,
+    /// Sizes of the heaps that were measured in, in bytes; empty where nothing was.
+    pub heap_bytes: Vec<u64>,
+    /// The classes, smallest first.
+    pub classes: Vec<ClassBounds>,
+}
+
+/// A size class: bounds, and the most that was measured in each heap.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClassBounds {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Bytes of a page-block.
+    pub block_bytes: u64,
+    /// Allocate.
+    pub allocate: ClassOperation,
+    /// Free that moves nothing.
+    pub free: ClassOperation,
+    /// Free that moves an object.
+    pub free_moving: ClassOperation,
+}
+
+/// An operation of a class.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ClassOperation {
+    /// The static bound.
+    pub bound: Option<u64>,
+    /// The most measured, by heap; `None` where it did not happen.
+    pub most: Vec<Option<u64>>,
 }
 
 /// The entry points of a subject.

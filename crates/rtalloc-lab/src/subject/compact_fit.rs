@@ -78,3 +78,16 @@ pub const PARTIAL: &[Subject] = &[
 ];
 /// Full compaction by block-frame; `None`: the moving implementation.
 pub const FRAMES: &[(Option<u64>, Subject)] = &[(None, subject::<Moving, NotFull<1>>("compact-fit-paper"))];
+
+/// Bytes of a page-block by class, of the subjects of the table; empty for others.
+#[must_use]
+pub fn blocks_of(name: &str) -> Vec<usize> {
+    fn of<L: Ladder>() -> Vec<usize> {
+        L::TABLE[..L::CLASSES].iter().map(|class| class.block_bytes as usize).collect()
+    }
+    match name {
+        "compact-fit" | "compact-fit-3" | "compact-fit-9" | "compact-fit-iota" => of::<DefaultLadder>(),
+        "compact-fit-paper" => of::<PaperLadder>(),
+        _ => Vec::new(),
+    }
+}
