@@ -99,17 +99,20 @@ pub(super) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Bloc
     let record = blocks.directory().record(class);
     // SAFETY: the ring of a class holds its not-full pages.
     unsafe {
-        let mut last = (*record).head.prev;
+        let last = (*record).head.prev;
         if last == record.addr() {
             let header = blocks.open_page()?;
-            page::begin_blocks::<B::Ladder>(header, class, B::Ladder::size_class(class));
-            last = node(header);
-            ring::insert_behind(record.addr(), last);
-            (*record).not_full = (*record).not_full.wrapping_add(1);
+            let size_class = B::Ladder::size_class(class);
+            page::begin_blocks::<B::Ladder>(header, size_class);
+            if size_class.blocks > 1 {
+                ring::insert_behind(record.addr(), node(header));
+                (*record).not_full = (*record).not_full.wrapping_add(1);
+            }
+            return Some(Block { header, number: 0 });
         }
         let header = header_of(last);
         let number = page::take_block(header);
-        if (*header).free_rows == 0 {
+        if (*header).state.free_rows == 0 {
             leave_ring(record, header);
         }
         Some(Block { header, number })
@@ -132,7 +135,7 @@ pub(super) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, 
     // SAFETY: the class is one of the ladder's, the page-block one of it.
     unsafe {
         let size_class = B::Ladder::size_class(class);
-        let was_full = (*header).free_rows == 0;
+        let was_full = (*header).state.free_rows == 0;
         if was_full && may_move && (*record).not_full >= (*record).most_not_full && size_class.blocks > 1 {
             compact(blocks, record, size_class, block);
             return Given::Compacted;
@@ -164,7 +167,7 @@ pub(super) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, 
 /// # Safety
 ///
 /// As [`give`]; the class has a not-full page, and this one is none.
-#[inline(always)]
+#[inline(never)]
 unsafe fn compact<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &SizeClass, to: Block) {
     // SAFETY: the first page of the ring is not full, and every page of a class has an object.
     unsafe {
@@ -242,13 +245,13 @@ pub(super) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bo
             let half = L::size_class(class).half;
             let mut seen_more_than_half = false;
             let count = directory.check_ring(record.addr() + offset_of!(Record, head), &mut |header| {
-                if usize::from((*header).class) != class {
+                if usize::from((*header).state.class) != class {
                     return broken("a ring of a class holds pages of the class", header.addr());
                 }
-                if (*header).free_rows == 0 {
+                if (*header).state.free_rows == 0 {
                     return broken("a page in the ring of its class is not full", header.addr());
                 }
-                let is_half = (*header).used <= half;
+                let is_half = (*header).state.used <= half;
                 if is_half && seen_more_than_half {
                     return broken("pages at most half full are in front of the others", header.addr());
                 }
@@ -265,7 +268,7 @@ pub(super) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bo
         }
         let mut not_full = 0;
         for header in directory.headers() {
-            let class = usize::from((*header).class);
+            let class = usize::from((*header).state.class);
             if class >= L::CLASSES {
                 continue;
             }
@@ -275,7 +278,7 @@ pub(super) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bo
             if let Err(invariant) = page::check_blocks(header, L::size_class(class)) {
                 return broken(invariant, header.addr());
             }
-            not_full += usize::from((*header).free_rows != 0);
+            not_full += usize::from((*header).state.free_rows != 0);
         }
         if in_rings != not_full {
             return broken("every not-full page is in the ring of its class", directory.record(0).addr());
@@ -302,7 +305,7 @@ pub(super) unsafe fn fingerprint<L: Ladder, X>(directory: Directory<L, X>, word:
             word(usize::MAX);
         }
         for header in directory.headers() {
-            let class = usize::from((*header).class);
+            let class = usize::from((*header).state.class);
             word(class);
             if class < L::CLASSES {
                 let rows = page::rows(header);

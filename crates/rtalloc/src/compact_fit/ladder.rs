@@ -23,18 +23,35 @@ pub struct SizeClass {
     pub blocks: u16,
     /// Half of them, rounded down: a page with at most so many used page-blocks is at most half full.
     pub half: u16,
-    /// The rows of a page's bitmap, a bit for each.
-    pub rows: u16,
     /// Number of the last row.
     pub tail_row: u16,
+    /// What the header of a page says whose first page-block is used.
+    pub(super) opened: State,
+}
+
+/// What the header of a page says of its page-blocks: two-dimensional bitmap but for the rows themselves.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Used page-blocks.
+    pub(super) used: u16,
+    /// The rows that have a free page-block; 0 when the page is full.
+    pub(super) free_rows: u16,
+    /// The rows that have a used page-block.
+    pub(super) used_rows: u16,
+    /// The class, or what else the page is for.
+    pub(super) class: u8,
 }
 
 impl SizeClass {
     /// What stands behind the last class.
-    const NONE: Self = SizeClass { tail: 0, block_bytes: 0, blocks: 0, half: 0, rows: 0, tail_row: 0 };
+    const NONE: Self = {
+        let opened = State { used: 0, free_rows: 0, used_rows: 0, class: 0 };
+        SizeClass { tail: 0, block_bytes: 0, blocks: 0, half: 0, tail_row: 0, opened }
+    };
 
-    /// The class of page-blocks of `block_bytes` in pages of `page_bytes`.
-    const fn of(page_bytes: usize, block_bytes: usize) -> Self {
+    /// The class with this number, of page-blocks of `block_bytes` in pages of `page_bytes`.
+    const fn of(class: usize, page_bytes: usize, block_bytes: usize) -> Self {
         let blocks = page_bytes / block_bytes;
         let tail_row = (blocks - 1) / usize::BITS as usize;
         let tail_blocks = blocks - tail_row * usize::BITS as usize;
@@ -43,8 +60,13 @@ impl SizeClass {
             block_bytes: block_bytes as u32,
             blocks: blocks as u16,
             half: (blocks / 2) as u16,
-            rows: (u32::MAX >> (31 - tail_row)) as u16,
             tail_row: tail_row as u16,
+            opened: State {
+                used: 1,
+                free_rows: if blocks == 1 { 0 } else { (u32::MAX >> (31 - tail_row)) as u16 },
+                used_rows: 1,
+                class: class as u8,
+            },
         }
     }
 }
@@ -141,7 +163,7 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
             if class == Self::CLASS_COUNT - 1 {
                 bytes = PAGE;
             }
-            table[class] = SizeClass::of(PAGE, bytes);
+            table[class] = SizeClass::of(class, PAGE, bytes);
             bytes = Self::next(bytes);
             class += 1;
         }
@@ -212,7 +234,7 @@ impl<L: Ladder, const FRAME: usize> Framed<L, FRAME> {
         while from < L::CLASSES {
             let block_bytes = (L::TABLE[from].block_bytes as usize).next_multiple_of(FRAME);
             if count == 0 || table[count - 1].block_bytes as usize != block_bytes {
-                table[count] = SizeClass::of(L::PAGE, block_bytes);
+                table[count] = SizeClass::of(count, L::PAGE, block_bytes);
                 count += 1;
             }
             from += 1;
@@ -252,10 +274,12 @@ mod tests {
             assert_eq!(unsafe { L::class_of(bytes) }, expected, "{bytes} bytes");
         }
         for (class, &size) in sizes.iter().enumerate() {
-            let SizeClass { tail, blocks, half, rows, tail_row, .. } = L::TABLE[class];
+            let SizeClass { tail, blocks, half, tail_row, opened, .. } = L::TABLE[class];
             let (blocks, bits) = (usize::from(blocks), usize::BITS as usize);
             assert_eq!((blocks, usize::from(half)), (L::PAGE / size, L::PAGE / size / 2));
-            assert_eq!(rows.count_ones() as usize, blocks.div_ceil(bits));
+            assert_eq!(usize::from(opened.class), class);
+            let rows = if blocks == 1 { 0 } else { blocks.div_ceil(bits) };
+            assert_eq!(opened.free_rows.count_ones() as usize, rows);
             assert_eq!(usize::from(tail_row) + 1, blocks.div_ceil(bits));
             assert_eq!(usize::from(tail_row) * bits + tail.count_ones() as usize, blocks);
             assert!(size.is_multiple_of(L::GRAIN));

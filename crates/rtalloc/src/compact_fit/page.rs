@@ -1,13 +1,13 @@
 //! The directory: what every page knows about itself, in front of the pages.
 //!
 //! ```text
-//! region  [ ... header 2][header 1][header 0][X][pool][class records] [page 0][page 1][page 2] ...
+//! region  [header 0][header 1][header 2] ... [X][pool][class records] [page 0][page 1][page 2] ...
 //!                                                                     ^ base: a heap's one pointer
 //! ```
 //!
-//! Everything is at a fixed distance from the base: the header of page p is (p + 1) headers below what is fixed, and the page
-//! of an address is a shift. Headers of pages that were never taken are whatever bytes the region held, so that making a heap
-//! writes the fixed part alone. X is what a variant of Compact-fit keeps beside.
+//! Everything fixed is at a fixed distance from the base, and the page of an address is a shift. Headers of pages that were never
+//! taken are whatever bytes the region held, so that making a heap writes the fixed part alone. X is what a variant of
+//! Compact-fit keeps beside.
 //!
 //! # The two-dimensional bitmap
 //!
@@ -24,7 +24,7 @@
 //! | header of a page of 16 KB with page-blocks from 32 B on | 96 B: 0.59 % | 88 B: 0.54 % |
 
 use super::free_list::FreeList;
-use super::ladder::{Ladder, SizeClass};
+use super::ladder::{Ladder, SizeClass, State};
 use crate::contract::Corruption;
 use crate::mechanism::bits::first_set;
 use crate::mechanism::page::ring::{self, Node};
@@ -47,14 +47,8 @@ pub(super) struct Header {
     pub(super) node: Node,
     /// Number of the page.
     pub(super) page: u32,
-    /// Used page-blocks.
-    pub(super) used: u16,
-    /// The rows that have a free page-block; 0 when the page is full.
-    pub(super) free_rows: u16,
-    /// The rows that have a used page-block.
-    pub(super) used_rows: u16,
-    /// The class, or what else the page is for.
-    pub(super) class: u8,
+    /// Its page-blocks, and its class.
+    pub(super) state: State,
     /// Abstract addresses in this page that were ever taken; 0 unless it is a page of abstract addresses. It is last, because
     /// such a page has no rows and keeps more behind it.
     pub(super) entries: u32,
@@ -101,22 +95,21 @@ unsafe fn first(word: usize) -> usize {
     first_set(unsafe { NonZeroUsize::new_unchecked(word) }) as usize
 }
 
-/// Makes the page one of `class`, all its page-blocks free, and in no ring.
+/// Makes the page one of a class, its first page-block used and all others free, and in no ring.
 ///
 /// # Safety
 ///
-/// The header is that of a page that was taken from the pool; `class` is the number of `size_class` in the ladder `L`.
+/// The header is that of a page that was taken from the pool; `size_class` is one of the ladder `L`.
 #[inline(always)]
-pub(super) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, class: usize, size_class: &SizeClass) {
+pub(super) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, size_class: &SizeClass) {
     // SAFETY: the header is the caller's, with as many rows. Rows behind the last one are never read.
     unsafe {
-        rows(header).write_bytes(0xFF, row_count::<L>());
-        rows(header).add(size_class.tail_row.into()).write(size_class.tail);
+        let rows = rows(header);
+        rows.write_bytes(0xFF, row_count::<L>());
+        rows.add(size_class.tail_row.into()).write(size_class.tail);
+        rows.write(rows.read() ^ 1);
+        (*header).state = size_class.opened;
         (*header).entries = 0;
-        (*header).used = 0;
-        (*header).free_rows = size_class.rows;
-        (*header).used_rows = 0;
-        (*header).class = class as u8;
     }
 }
 
@@ -129,16 +122,16 @@ pub(super) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, class: usize, 
 pub(super) unsafe fn take_block(header: *mut Header) -> usize {
     // SAFETY: a page that is not full has a free row, and that has a bit.
     unsafe {
-        let free_rows = usize::from((*header).free_rows);
+        let free_rows = usize::from((*header).state.free_rows);
         let row = first(free_rows);
         let bits = rows(header).add(row).read();
         let bit = first(bits);
         let rest = bits & bits.wrapping_sub(1);
         rows(header).add(row).write(rest);
-        (*header).used = (*header).used.wrapping_add(1);
-        (*header).used_rows |= 1u16.wrapping_shl(row as u32);
+        (*header).state.used = (*header).state.used.wrapping_add(1);
+        (*header).state.used_rows |= 1usize.wrapping_shl(row as u32) as u16;
         if rest == 0 {
-            (*header).free_rows = (free_rows & free_rows.wrapping_sub(1)) as u16;
+            (*header).state.free_rows = (free_rows & free_rows.wrapping_sub(1)) as u16;
         }
         row * usize::BITS as usize + bit
     }
@@ -156,13 +149,13 @@ pub(super) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeC
     unsafe {
         let bits = rows(header).add(row).read() | bit;
         rows(header).add(row).write(bits);
-        let row_bit = 1u16.wrapping_shl(row as u32);
-        (*header).free_rows |= row_bit;
+        let row_bit = 1usize.wrapping_shl(row as u32) as u16;
+        (*header).state.free_rows |= row_bit;
         if bits == valid_bits(class, row) {
-            (*header).used_rows ^= row_bit;
+            (*header).state.used_rows ^= row_bit;
         }
-        let used = (*header).used.wrapping_sub(1);
-        (*header).used = used;
+        let used = (*header).state.used.wrapping_sub(1);
+        (*header).state.used = used;
         used
     }
 }
@@ -176,7 +169,7 @@ pub(super) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeC
 pub(super) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize {
     // SAFETY: a page with a used page-block has a row of it, and that a clear bit that stands for it.
     unsafe {
-        let row = first((*header).used_rows.into());
+        let row = first((*header).state.used_rows.into());
         let bit = first(!rows(header).add(row).read() & valid_bits(class, row));
         row * usize::BITS as usize + bit
     }
@@ -197,7 +190,7 @@ pub(super) unsafe fn used_block_behind(header: *mut Header, block: usize, class:
         if here != 0 {
             return row * usize::BITS as usize + first(here);
         }
-        let behind = usize::from((*header).used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
+        let behind = usize::from((*header).state.used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
         if behind == 0 {
             return used_block(header, class);
         }
@@ -242,13 +235,13 @@ pub(super) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Res
     }
     // SAFETY: the caller's promise.
     let header = unsafe { &*header };
-    if used != u32::from(header.used) {
+    if used != u32::from(header.state.used) {
         return Err("a page counts its used page-blocks");
     }
     if used == 0 {
         return Err("a page of a class has a used page-block");
     }
-    if (used_rows, free_rows) != (header.used_rows, header.free_rows) {
+    if (used_rows, free_rows) != (header.state.used_rows, header.state.free_rows) {
         return Err("a page's rows are those with a used and those with a free page-block");
     }
     Ok(())
@@ -283,6 +276,8 @@ pub(super) struct Pool {
     pub(super) room: u32,
     /// Number of those that are not.
     pub(super) free: u32,
+    /// Address of the header of the first page.
+    headers: usize,
 }
 
 /// A size class.
@@ -370,7 +365,8 @@ impl<L: Ladder, X> Directory<L, X> {
     pub(super) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
         // SAFETY: pool and records are in the region.
         unsafe {
-            self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages });
+            let headers = self.base - Self::FIXED - pages as usize * Self::HEADER;
+            self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages, headers });
             for class in 0..L::CLASSES {
                 let record = self.record(class);
                 let head = Node { prev: record.addr(), next: record.addr() };
@@ -409,9 +405,15 @@ impl<L: Ladder, X> Directory<L, X> {
     }
 
     /// The header of a page.
+    ///
+    /// # Safety
+    ///
+    /// The directory has begun.
     #[inline(always)]
-    pub(super) fn header(self, page: usize) -> *mut Header {
-        self.below(Self::FIXED.wrapping_add(Self::HEADER).wrapping_add(page.wrapping_mul(Self::HEADER)))
+    pub(super) unsafe fn header(self, page: usize) -> *mut Header {
+        // SAFETY: the pool is initialised.
+        let headers = unsafe { (*self.pool()).headers };
+        core::ptr::with_exposed_provenance_mut(headers.wrapping_add(page.wrapping_mul(Self::HEADER)))
     }
 
     /// Address of a page.
@@ -463,7 +465,7 @@ impl<L: Ladder, X> Directory<L, X> {
         // SAFETY: the caller's promise.
         unsafe {
             let pool = self.pool();
-            (*header).class = FREE;
+            (*header).state.class = FREE;
             (*header).entries = 0;
             (*pool).list.give((*header).page, |next| (*header).node.next = next as usize);
             (*pool).free = (*pool).free.wrapping_add(1);
@@ -489,7 +491,7 @@ impl<L: Ladder, X> Directory<L, X> {
     pub(super) unsafe fn headers(self) -> impl Iterator<Item = *mut Header> {
         // SAFETY: the pool is initialised.
         let fresh = unsafe { (*self.pool()).list.fresh };
-        (0..fresh as usize).map(move |page| self.header(page))
+        (0..fresh as usize).map(move |page| unsafe { self.header(page) })
     }
 
     /// Verifies that the pool holds the pages that say so, and each once.
@@ -506,7 +508,8 @@ impl<L: Ladder, X> Directory<L, X> {
         // SAFETY: the pool is initialised, and headers are read of pages that were taken at some time.
         unsafe {
             let pool = self.pool();
-            if (*pool).list.fresh > (*pool).room {
+            let headers = self.base.wrapping_sub(Self::FIXED + Self::HEADER * (*pool).room as usize);
+            if (*pool).list.fresh > (*pool).room || (*pool).headers != headers {
                 return broken("pages are taken in their order, and not more than there are", pool.addr());
             }
             let mut free = 0;
@@ -514,7 +517,7 @@ impl<L: Ladder, X> Directory<L, X> {
                 if (*header).page as usize != page {
                     return broken("a page knows its number", header.addr());
                 }
-                if (*header).class == FREE {
+                if (*header).state.class == FREE {
                     free += 1;
                     if (*header).entries != 0 {
                         return broken("a free page has no abstract address", header.addr());
@@ -523,7 +526,7 @@ impl<L: Ladder, X> Directory<L, X> {
             }
             let mut strangers = 0;
             let listed = (*pool).list.walk(|page| (*self.header(page as usize)).node.next as u32, &mut |page| {
-                strangers += u32::from((*self.header(page as usize)).class != FREE)
+                strangers += u32::from((*self.header(page as usize)).state.class != FREE)
             });
             if listed != Some(free) || strangers != 0 {
                 return broken("the pool holds each free page once", pool.addr());
@@ -551,10 +554,9 @@ impl<L: Ladder, X> Directory<L, X> {
         visit: &mut dyn FnMut(*mut Header) -> Result<(), Corruption>,
     ) -> Result<usize, Corruption> {
         // SAFETY: the pool is initialised.
-        let fresh = unsafe { (*self.pool()).list.fresh } as usize;
-        let top = self.header(0).addr();
+        let (fresh, first) = unsafe { ((*self.pool()).list.fresh as usize, self.header(0).addr()) };
         let is_node = |node: usize| {
-            let distance = top.wrapping_sub(node);
+            let distance = node.wrapping_sub(first);
             distance.is_multiple_of(Self::HEADER) && distance / Self::HEADER < fresh
         };
         // SAFETY: a header is readable where one of a page that was taken is.

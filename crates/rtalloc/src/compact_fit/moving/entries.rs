@@ -26,7 +26,7 @@
 //! with more than 2^31 generations behind it stays a page of entries.
 
 use super::super::free_list::{FreeList, NONE};
-use super::super::ladder::Ladder;
+use super::super::ladder::{Ladder, State};
 use super::super::page::{Directory, Header, SPECIAL, SPECIAL_BYTES, header_of, node};
 use super::Extra;
 use crate::contract::{Corruption, Handle, HandleError};
@@ -216,9 +216,9 @@ pub(super) unsafe fn take<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
     let head = ring_head(directory);
     // SAFETY: pages in the ring have a free entry.
     unsafe {
-        let mut first = ring::next(head);
+        let first = ring::next(head);
         if first == head {
-            first = node(open(directory)?);
+            return open(directory);
         }
         let header = header_of(first);
         let keep = keep(header);
@@ -235,8 +235,8 @@ pub(super) unsafe fn take<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
         };
         let index = (*keep).list.take(room::<L>() as u32, link).unwrap_unchecked();
         let (address, entry) = at(index);
-        let used = (*header).used.wrapping_add(1);
-        (*header).used = used;
+        let used = (*header).state.used.wrapping_add(1);
+        (*header).state.used = used;
         if usize::from(used) == room::<L>() {
             ring::remove(first);
         }
@@ -245,22 +245,23 @@ pub(super) unsafe fn take<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
     }
 }
 
-/// Makes a page one of entries.
+/// Makes a page one of entries, and takes its first.
 ///
 /// # Safety
 ///
 /// The heap has begun, and the ring is empty.
 #[inline(always)]
-unsafe fn open<L: Ladder, T>(directory: At<L, T>) -> Option<*mut Header> {
-    // SAFETY: the page's header is the heap's.
+unsafe fn open<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
+    // SAFETY: the page's header is the heap's. The epoch is not 0.
     unsafe {
         let header = directory.take_page()?;
         let begin = (*entries(directory)).epoch;
-        (*header).class = ENTRIES;
-        (*header).used = 0;
-        keep(header).write(Keep { list: FreeList::EMPTY, highest: begin.wrapping_sub(1), begin });
+        (*header).state = State { used: 1, free_rows: 0, used_rows: 0, class: ENTRIES };
+        let list = FreeList { fresh: 1, returned: NONE };
+        keep(header).write(Keep { list, highest: begin.wrapping_sub(1), begin });
         ring::insert_behind(ring_head(directory), node(header));
-        Some(header)
+        let address = (*header).page.wrapping_mul(room::<L>() as u32);
+        Some(Taken { entry: entry_at(directory, address), address, generation: NonZeroU32::new_unchecked(begin) })
     }
 }
 
@@ -302,8 +303,8 @@ pub(super) unsafe fn put_back<L: Ladder, T>(directory: At<L, T>, entry: *mut Ent
         let index = entry.addr().wrapping_sub(directory.base()) % L::PAGE / ENTRY_BYTES;
         (*entry).place = [(*keep).list.returned, next];
         (*keep).list.returned = index as u32;
-        let used = (*header).used;
-        (*header).used = used.wrapping_sub(1);
+        let used = (*header).state.used;
+        (*header).state.used = used.wrapping_sub(1);
         if usize::from(used) == room::<L>() {
             ring::insert_behind(ring_head(directory), node(header));
         } else if used == 1 && can_go(header) {
@@ -349,7 +350,7 @@ unsafe fn can_go(header: *mut Header) -> bool {
 #[inline(always)]
 unsafe fn is_idle(header: *mut Header) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { (*header).used == 0 && can_go(header) }
+    unsafe { (*header).state.used == 0 && can_go(header) }
 }
 
 /// Takes the last page of the ring back, if it has no used entry: it belongs to the caller.
@@ -415,7 +416,7 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<usize, C
     let (mut live, mut retired, mut not_full) = (0, 0, 0);
     // SAFETY: headers are read of pages that were taken, and of their entries those that were taken.
     unsafe {
-        for header in directory.headers().filter(|&header| (*header).class == ENTRIES) {
+        for header in directory.headers().filter(|&header| (*header).state.class == ENTRIES) {
             let Keep { list, highest, begin } = keep(header).read();
             if list.fresh as usize > room::<L>() || begin == 0 || highest < begin.wrapping_sub(1) {
                 return broken(
@@ -443,15 +444,15 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<usize, C
             if listed != Some(free) || listed_free != free {
                 return broken("the free-list of a page holds each free entry once", header.addr());
             }
-            if u32::from((*header).used) != list.fresh - free {
+            if u32::from((*header).state.used) != list.fresh - free {
                 return broken("a page counts its used entries", header.addr());
             }
-            not_full += usize::from(usize::from((*header).used) < room::<L>());
+            not_full += usize::from(usize::from((*header).state.used) < room::<L>());
             live += here;
         }
         let mut seen_idle = false;
         let in_ring = directory.check_ring(ring_head(directory), &mut |header| {
-            if (*header).class != ENTRIES || usize::from((*header).used) >= room::<L>() {
+            if (*header).state.class != ENTRIES || usize::from((*header).state.used) >= room::<L>() {
                 return broken("the ring of entries holds pages with a free entry", header.addr());
             }
             if seen_idle && !is_idle(header) {

@@ -192,7 +192,7 @@ unsafe fn block_of<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry) -> (usi
     // SAFETY: a live entry leads into a page of a size class.
     unsafe {
         let header = directory.header(directory.page_of(pointer(entry).read()));
-        ((*header).class.into(), Block { header, number: (*entry).block.into() })
+        ((*header).state.class.into(), Block { header, number: (*entry).block.into() })
     }
 }
 

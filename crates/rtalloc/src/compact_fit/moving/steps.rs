@@ -67,15 +67,25 @@ pub(super) unsafe fn begin<L: Ladder, T>(directory: At<L, T>) {
 
 impl Steps {
     /// Where the object under way is.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
     #[inline(always)]
-    fn from<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
-        Block { header: directory.header(self.from_page as usize), number: self.from_block.into() }
+    unsafe fn from<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+        // SAFETY: the caller's promise.
+        Block { header: unsafe { directory.header(self.from_page as usize) }, number: self.from_block.into() }
     }
 
     /// Where it will be.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun.
     #[inline(always)]
-    fn to<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
-        Block { header: directory.header(self.to_page as usize), number: self.to_block.into() }
+    unsafe fn to<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+        // SAFETY: the caller's promise.
+        Block { header: unsafe { directory.header(self.to_page as usize) }, number: self.to_block.into() }
     }
 }
 
@@ -249,8 +259,10 @@ pub(super) unsafe fn restart_move_of<L: Ladder, T>(directory: At<L, T>, block: B
 /// The heap has begun.
 pub(super) unsafe fn reserved<L: Ladder, T>(directory: At<L, T>) -> Option<Block> {
     // SAFETY: the steps are initialised.
-    let steps = unsafe { steps(directory).read() };
-    (steps.class != NONE).then(|| steps.to(directory))
+    unsafe {
+        let steps = steps(directory).read();
+        (steps.class != NONE).then(|| steps.to(directory))
+    }
 }
 
 /// Bytes that have to be moved until no class owes, at most.
@@ -277,8 +289,8 @@ pub(super) unsafe fn owed_bytes<L: Ladder, T>(directory: At<L, T>) -> usize {
             let surplus = (*record).not_full.saturating_sub((*record).most_not_full) as usize;
             if surplus != 0 {
                 let (first, last) = (header_of((*record).head.next), header_of((*record).head.prev));
-                let gaps = size_class.blocks.wrapping_sub((*last).used);
-                let objects = usize::from((*first).used.min(gaps)) + (surplus - 1) * usize::from(size_class.half);
+                let gaps = size_class.blocks.wrapping_sub((*last).state.used);
+                let objects = usize::from((*first).state.used.min(gaps)) + (surplus - 1) * usize::from(size_class.half);
                 owed += objects * size_class.block_bytes as usize;
             }
         }
@@ -324,7 +336,7 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<(), Corr
         let size_class = L::size_class(class);
         for block in [steps.from(directory), steps.to(directory)] {
             let header: *mut Header = block.header;
-            if usize::from((*header).class) != class
+            if usize::from((*header).state.class) != class
                 || block.number >= size_class.blocks.into()
                 || !page::is_used(header, block.number)
             {

@@ -20,8 +20,8 @@ unsafe fn used_blocks<L: Ladder, T>(
     // SAFETY: pages of a class have rows.
     unsafe {
         let reserved = steps::reserved(directory);
-        for header in directory.headers().filter(|&header| usize::from((*header).class) < L::CLASSES) {
-            let size_class = L::size_class((*header).class.into());
+        for header in directory.headers().filter(|&header| usize::from((*header).state.class) < L::CLASSES) {
+            let size_class = L::size_class((*header).state.class.into());
             for number in (0..usize::from(size_class.blocks)).filter(|&number| page::is_used(header, number)) {
                 if reserved.is_some_and(|block| (block.header, block.number) == (header, number)) {
                     continue;
@@ -64,12 +64,12 @@ pub(super) fn fragmentation<L: Ladder, T>(directory: At<L, T>) -> Fragmentation 
     unsafe {
         for header in directory.headers() {
             let header: &Header = &*header;
-            if usize::from(header.class) < L::CLASSES {
-                let size_class = L::size_class(header.class.into());
+            if usize::from(header.state.class) < L::CLASSES {
+                let size_class = L::size_class(header.state.class.into());
                 let bytes = size_class.block_bytes as usize;
                 lost.page_internal_bytes += L::PAGE - bytes * usize::from(size_class.blocks);
-                lost.size_external_bytes += bytes * usize::from(size_class.blocks - header.used);
-                used_bytes += bytes * usize::from(header.used);
+                lost.size_external_bytes += bytes * usize::from(size_class.blocks - header.state.used);
+                used_bytes += bytes * usize::from(header.state.used);
             }
         }
     }
@@ -86,7 +86,7 @@ pub(super) fn check<L: Ladder, T>(directory: At<L, T>, may_owe: bool) -> Result<
     unsafe {
         directory.check_pool()?;
         for header in directory.headers() {
-            let class = (*header).class;
+            let class = (*header).state.class;
             if usize::from(class) >= L::CLASSES && class != ENTRIES && class != FREE {
                 return broken("a page is free, or of a class, or one of entries", header.addr());
             }
@@ -108,7 +108,7 @@ pub(super) fn check<L: Ladder, T>(directory: At<L, T>, may_owe: bool) -> Result<
             let size_bytes = usize::from((*entry).size);
             if size_bytes == 0
                 || size_bytes > bytes - BACK_BYTES
-                || class_for::<L>(size_bytes) > usize::from((*block.header).class)
+                || class_for::<L>(size_bytes) > usize::from((*block.header).state.class)
             {
                 return broken("an object fits its page-block", address);
             }
