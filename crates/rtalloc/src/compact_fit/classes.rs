@@ -85,6 +85,18 @@ pub(super) enum Given {
     Owed,
 }
 
+/// Whether a page-block of a class takes a new page.
+///
+/// # Safety
+///
+/// The directory has begun; `class` is below the number of classes.
+#[inline(always)]
+pub(super) unsafe fn needs_page<L: Ladder, X>(directory: Directory<L, X>, class: usize) -> bool {
+    let record = directory.record(class);
+    // SAFETY: the class has a record.
+    unsafe { (*record).head.prev == record.addr() }
+}
+
 /// Takes a page-block of a class: of the last not-full page, or else of a new one. `None` if there is no page.
 ///
 /// # Safety

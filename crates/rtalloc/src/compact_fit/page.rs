@@ -491,6 +491,7 @@ impl<L: Ladder, X> Directory<L, X> {
     pub(super) unsafe fn headers(self) -> impl Iterator<Item = *mut Header> {
         // SAFETY: the pool is initialised.
         let fresh = unsafe { (*self.pool()).list.fresh };
+        // SAFETY: the pool is initialised.
         (0..fresh as usize).map(move |page| unsafe { self.header(page) })
     }
 
@@ -508,7 +509,8 @@ impl<L: Ladder, X> Directory<L, X> {
         // SAFETY: the pool is initialised, and headers are read of pages that were taken at some time.
         unsafe {
             let pool = self.pool();
-            let headers = self.base.wrapping_sub(Self::FIXED + Self::HEADER * (*pool).room as usize);
+            let headers =
+                self.base.wrapping_sub(Self::HEADER.wrapping_mul((*pool).room as usize)).wrapping_sub(Self::FIXED);
             if (*pool).list.fresh > (*pool).room || (*pool).headers != headers {
                 return broken("pages are taken in their order, and not more than there are", pool.addr());
             }

@@ -176,18 +176,19 @@ unsafe fn refusal<L: Ladder, T>(directory: At<L, T>, handle: Handle) -> HandleEr
         if page >= (*directory.pool()).list.fresh as usize || handle.generation() == 0 {
             return HandleError::Foreign;
         }
-        let mut next = (*entries(directory)).epoch;
+        let generation = handle.generation();
+        let mut was_given = generation < (*entries(directory)).epoch;
         let header = directory.header(page);
         if index < (*header).entries as usize {
             let entry = entry_at(directory, address as u32).read();
-            next = match (entry.generation, entry.place[1]) {
-                // Retired: all generations were given.
-                (0, 0) => u32::MAX,
-                (0, next) => next,
-                (present, _) => present,
+            was_given |= match (entry.generation, entry.place[1]) {
+                // Retired: all were given.
+                (0, 0) => true,
+                (0, next) => generation < next,
+                (present, _) => generation < present,
             };
         }
-        if handle.generation() < next { HandleError::Stale } else { HandleError::Foreign }
+        if was_given { HandleError::Stale } else { HandleError::Foreign }
     }
 }
 
@@ -202,7 +203,7 @@ pub(super) struct Taken {
     pub(super) generation: NonZeroU32,
 }
 
-/// Takes an entry; the caller makes it live. `None` if none is free and there is no page.
+/// Takes an entry; the caller makes it live. `None` if none is free and there is no page; nothing changed then.
 ///
 /// # Safety
 ///
@@ -289,9 +290,9 @@ pub(super) unsafe fn free<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry, 
 ///
 /// # Safety
 ///
-/// It was taken and not put back since, and `header` is that of its page.
+/// It is live, and `header` that of its page.
 #[inline(always)]
-pub(super) unsafe fn put_back<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry, header: *mut Header, next: u32) {
+unsafe fn put_back<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry, header: *mut Header, next: u32) {
     // SAFETY: the caller's promise.
     unsafe {
         (*entry).generation = 0;
@@ -353,7 +354,20 @@ unsafe fn is_idle(header: *mut Header) -> bool {
     unsafe { (*header).state.used == 0 && can_go(header) }
 }
 
-/// Takes the last page of the ring back, if it has no used entry: it belongs to the caller.
+/// Whether an entry takes a new page.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(super) unsafe fn needs_page<L: Ladder, T>(directory: At<L, T>) -> bool {
+    let head = ring_head(directory);
+    // SAFETY: the head is initialised.
+    unsafe { ring::next(head) == head }
+}
+
+/// Gives the last page of the ring to the pool, if it has no used entry, and unless it is the only one and `but_one` must stay.
+/// Tells whether it did.
 ///
 /// # Safety
 ///
@@ -364,21 +378,21 @@ unsafe fn is_idle(header: *mut Header) -> bool {
 /// Constant.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn take_back<L: Ladder, T>(directory: At<L, T>) -> Option<*mut Header> {
+pub(super) unsafe fn take_back<L: Ladder, T>(directory: At<L, T>, but_one: bool) -> bool {
     let head = ring_head(directory);
     // SAFETY: the ring holds pages of entries.
     unsafe {
         let last = ring::prev(head);
-        if last == head || !is_idle(header_of(last)) {
-            return None;
+        if last == head || !is_idle(header_of(last)) || (but_one && last == ring::next(head)) {
+            return false;
         }
         let header = header_of(last);
         ring::remove(last);
         let entries = entries(directory);
         // Not 0, because the highest generation of such a page is below 2^31.
         (*entries).epoch = (*entries).epoch.max((*keep(header)).highest.wrapping_add(1));
-        (*header).entries = 0;
-        Some(header)
+        directory.give_page(header);
+        true
     }
 }
 
@@ -418,7 +432,7 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<usize, C
     unsafe {
         for header in directory.headers().filter(|&header| (*header).state.class == ENTRIES) {
             let Keep { list, highest, begin } = keep(header).read();
-            if list.fresh as usize > room::<L>() || begin == 0 || highest < begin.wrapping_sub(1) {
+            if list.fresh as usize > room::<L>() || begin == 0 || highest < begin - 1 {
                 return broken(
                     "entries of a page are taken in their order, with generations from its epoch on",
                     header.addr(),
@@ -431,7 +445,7 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<usize, C
                 let entry = at(index).read();
                 match (entry.generation, entry.place[1]) {
                     (0, 0) => retired += 1,
-                    (0, next) if next > highest.wrapping_add(1) && next != begin => {
+                    (0, next) if next - 1 > highest && next != begin => {
                         return broken("a page knows its highest generation", header.addr());
                     }
                     (0, _) => free += 1,
@@ -463,6 +477,9 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<usize, C
         })?;
         if in_ring != not_full {
             return broken("every page with a free entry is in the ring of entries", ring_head(directory));
+        }
+        if (*entries(directory)).epoch == 0 {
+            return broken("no generation is 0", entries(directory).addr());
         }
         if (*entries(directory)).retired != retired {
             return broken("entries that were retired are counted", entries(directory).addr());

@@ -110,7 +110,7 @@ pub struct CompactFit<'r, L: Ladder = DefaultLadder, T: Tally = Untallied, const
 // SAFETY: the heap owns its region exclusively for 'r and has no thread affinity.
 unsafe impl<L: Ladder, T: Tally + Send, const IOTA: usize> Send for CompactFit<'_, L, T, IOTA> {}
 
-// SAFETY: pages come from the pool, or from the entries when no entry of them is used.
+// SAFETY: pages come from the pool and go there.
 unsafe impl<L: Ladder, T: Tally> PageBlocks for At<L, T> {
     type Ladder = L;
     type Extra = Extra<T>;
@@ -123,12 +123,7 @@ unsafe impl<L: Ladder, T: Tally> PageBlocks for At<L, T> {
     #[inline(always)]
     unsafe fn open_page(self) -> Option<*mut Header> {
         // SAFETY: the heap has begun.
-        unsafe {
-            match self.take_page() {
-                Some(header) => Some(header),
-                None => entries::take_back(self),
-            }
-        }
+        unsafe { self.take_page() }
     }
 
     #[inline(always)]
@@ -253,22 +248,6 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
             _ if size_bytes > Self::LARGEST_BYTES => AllocError::TooLarge,
             _ if self.owed_bytes() != 0 => AllocError::Pending,
             _ => AllocError::Exhausted,
-        }
-    }
-
-    /// Gives an entry back whose object found no page-block, and its page if it was taken for it.
-    ///
-    /// # Safety
-    ///
-    /// The entry was taken and is not live.
-    #[cold]
-    #[inline(never)]
-    unsafe fn undo(&mut self, taken: entries::Taken) {
-        let directory = self.directory();
-        // SAFETY: the entry is that of the header's page.
-        unsafe {
-            let header = directory.header(directory.page_of(taken.entry.addr()));
-            entries::put_back(directory, taken.entry, header, taken.generation.get());
         }
     }
 
@@ -405,19 +384,24 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
             return Err(self.refuse(size_bytes));
         }
         let directory = self.directory();
-        // SAFETY: the heap has begun, and the size is one of a class.
+        // SAFETY: the heap has begun, and the size is one of a class; a page-block is found where no page is needed or one is
+        // there.
         unsafe {
             if !Self::MOVES_AT_ONCE {
                 steps::pay(directory, IOTA);
             }
             let class = class_for::<L>(size_bytes);
+            // Whether there is a page for the page-block is known before anything changes.
+            if classes::needs_page(directory, class)
+                && directory.free_pages() <= u32::from(entries::needs_page(directory))
+                && !entries::take_back(directory, true)
+            {
+                return Err(self.refuse(size_bytes));
+            }
             let Some(taken) = entries::take(directory) else {
                 return Err(self.refuse(size_bytes));
             };
-            let Some(block) = classes::take(directory, class) else {
-                self.undo(taken);
-                return Err(self.refuse(size_bytes));
-            };
+            let block = classes::take(directory, class).unwrap_unchecked();
             if !Self::MOVES_AT_ONCE {
                 steps::note(directory, class);
             }
@@ -458,6 +442,9 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
             let (old_class, old) = block_of(directory, entry);
             let class = class_for::<L>(size_bytes);
             if class != old_class {
+                if classes::needs_page(directory, class) && directory.free_pages() == 0 {
+                    entries::take_back(directory, false);
+                }
                 match classes::take(directory, class) {
                     Some(new) => {
                         if !Self::MOVES_AT_ONCE {

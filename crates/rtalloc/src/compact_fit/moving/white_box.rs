@@ -2,108 +2,523 @@
 
 extern crate std;
 
+use super::super::ladder::Geometric;
+use super::super::page::Record;
 use super::*;
+use std::collections::HashSet;
 use std::vec::Vec;
 
-/// Histories of pseudo-random operations, every object's bytes and the invariants verified.
-fn survives<const IOTA: usize>(pages: usize, most_not_full: u32, largest: usize, rounds: usize, seed: u64) {
-    type Heap<'r, const IOTA: usize> = CompactFit<'r, DefaultLadder, Untallied, IOTA>;
-    let mut memory = std::vec![MaybeUninit::new(0xC5_u8); Heap::<IOTA>::region_bytes(pages)];
-    let mut heap: Heap<'_, IOTA> =
-        CompactFit::new(&mut memory, CompactFitConfig::with_most_not_full(most_not_full)).unwrap();
+/// Small pages, so that few objects fill them and few entries a page: 64.
+type Small = Geometric<1024, 32, 16>;
+type Heap<'r, L = DefaultLadder, const IOTA: usize = AT_ONCE> = CompactFit<'r, L, Untallied, IOTA>;
+
+/// Calls `test` with a heap of so many pages.
+fn with_heap<L: Ladder, const IOTA: usize>(
+    pages: usize,
+    config: CompactFitConfig,
+    test: impl FnOnce(&mut Heap<'_, L, IOTA>),
+) {
+    let mut memory = std::vec![MaybeUninit::new(0xC5_u8); Heap::<L, IOTA>::region_bytes(pages)];
+    let mut heap = Heap::<L, IOTA>::new(&mut memory, config).unwrap();
     assert_eq!(heap.pages(), pages);
-    let mut live: Vec<(Handle, usize, u8)> = Vec::new();
-    let mut dead: Vec<Handle> = Vec::new();
-    let mut random = seed;
-    let mut next = |below: usize| {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (random >> 33) as usize % below
-    };
-    let fill = |heap: &Heap<'_, IOTA>, handle, from, to, stamp| {
-        if from < to {
-            let (place, contiguous) = heap.locate_to_write(handle, from).unwrap();
-            assert!(contiguous >= to - from);
-            // SAFETY: the object has so many bytes there.
-            unsafe { place.write_bytes(stamp, to - from) };
-        }
-    };
-    let holds = |heap: &Heap<'_, IOTA>, handle, size: usize, stamp: u8| {
-        let (place, contiguous) = heap.locate(handle, 0).unwrap();
-        assert_eq!(contiguous, size);
-        // SAFETY: the object was filled.
-        assert!(unsafe { core::slice::from_raw_parts(place.as_ptr(), size) }.iter().all(|&byte| byte == stamp));
-    };
-    for round in 0..rounds {
-        // Waves, so that classes fill and empty.
-        let grows = round / 200 % 2 == 0;
-        match next(10) {
-            0..=6 if grows => allocate_one(&mut heap, &mut live, largest, round, &mut next, &fill),
-            7..=9 if !grows => allocate_one(&mut heap, &mut live, largest, round, &mut next, &fill),
-            7 => {
-                if let Some(index) = (!live.is_empty()).then(|| next(live.len())) {
-                    let (handle, old, stamp) = live[index];
-                    let size = 1 + next(largest);
-                    if heap.resize(handle, size).is_ok() {
-                        fill(&heap, handle, old, size, stamp);
-                        live[index].1 = size;
-                    }
-                }
-            }
-            _ if !live.is_empty() => {
-                let (handle, size, stamp) = live.swap_remove(next(live.len()));
-                holds(&heap, handle, size, stamp);
-                heap.free(handle).unwrap();
-                assert_eq!(heap.free(handle), Err(HandleError::Stale));
-                dead.push(handle);
-            }
-            _ => {}
-        }
-        assert_eq!(heap.check(), Ok(()), "round {round}");
-        if round % 16 == 0 {
-            live.iter().for_each(|&(handle, size, stamp)| holds(&heap, handle, size, stamp));
-            assert!(dead.iter().all(|&handle| heap.size(handle) == Err(HandleError::Stale)));
-            let promised = heap.largest_allocatable();
-            if promised != 0 && next(8) == 0 {
-                let handle = heap.allocate(promised).unwrap();
-                fill(&heap, handle, 0, promised, 7);
-                live.push((handle, promised, 7));
-            }
-        }
-    }
-    for (handle, size, stamp) in live {
-        holds(&heap, handle, size, stamp);
-        heap.free(handle).unwrap();
-        assert_eq!(heap.check(), Ok(()));
-    }
-    heap.compact(usize::MAX);
-    assert_eq!((heap.owed_bytes(), heap.fragmentation()), (0, Fragmentation::default()));
+    test(&mut heap);
+    assert_eq!(heap.check(), Ok(()));
 }
 
-type Fill<'f, const IOTA: usize> =
-    dyn Fn(&CompactFit<'_, DefaultLadder, Untallied, IOTA>, Handle, usize, usize, u8) + 'f;
-
-fn allocate_one<const IOTA: usize>(
-    heap: &mut CompactFit<'_, DefaultLadder, Untallied, IOTA>,
-    live: &mut Vec<(Handle, usize, u8)>,
-    largest: usize,
-    round: usize,
-    next: &mut dyn FnMut(usize) -> usize,
-    fill: &Fill<'_, IOTA>,
-) {
-    let size = 1 + next(largest);
-    let stamp = round as u8;
-    if let Ok(handle) = heap.allocate(size) {
-        fill(heap, handle, 0, size, stamp);
-        live.push((handle, size, stamp));
+fn random(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |below| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
     }
+}
+
+fn fill<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>, handle: Handle, from: usize, to: usize, stamp: u8) {
+    if from < to {
+        let (place, contiguous) = heap.locate_to_write(handle, from).unwrap();
+        assert!(contiguous >= to - from);
+        // SAFETY: the object has so many bytes there.
+        unsafe { place.write_bytes(stamp, to - from) };
+    }
+}
+
+fn holds<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>, handle: Handle, size: usize, stamp: u8) {
+    let (place, contiguous) = heap.locate(handle, 0).unwrap();
+    assert_eq!(contiguous, size);
+    // SAFETY: the object was filled.
+    let bytes = unsafe { core::slice::from_raw_parts(place.as_ptr(), size) };
+    assert!(bytes.iter().all(|&byte| byte == stamp), "{handle:?}");
+}
+
+fn place<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>, handle: Handle) -> usize {
+    heap.locate(handle, 0).unwrap().0.addr().get()
+}
+
+fn state<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>) -> Vec<usize> {
+    let mut words = Vec::new();
+    heap.fingerprint(&mut |word| words.push(word));
+    words
+}
+
+fn record<'h, L: Ladder, const IOTA: usize>(heap: &'h Heap<'_, L, IOTA>, size: usize) -> &'h Record {
+    // SAFETY: the heap has begun, and the size has a class.
+    unsafe { &*heap.directory().record(class_for::<L>(size)) }
+}
+
+fn free_pages<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>) -> u32 {
+    // SAFETY: the heap has begun.
+    unsafe { heap.directory().free_pages() }
+}
+
+/// Histories of pseudo-random operations: every object's bytes and the invariants verified, no handle given twice, and no old
+/// one accepted.
+fn survives<L: Ladder, const IOTA: usize>(pages: usize, most_not_full: u32, largest: usize, seed: u64) {
+    with_heap::<L, IOTA>(pages, CompactFitConfig::with_most_not_full(most_not_full), |heap| {
+        let mut live: Vec<(Handle, usize, u8)> = Vec::new();
+        let mut dead: HashSet<Handle> = HashSet::new();
+        let mut next = random(seed);
+        for round in 0..2000 {
+            // Waves, so that classes fill and empty.
+            let (choice, grows) = (next(10), round / 200 % 2 == 0);
+            let size = if round % 16 == 0 { heap.largest_allocatable().max(1) } else { 1 + next(largest) };
+            if (choice < 7) == grows {
+                let before = state(heap);
+                match heap.allocate(size) {
+                    Ok(handle) => {
+                        assert!(!dead.contains(&handle), "a handle was given again");
+                        fill(heap, handle, 0, size, round as u8);
+                        live.push((handle, size, round as u8));
+                    }
+                    Err(error) => {
+                        assert_eq!(error == AllocError::Pending, heap.owed_bytes() != 0);
+                        assert!(IOTA != AT_ONCE || state(heap) == before, "a refusal changes nothing");
+                        assert!(IOTA != AT_ONCE || size > heap.largest_allocatable() || round % 16 != 0);
+                    }
+                }
+            } else if live.is_empty() {
+                continue;
+            } else if choice == 7 {
+                let index = next(live.len());
+                let (handle, old, stamp) = live[index];
+                match heap.resize(handle, size) {
+                    Ok(()) => {
+                        fill(heap, handle, old, size, stamp);
+                        live[index].1 = size;
+                    }
+                    Err(_) => assert!(size > old, "an object can always shrink"),
+                }
+            } else {
+                let (handle, size, stamp) = live.swap_remove(next(live.len()));
+                holds(heap, handle, size, stamp);
+                assert_eq!(heap.free(handle), Ok(()));
+                assert_eq!(heap.free(handle), Err(HandleError::Stale));
+                dead.insert(handle);
+            }
+            assert_eq!(heap.check(), Ok(()), "round {round}");
+            if round % 16 == 0 {
+                live.iter().for_each(|&(handle, size, stamp)| holds(heap, handle, size, stamp));
+                assert!(dead.iter().all(|&handle| heap.size(handle).is_err()));
+            }
+        }
+        let mut walked: Vec<_> = Vec::new();
+        heap.walk(&mut |object| walked.push((object.handle, object.size_bytes)));
+        let mut expected: Vec<_> = live.iter().map(|&(handle, size, _)| (handle, size)).collect();
+        walked.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(walked, expected);
+        for (handle, size, stamp) in live {
+            holds(heap, handle, size, stamp);
+            heap.free(handle).unwrap();
+        }
+        let owed = heap.owed_bytes();
+        assert!(heap.compact(owed) <= owed);
+        assert_eq!((heap.owed_bytes(), heap.fragmentation()), (0, Fragmentation::default()));
+    });
 }
 
 #[test]
 fn objects_keep_their_bytes_and_invariants_hold() {
     for (seed, largest) in [(1, 60), (2, 4000), (3, 16000)] {
-        survives::<AT_ONCE>(12, 1, largest, 2000, seed);
-        survives::<AT_ONCE>(12, 3, largest, 2000, seed);
-        survives::<16>(12, 1, largest, 2000, seed);
-        survives::<4096>(12, 2, largest, 2000, seed);
+        survives::<DefaultLadder, AT_ONCE>(12, 1, largest, seed);
+        survives::<DefaultLadder, AT_ONCE>(12, 3, largest, seed);
+        survives::<DefaultLadder, 16>(12, 1, largest, seed);
+        survives::<DefaultLadder, 4096>(12, 2, largest, seed);
     }
+    for (seed, largest) in [(4, 30), (5, 200), (6, 1000)] {
+        survives::<Small, AT_ONCE>(20, 1, largest, seed);
+        survives::<Small, AT_ONCE>(20, 2, largest, seed);
+        survives::<Small, 32>(20, 1, largest, seed);
+    }
+    survives::<super::super::PaperLadder, AT_ONCE>(12, 1, 300, 7);
+}
+
+#[test]
+fn a_heap_is_made_in_constant_time() {
+    let touched = |bytes: usize| {
+        let mut memory = std::vec![MaybeUninit::new(0xA5_u8); bytes];
+        let start = memory.as_ptr().addr();
+        let heap: Heap<'_> = CompactFit::new(&mut memory, Default::default()).unwrap();
+        let fixed_end = heap.base.addr().get() - start;
+        let fixed_start = fixed_end - At::<DefaultLadder, Untallied>::FIXED;
+        // SAFETY: the memory was initialised.
+        let is_untouched = |byte: &MaybeUninit<u8>| unsafe { byte.assume_init() } == 0xA5;
+        assert!(memory[..fixed_start].iter().all(is_untouched));
+        assert!(memory[fixed_end..].iter().all(is_untouched));
+        fixed_end - fixed_start
+    };
+    assert_eq!(touched(64 << 10), touched(64 << 20));
+    assert!(touched(64 << 10) < 1400);
+}
+
+#[test]
+fn a_region_of_the_bytes_that_are_needed_has_the_pages_wherever_it_starts() {
+    let bytes = Heap::<Small>::region_bytes(5);
+    let mut memory = std::vec![MaybeUninit::uninit(); bytes + 64];
+    for offset in 0..64 {
+        let heap = Heap::<Small>::new(&mut memory[offset..offset + bytes], Default::default()).unwrap();
+        assert_eq!(heap.pages(), 5);
+    }
+    let needed = Heap::<Small>::new(&mut memory[..1000], Default::default()).unwrap_err();
+    assert_eq!(needed, InitError::TooSmall { needed_bytes: Heap::<Small>::region_bytes(2) });
+}
+
+#[test]
+fn rule_1_a_full_page_becomes_the_not_full_one() {
+    with_heap::<Small, AT_ONCE>(8, Default::default(), |heap| {
+        // Seven page-blocks of 144 bytes a page.
+        let handles: Vec<_> = (0..14).map(|_| heap.allocate(140).unwrap()).collect();
+        assert_eq!(record(heap, 140).not_full, 0);
+        let places: Vec<_> = handles.iter().map(|&handle| place(heap, handle)).collect();
+        heap.free(handles[3]).unwrap();
+        assert_eq!(record(heap, 140).not_full, 1);
+        assert!((0..14).filter(|&index| index != 3).all(|index| place(heap, handles[index]) == places[index]));
+        // The next object of the class takes the gap.
+        let handle = heap.allocate(140).unwrap();
+        assert_eq!((place(heap, handle), record(heap, 140).not_full), (places[3], 0));
+    });
+}
+
+#[test]
+fn rule_2_an_object_of_the_not_full_page_moves_into_the_gap() {
+    with_heap::<Small, AT_ONCE>(8, Default::default(), |heap| {
+        let handles: Vec<_> = (0..9).map(|_| heap.allocate(140).unwrap()).collect();
+        handles.iter().zip(0..).for_each(|(&handle, stamp)| fill(heap, handle, 0, 140, stamp));
+        let places: Vec<_> = handles.iter().map(|&handle| place(heap, handle)).collect();
+        let pages = free_pages(heap);
+        heap.free(handles[2]).unwrap();
+        // One of the two objects of the second page is where the freed one was.
+        assert_eq!(place(heap, handles[7]), places[2]);
+        assert_eq!((place(heap, handles[8]), record(heap, 140).not_full), (places[8], 1));
+        holds(heap, handles[7], 140, 7);
+        heap.free(handles[0]).unwrap();
+        // The second page had one object left, and is in the pool again.
+        assert_eq!((place(heap, handles[8]), record(heap, 140).not_full), (places[0], 0));
+        assert_eq!(free_pages(heap), pages + 1);
+        holds(heap, handles[8], 140, 8);
+    });
+}
+
+#[test]
+fn allocation_is_served_from_the_last_page_and_compaction_from_the_first() {
+    with_heap::<Small, AT_ONCE>(12, CompactFitConfig::with_most_not_full(3), |heap| {
+        let handles: Vec<_> = (0..28).map(|_| heap.allocate(140).unwrap()).collect();
+        let page = |heap: &Heap<'_, Small>, handle| heap.directory().page_of(place(heap, handle));
+        let ring = |heap: &Heap<'_, Small>| {
+            let mut used = Vec::new();
+            let head = core::ptr::from_ref(record(heap, 140)).addr();
+            // SAFETY: the heap has begun; a record begins with its head.
+            let _ = unsafe {
+                heap.directory().check_ring(head, &mut |header| {
+                    used.push(((*header).page as usize, (*header).state.used));
+                    Ok(())
+                })
+            };
+            used
+        };
+        let pages: Vec<_> = (0..4).map(|index| page(heap, handles[7 * index])).collect();
+        heap.free(handles[0]).unwrap();
+        heap.free(handles[7]).unwrap();
+        assert_eq!(ring(heap), [(pages[0], 6), (pages[1], 6)], "more than half full: at the end");
+        (1..4).for_each(|index| heap.free(handles[7 + index]).unwrap());
+        assert_eq!(ring(heap), [(pages[1], 3), (pages[0], 6)], "at most half full: in front");
+        heap.free(handles[14]).unwrap();
+        assert_eq!(ring(heap), [(pages[1], 3), (pages[0], 6), (pages[2], 6)]);
+        // A fourth page may not be not-full: an object of the first one moves.
+        heap.free(handles[21]).unwrap();
+        assert_eq!(ring(heap), [(pages[1], 2), (pages[0], 6), (pages[2], 6)]);
+        assert_eq!(page(heap, handles[11]), pages[3]);
+        let new = heap.allocate(140).unwrap();
+        assert_eq!(page(heap, new), pages[2]);
+        assert_eq!(ring(heap), [(pages[1], 2), (pages[0], 6)]);
+    });
+}
+
+/// Proposition 1, and the invariant that proves it, over pseudo-random histories of one class.
+#[test]
+fn proposition_1_no_compaction_while_few_frees_lack_an_allocation() {
+    let mut compactions = 0;
+    for most in 1..6_u32 {
+        with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_most_not_full(most), |heap| {
+            let mut next = random(most.into());
+            let mut live: Vec<Handle> = Vec::new();
+            // Deallocations for which no subsequent allocation was done (section 3.4).
+            let mut frees = 0_u32;
+            for round in 0..4000 {
+                if next(10) < if round / 300 % 2 == 0 { 6 } else { 4 } {
+                    if let Ok(handle) = heap.allocate(140) {
+                        live.push(handle);
+                        frees = frees.saturating_sub(1);
+                    }
+                } else if !live.is_empty() {
+                    let handle = live.swap_remove(next(live.len()));
+                    let before: Vec<_> = live.iter().map(|&handle| place(heap, handle)).collect();
+                    heap.free(handle).unwrap();
+                    let moved = live.iter().zip(before).filter(|&(&handle, old)| place(heap, handle) != old).count();
+                    assert!(moved <= 1, "a free moves one object at the most");
+                    assert!(moved == 0 || frees + 1 >= most, "Proposition 1");
+                    compactions += moved;
+                    frees += 1;
+                }
+                let not_full = record(heap, 140).not_full;
+                assert!(not_full <= frees + 1 && not_full <= most);
+            }
+        });
+    }
+    assert!(compactions > 100, "{compactions}");
+}
+
+#[test]
+fn an_entry_without_generations_is_retired() {
+    with_heap::<Small, AT_ONCE>(8, Default::default(), |heap| {
+        let first = heap.allocate(100).unwrap();
+        // SAFETY: the entry is live.
+        unsafe { (*entry_at(heap.directory(), first.address())).generation = u32::MAX };
+        let last = Handle::new(first.address(), core::num::NonZeroU32::MAX);
+        assert_eq!((heap.size(first), heap.size(last)), (Err(HandleError::Stale), Ok(100)));
+        heap.free(last).unwrap();
+        assert_eq!((heap.check(), heap.free(last)), (Ok(()), Err(HandleError::Stale)));
+        // It is not given again, and its page stays.
+        let others: Vec<_> = (0..63).map(|_| heap.allocate(10).unwrap()).collect();
+        assert!(others.iter().all(|other| other.address() != first.address()));
+        others.into_iter().for_each(|other| heap.free(other).unwrap());
+        assert_eq!(heap.check(), Ok(()));
+        // SAFETY: the heap has begun.
+        assert!(!unsafe { entries::take_back(heap.directory(), false) });
+    });
+}
+
+#[test]
+fn a_page_of_entries_comes_back_with_later_generations() {
+    with_heap::<Small, AT_ONCE>(3, Default::default(), |heap| {
+        let mut old = Vec::new();
+        for round in 1..6 {
+            let handle = heap.allocate(100).unwrap();
+            assert!(!old.contains(&handle));
+            assert!(old.iter().all(|&handle| heap.size(handle) == Err(HandleError::Stale)));
+            heap.free(handle).unwrap();
+            old.push(handle);
+            assert_eq!(free_pages(heap), 2, "the page stays one of entries until it is needed");
+            // SAFETY: the heap has begun.
+            assert!(unsafe { entries::take_back(heap.directory(), false) });
+            assert_eq!((free_pages(heap), heap.check()), (3, Ok(())));
+            assert_eq!((handle.generation(), heap.size(handle)), (round, Err(HandleError::Stale)));
+        }
+        let never = Handle::new(old[0].address(), core::num::NonZeroU32::new(6).unwrap());
+        assert_eq!(heap.size(never), Err(HandleError::Foreign));
+    });
+}
+
+#[test]
+fn a_page_with_many_generations_behind_it_stays() {
+    with_heap::<Small, AT_ONCE>(3, Default::default(), |heap| {
+        for (generation, goes) in [((1 << 31) - 1, true), (1 << 31, false)] {
+            let handle = heap.allocate(100).unwrap();
+            // SAFETY: the entry is live.
+            unsafe { (*entry_at(heap.directory(), handle.address())).generation = generation };
+            heap.free(Handle::new(handle.address(), core::num::NonZeroU32::new(generation).unwrap())).unwrap();
+            // SAFETY: the heap has begun.
+            assert_eq!(unsafe { entries::take_back(heap.directory(), false) }, goes);
+            assert_eq!(heap.check(), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn a_page_of_entries_serves_objects_when_no_other_page_does() {
+    with_heap::<Small, AT_ONCE>(5, Default::default(), |heap| {
+        // Three pages of 32 objects each, and two of 64 entries.
+        let handles: Vec<_> = core::iter::from_fn(|| heap.allocate(20).ok()).collect();
+        assert_eq!((handles.len(), free_pages(heap)), (96, 0));
+        handles.into_iter().for_each(|handle| heap.free(handle).unwrap());
+        assert_eq!(free_pages(heap), 3);
+        // All pages but one, which has the entries.
+        let objects = core::iter::from_fn(|| heap.allocate(1020).ok()).count();
+        assert_eq!((objects, heap.largest_allocatable()), (4, 0));
+    });
+}
+
+#[test]
+fn foreign_handles_name_nothing() {
+    with_heap::<Small, AT_ONCE>(4, Default::default(), |heap| {
+        let handle = heap.allocate(100).unwrap();
+        let object = (place(heap, handle) - heap.base.addr().get()) as u32 / 16;
+        let generation = core::num::NonZeroU32::new(1).unwrap();
+        fill(heap, handle, 0, 100, 1);
+        for address in [object, object + 1, handle.address() + 1, u32::MAX, 1 << 28, handle.address() + (1 << 28)] {
+            assert_eq!(heap.size(Handle::new(address, generation)), Err(HandleError::Foreign), "{address:#x}");
+        }
+        let bits = core::num::NonZeroU64::new((handle.address() | 1).into()).unwrap();
+        assert_eq!(heap.size(Handle::from_bits(bits)), Err(HandleError::Foreign), "generation 0");
+        heap.free(handle).unwrap();
+        let bits = core::num::NonZeroU64::new(u64::from(handle.address()) | 2 << 32).unwrap();
+        assert_eq!(heap.size(Handle::from_bits(bits)), Err(HandleError::Foreign), "a generation to come");
+    });
+}
+
+/// A heap whose class of 800 bytes owes: two full pages of 20 (16 KB ladder), of which `gaps` objects of each were freed.
+fn with_debt<const IOTA: usize>(test: impl FnOnce(&mut Heap<'_, DefaultLadder, IOTA>, Vec<Handle>)) {
+    with_heap::<DefaultLadder, IOTA>(6, Default::default(), |heap| {
+        let handles: Vec<_> = (0..40).map(|_| heap.allocate(790).unwrap()).collect();
+        handles.iter().zip(0..).for_each(|(&handle, stamp)| fill(heap, handle, 0, 790, stamp));
+        // The second page becomes not-full, then the first one is one too many.
+        heap.free(handles[25]).unwrap();
+        assert_eq!(heap.owed_bytes(), 0);
+        test(heap, handles);
+    });
+}
+
+#[test]
+fn an_operation_moves_no_more_than_its_bytes() {
+    with_debt::<64>(|heap, handles| {
+        heap.free(handles[3]).unwrap();
+        // An object of the first page of the ring, which is the second one, goes to the last: 64 of 800 bytes are paid.
+        assert_eq!((record(heap, 790).not_full, heap.owed_bytes()), (1, 800 - 64));
+        let moving = handles[20];
+        let before = place(heap, moving);
+        for step in 2..13 {
+            holds(heap, moving, 790, 20);
+            heap.size(moving).unwrap();
+            let small = heap.allocate(20).unwrap();
+            assert_eq!((heap.owed_bytes(), place(heap, moving)), (800 - 64 * step, before));
+            fill(heap, small, 0, 20, 1);
+            assert_eq!(heap.check(), Ok(()));
+        }
+        assert_eq!((heap.compact(16), heap.owed_bytes()), (16, 16));
+        assert_eq!((heap.compact(1000), heap.owed_bytes()), (16, 0));
+        assert_ne!(place(heap, moving), before);
+        holds(heap, moving, 790, 20);
+    });
+}
+
+#[test]
+fn an_object_that_is_written_begins_its_move_anew_and_another_is_taken() {
+    with_debt::<64>(|heap, handles| {
+        heap.free(handles[3]).unwrap();
+        heap.compact(128);
+        assert_eq!(heap.owed_bytes(), 800 - 192);
+        fill(heap, handles[20], 0, 790, 77);
+        assert_eq!(heap.owed_bytes(), 800);
+        let (before, behind) = (place(heap, handles[20]), place(heap, handles[21]));
+        assert_eq!(heap.compact(800), 800);
+        assert_eq!((heap.owed_bytes(), place(heap, handles[20])), (0, before), "it is not moved");
+        assert_ne!(place(heap, handles[21]), behind, "the next one is");
+        holds(heap, handles[20], 790, 77);
+        holds(heap, handles[21], 790, 21);
+    });
+}
+
+#[test]
+fn an_object_that_is_freed_or_resized_drops_its_move() {
+    for is_freed in [true, false] {
+        with_debt::<64>(|heap, handles| {
+            heap.free(handles[3]).unwrap();
+            heap.compact(64);
+            if is_freed {
+                heap.free(handles[20]).unwrap();
+            } else {
+                heap.resize(handles[20], 100).unwrap();
+                holds(heap, handles[20], 100, 20);
+            }
+            assert_eq!(heap.check(), Ok(()));
+            // The class has two gaps in one page and one in the other, and one page too many.
+            assert!(heap.owed_bytes() > 700);
+            let owed = heap.owed_bytes();
+            assert_eq!(heap.compact(owed), owed);
+            assert_eq!((heap.owed_bytes(), record(heap, 790).not_full), (0, 1));
+            for index in (0..40).filter(|index| ![3, 20, 25].contains(index)) {
+                holds(heap, handles[index], 790, index as u8);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_request_waits_for_what_is_owed() {
+    with_heap::<DefaultLadder, 16>(3, Default::default(), |heap| {
+        let first = heap.allocate(8000).unwrap();
+        let handles = [first, heap.allocate(8000).unwrap(), heap.allocate(8000).unwrap(), heap.allocate(8000).unwrap()];
+        handles.iter().zip(0..).for_each(|(&handle, stamp)| fill(heap, handle, 0, 8000, stamp));
+        assert_eq!(heap.allocate(8000), Err(AllocError::Exhausted));
+        heap.free(handles[0]).unwrap();
+        heap.free(handles[2]).unwrap();
+        assert_eq!(heap.allocate(16000), Err(AllocError::Pending));
+        assert!(heap.compact(heap.owed_bytes()) > 8000);
+        assert!(heap.allocate(16000).is_ok());
+        holds(heap, handles[1], 8000, 1);
+        holds(heap, handles[3], 8000, 3);
+    });
+}
+
+/// Every bit of the control structure, of the headers in use and of the entries is flipped, one at a time: checking never goes
+/// astray, and finds what makes a ring or a count wrong.
+#[test]
+fn damage_is_found_and_not_followed() {
+    with_heap::<Small, 32>(12, CompactFitConfig::with_most_not_full(2), |heap| {
+        let handles: Vec<_> = (0..70).map(|number| heap.allocate(20 + number % 3 * 60).unwrap()).collect();
+        handles.iter().step_by(3).for_each(|&handle| heap.free(handle).unwrap());
+        assert_eq!(heap.check(), Ok(()));
+        let directory = heap.directory();
+        let base = heap.base.addr().get();
+        // SAFETY: the heap has begun.
+        let (headers, taken) = unsafe { (directory.header(0).addr(), (*directory.pool()).list.fresh as usize) };
+        let headers_end = headers + taken * At::<Small, Untallied>::HEADER;
+        let fixed = base - At::<Small, Untallied>::FIXED;
+        let records = core::ptr::from_ref(record(heap, 20)).addr();
+        let entry = base + 16 * handles[1].address() as usize;
+        let mut found = 0;
+        for address in (headers..headers_end).chain(fixed..base).chain(entry..entry + 16) {
+            let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+            for bit in 0..8 {
+                // SAFETY: the byte is the heap's own, and what was there is put back.
+                let answer = unsafe {
+                    let whole = byte.read();
+                    byte.write(whole ^ 1 << bit);
+                    let answer = heap.check();
+                    byte.write(whole);
+                    answer
+                };
+                let is_link = (records..records + offset_of!(Record, most_not_full)).contains(&address);
+                let is_pointer = (entry..entry + 8).contains(&address);
+                assert!(answer.is_err() || !(is_link || is_pointer), "bit {bit} of byte {address:#x}");
+                found += usize::from(answer.is_err());
+            }
+        }
+        assert!(found > 4000, "{found}");
+    });
+}
+
+#[test]
+fn shrinking_keeps_the_place_where_no_page_is_left() {
+    with_heap::<Small, AT_ONCE>(2, Default::default(), |heap| {
+        let handle = heap.allocate(1000).unwrap();
+        fill(heap, handle, 0, 1000, 9);
+        let before = place(heap, handle);
+        assert_eq!(heap.resize(handle, 10), Ok(()));
+        assert_eq!((heap.size(handle), place(heap, handle)), (Ok(10), before));
+        assert_eq!(heap.check(), Ok(()));
+        assert_eq!(heap.resize(handle, 500), Ok(()));
+        assert_eq!(heap.resize(handle, 1021), Err(ResizeError::Refused(AllocError::TooLarge)));
+        assert_eq!(heap.resize(handle, 0), Err(ResizeError::Refused(AllocError::ZeroSize)));
+        holds(heap, handle, 500, 9);
+    });
 }
