@@ -1,13 +1,13 @@
 //! The directory: what every page knows about itself, in front of the pages.
 //!
 //! ```text
-//! region  [header 0][header 1][header 2] ... [X][pool][class records] [page 0][page 1][page 2] ...
+//! region  [ ... header 2][header 1][header 0][X][pool][class records] [page 0][page 1][page 2] ...
 //!                                                                     ^ base: a heap's one pointer
 //! ```
 //!
-//! Everything fixed is at a fixed distance from the base, and the page of an address is a shift. Headers of pages that were never
-//! taken are whatever bytes the region held, so that making a heap writes the fixed part alone. X is what a variant of
-//! Compact-fit keeps beside.
+//! Everything is at a fixed distance from the base: the header of page p is (p + 1) headers below what is fixed, and the page
+//! of an address is a shift. Headers of pages that were never taken are whatever bytes the region held, so that making a heap
+//! writes the fixed part alone. X is what a variant of Compact-fit keeps beside.
 //!
 //! # The two-dimensional bitmap
 //!
@@ -276,8 +276,6 @@ pub(super) struct Pool {
     pub(super) room: u32,
     /// Number of those that are not.
     pub(super) free: u32,
-    /// Address of the header of the first page.
-    headers: usize,
 }
 
 /// A size class.
@@ -365,8 +363,7 @@ impl<L: Ladder, X> Directory<L, X> {
     pub(super) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
         // SAFETY: pool and records are in the region.
         unsafe {
-            let headers = self.base - Self::FIXED - pages as usize * Self::HEADER;
-            self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages, headers });
+            self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages });
             for class in 0..L::CLASSES {
                 let record = self.record(class);
                 let head = Node { prev: record.addr(), next: record.addr() };
@@ -405,15 +402,9 @@ impl<L: Ladder, X> Directory<L, X> {
     }
 
     /// The header of a page.
-    ///
-    /// # Safety
-    ///
-    /// The directory has begun.
     #[inline(always)]
-    pub(super) unsafe fn header(self, page: usize) -> *mut Header {
-        // SAFETY: the pool is initialised.
-        let headers = unsafe { (*self.pool()).headers };
-        core::ptr::with_exposed_provenance_mut(headers.wrapping_add(page.wrapping_mul(Self::HEADER)))
+    pub(super) fn header(self, page: usize) -> *mut Header {
+        self.below(Self::FIXED.wrapping_add(Self::HEADER).wrapping_add(page.wrapping_mul(Self::HEADER)))
     }
 
     /// Address of a page.
@@ -491,8 +482,7 @@ impl<L: Ladder, X> Directory<L, X> {
     pub(super) unsafe fn headers(self) -> impl Iterator<Item = *mut Header> {
         // SAFETY: the pool is initialised.
         let fresh = unsafe { (*self.pool()).list.fresh };
-        // SAFETY: the pool is initialised.
-        (0..fresh as usize).map(move |page| unsafe { self.header(page) })
+        (0..fresh as usize).map(move |page| self.header(page))
     }
 
     /// Verifies that the pool holds the pages that say so, and each once.
@@ -509,9 +499,7 @@ impl<L: Ladder, X> Directory<L, X> {
         // SAFETY: the pool is initialised, and headers are read of pages that were taken at some time.
         unsafe {
             let pool = self.pool();
-            let headers =
-                self.base.wrapping_sub(Self::HEADER.wrapping_mul((*pool).room as usize)).wrapping_sub(Self::FIXED);
-            if (*pool).list.fresh > (*pool).room || (*pool).headers != headers {
+            if (*pool).list.fresh > (*pool).room {
                 return broken("pages are taken in their order, and not more than there are", pool.addr());
             }
             let mut free = 0;
@@ -556,9 +544,10 @@ impl<L: Ladder, X> Directory<L, X> {
         visit: &mut dyn FnMut(*mut Header) -> Result<(), Corruption>,
     ) -> Result<usize, Corruption> {
         // SAFETY: the pool is initialised.
-        let (fresh, first) = unsafe { ((*self.pool()).list.fresh as usize, self.header(0).addr()) };
+        let fresh = unsafe { (*self.pool()).list.fresh } as usize;
+        let top = self.header(0).addr();
         let is_node = |node: usize| {
-            let distance = node.wrapping_sub(first);
+            let distance = top.wrapping_sub(node);
             distance.is_multiple_of(Self::HEADER) && distance / Self::HEADER < fresh
         };
         // SAFETY: a header is readable where one of a page that was taken is.

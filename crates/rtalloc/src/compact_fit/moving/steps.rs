@@ -67,25 +67,15 @@ pub(super) unsafe fn begin<L: Ladder, T>(directory: At<L, T>) {
 
 impl Steps {
     /// Where the object under way is.
-    ///
-    /// # Safety
-    ///
-    /// The heap has begun.
     #[inline(always)]
-    unsafe fn from<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
-        // SAFETY: the caller's promise.
-        Block { header: unsafe { directory.header(self.from_page as usize) }, number: self.from_block.into() }
+    fn from<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+        Block { header: directory.header(self.from_page as usize), number: self.from_block.into() }
     }
 
     /// Where it will be.
-    ///
-    /// # Safety
-    ///
-    /// The heap has begun.
     #[inline(always)]
-    unsafe fn to<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
-        // SAFETY: the caller's promise.
-        Block { header: unsafe { directory.header(self.to_page as usize) }, number: self.to_block.into() }
+    fn to<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+        Block { header: directory.header(self.to_page as usize), number: self.to_block.into() }
     }
 }
 

@@ -480,13 +480,12 @@ fn damage_is_found_and_not_followed() {
         let directory = heap.directory();
         let base = heap.base.addr().get();
         // SAFETY: the heap has begun.
-        let (headers, taken) = unsafe { (directory.header(0).addr(), (*directory.pool()).list.fresh as usize) };
-        let headers_end = headers + taken * At::<Small, Untallied>::HEADER;
-        let fixed = base - At::<Small, Untallied>::FIXED;
+        let taken = unsafe { (*directory.pool()).list.fresh } as usize;
+        let headers = directory.header(taken - 1).addr();
         let records = core::ptr::from_ref(record(heap, 20)).addr();
         let entry = base + 16 * handles[1].address() as usize;
         let mut found = 0;
-        for address in (headers..headers_end).chain(fixed..base).chain(entry..entry + 16) {
+        for address in (headers..base).chain(entry..entry + 16) {
             let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
             for bit in 0..8 {
                 // SAFETY: the byte is the heap's own, and what was there is put back.

@@ -295,7 +295,7 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
         let words = table.addr().wrapping_sub(header.addr()).wrapping_sub(Self::TABLE_AT) / size_of::<Frame>();
         // SAFETY: the page is one of a class, and no page-block is without frames.
         unsafe {
-            let class = usize::from((*header).class);
+            let class = usize::from((*header).state.class);
             let count = Self::frames_of(Framed::<L, FRAME>::size_class(class));
             let number = words as u32 / NonZeroU32::new_unchecked(count as u32);
             (Block { header, number: number as usize }, class, count)

@@ -412,7 +412,7 @@ fn any_history() {
         // SAFETY: the directory has begun.
         let headers = unsafe { heap.blocks().directory.headers() };
         // SAFETY: the headers of pages that were taken are initialised.
-        assert!(headers.map(|header| unsafe { (*header).class }).all(|class| class == page::FREE));
+        assert!(headers.map(|header| unsafe { (*header).state.class }).all(|class| class == page::FREE));
     }
 }
 

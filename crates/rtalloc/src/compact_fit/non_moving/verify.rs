@@ -37,7 +37,7 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
         // SAFETY: headers of pages that were taken are initialised.
         unsafe {
             self.directory.headers().filter_map(|header| {
-                let class = usize::from((*header).class);
+                let class = usize::from((*header).state.class);
                 (class < Framed::<L, FRAME>::CLASSES).then(|| (header, Framed::<L, FRAME>::size_class(class)))
             })
         }
@@ -87,7 +87,7 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
             let words = Self::frames_of(size_class);
             let in_blocks = usize::from(size_class.blocks) * words;
             // SAFETY: the header of a page that was taken is initialised.
-            let used = usize::from(unsafe { (*header).used }) * words;
+            let used = usize::from(unsafe { (*header).state.used }) * words;
             lost.page_internal_bytes += (Frames::<L, FRAME>::PER_PAGE - in_blocks) * size_of::<Frame>();
             lost.size_external_bytes += (in_blocks - used) * size_of::<Frame>();
         }
@@ -180,7 +180,7 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
                             return broken("an object's entry says where in which block table it begins");
                         }
                         let size_bytes = usize::from(frames.size(entry).read()) + 1;
-                        if index == 0 && (size_bytes > L::PAGE || Self::class_of(size_bytes) != (*header).class) {
+                        if index == 0 && (size_bytes > L::PAGE || Self::class_of(size_bytes) != (*header).state.class) {
                             return broken("an object is in the smallest class that holds it");
                         }
                         found.add(frame);
