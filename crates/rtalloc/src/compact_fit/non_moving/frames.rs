@@ -11,9 +11,16 @@
 //! A frame is named by its number, counted in frames from the start of the room; an entry by the place of its link, counted in
 //! words. Either follows from the other, so neither is kept: that is the paper's implicit reference (section 3.3).
 //!
-//! The link of an entry says, of the first frame of a live object, where in which block table the object begins; of a free
-//! frame, which free frame is next. Others mean nothing. The bytes of a frame are its object's alone: freeing does not touch
-//! them, and sixteen links share a cache line.
+//! The link of an entry says, of the first frame of a live object, where in which block table the object begins; of any other,
+//! which frame is next, in the list of the free ones or in the object. So an object's frames stay the chain that they were in
+//! the list, and go back to it as one, in constant time, where the paper gives back frame by frame:
+//!
+//! ```text
+//! free: a -> b -> c -> d -> e        take 3: the object [a b c], b -> c      free: d -> e
+//! give: c's link is d, a's is b       free: a -> b -> c -> d -> e
+//! ```
+//!
+//! The bytes of a frame are its object's alone: freeing does not touch them, and sixteen links share a cache line.
 
 use crate::compact_fit::free_list::{FreeList, NONE};
 use crate::compact_fit::ladder::Ladder;
@@ -30,6 +37,13 @@ pub(super) type Entry = u32;
 /// The generation of an entry that is never used again: even, as of no live object, and larger than that of any.
 pub(super) const USED_UP: u32 = u32::MAX - 1;
 
+impl<L, const FRAME: usize> Clone for Frames<L, FRAME> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L, const FRAME: usize> Copy for Frames<L, FRAME> {}
+
 /// Block-frames of `FRAME` bytes in pages of the ladder's size.
 #[repr(C)]
 #[derive(Debug)]
@@ -40,6 +54,8 @@ pub(super) struct Frames<L, const FRAME: usize> {
     pub(super) list: FreeList,
     /// Frames that live objects have, and those that are used up: neither is in the list.
     pub(super) taken: u32,
+    /// Frames that there is room for in front of all headers, in use or not: never fewer than are taken.
+    pub(super) capacity: u32,
     ladder: PhantomData<L>,
 }
 
@@ -60,7 +76,7 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
     /// Frames from `start` on, whatever is behind them.
     pub(super) fn plan(start: usize) -> Option<Self> {
         let base = round_up(start, FRAME)?;
-        Some(Frames { base, list: FreeList::EMPTY, taken: 0, ladder: PhantomData })
+        Some(Frames { base, list: FreeList::EMPTY, taken: 0, capacity: 0, ladder: PhantomData })
     }
 
     /// The word with this number, counted from the first page.
@@ -127,11 +143,13 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
         sizes.cast::<u16>().wrapping_add(place as usize)
     }
 
-    /// How many frames there are, in use or not, if pages of them may reach to `end`, which none that was taken lies behind.
+    /// The capacity if pages of frames may reach to `end`. `None` if one that was taken does not end in front of it, or if more
+    /// frames are taken.
     #[inline(always)]
-    pub(super) fn room(&self, end: usize) -> usize {
+    pub(super) fn capacity_up_to(&self, end: usize) -> Option<u32> {
         let pages = end.wrapping_sub(self.base) / L::PAGE;
-        pages.wrapping_mul(Self::IN_PAGE)
+        let capacity = pages.wrapping_mul(Self::IN_PAGE) as u32;
+        (self.reach() <= end && self.taken <= capacity).then_some(capacity)
     }
 
     /// Address behind the last page of frames that was ever taken.
@@ -157,7 +175,7 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
     ///
     /// # Safety
     ///
-    /// As many as [`room`](Self::room) for them and for all that are taken; the numbers have room for `count`.
+    /// With them, not more are taken than the capacity is; the numbers have room for `count`.
     ///
     /// # Time
     ///
@@ -165,12 +183,15 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
     #[inline(always)]
     pub(super) unsafe fn take(&mut self, numbers: *mut Frame, count: usize) {
         self.count_taken(count);
+        // A copy, which no write of a number can change.
+        let frames = *self;
         let mut list = self.list;
+        let mut last = None;
         let mut index = 0;
         // turns: granules of a page
         while index != count {
             // SAFETY: a frame of the list has an entry, whose link leads on in it.
-            let returned = list.take_returned(|frame| unsafe { self.link(Self::entry_of(frame)).read() });
+            let returned = list.take_returned(|frame| unsafe { frames.link(Self::entry_of(frame)).read() });
             let frame = match returned {
                 Some(frame) => frame,
                 None => {
@@ -179,41 +200,62 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
                     let frame = list.fresh.wrapping_add(skipped);
                     list.fresh = frame.wrapping_add(1);
                     // SAFETY: there is room, so its page is the frames' own, and the entry is that of no other frame.
-                    unsafe { self.generation(Self::entry_of(frame)).write(0) };
+                    unsafe {
+                        frames.generation(Self::entry_of(frame)).write(0);
+                        if let Some(last) = last {
+                            frames.chain(last, frame);
+                        }
+                    }
                     frame
                 }
             };
             // SAFETY: the caller's promise.
             unsafe { numbers.wrapping_add(index).write(frame) };
+            last = Some(frame);
             index = index.wrapping_add(1);
         }
         self.list = list;
     }
 
-    /// Gives frames back; the first one is never to be used again if it `is_used_up`.
+    /// Has a frame of an object, not its first one, lead to the next one.
     ///
     /// # Safety
     ///
-    /// The numbers are those of frames that were taken, and that no object has from now on.
+    /// Both are frames that were taken, and the object's.
+    #[inline(always)]
+    pub(super) unsafe fn chain(&self, frame: Frame, next: Frame) {
+        // SAFETY: a frame that was taken has an entry.
+        unsafe { self.link(Self::entry_of(frame)).write(next) }
+    }
+
+    /// Gives the last frames of an object back, or all of them; the first one is never to be used again if it `is_used_up`.
+    ///
+    /// # Safety
+    ///
+    /// The numbers are those of frames that were taken, each but the first leads to the next, and no object has them from now on.
+    /// There is one.
     ///
     /// # Time
     ///
-    /// Linear in the count.
+    /// Constant.
     #[inline(always)]
     pub(super) unsafe fn give(&mut self, numbers: *const Frame, count: usize, is_used_up: bool) {
-        let mut index = usize::from(is_used_up);
-        self.count_given(count.wrapping_sub(index));
-        let mut list = self.list;
-        // turns: granules of a page
-        while index != count {
-            // SAFETY: the caller's promise; the entry of a frame that was taken is initialised.
-            unsafe {
-                let frame = numbers.wrapping_add(index).read();
-                list.give(frame, |next| self.link(Self::entry_of(frame)).write(next));
-            }
-            index = index.wrapping_add(1);
+        let kept = usize::from(is_used_up);
+        self.count_given(count.wrapping_sub(kept));
+        if kept == count {
+            return;
         }
-        self.list = list;
+        let frames = *self;
+        // SAFETY: the caller's promise; the entry of a frame that was taken is initialised.
+        unsafe {
+            let first = numbers.wrapping_add(kept).read();
+            let last = numbers.wrapping_add(count).wrapping_sub(1).read();
+            if last != first {
+                // An object's first frame said where the object begins.
+                frames.chain(first, numbers.wrapping_add(kept).wrapping_add(1).read());
+            }
+            self.list.give(first, |next| frames.chain(last, next));
+        }
     }
 
     /// Visits the free frames, the next one to be taken first, and returns their number. `None` if the list leads astray; what

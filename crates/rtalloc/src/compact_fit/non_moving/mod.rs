@@ -31,8 +31,9 @@
 //!
 //! | | |
 //! |---|---|
-//! | allocate, free | linear in the frames of the size class, whether it compacts or not |
-//! | resize | the same; no byte of the object is copied, because its frames stay its own |
+//! | allocate | linear in the frames of the size class |
+//! | free | constant, because the frames of an object are a chain; linear, 4 B per frame, when it compacts. The paper's is linear always |
+//! | resize | linear in the frames; no byte of the object is copied, because its frames stay its own |
 //! | dereference | a load for the entry, one for the table, one for the base of everything |
 //! | memory, per frame | 10 B of entry (where the object begins 4, generation 4, requested size 2), 4 B of block table |
 //! | memory, per virtual page | a header: 96 B for 16 KB and classes from 32 B on, on 64 bits |
@@ -43,19 +44,20 @@
 //! # When it wins, when it loses
 //!
 //! A free page-block costs its block table's words and no memory: size-external fragmentation is 4/`FRAME` of the moving variant's.
-//! Objects never move, so a device may write to their frames. With large frames, freeing costs less than moving an object; with
-//! the paper's 32 bytes, it does not. It loses where objects are accessed as one piece, and for small objects in large frames.
+//! Objects never move, so a device may write to their frames, and compaction is eight times less to copy with frames of 32 bytes. It
+//! loses where objects are accessed as one piece, where allocation must be constant, and for small objects in large frames.
 
+mod blocks;
 mod frames;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 use super::CompactFitConfig;
-use super::classes::{self, Block, PageBlocks};
+use super::classes;
 use super::free_list::NONE;
-use super::ladder::{DefaultLadder, Framed, Ladder, SizeClass};
-use super::page::{Directory, Header, block_table_at};
+use super::ladder::{DefaultLadder, Framed, Ladder};
+use super::page::Directory;
 use crate::contract::{
     AccessError, AllocError, Contract, Corruption, Cost, Fragmentation, Handle, HandleAllocator, HandleError,
     InitError, Mechanism, Object, ResizeError, Stats,
@@ -63,11 +65,12 @@ use crate::contract::{
 use crate::mechanism::page::page_contract;
 use crate::mechanism::tally::{Tally, Untallied};
 use crate::region::Region;
+use blocks::{Blocks, Own, copy_words};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
-use frames::{Entry, Frame, Frames, USED_UP};
+use frames::{Frames, USED_UP};
 
 /// Compact-fit that moves no object: on the ladder `L` in block-frames of `FRAME` bytes, a power of two from 16 on, keeping the
 /// statistics `T`.
@@ -110,247 +113,6 @@ pub struct NonMovingConfig {
 impl From<CompactFitConfig> for NonMovingConfig {
     fn from(compaction: CompactFitConfig) -> Self {
         NonMovingConfig { compaction, reserved_pages: 0 }
-    }
-}
-
-/// What the variant keeps beside the directory.
-#[repr(C)]
-#[derive(Debug)]
-struct Own<L, const FRAME: usize, T> {
-    /// The frames, from the start of the region on.
-    frames: Frames<L, FRAME>,
-    /// Virtual pages that frames leave room for.
-    reserved_pages: u32,
-    tally: T,
-}
-
-/// The heap behind the pointer.
-#[derive(Debug)]
-struct Blocks<L, const FRAME: usize, T> {
-    directory: Directory<Framed<L, FRAME>, Own<L, FRAME, T>>,
-}
-
-impl<L, const FRAME: usize, T> Clone for Blocks<L, FRAME, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<L, const FRAME: usize, T> Copy for Blocks<L, FRAME, T> {}
-
-// SAFETY: the directory has begun when a heap is made; its pages are the pool's.
-unsafe impl<L: Ladder, const FRAME: usize, T: Tally> PageBlocks for Blocks<L, FRAME, T> {
-    type Ladder = Framed<L, FRAME>;
-    type Extra = Own<L, FRAME, T>;
-
-    #[inline(always)]
-    fn directory(self) -> Directory<Framed<L, FRAME>, Own<L, FRAME, T>> {
-        self.directory
-    }
-
-    #[inline(always)]
-    unsafe fn open_page(self) -> Option<*mut Header> {
-        // SAFETY: the directory has begun.
-        unsafe {
-            let list = (*self.directory.pool()).list;
-            if list.returned == NONE && !self.frames_fit(self.end(list.fresh.wrapping_add(1))) {
-                return None;
-            }
-            self.directory.take_page()
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn close_page(self, header: *mut Header) {
-        // SAFETY: the caller's promise.
-        unsafe { self.directory.give_page(header) }
-    }
-
-    /// The object's frames stay its own: `[.  .  .][k  x  y] -> [k  x  y][.  .  .]`, and entry k says so.
-    #[inline(always)]
-    unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block) {
-        let count = Self::frames_of(size_class);
-        // SAFETY: both page-blocks have as many words; the first one's frame has an entry.
-        unsafe {
-            let (from, to) = (Self::table(from, count), Self::table(to, count));
-            copy_words(from, to, count);
-            self.begins_at(to);
-        }
-    }
-}
-
-/// Copies table entries.
-///
-/// # Safety
-///
-/// Both have so many words, and do not overlap.
-#[inline(always)]
-unsafe fn copy_words(from: *const Frame, to: *mut Frame, count: usize) {
-    let mut index = 0;
-    // turns: granules of a page
-    while index != count {
-        // SAFETY: the caller's promise.
-        unsafe { to.wrapping_add(index).write(from.wrapping_add(index).read()) };
-        index = index.wrapping_add(1);
-    }
-}
-
-impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
-    /// Where in a header the block table is.
-    const TABLE_AT: usize = block_table_at::<Framed<L, FRAME>>();
-
-    /// Frames of an object of a class.
-    #[inline(always)]
-    fn frames_of(size_class: &SizeClass) -> usize {
-        size_class.block_bytes as usize / FRAME
-    }
-
-    /// The first word of a page-block of `count` frames.
-    #[inline(always)]
-    fn table(block: Block, count: usize) -> *mut Frame {
-        let table: *mut Frame = block.header.cast::<u8>().wrapping_add(Self::TABLE_AT).cast();
-        table.wrapping_add(block.number.wrapping_mul(count))
-    }
-
-    /// What the variant keeps.
-    #[inline(always)]
-    fn own(self) -> *mut Own<L, FRAME, T> {
-        self.directory.extra()
-    }
-
-    /// The frames.
-    #[inline(always)]
-    fn frames<'a>(self) -> &'a Frames<L, FRAME> {
-        // SAFETY: they are initialised, and changed through `frames_mut` alone, while no other reference to them lives.
-        unsafe { &(*self.own()).frames }
-    }
-
-    /// The frames, to be changed.
-    #[inline(always)]
-    fn frames_mut<'a>(self) -> &'a mut Frames<L, FRAME> {
-        // SAFETY: as in `frames`.
-        unsafe { &mut (*self.own()).frames }
-    }
-
-    /// Address in front of so many headers of virtual pages, or of those that have their room reserved: how far frames may reach.
-    #[inline(always)]
-    fn end(self, pages: u32) -> usize {
-        // SAFETY: what the variant keeps is initialised.
-        let reserved_pages = unsafe { (*self.own()).reserved_pages };
-        self.directory.header((pages.max(reserved_pages) as usize).wrapping_sub(1)).addr()
-    }
-
-    /// How far frames may reach now.
-    #[inline(always)]
-    fn end_now(self) -> usize {
-        // SAFETY: the directory has begun.
-        self.end(unsafe { (*self.directory.pool()).list.fresh })
-    }
-
-    /// Whether all frames that are taken, and the pages of those that ever were, lie in front of `end`.
-    #[inline(always)]
-    fn frames_fit(self, end: usize) -> bool {
-        let frames = self.frames();
-        frames.reach() <= end && frames.taken as usize <= frames.room(end)
-    }
-
-    /// Takes a page-block for an object that is about to take `more` frames. `None` if there is no page for it, or if there are
-    /// not so many frames.
-    ///
-    /// # Safety
-    ///
-    /// `class` is one of the ladder's.
-    #[inline(always)]
-    unsafe fn take_block(self, class: usize, more: usize) -> Option<Block> {
-        // The frames count as taken while a page is looked for, which might take their room.
-        self.frames_mut().count_taken(more);
-        // SAFETY: the caller's promise.
-        let block = if self.frames_fit(self.end_now()) { unsafe { classes::take(self, class) } } else { None };
-        self.frames_mut().count_given(more);
-        block
-    }
-
-    /// Writes to the entry of an object where in which block table it begins.
-    ///
-    /// # Safety
-    ///
-    /// The word is the first one of its page-block.
-    #[inline(always)]
-    unsafe fn begins_at(self, table: *mut Frame) {
-        let frames = self.frames();
-        // SAFETY: the word names a frame that was taken, so it has an entry.
-        unsafe { frames.link(Frames::<L, FRAME>::entry_of(table.read())).write(frames.words_to(table.addr())) }
-    }
-
-    /// The page-block that begins at a word, its class, and the frames of an object of it.
-    ///
-    /// # Safety
-    ///
-    /// The word is the first one of a used page-block.
-    #[inline(always)]
-    unsafe fn block_of(self, table: *mut Frame) -> (Block, usize, usize) {
-        // Headers are counted downwards from the fixed part, and a word is never a header's first byte.
-        let top = self.directory.header(usize::MAX).addr();
-        let page = top.wrapping_sub(table.addr()) / Directory::<Framed<L, FRAME>, Own<L, FRAME, T>>::HEADER;
-        let header = self.directory.header(page);
-        let words = table.addr().wrapping_sub(header.addr()).wrapping_sub(Self::TABLE_AT) / size_of::<Frame>();
-        // SAFETY: the page is one of a class, and no page-block is without frames.
-        unsafe {
-            let class = usize::from((*header).state.class);
-            let count = Self::frames_of(Framed::<L, FRAME>::size_class(class));
-            let number = words as u32 / NonZeroU32::new_unchecked(count as u32);
-            (Block { header, number: number as usize }, class, count)
-        }
-    }
-
-    /// The entry that a handle names, if its object is live.
-    #[inline(always)]
-    fn find(self, handle: Handle) -> Result<Entry, HandleError> {
-        let (entry, generation) = (handle.address(), handle.generation());
-        let frames = self.frames();
-        // SAFETY: the entry is initialised if there is one.
-        if frames.has_entry(entry) && unsafe { frames.generation(entry).read() } == generation && generation & 1 != 0 {
-            return Ok(entry);
-        }
-        Err(self.judge(handle))
-    }
-
-    /// What is wrong with a handle that names no live object.
-    #[cold]
-    #[inline(never)]
-    fn judge(self, handle: Handle) -> HandleError {
-        let (entry, generation) = (handle.address(), handle.generation());
-        let frames = self.frames();
-        // SAFETY: the entry is initialised if there is one.
-        let was_given =
-            generation & 1 != 0 && frames.has_entry(entry) && generation < unsafe { frames.generation(entry).read() };
-        if was_given { HandleError::Stale } else { HandleError::Foreign }
-    }
-
-    /// The first word of a live object's page-block.
-    ///
-    /// # Safety
-    ///
-    /// The entry is an object's.
-    #[inline(always)]
-    unsafe fn table_of(self, entry: Entry) -> *mut Frame {
-        let frames = self.frames();
-        // SAFETY: the link of an object's entry says where its page-block begins.
-        frames.word(unsafe { frames.link(entry).read() })
-    }
-
-    /// Where a byte of a live object is.
-    ///
-    /// # Safety
-    ///
-    /// The entry is an object's, which is larger than the offset.
-    #[inline(always)]
-    unsafe fn address_of(self, entry: Entry, offset_bytes: usize) -> NonNull<u8> {
-        // SAFETY: the object has a word for each of its frames. No frame is at address zero.
-        unsafe {
-            let frame = self.table_of(entry).wrapping_add(offset_bytes / FRAME).read();
-            let address = self.frames().address(frame).wrapping_add(offset_bytes % FRAME);
-            NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address))
-        }
     }
 }
 
@@ -462,6 +224,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
         unsafe {
             blocks.own().write(Own { frames, reserved_pages, tally: T::default() });
             blocks.directory.begin(pages, &|class| config.compaction.most_not_full(class));
+            blocks.frames_mut().capacity = frames.capacity_up_to(blocks.end_now()).unwrap_or(0);
         }
         Ok(heap)
     }
@@ -535,8 +298,12 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
                 let kept = count.min(old_count);
                 copy_words(old_table, table, kept);
                 let frames = blocks.frames_mut();
-                frames.take(table.wrapping_add(kept), more);
-                frames.give(old_table.wrapping_add(kept), old_count.wrapping_sub(kept), false);
+                if more != 0 {
+                    frames.take(table.wrapping_add(kept), more);
+                    frames.chain(table.wrapping_add(kept).wrapping_sub(1).read(), table.wrapping_add(kept).read());
+                } else {
+                    frames.give(old_table.wrapping_add(kept), old_count.wrapping_sub(kept), false);
+                }
                 blocks.begins_at(table);
                 classes::give(blocks, old_class, old_block, true);
                 self.tally_mut().freed(old_count * FRAME);
@@ -596,13 +363,12 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
         unsafe {
             let list = (*blocks.directory.pool()).list;
             let frames = blocks.frames();
-            let free = |end: usize| match frames.reach() <= end {
-                true => frames.room(end).saturating_sub(frames.taken as usize),
-                false => 0,
-            };
-            let with_page = free(blocks.end_now());
+            let with_page = frames.capacity.wrapping_sub(frames.taken) as usize;
             let with_new_page = match list.returned == NONE {
-                true => free(blocks.end(list.fresh.wrapping_add(1))),
+                true => {
+                    let capacity = frames.capacity_up_to(blocks.end(list.fresh.wrapping_add(1)));
+                    capacity.map_or(0, |capacity| capacity.wrapping_sub(frames.taken) as usize)
+                }
                 false => with_page,
             };
             // turns: 128

@@ -1,6 +1,7 @@
 //! White-box tests: what the paper says of the non-moving variant, and what the frames keep.
 
 extern crate std;
+use super::frames::Frame;
 use super::*;
 use crate::compact_fit::page;
 use std::{vec, vec::Vec};
@@ -86,6 +87,28 @@ fn frames_of_an_object_lie_anywhere() {
     let table = unsafe { core::slice::from_raw_parts(blocks.table_of(object.address()), 3) };
     assert_eq!(table, frames);
     assert_eq!(heap.check(), Ok(()));
+}
+
+/// The frames of a free object are one chain of the list of free frames, whatever became of the object meanwhile.
+#[test]
+fn frames_go_back_as_a_chain() {
+    let mut memory = memory(32 * 1024);
+    let mut heap = Heap::new(&mut memory, always_compact()).unwrap();
+    let objects: Vec<_> = [64, 160, 32, 96].map(|size| heap.allocate(size).unwrap()).into();
+    let gap = frames_of(&heap, objects[2])[0];
+    heap.free(objects[2]).unwrap();
+    heap.resize(objects[0], 128).unwrap();
+    heap.resize(objects[1], 70).unwrap();
+    let mut free = frames_of(&heap, objects[0]);
+    assert_eq!(free[2], gap);
+    free.extend(frames_of(&heap, objects[1]));
+    heap.free(objects[1]).unwrap();
+    heap.free(objects[0]).unwrap();
+    let mut listed = vec![];
+    // SAFETY: the frames are the heap's.
+    unsafe { heap.blocks().frames().walk_free(&mut |frame| listed.push(frame)) };
+    assert_eq!(listed[..7], free);
+    assert_eq!((listed.len(), heap.check()), (9, Ok(())));
 }
 
 /// Implicit references: the abstract address is the ordinal of the first frame, and leads to the object wherever its table
@@ -439,8 +462,12 @@ fn damage_is_found() {
         let once = "a frame is free, used up, or of one object: each once";
         let first = "an object's first frame, and no other, has the generation of a live object";
         let listed = "the list of free frames leads to frames that begin no object, and ends";
-        assert_eq!(found(table.add(1), table.add(2).read()), once);
-        assert_eq!(found(table.add(1), frames.list.returned), once);
+        let chained = "an object's frames lead from one to the next";
+        let pair = heap.blocks().table_of(objects[1].address());
+        assert_eq!(found(pair.add(1), frames.list.returned), once);
+        assert_eq!(found(pair.add(1), table.add(1).read()), once);
+        assert_eq!(found(table.add(1), table.add(2).read()), chained);
+        assert_eq!(found(table.add(2), frames.list.returned), chained);
         assert_eq!(found(table.add(1), table.read()), first);
         assert_eq!(found(table, table.add(1).read()), first);
         assert_eq!(found(table.add(1), 0), "a block of an object is a frame");

@@ -1,7 +1,7 @@
 //! Walking, measuring and verifying.
 
+use super::blocks::{Blocks, Own};
 use super::frames::{Frame, Frames, USED_UP};
-use super::{Blocks, Own};
 use crate::compact_fit::classes::{self, Block};
 use crate::compact_fit::ladder::{Framed, Ladder, SizeClass};
 use crate::compact_fit::page::{self, Directory, Header};
@@ -112,7 +112,9 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
             }
             self.directory.check_pool()?;
             classes::check(self.directory, false)?;
-            if !self.frames_fit(self.end_now()) || frames.list.fresh > Frames::<L, FRAME>::most(room_bytes) {
+            if frames.capacity_up_to(self.end_now()) != Some(frames.capacity)
+                || frames.list.fresh > Frames::<L, FRAME>::most(room_bytes)
+            {
                 return broken(
                     "pages of frames lie in front of all headers and of the room reserved for them",
                     frames.base,
@@ -170,14 +172,17 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
                             return broken("a block of an object is a frame");
                         }
                         let entry = Frames::<L, FRAME>::entry_of(frame);
-                        let generation = frames.generation(entry).read();
+                        let (generation, link) = (frames.generation(entry).read(), frames.link(entry).read());
                         if (generation % 2 == 1) != (index == 0) || generation == USED_UP {
                             return broken(
                                 "an object's first frame, and no other, has the generation of a live object",
                             );
                         }
-                        if index == 0 && frames.word(frames.link(entry).read()) != table {
+                        if index == 0 && frames.word(link) != table {
                             return broken("an object's entry says where in which block table it begins");
+                        }
+                        if index != 0 && index + 1 < count && link != table.add(index + 1).read() {
+                            return broken("an object's frames lead from one to the next");
                         }
                         let size_bytes = usize::from(frames.size(entry).read()) + 1;
                         if index == 0 && (size_bytes > L::PAGE || Self::class_of(size_bytes) != (*header).state.class) {

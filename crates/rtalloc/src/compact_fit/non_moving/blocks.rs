@@ -1,0 +1,247 @@
+//! Virtual pages: page-blocks that are words of a block table, and what is done with them.
+
+use super::frames::{Entry, Frame, Frames};
+use crate::compact_fit::classes::{self, Block, PageBlocks};
+use crate::compact_fit::free_list::NONE;
+use crate::compact_fit::ladder::{Framed, Ladder, SizeClass};
+use crate::compact_fit::page::{Directory, Header, block_table_at};
+use crate::contract::{Handle, HandleError};
+use crate::mechanism::tally::Tally;
+use core::num::NonZeroU32;
+use core::ptr::NonNull;
+
+/// What the variant keeps beside the directory.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Own<L, const FRAME: usize, T> {
+    /// The frames, from the start of the region on.
+    pub(super) frames: Frames<L, FRAME>,
+    /// Virtual pages that frames leave room for.
+    pub(super) reserved_pages: u32,
+    pub(super) tally: T,
+}
+
+/// The heap behind the pointer.
+#[derive(Debug)]
+pub(super) struct Blocks<L, const FRAME: usize, T> {
+    pub(super) directory: Directory<Framed<L, FRAME>, Own<L, FRAME, T>>,
+}
+
+impl<L, const FRAME: usize, T> Clone for Blocks<L, FRAME, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<L, const FRAME: usize, T> Copy for Blocks<L, FRAME, T> {}
+
+// SAFETY: the directory has begun when a heap is made; its pages are the pool's.
+unsafe impl<L: Ladder, const FRAME: usize, T: Tally> PageBlocks for Blocks<L, FRAME, T> {
+    type Ladder = Framed<L, FRAME>;
+    type Extra = Own<L, FRAME, T>;
+
+    #[inline(always)]
+    fn directory(self) -> Directory<Framed<L, FRAME>, Own<L, FRAME, T>> {
+        self.directory
+    }
+
+    #[inline(always)]
+    unsafe fn open_page(self) -> Option<*mut Header> {
+        // SAFETY: the directory has begun.
+        unsafe {
+            let list = (*self.directory.pool()).list;
+            if list.returned == NONE {
+                // `[frames ...   ][header 1][header 0] -> [frames ...][header 2][header 1][header 0]`
+                let end = self.end(list.fresh.wrapping_add(1));
+                self.frames_mut().capacity = self.frames().capacity_up_to(end)?;
+            }
+            self.directory.take_page()
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn close_page(self, header: *mut Header) {
+        // SAFETY: the caller's promise.
+        unsafe { self.directory.give_page(header) }
+    }
+
+    /// The object's frames stay its own: `[.  .  .][k  x  y] -> [k  x  y][.  .  .]`, and entry k says so.
+    #[inline(always)]
+    unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block) {
+        let count = Self::frames_of(size_class);
+        // SAFETY: both page-blocks have as many words; the first one's frame has an entry.
+        unsafe {
+            let (from, to) = (Self::table(from, count), Self::table(to, count));
+            copy_words(from, to, count);
+            self.begins_at(to);
+        }
+    }
+}
+
+/// Copies table entries.
+///
+/// # Safety
+///
+/// Both have so many words, and do not overlap.
+#[inline(always)]
+pub(super) unsafe fn copy_words(from: *const Frame, to: *mut Frame, count: usize) {
+    let mut index = 0;
+    // turns: granules of a page
+    while index != count {
+        // SAFETY: the caller's promise.
+        unsafe { to.wrapping_add(index).write(from.wrapping_add(index).read()) };
+        index = index.wrapping_add(1);
+    }
+}
+
+impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
+    /// Where in a header the block table is.
+    const TABLE_AT: usize = block_table_at::<Framed<L, FRAME>>();
+
+    /// Frames of an object of a class.
+    #[inline(always)]
+    pub(super) fn frames_of(size_class: &SizeClass) -> usize {
+        size_class.block_bytes as usize / FRAME
+    }
+
+    /// The first word of a page-block of `count` frames.
+    #[inline(always)]
+    pub(super) fn table(block: Block, count: usize) -> *mut Frame {
+        let table: *mut Frame = block.header.cast::<u8>().wrapping_add(Self::TABLE_AT).cast();
+        table.wrapping_add(block.number.wrapping_mul(count))
+    }
+
+    /// What the variant keeps.
+    #[inline(always)]
+    pub(super) fn own(self) -> *mut Own<L, FRAME, T> {
+        self.directory.extra()
+    }
+
+    /// The frames.
+    #[inline(always)]
+    pub(super) fn frames<'a>(self) -> &'a Frames<L, FRAME> {
+        // SAFETY: they are initialised, and changed through `frames_mut` alone, while no other reference to them lives.
+        unsafe { &(*self.own()).frames }
+    }
+
+    /// The frames, to be changed.
+    #[inline(always)]
+    pub(super) fn frames_mut<'a>(self) -> &'a mut Frames<L, FRAME> {
+        // SAFETY: as in `frames`.
+        unsafe { &mut (*self.own()).frames }
+    }
+
+    /// Address in front of so many headers of virtual pages, or of those that have their room reserved: how far frames may reach.
+    #[inline(always)]
+    pub(super) fn end(self, pages: u32) -> usize {
+        // SAFETY: what the variant keeps is initialised.
+        let reserved_pages = unsafe { (*self.own()).reserved_pages };
+        self.directory.header((pages.max(reserved_pages) as usize).wrapping_sub(1)).addr()
+    }
+
+    /// How far frames may reach now.
+    pub(super) fn end_now(self) -> usize {
+        // SAFETY: the directory has begun.
+        self.end(unsafe { (*self.directory.pool()).list.fresh })
+    }
+
+    /// Takes a page-block for an object that is about to take `more` frames. `None` if there is no page for it, or if there are
+    /// not so many frames.
+    ///
+    /// # Safety
+    ///
+    /// `class` is one of the ladder's.
+    #[inline(always)]
+    pub(super) unsafe fn take_block(self, class: usize, more: usize) -> Option<Block> {
+        // The frames count as taken while a page is looked for, which might take their room.
+        let frames = self.frames_mut();
+        frames.count_taken(more);
+        // SAFETY: the caller's promise.
+        let block = if frames.taken <= frames.capacity { unsafe { classes::take(self, class) } } else { None };
+        self.frames_mut().count_given(more);
+        block
+    }
+
+    /// Writes to the entry of an object where in which block table it begins.
+    ///
+    /// # Safety
+    ///
+    /// The word is the first one of its page-block.
+    #[inline(always)]
+    pub(super) unsafe fn begins_at(self, table: *mut Frame) {
+        let frames = self.frames();
+        // SAFETY: the word names a frame that was taken, so it has an entry.
+        unsafe { frames.link(Frames::<L, FRAME>::entry_of(table.read())).write(frames.words_to(table.addr())) }
+    }
+
+    /// The page-block that begins at a word, its class, and the frames of an object of it.
+    ///
+    /// # Safety
+    ///
+    /// The word is the first one of a used page-block.
+    #[inline(always)]
+    pub(super) unsafe fn block_of(self, table: *mut Frame) -> (Block, usize, usize) {
+        // Headers are counted downwards from the fixed part, and a word is never a header's first byte.
+        let top = self.directory.header(usize::MAX).addr();
+        let page = top.wrapping_sub(table.addr()) / Directory::<Framed<L, FRAME>, Own<L, FRAME, T>>::HEADER;
+        let header = self.directory.header(page);
+        let words = table.addr().wrapping_sub(header.addr()).wrapping_sub(Self::TABLE_AT) / size_of::<Frame>();
+        // SAFETY: the page is one of a class, and no page-block is without frames.
+        unsafe {
+            let class = usize::from((*header).state.class);
+            let count = Self::frames_of(Framed::<L, FRAME>::size_class(class));
+            let number = words as u32 / NonZeroU32::new_unchecked(count as u32);
+            (Block { header, number: number as usize }, class, count)
+        }
+    }
+
+    /// The entry that a handle names, if its object is live.
+    #[inline(always)]
+    pub(super) fn find(self, handle: Handle) -> Result<Entry, HandleError> {
+        let (entry, generation) = (handle.address(), handle.generation());
+        let frames = self.frames();
+        // SAFETY: the entry is initialised if there is one.
+        if frames.has_entry(entry) && unsafe { frames.generation(entry).read() } == generation && generation & 1 != 0 {
+            return Ok(entry);
+        }
+        Err(self.judge(handle))
+    }
+
+    /// What is wrong with a handle that names no live object.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn judge(self, handle: Handle) -> HandleError {
+        let (entry, generation) = (handle.address(), handle.generation());
+        let frames = self.frames();
+        // SAFETY: the entry is initialised if there is one.
+        let was_given =
+            generation & 1 != 0 && frames.has_entry(entry) && generation < unsafe { frames.generation(entry).read() };
+        if was_given { HandleError::Stale } else { HandleError::Foreign }
+    }
+
+    /// The first word of a live object's page-block.
+    ///
+    /// # Safety
+    ///
+    /// The entry is an object's.
+    #[inline(always)]
+    pub(super) unsafe fn table_of(self, entry: Entry) -> *mut Frame {
+        let frames = self.frames();
+        // SAFETY: the link of an object's entry says where its page-block begins.
+        frames.word(unsafe { frames.link(entry).read() })
+    }
+
+    /// Where a byte of a live object is.
+    ///
+    /// # Safety
+    ///
+    /// The entry is an object's, which is larger than the offset.
+    #[inline(always)]
+    pub(super) unsafe fn address_of(self, entry: Entry, offset_bytes: usize) -> NonNull<u8> {
+        // SAFETY: the object has a word for each of its frames. No frame is at address zero.
+        unsafe {
+            let frame = self.table_of(entry).wrapping_add(offset_bytes / FRAME).read();
+            let address = self.frames().address(frame).wrapping_add(offset_bytes % FRAME);
+            NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address))
+        }
+    }
+}
