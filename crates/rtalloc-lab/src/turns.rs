@@ -149,6 +149,7 @@ pub struct Told {
 }
 
 /// A loop of the machine code and what the source says of it.
+#[derive(Debug)]
 struct Known {
     fact: LoopFact,
     once_more: bool,
@@ -188,38 +189,79 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
     }))
 }
 
-/// Bounds an entry point of a heap whose objects move, for calls that move none: no instruction is executed that only moving an
-/// object needs. Every instruction that moves an object in a straight line is on all paths that do, so that leaving
-/// out any one of them leaves out all these paths; what most of them agree on is the bound, since a compiler may have
-/// moved single ones to where they are executed always.
-#[must_use]
-pub fn without_moving(analysis: &Analysis, subject: &Subject, operation: Operation) -> Option<u64> {
-    let file = analysis.file();
-    let entry = analysis.entry(subject, operation);
-    let graph = Graph::explore(file, &[entry], &NeverReturns::default()).ok()?;
-    let loops = pathbound::loops(file, &graph, entry).ok()?;
-    let known = known(file, &loops)?;
-    let moves = |address: &u64| {
-        let sources = file.source(*address);
-        sources.iter().filter_map(|source| source.function.as_deref()).any(|function| function.contains("move_object"))
-    };
-    let in_loop = |address: &u64| loops.iter().any(|one| one.own.contains(address));
-    let candidates: Vec<u64> =
-        graph.nodes().map(|(address, _)| address).filter(|address| moves(address) && !in_loop(address)).collect();
-    let mut bounds: BTreeMap<u64, usize> = BTreeMap::new();
-    for address in candidates {
-        let fact = |known: &Known| {
-            let most = known.turns.most(subject, HEAP_BYTES)?;
-            Some(LoopFact { place: known.fact.place.clone(), at_most: most + u64::from(known.once_more) })
+/// Bounds an entry point of a heap whose objects move by the size class of the object.
+#[derive(Debug)]
+pub struct ByClass<'a> {
+    analysis: &'a Analysis,
+    subject: &'a Subject,
+    entry: u64,
+    known: Vec<Known>,
+    /// An instruction on every path that moves an object, and on no other.
+    moves: Option<u64>,
+}
+
+impl<'a> ByClass<'a> {
+    /// Looks at an entry point; `None` where the source is silent about a loop.
+    #[must_use]
+    pub fn new(analysis: &'a Analysis, subject: &'a Subject, operation: Operation) -> Option<Self> {
+        let file = analysis.file();
+        let entry = analysis.entry(subject, operation);
+        let graph = Graph::explore(file, &[entry], &NeverReturns::default()).ok()?;
+        let loops = pathbound::loops(file, &graph, entry).ok()?;
+        let known = known(file, &loops)?;
+        let mut found = Self { analysis, subject, entry, known, moves: None };
+        let moves = |address: &u64| {
+            let sources = file.source(*address);
+            let mut functions = sources.iter().filter_map(|source| source.function.as_deref());
+            functions.any(|function| function.contains("move_object"))
         };
-        let loops: Option<Vec<LoopFact>> = known.iter().map(fact).collect();
-        let never = Conflict { first: Place::Address(address), second: Place::Address(address) };
-        let facts = Facts { loops: loops?, conflicts: vec![never] };
-        if let Ok(bound) = proved(file, entry, &facts, &NeverReturns::default()) {
-            *bounds.entry(bound.instructions).or_default() += 1;
+        let in_loop = |address: &u64| loops.iter().any(|one| one.own.contains(address));
+        // Without a loop, every instruction that moves an object is on all paths that do, so that leaving out any one of them
+        // leaves out these paths: what most of them agree on, since a compiler may have moved single ones to where they
+        // are executed always.
+        let mut agreeing: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let page = subject.view?.contract.page_bytes as u64;
+        for address in graph.nodes().map(|(address, _)| address).filter(|address| moves(address) && !in_loop(address)) {
+            if let Some(bound) = found.proved(page, Some(address)) {
+                agreeing.entry(bound).or_default().push(address);
+            }
         }
+        found.moves = agreeing.values().max_by_key(|addresses| addresses.len()).and_then(|most| most.first().copied());
+        Some(found)
     }
-    bounds.into_iter().max_by_key(|(_, agreeing)| *agreeing).map(|(bound, _)| bound)
+
+    /// The bound for objects in page-blocks of so many bytes.
+    #[must_use]
+    pub fn bound(&self, block_bytes: u64) -> Option<u64> {
+        self.proved(block_bytes, None)
+    }
+
+    /// The same for calls that move no other object; `None` where no call does.
+    #[must_use]
+    pub fn without_moving(&self, block_bytes: u64) -> Option<u64> {
+        self.proved(block_bytes, Some(self.moves?))
+    }
+
+    fn proved(&self, block_bytes: u64, avoided: Option<u64>) -> Option<u64> {
+        let granule = self.subject.view?.contract.granule_bytes as u64;
+        let turns = |turns: Turns| match turns {
+            Turns::PageBlock(divisor) => Some(block_bytes / divisor),
+            // A page of one page-block has as many granules as that: the comment speaks of the largest.
+            Turns::Granules(divisor) => Some(block_bytes / granule / divisor),
+            _ => turns.most(self.subject, HEAP_BYTES),
+        };
+        let fact = |known: &Known| {
+            Some(LoopFact {
+                place: known.fact.place.clone(),
+                at_most: turns(known.turns)? + u64::from(known.once_more),
+            })
+        };
+        let loops: Option<Vec<LoopFact>> = self.known.iter().map(fact).collect();
+        let never = |address| Conflict { first: Place::Address(address), second: Place::Address(address) };
+        let facts = Facts { loops: loops?, conflicts: avoided.map(never).into_iter().collect() };
+        let bound = proved(self.analysis.file(), self.entry, &facts, &NeverReturns::default());
+        bound.ok().map(|bound| bound.instructions)
+    }
 }
 
 /// The bound where loops turn as often as a function says.

@@ -52,7 +52,7 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
             let heaps: Vec<String> = subject.heap_bytes.iter().map(|bytes| number::bytes(*bytes)).collect();
             let note = format!(
                 "measured in heaps of {}, new and worn: one number where all are equal. -: did not happen, or no bound. A page of one \
-                 page-block is never worth a move.",
+                 page-block is never worth a move; where objects lie in pieces, frees are not told apart, since nothing is seen to move.",
                 heaps.join(" and ")
             );
             let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));

@@ -173,8 +173,11 @@ fn notes(found: &CompactFit) -> Vec<String> {
          (10, 20, 24-100, 4) (15, 30, 32-200, 3) (40, 400, 228-428, 3) (60, 600, 380-1000, 2) (100, 1000, 788-1272, 2); a geometric \
          ladder of sizes in figure 8."
             .into(),
+        "*: with our tasks few size classes ever fill a page, so that nothing has to be moved; with many times as many objects some \
+         does. The paper tells neither."
+            .into(),
         "per byte: by how many instructions the line of least squares climbs for a byte of the object; line explains: the share of the \
-         variance that it accounts for. moves: frees that moved another object, seen by dereferencing all."
+         variance that it accounts for; of the operations that moved an object, where any did. moves: frees that moved another object, seen by dereferencing all."
             .into(),
     ];
     for panel in &found.panels {

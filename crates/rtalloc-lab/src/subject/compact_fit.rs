@@ -2,9 +2,9 @@
 
 use super::Subject;
 use super::handles::{AsDefault, Choice, subject};
-use rtalloc::CompactFit;
-use rtalloc::compact_fit::{CompactFitConfig, DefaultLadder, Ladder, PaperLadder};
+use rtalloc::compact_fit::{CompactFitConfig, DefaultLadder, Framed, Ladder, NonMovingConfig, PaperLadder};
 use rtalloc::mechanism::tally::{Tally, Untallied};
+use rtalloc::{CompactFit, CompactFitNonMoving};
 
 /// A number of not-full pages for every class.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,14 @@ impl<const PAGES: u32, L: Ladder, T: Tally, const IOTA: usize> Choice<CompactFit
 {
     fn config() -> CompactFitConfig {
         CompactFitConfig::with_most_not_full(PAGES)
+    }
+}
+
+impl<const PAGES: u32, L: Ladder, T: Tally, const FRAME: usize> Choice<CompactFitNonMoving<'static, L, FRAME, T>>
+    for NotFull<PAGES>
+{
+    fn config() -> NonMovingConfig {
+        CompactFitConfig::with_most_not_full(PAGES).into()
     }
 }
 
@@ -41,43 +49,67 @@ impl<L: Ladder, T: Tally, const IOTA: usize> Choice<CompactFit<'static, L, T, IO
     }
 }
 
+impl<L: Ladder, T: Tally, const FRAME: usize> Choice<CompactFitNonMoving<'static, L, FRAME, T>> for Tuned {
+    fn config() -> NonMovingConfig {
+        Self::CONFIG.into()
+    }
+}
+
 /// Not-full pages enough that nothing is ever moved.
 const WIDELY: u32 = u32::MAX;
 
 /// Those of the table of subjects: of partial compaction, as much as figure 7 uses at most and as much as figure 8 does.
-pub const NAMED: [Subject; 5] = [
+pub const NAMED: [Subject; 6] = [
     subject::<CompactFit<'static>, AsDefault>("compact-fit"),
     subject::<CompactFit<'static>, NotFull<3>>("compact-fit-3"),
     subject::<CompactFit<'static>, NotFull<9>>("compact-fit-9"),
     subject::<CompactFit<'static, DefaultLadder, Untallied, 256>, AsDefault>("compact-fit-iota"),
-    subject::<Moving, AsDefault>("compact-fit-paper"),
+    subject::<CompactFitNonMoving<'static>, AsDefault>(NON_MOVING),
+    subject::<Moving, AsDefault>(PAPER),
 ];
 
 /// An implementation as the paper calls it.
 pub type Variant = (&'static str, Subject);
 
 type Moving = CompactFit<'static, PaperLadder>;
+type NonMoving<const FRAME: usize> = CompactFitNonMoving<'static, PaperLadder, FRAME>;
+
+const PAPER: &str = "compact-fit-paper";
+const NON_MOVING: &str = "compact-fit-non-moving";
 
 /// Full compaction.
-pub const FULL: &[Variant] = &[("CFM", subject::<Moving, NotFull<1>>("compact-fit-paper"))];
+pub const FULL: &[Variant] =
+    &[("CFM", subject::<Moving, NotFull<1>>(PAPER)), ("CFNM", subject::<NonMoving<32>, NotFull<1>>(NON_MOVING))];
 /// No compaction at all.
-pub const WIDE: &[Variant] = &[("CFM", subject::<Moving, NotFull<WIDELY>>("compact-fit-paper"))];
+pub const WIDE: &[Variant] = &[
+    ("CFM", subject::<Moving, NotFull<WIDELY>>(PAPER)),
+    ("CFNM", subject::<NonMoving<32>, NotFull<WIDELY>>(NON_MOVING)),
+];
 /// As in figure 7c.
-pub const RATE_MONOTONIC: &[Variant] = &[("CFM", subject::<Moving, Tuned>("compact-fit-paper"))];
+pub const RATE_MONOTONIC: &[Variant] =
+    &[("CFM", subject::<Moving, Tuned>(PAPER)), ("CFNM", subject::<NonMoving<32>, Tuned>(NON_MOVING))];
 /// With 1 to 9 not-full pages, as in figure 8.
 pub const PARTIAL: &[Subject] = &[
-    subject::<Moving, NotFull<1>>("compact-fit-paper"),
-    subject::<Moving, NotFull<2>>("compact-fit-paper"),
-    subject::<Moving, NotFull<3>>("compact-fit-paper"),
-    subject::<Moving, NotFull<4>>("compact-fit-paper"),
-    subject::<Moving, NotFull<5>>("compact-fit-paper"),
-    subject::<Moving, NotFull<6>>("compact-fit-paper"),
-    subject::<Moving, NotFull<7>>("compact-fit-paper"),
-    subject::<Moving, NotFull<8>>("compact-fit-paper"),
-    subject::<Moving, NotFull<9>>("compact-fit-paper"),
+    subject::<Moving, NotFull<1>>(PAPER),
+    subject::<Moving, NotFull<2>>(PAPER),
+    subject::<Moving, NotFull<3>>(PAPER),
+    subject::<Moving, NotFull<4>>(PAPER),
+    subject::<Moving, NotFull<5>>(PAPER),
+    subject::<Moving, NotFull<6>>(PAPER),
+    subject::<Moving, NotFull<7>>(PAPER),
+    subject::<Moving, NotFull<8>>(PAPER),
+    subject::<Moving, NotFull<9>>(PAPER),
 ];
 /// Full compaction by block-frame; `None`: the moving implementation.
-pub const FRAMES: &[(Option<u64>, Subject)] = &[(None, subject::<Moving, NotFull<1>>("compact-fit-paper"))];
+pub const FRAMES: &[(Option<u64>, Subject)] = &[
+    (None, subject::<Moving, NotFull<1>>(PAPER)),
+    (Some(16), subject::<NonMoving<16>, NotFull<1>>(NON_MOVING)),
+    (Some(32), subject::<NonMoving<32>, NotFull<1>>(NON_MOVING)),
+    (Some(64), subject::<NonMoving<64>, NotFull<1>>(NON_MOVING)),
+    (Some(128), subject::<NonMoving<128>, NotFull<1>>(NON_MOVING)),
+    (Some(256), subject::<NonMoving<256>, NotFull<1>>(NON_MOVING)),
+    (Some(512), subject::<NonMoving<512>, NotFull<1>>(NON_MOVING)),
+];
 
 /// Bytes of a page-block by class, of the subjects of the table; empty for others.
 #[must_use]
@@ -87,7 +119,8 @@ pub fn blocks_of(name: &str) -> Vec<usize> {
     }
     match name {
         "compact-fit" | "compact-fit-3" | "compact-fit-9" | "compact-fit-iota" => of::<DefaultLadder>(),
-        "compact-fit-paper" => of::<PaperLadder>(),
+        NON_MOVING => of::<Framed<DefaultLadder, 32>>(),
+        PAPER => of::<PaperLadder>(),
         _ => Vec::new(),
     }
 }

@@ -107,18 +107,16 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
                 unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
             A::new(memory, C::config()).map_err(|error| error.to_string())
         };
-        // Only an object shows where objects begin.
+        // Objects lie behind the heap's own address, or all of them in front of it, and then from the first one on.
         let mut first_block_address = region as usize + bytes;
         let mut trial = heap()?;
         if trial.allocate(1).is_ok() {
             trial.walk(&mut |object| first_block_address = object.address);
         }
-        let page = A::CONTRACT.page_bytes.max(1);
-        let start = region as usize;
-        first_block_address -= (first_block_address - start) / page * page;
         let heap = ManuallyDrop::new(heap()?);
         // SAFETY: an `A` is exactly one pointer.
-        let context = unsafe { std::mem::transmute_copy(&heap) };
+        let context: *mut c_void = unsafe { std::mem::transmute_copy(&heap) };
+        let first_block_address = first_block_address.min(context as usize);
         Ok(Made { context, first_block_address, outside_bytes: 0 })
     }
 

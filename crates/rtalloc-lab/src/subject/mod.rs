@@ -322,6 +322,7 @@ static ALL: &[Subject] = &[
     compact_fit::NAMED[2],
     compact_fit::NAMED[3],
     compact_fit::NAMED[4],
+    compact_fit::NAMED[5],
     adapter::subject::<peers::Rlsf>("rlsf", Peer, "segregated", "O(1)"),
     adapter::subject::<peers::Talc>("talc", Peer, "segregated", "O(n)"),
     adapter::subject::<peers::Dlmalloc>("dlmalloc", Peer, "hybrid", "O(log n)"),

@@ -111,6 +111,14 @@ pub(super) const NOTES: &[Note] = &[
         "as compact-fit",
     ),
     note(
+        "compact-fit-non-moving",
+        "Compact-fit on virtual pages: an object's block-frames stay where they are, and compaction changes the tables that say where.",
+        "no byte is ever copied, so that a free is shorter than the copy of a large object, and hardware may keep addresses of frames",
+        "every operation is linear in the object; an object is in pieces, and each access looks up its piece; 14 bytes for each frame",
+        "ladder of size classes and page size (Geometric), bytes of a block-frame (FRAME), not-full pages of each class and pages in reserve \
+         (NonMovingConfig), statistics",
+    ),
+    note(
         "compact-fit-paper",
         "Compact-fit with the paper's 46 size classes, whose blocks are multiples of 4 bytes.",
         "sizes a little closer to what was asked than with the default ladder",
