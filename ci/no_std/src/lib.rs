@@ -6,16 +6,19 @@
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
+use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
 use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
+use rtalloc::compact_fit::DefaultLadder;
+use rtalloc::contract::Handle;
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, Bitframe, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy,
-    FirstFit, HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator,
-    SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, Bitframe, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy,
+    FastFit, FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley, LeftmostFastFit, LifoNextFit, NextFit,
+    QuickFit, Reaps, RegionAllocator, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
 
 unsafe extern "C" {
@@ -173,3 +176,105 @@ face!(
     crossing_reallocate
 );
 face!(QuickFit<'static>, quick_new, quick_allocate, quick_aligned, quick_deallocate, quick_reallocate);
+
+/// As `face!`, for heaps of handles.
+macro_rules! handle_face {
+    ($heap:ty, $new:ident, $allocate:ident, $free:ident, $resize:ident, $locate:ident, $dereference:ident, $compact:ident) => {
+        /// # Safety
+        /// `region` points to `len` bytes that live forever.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $new(region: *mut MaybeUninit<u8>, len: usize) -> *mut c_void {
+            // SAFETY: the caller's promise.
+            let region = unsafe { core::slice::from_raw_parts_mut(region, len) };
+            match <$heap>::new(region, Default::default()) {
+                // SAFETY: a heap is one pointer.
+                Ok(heap) => unsafe { core::mem::transmute::<$heap, *mut c_void>(heap) },
+                Err(_) => null_mut(),
+            }
+        }
+
+        /// # Safety
+        /// `heap` came from `new`, here and below.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $allocate(heap: *mut c_void, size: usize) -> u64 {
+            // SAFETY: a heap is one pointer.
+            let mut heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
+            heap.allocate(size).map_or(0, |handle| handle.to_bits().get())
+        }
+
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $free(heap: *mut c_void, handle: NonZeroU64) -> bool {
+            // SAFETY: a heap is one pointer.
+            unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) }.free(Handle::from_bits(handle)).is_ok()
+        }
+
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $resize(heap: *mut c_void, handle: NonZeroU64, size: usize) -> bool {
+            // SAFETY: a heap is one pointer.
+            let mut heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
+            heap.resize(Handle::from_bits(handle), size).is_ok()
+        }
+
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $locate(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> *mut u8 {
+            // SAFETY: a heap is one pointer.
+            let heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
+            heap.locate_to_write(Handle::from_bits(handle), offset).map_or(null_mut(), |(place, _)| place.as_ptr())
+        }
+
+        /// # Safety
+        /// As `HandleAllocator::dereference`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $dereference(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> NonNull<u8> {
+            // SAFETY: a heap is one pointer; the rest is the caller's promise.
+            unsafe { core::mem::transmute::<*mut c_void, $heap>(heap).dereference(Handle::from_bits(handle), offset) }
+        }
+
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $compact(heap: *mut c_void, budget: usize) -> usize {
+            // SAFETY: a heap is one pointer.
+            unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) }.compact(budget)
+        }
+    };
+}
+
+/// Compaction of at most 256 bytes in each operation.
+type SteppedCompactFit = CompactFit<'static, DefaultLadder, Untallied, 256>;
+handle_face!(
+    CompactFit<'static>,
+    moving_new,
+    moving_allocate,
+    moving_free,
+    moving_resize,
+    moving_locate,
+    moving_dereference,
+    moving_compact
+);
+handle_face!(
+    SteppedCompactFit,
+    stepped_new,
+    stepped_allocate,
+    stepped_free,
+    stepped_resize,
+    stepped_locate,
+    stepped_dereference,
+    stepped_compact
+);
+handle_face!(
+    CompactFitNonMoving<'static>,
+    non_moving_new,
+    non_moving_allocate,
+    non_moving_free,
+    non_moving_resize,
+    non_moving_locate,
+    non_moving_dereference,
+    non_moving_compact
+);
