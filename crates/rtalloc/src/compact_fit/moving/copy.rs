@@ -31,7 +31,11 @@ pub(super) unsafe fn copy(from: usize, to: usize, bytes: usize) {
     unsafe {
         // turns: page-block / 64
         while bytes.wrapping_sub(done) >= 64 {
-            piece::<[u128; 4]>(from.wrapping_add(done), to.wrapping_add(done));
+            // One by one: a compiler that loads all four first stores them backwards, at half the speed across cache lines.
+            piece::<u128>(from.wrapping_add(done), to.wrapping_add(done));
+            piece::<u128>(from.wrapping_add(done + 16), to.wrapping_add(done + 16));
+            piece::<u128>(from.wrapping_add(done + 32), to.wrapping_add(done + 32));
+            piece::<u128>(from.wrapping_add(done + 48), to.wrapping_add(done + 48));
             done = done.wrapping_add(64);
         }
         // turns: 3
