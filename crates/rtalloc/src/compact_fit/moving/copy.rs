@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 ///
 /// It is readable at `from` and writable at `to`.
 #[inline(always)]
-unsafe fn piece<T>(from: usize, to: usize) {
+pub(in super::super) unsafe fn piece<T>(from: usize, to: usize) {
     let from: *const MaybeUninit<T> = core::ptr::with_exposed_provenance(from);
     let to: *mut MaybeUninit<T> = core::ptr::with_exposed_provenance_mut(to);
     // SAFETY: the caller's promise.
@@ -38,6 +38,20 @@ pub(super) unsafe fn copy(from: usize, to: usize, bytes: usize) {
             piece::<u128>(from.wrapping_add(done + 48), to.wrapping_add(done + 48));
             done = done.wrapping_add(64);
         }
+        rest(from.wrapping_add(done), to.wrapping_add(done), bytes.wrapping_sub(done));
+    }
+}
+
+/// Copies less than 64 bytes, a multiple of 4.
+///
+/// # Safety
+///
+/// As [`copy`].
+#[inline(always)]
+pub(in super::super) unsafe fn rest(from: usize, to: usize, bytes: usize) {
+    let mut done = 0;
+    // SAFETY: the caller's promise; what is copied ends at `bytes`.
+    unsafe {
         // turns: 3
         while bytes.wrapping_sub(done) >= 16 {
             piece::<u128>(from.wrapping_add(done), to.wrapping_add(done));

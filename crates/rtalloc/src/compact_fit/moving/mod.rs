@@ -41,7 +41,7 @@
 //! history does not. It loses where pointers are needed that do not change, where a few objects of many sizes are
 //! live (each class has its own page), and where objects are larger than a page.
 
-mod copy;
+pub(super) mod copy;
 mod entries;
 mod steps;
 mod verify;

@@ -179,8 +179,8 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
 
     const CONTRACT: Contract = Contract {
         name: "compact-fit-non-moving",
-        source: "Craciunas, Kirsch, Payer, Sokolova, Stadler, Staudinger: A Compacting Real-Time Memory Management System, 2008, section 3.3",
-        policy: "first free page-block of the fullest half's last page, in any frames",
+        source: "Compact-fit 2008, sections 2 and 3.3",
+        policy: "last not-full page of the class, any block-frames",
         mechanism: Mechanism::CompactFit,
         max_span_bytes: if usize::BITS > 34 { (4usize << 16) << 16 } else { usize::MAX },
         largest_request_bytes: L::PAGE,
