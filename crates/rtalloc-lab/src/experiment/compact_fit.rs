@@ -11,8 +11,7 @@ use crate::subject::compact_fit::{self as variants, Variant};
 use crate::subject::{Counted, Entries, Heap, Region, Subject, handles, one};
 use crate::trace::{Event, Op};
 use crate::workload::random::Random;
-use pathbound::counter::{Counter, Record, executed};
-use pathbound::graph::{Graph, NeverReturns};
+use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -414,40 +413,12 @@ fn dereference(process: &Process) -> Vec<Dereference> {
     let handles =
         variants::FULL.iter().map(|(name, subject)| (format!("a handle, {name}"), published(name), Some(subject)));
     let rows = std::iter::once(("a pointer".to_string(), 6, None)).chain(handles);
-    rows.map(|(through, published, subject)| Dereference { through, published, ours: read(process, subject) }).collect()
-}
-
-/// Instructions of a read through a pointer, or through a handle of a subject whose objects move.
-///
-/// # Errors
-///
-/// Why they cannot be counted.
-pub fn read(process: &Process, subject: Option<&Subject>) -> Result<u64, String> {
-    const OBJECT_BYTES: usize = 100;
-    let text = |error: &dyn std::error::Error| error.to_string();
-    let Some((subject, handles)) = subject.and_then(|subject| Some((subject, subject.entries.handles?))) else {
-        let object = [7_u8; OBJECT_BYTES];
-        return calls(process, handles::read_plainly as *const () as usize as u64, |entry| {
-            // SAFETY: the copy of a function is called as the function is.
-            let read = unsafe { std::mem::transmute::<*const c_void, handles::ReadEntry>(entry) };
-            // SAFETY: the object is longer than the offset.
-            unsafe { read(std::ptr::null_mut(), object.as_ptr().cast_mut(), 70) };
-        });
-    };
-    const BYTES: usize = 1 << 20;
-    let mut region = Region::new(BYTES, false).map_err(|error| text(&error))?;
-    let heap = Heap::new(subject, &mut region, BYTES).map_err(|error| text(&error))?;
-    // SAFETY: the heap is live.
-    let block = unsafe { (heap.entries.allocate)(heap.context, OBJECT_BYTES, heap.entries.natural_align_bytes) };
-    if block.is_null() {
-        return Err("refused a request".into());
-    }
-    calls(process, handles.read as usize as u64, |entry| {
-        // SAFETY: the copy of a function is called as the function is.
-        let read = unsafe { std::mem::transmute::<*const c_void, handles::ReadEntry>(entry) };
-        // SAFETY: the object is live and longer than the offset.
-        unsafe { read(heap.context, block, 70) };
+    rows.map(|(through, published, subject)| Dereference {
+        through,
+        published,
+        ours: handles::counted_read(process, subject),
     })
+    .collect()
 }
 
 /// Instructions to make a heap of a subject whose objects move.
@@ -456,28 +427,13 @@ fn initialised(process: &Process, subject: &Subject, bytes: usize) -> Result<u64
     let region = Region::new(bytes, false).map_err(|error| error.to_string())?;
     let start = region.start();
     let mut made = std::ptr::null_mut();
-    let count = calls(process, handles.initialise as usize as u64, |entry| {
+    let count = handles::count_call(process, handles.initialise as usize as u64, |entry| {
         // SAFETY: the copy of a function is called as the function is.
         let initialise = unsafe { std::mem::transmute::<*const c_void, handles::InitialiseEntry>(entry) };
         // SAFETY: the region is nobody else's.
         made = unsafe { initialise(start, bytes) };
     })?;
     if made.is_null() { Err("the heap was refused".into()) } else { Ok(count) }
-}
-
-/// Instructions of one call of a function.
-fn calls(process: &Process, function: u64, call: impl FnOnce(*const c_void)) -> Result<u64, String> {
-    let graph = Graph::explore(process, &[function], &NeverReturns::default()).map_err(|error| error.to_string())?;
-    let counter = Counter::new(process, &graph, Record::Count).map_err(|error| error.to_string())?;
-    let entry = counter.entry(function).ok_or("no code")?;
-    let before = executed();
-    call(entry);
-    let count = executed() - before;
-    if counter.misses().is_empty() && counter.departures().is_empty() {
-        Ok(count)
-    } else {
-        Err("a jump left the code that counts".into())
-    }
 }
 
 /// What pages and page-blocks cost, read off heaps: the directory's bytes for a page more, and what a page-block of the smallest

@@ -50,7 +50,8 @@ pub fn of_subject(analysis: &Analysis, subject: &Subject, measuring: bool) -> Op
     });
     let classes = classes.collect();
     let heap_bytes = if counted.is_some() { HEAPS.map(|bytes| bytes as u64).to_vec() } else { Vec::new() };
-    Some(SizeClasses { subject: subject.name.into(), heap_bytes, classes })
+    let read_instructions = subject.read_instructions();
+    Some(SizeClasses { subject: subject.name.into(), read_instructions, heap_bytes, classes })
 }
 
 /// The most of a class.

@@ -48,6 +48,12 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
     for subject in &study.classes {
         let _ = writeln!(text, "\n{} by size class: static bounds, and the most measured", subject.subject);
         text.push_str(&by_class(subject, look));
+        if let Some(read) = subject.read_instructions {
+            let _ = writeln!(
+                text,
+                "To read a byte of an object through its handle: {read} instructions; through a pointer 2."
+            );
+        }
         if !subject.heap_bytes.is_empty() {
             let heaps: Vec<String> = subject.heap_bytes.iter().map(|bytes| number::bytes(*bytes)).collect();
             let note = format!(

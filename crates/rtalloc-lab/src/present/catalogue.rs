@@ -20,7 +20,7 @@ struct Column {
     dispensable: u8,
 }
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Column { heading: "\nallocator", text: name, alignment: CellAlignment::Left, dispensable: 0 },
     Column { heading: "\npolicy", text: policy, alignment: CellAlignment::Left, dispensable: 3 },
     Column { heading: "\npaper", text: paper, alignment: CellAlignment::Left, dispensable: 4 },
@@ -29,6 +29,7 @@ const COLUMNS: [Column; 10] = [
     Column { heading: "\nrealloc", text: |card| cost(card, 3), alignment: CellAlignment::Left, dispensable: 5 },
     Column { heading: "bound\nalloc", text: |card| bound(card, 0), alignment: CellAlignment::Right, dispensable: 0 },
     Column { heading: "\nfree", text: |card| bound(card, 2), alignment: CellAlignment::Right, dispensable: 0 },
+    Column { heading: "read,\ninstr", text: read, alignment: CellAlignment::Right, dispensable: 2 },
     Column { heading: "header,\ngranule", text: bytes, alignment: CellAlignment::Right, dispensable: 1 },
     Column { heading: "largest\nrequest", text: largest, alignment: CellAlignment::Right, dispensable: 0 },
 ];
@@ -67,6 +68,10 @@ fn cost(card: &Card, operation: usize) -> String {
 
 fn bound(card: &Card, operation: usize) -> String {
     card.operations[operation].bound.map_or_else(|| "-".into(), number::grouped)
+}
+
+fn read(card: &Card) -> String {
+    card.blocks.read_instructions.map_or_else(|| "-".into(), number::grouped)
 }
 
 fn bytes(card: &Card) -> String {
@@ -140,7 +145,7 @@ fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
         "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the most \
          x86-64 instructions, proved from this program's code, in a heap of 16 MiB; -: none, see the card. largest request: what \
-         no heap exceeds; heap: the heap decides. header, granule: bytes."
+         no heap exceeds; heap: the heap decides. read: instructions to read a byte of a block, through its handle where it has no pointer. header, granule: bytes."
             .to_string(),
     ];
     if cards.iter().any(|card| card.in_dozen) {
@@ -218,6 +223,9 @@ fn blocks(card: &Card, page: &mut Page) {
             heap_decides(blocks.largest_alignment_bytes)
         ),
     );
+    if let Some(read) = blocks.read_instructions {
+        page.fact("to read a byte", &number::counted(read, "instruction"));
+    }
     page.fact("largest request", &heap_decides(blocks.largest_request_bytes));
     if let Some(span) = blocks.max_span_bytes {
         page.fact("largest heap", &exactly(span));

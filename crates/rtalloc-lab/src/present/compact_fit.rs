@@ -292,6 +292,7 @@ fn standing(label: &str, name: &str) -> Standing {
         cost: String::new(),
         largest_request_bytes: None,
         largest_alignment_bytes: None,
+        read_instructions: None,
     });
     Standing {
         subject: SubjectFacts { name: label.into(), ..facts },

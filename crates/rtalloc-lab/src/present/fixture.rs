@@ -68,6 +68,7 @@ pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
             cost: cost.into(),
             largest_request_bytes: None,
             largest_alignment_bytes: None,
+            read_instructions: None,
         },
         heap_bytes: (heap > 0.0).then_some(peak_live_bytes * 8),
         outcome: Outcome::Completed,

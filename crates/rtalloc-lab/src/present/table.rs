@@ -125,6 +125,17 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
                 .to_string(),
         );
     }
+    let mut reads: Vec<String> =
+        cells().filter_map(|cell| Some(format!("{} {}", cell.subject.name, cell.subject.read_instructions?))).collect();
+    reads.sort();
+    reads.dedup();
+    if !reads.is_empty() {
+        notes.push(format!(
+            "Instructions to read a byte of an object through its handle: {}; through a pointer 2. Operations alone are in the table, \
+             accesses are not.",
+            reads.join(", ")
+        ));
+    }
     if cells().any(|cell| metric::ALL.iter().any(|metric| (metric.value)(cell).is_none())) {
         notes.push(
             "-: no figure: the probe did not take part or could not, or (F, H, heap) the allocator takes its own pages \

@@ -28,6 +28,8 @@ pub struct Study {
 pub struct SizeClasses {
     /// Its name.
     pub subject: String,
+    /// Instructions to read a byte of an object through its handle; a pointer takes 2.
+    pub read_instructions: Option<u64>,
     /// Sizes of the heaps that were measured in, in bytes; empty where nothing was.
     pub heap_bytes: Vec<u64>,
     /// The classes, smallest first.

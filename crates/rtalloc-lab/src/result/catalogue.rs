@@ -72,6 +72,9 @@ pub struct Blocks {
     pub max_span_bytes: Option<u64>,
     /// Bytes of a page, where memory is given to blocks by whole pages.
     pub page_bytes: Option<u64>,
+    /// Instructions to read a byte of a block: more than a pointer's where blocks have handles; `None` where nobody counted.
+    #[serde(default)]
+    pub read_instructions: Option<u64>,
     /// What becomes one block again when it is free.
     pub coalescing: Option<String>,
 }

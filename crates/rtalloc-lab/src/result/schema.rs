@@ -116,6 +116,9 @@ pub struct SubjectFacts {
     /// Largest alignment that it serves in a heap of any size, in bytes; `None` where the heap alone decides.
     #[serde(default)]
     pub largest_alignment_bytes: Option<u64>,
+    /// Instructions to read a byte of an object, where objects have handles; a pointer takes 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_instructions: Option<u64>,
 }
 
 /// Where a subject comes from.

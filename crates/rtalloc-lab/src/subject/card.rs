@@ -1,5 +1,6 @@
 //! The card of a subject in the catalogue: its contract, its note, and what its code proves.
 
+use super::handles::counted_read;
 use super::{DOZEN, Heap, NATURAL_ALIGN_BYTES, Region, Subject, notes};
 use crate::analysis::{Analysis, proved};
 use crate::observe;
@@ -60,7 +61,13 @@ pub fn card(analysis: &Analysis, subject: &Subject) -> Card {
         source: source.into(),
         policy: policy.into(),
         operations: operations.into(),
-        blocks: contract.map_or_else(|| blocks_of_peer(note), blocks),
+        blocks: Blocks {
+            read_instructions: match subject.entries.handles {
+                Some(_) => subject.read_instructions(),
+                None => counted_read(analysis.process(), None).ok(),
+            },
+            ..contract.map_or_else(|| blocks_of_peer(note), blocks)
+        },
         control: if subject.own_pages { Vec::new() } else { HEAP_BYTES.map(|bytes| control(subject, bytes)).into() },
         does_not: contract.map_or_else(|| does_not_as_a_peer(subject), does_not),
         wins: note.wins.into(),
@@ -85,6 +92,7 @@ fn blocks(contract: &Contract) -> Blocks {
         max_span_bytes: limit(contract.max_span_bytes).filter(|bytes| *bytes < 1 << 47),
         page_bytes: (contract.page_bytes > 0).then_some(contract.page_bytes as u64),
         coalescing: Some(contract.coalescing.name().into()),
+        ..Blocks::default()
     }
 }
 

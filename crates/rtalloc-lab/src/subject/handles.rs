@@ -5,8 +5,11 @@
 //! an object [is](super::Heap::pieces), each time, since a free may have moved it.
 
 use super::adapter::{self, Made, Make, Target};
-use super::{NATURAL_ALIGN_BYTES, Reach, Subject, View};
+use super::{Heap, NATURAL_ALIGN_BYTES, Reach, Region, Subject, View};
 use crate::result::schema::Origin;
+use pathbound::counter::{Counter, Record, executed};
+use pathbound::graph::{Graph, NeverReturns};
+use pathbound::image::Process;
 use rtalloc::contract::{Block, Handle, HandleAllocator, ResizeError};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -43,6 +46,58 @@ pub struct Handles {
 pub unsafe extern "C" fn read_plainly(_context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
     // SAFETY: the caller's promise.
     unsafe { block.add(offset).read() }
+}
+
+/// Instructions of a read through a pointer, or through a handle of a subject whose objects move.
+///
+/// # Errors
+///
+/// Why they cannot be counted.
+pub fn counted_read(process: &Process, subject: Option<&Subject>) -> Result<u64, String> {
+    const OBJECT_BYTES: usize = 100;
+    let text = |error: &dyn std::error::Error| error.to_string();
+    let Some((subject, handles)) = subject.and_then(|subject| Some((subject, subject.entries.handles?))) else {
+        let object = [7_u8; OBJECT_BYTES];
+        return count_call(process, read_plainly as *const () as usize as u64, |entry| {
+            // SAFETY: the copy of a function is called as the function is.
+            let read = unsafe { std::mem::transmute::<*const c_void, ReadEntry>(entry) };
+            // SAFETY: the object is longer than the offset.
+            unsafe { read(std::ptr::null_mut(), object.as_ptr().cast_mut(), 70) };
+        });
+    };
+    const BYTES: usize = 1 << 20;
+    let mut region = Region::new(BYTES, false).map_err(|error| text(&error))?;
+    let heap = Heap::new(subject, &mut region, BYTES).map_err(|error| text(&error))?;
+    // SAFETY: the heap is live.
+    let block = unsafe { (heap.entries.allocate)(heap.context, OBJECT_BYTES, heap.entries.natural_align_bytes) };
+    if block.is_null() {
+        return Err("refused a request".into());
+    }
+    count_call(process, handles.read as usize as u64, |entry| {
+        // SAFETY: the copy of a function is called as the function is.
+        let read = unsafe { std::mem::transmute::<*const c_void, ReadEntry>(entry) };
+        // SAFETY: the object is live and longer than the offset.
+        unsafe { read(heap.context, block, 70) };
+    })
+}
+
+/// Instructions of one call of a function, through a copy that counts.
+///
+/// # Errors
+///
+/// Why it cannot be counted.
+pub fn count_call(process: &Process, function: u64, call: impl FnOnce(*const c_void)) -> Result<u64, String> {
+    let graph = Graph::explore(process, &[function], &NeverReturns::default()).map_err(|error| error.to_string())?;
+    let counter = Counter::new(process, &graph, Record::Count).map_err(|error| error.to_string())?;
+    let entry = counter.entry(function).ok_or("no code")?;
+    let before = executed();
+    call(entry);
+    let count = executed() - before;
+    if counter.misses().is_empty() && counter.departures().is_empty() {
+        Ok(count)
+    } else {
+        Err("a jump left the code that counts".into())
+    }
 }
 
 /// How a heap is configured, as a type, since a subject's entry points carry no values.

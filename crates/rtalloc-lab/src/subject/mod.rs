@@ -18,6 +18,7 @@ mod peers;
 mod region;
 
 use crate::result::schema::{Origin, SubjectFacts};
+use pathbound::image::Process;
 use rtalloc::bitmapped::bitframe::{
     BITFRAME_PAGE, Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Lazy,
 };
@@ -33,6 +34,7 @@ use rtalloc::{
     ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 pub use adapter::{Ours, Target};
 pub use card::{card, control};
@@ -166,7 +168,18 @@ impl Subject {
             cost: self.cost.into(),
             largest_request_bytes: limit(self.reach.request_bytes),
             largest_alignment_bytes: limit(self.reach.alignment_bytes),
+            read_instructions: self.read_instructions(),
         }
+    }
+}
+
+impl Subject {
+    /// Instructions to read a byte of an object, where objects have handles and instructions can be counted.
+    #[must_use]
+    pub fn read_instructions(&self) -> Option<u64> {
+        static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
+        self.entries.handles?;
+        handles::counted_read(PROCESS.get_or_init(|| Process::current().ok()).as_ref()?, Some(self)).ok()
     }
 }
 
