@@ -85,16 +85,17 @@ pub(super) enum Given {
     Owed,
 }
 
-/// Whether a page-block of a class takes a new page.
+/// The page that serves the next allocation of a class: the last not-full one. `None` if a page is needed.
 ///
 /// # Safety
 ///
 /// The directory has begun; `class` is below the number of classes.
 #[inline(always)]
-pub(super) unsafe fn needs_page<L: Ladder, X>(directory: Directory<L, X>, class: usize) -> bool {
+pub(super) unsafe fn last<L: Ladder, X>(directory: Directory<L, X>, class: usize) -> Option<*mut Header> {
     let record = directory.record(class);
     // SAFETY: the class has a record.
-    unsafe { (*record).head.prev == record.addr() }
+    let last = unsafe { (*record).head.prev };
+    (last != record.addr()).then(|| header_of(last))
 }
 
 /// Takes a page-block of a class: of the last not-full page, or else of a new one. `None` if there is no page.
@@ -108,26 +109,42 @@ pub(super) unsafe fn needs_page<L: Ladder, X>(directory: Directory<L, X>, class:
 /// Constant, but for what opening a page costs the variant.
 #[inline(always)]
 pub(super) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Block> {
-    let record = blocks.directory().record(class);
+    let directory = blocks.directory();
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(last) = last(directory, class) {
+            return Some(take_from(directory, class, last));
+        }
+        let header = blocks.open_page()?;
+        let size_class = B::Ladder::size_class(class);
+        page::begin_blocks::<B::Ladder>(header, size_class);
+        if size_class.blocks > 1 {
+            let record = directory.record(class);
+            ring::insert_behind(record.addr(), node(header));
+            (*record).not_full = (*record).not_full.wrapping_add(1);
+        }
+        Some(Block { header, number: 0 })
+    }
+}
+
+/// Takes a page-block of the [`last`] not-full page of a class.
+///
+/// # Safety
+///
+/// It is that page.
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub(super) unsafe fn take_from<L: Ladder, X>(directory: Directory<L, X>, class: usize, header: *mut Header) -> Block {
     // SAFETY: the ring of a class holds its not-full pages.
     unsafe {
-        let last = (*record).head.prev;
-        if last == record.addr() {
-            let header = blocks.open_page()?;
-            let size_class = B::Ladder::size_class(class);
-            page::begin_blocks::<B::Ladder>(header, size_class);
-            if size_class.blocks > 1 {
-                ring::insert_behind(record.addr(), node(header));
-                (*record).not_full = (*record).not_full.wrapping_add(1);
-            }
-            return Some(Block { header, number: 0 });
-        }
-        let header = header_of(last);
         let number = page::take_block(header);
         if (*header).state.free_rows == 0 {
-            leave_ring(record, header);
+            leave_ring(directory.record(class), header);
         }
-        Some(Block { header, number })
+        Block { header, number }
     }
 }
 

@@ -214,14 +214,28 @@ pub(super) struct Taken {
 /// Constant.
 #[inline(always)]
 pub(super) unsafe fn take<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
-    let head = ring_head(directory);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match first(directory) {
+            Some(page) => Some(take_from(directory, page)),
+            None => open(directory),
+        }
+    }
+}
+
+/// Takes an entry of the [`first`] page that has a free one.
+///
+/// # Safety
+///
+/// It is that page.
+///
+/// # Time
+///
+/// Constant.
+#[inline(always)]
+pub(super) unsafe fn take_from<L: Ladder, T>(directory: At<L, T>, header: *mut Header) -> Taken {
     // SAFETY: pages in the ring have a free entry.
     unsafe {
-        let first = ring::next(head);
-        if first == head {
-            return open(directory);
-        }
-        let header = header_of(first);
         let keep = keep(header);
         let at = |index: u32| {
             let address = (*header).page.wrapping_mul(room::<L>() as u32).wrapping_add(index);
@@ -239,10 +253,10 @@ pub(super) unsafe fn take<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
         let used = (*header).state.used.wrapping_add(1);
         (*header).state.used = used;
         if usize::from(used) == room::<L>() {
-            ring::remove(first);
+            ring::remove(node(header));
         }
         // A generation in a free entry is not 0: the entry would be retired.
-        Some(Taken { entry, address, generation: NonZeroU32::new_unchecked(generation) })
+        Taken { entry, address, generation: NonZeroU32::new_unchecked(generation) }
     }
 }
 
@@ -354,16 +368,17 @@ unsafe fn is_idle(header: *mut Header) -> bool {
     unsafe { (*header).state.used == 0 && can_go(header) }
 }
 
-/// Whether an entry takes a new page.
+/// The page that serves the next entry. `None` if a page is needed.
 ///
 /// # Safety
 ///
 /// The heap has begun.
 #[inline(always)]
-pub(super) unsafe fn needs_page<L: Ladder, T>(directory: At<L, T>) -> bool {
+pub(super) unsafe fn first<L: Ladder, T>(directory: At<L, T>) -> Option<*mut Header> {
     let head = ring_head(directory);
     // SAFETY: the head is initialised.
-    unsafe { ring::next(head) == head }
+    let first = unsafe { ring::next(head) };
+    (first != head).then(|| header_of(first))
 }
 
 /// Gives the last page of the ring to the pool, if it has no used entry, and unless it is the only one and `but_one` must stay.

@@ -251,6 +251,47 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
         }
     }
 
+    /// Allocates where a page is needed, for the page-block or the entry or both. Whether they are there is known before
+    /// anything changes.
+    ///
+    /// # Safety
+    ///
+    /// The class is that of the size.
+    #[inline(never)]
+    unsafe fn allocate_with_pages(&mut self, size_bytes: usize, class: usize) -> Result<Handle, AllocError> {
+        let directory = self.directory();
+        // SAFETY: the heap has begun; a page-block is found where no page is needed or one is there.
+        unsafe {
+            if classes::last(directory, class).is_none()
+                && directory.free_pages() <= u32::from(entries::first(directory).is_none())
+                && !entries::take_back(directory, true)
+            {
+                return Err(self.refuse(size_bytes));
+            }
+            let Some(taken) = entries::take(directory) else {
+                return Err(self.refuse(size_bytes));
+            };
+            let block = classes::take(directory, class).unwrap_unchecked();
+            Ok(self.house(taken, class, block, size_bytes))
+        }
+    }
+
+    /// Makes an entry and a page-block those of a new object.
+    ///
+    /// # Safety
+    ///
+    /// Both were taken for it.
+    #[inline(always)]
+    unsafe fn house(&mut self, taken: entries::Taken, class: usize, block: Block, size_bytes: usize) -> Handle {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !Self::MOVES_AT_ONCE {
+                steps::note(self.directory(), class);
+            }
+            self.settle(taken, class, block, size_bytes)
+        }
+    }
+
     /// Puts an object into a page-block and makes its entry live.
     ///
     /// # Safety
@@ -384,28 +425,18 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
             return Err(self.refuse(size_bytes));
         }
         let directory = self.directory();
-        // SAFETY: the heap has begun, and the size is one of a class; a page-block is found where no page is needed or one is
-        // there.
+        // SAFETY: the heap has begun, and the size is one of a class.
         unsafe {
             if !Self::MOVES_AT_ONCE {
                 steps::pay(directory, IOTA);
             }
             let class = class_for::<L>(size_bytes);
-            // Whether there is a page for the page-block is known before anything changes.
-            if classes::needs_page(directory, class)
-                && directory.free_pages() <= u32::from(entries::needs_page(directory))
-                && !entries::take_back(directory, true)
-            {
-                return Err(self.refuse(size_bytes));
-            }
-            let Some(taken) = entries::take(directory) else {
-                return Err(self.refuse(size_bytes));
+            let (Some(page), Some(last)) = (entries::first(directory), classes::last(directory, class)) else {
+                return self.allocate_with_pages(size_bytes, class);
             };
-            let block = classes::take(directory, class).unwrap_unchecked();
-            if !Self::MOVES_AT_ONCE {
-                steps::note(directory, class);
-            }
-            Ok(self.settle(taken, class, block, size_bytes))
+            let taken = entries::take_from(directory, page);
+            let block = classes::take_from(directory, class, last);
+            Ok(self.house(taken, class, block, size_bytes))
         }
     }
 
@@ -442,7 +473,7 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
             let (old_class, old) = block_of(directory, entry);
             let class = class_for::<L>(size_bytes);
             if class != old_class {
-                if classes::needs_page(directory, class) && directory.free_pages() == 0 {
+                if classes::last(directory, class).is_none() && directory.free_pages() == 0 {
                     entries::take_back(directory, false);
                 }
                 match classes::take(directory, class) {
