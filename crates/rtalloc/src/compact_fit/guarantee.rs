@@ -53,8 +53,8 @@
 //!
 //! - **A resize** is an allocation followed by a free: within the description while it lasts, both sizes are live.
 //! - **Compaction that is owed** ([`owed_bytes`](crate::HandleAllocator::owed_bytes)): a class that owes has more than `m` not-full
-//!   pages, so that only the bound by what ever was live holds, with one object more for the page-block that a move in
-//!   progress holds.
+//!   pages, so that only the bound by what ever was live holds, with one object more in each class: a move in progress holds a
+//!   second page-block, while the class may take a page.
 //! - **Entries that are used up**, each after 2^31 objects or more: a few bytes of memory for good.
 
 use super::ladder::{DefaultLadder, Framed, Ladder, MOST_CLASSES};
@@ -257,6 +257,7 @@ mod tests {
     use super::*;
     use crate::compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving, Geometric};
     use crate::contract::{Handle, HandleAllocator};
+    use crate::mechanism::tally::Untallied;
     use core::mem::MaybeUninit;
     use std::{vec, vec::Vec};
 
@@ -386,6 +387,21 @@ mod tests {
             let end = memory.len() - (31 - spare);
             let mut program = Program::<NonMoving<'_>>::new(&mut memory[..end], CompactFitConfig::default());
             assert_eq!(program.fill(&HELD), Err(AllocError::Exhausted), "{pages} pages, {frames} frames");
+        }
+    }
+
+    /// With compaction in steps, one object more in each class suffices, whatever is owed.
+    #[test]
+    fn limits_by_class_suffice_while_compaction_is_owed() {
+        type Stepwise<'r> = CompactFit<'r, Small, Untallied, 16>;
+        let held = HELD.map(|(size, most)| (size, most + 1));
+        let limits: MovingLimits<Small> = limits_of(&held);
+        for (mut seed, not_full) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
+            let mut memory = memory(Stepwise::region_bytes(limits.pages() + limits.entry_pages()));
+            let config = CompactFitConfig::with_most_not_full(not_full);
+            let mut program = Program::<Stepwise<'_>>::new(&mut memory, config);
+            program.live_within(&HELD, 6000, &mut seed);
+            assert_eq!(program.fill(&HELD), Ok(()));
         }
     }
 
