@@ -29,11 +29,14 @@
 //! last not-full page  [x:xx]  : reserved, copied piece by piece    [xoxx]     the old one is free
 //! ```
 //!
+//! A request that finds no page while something is owed is refused as pending, and pays like one that is served.
+//!
 //! # Costs
 //!
 //! Making a heap is constant: 45 classes and a few words are written, whatever the region's size. Allocate is constant. Free is
 //! constant when nothing moves, else linear in the page-block. An object costs its page-block (at most an eighth more than
-//! asked, plus 4 bytes, plus rounding) and 16 bytes of entry; a page costs 96 bytes of header.
+//! asked, plus 4 bytes, plus rounding) and 16 bytes of entry; a page costs 96 bytes of header. Resizing copies an object whose class
+//! changes; one that shrinks where no page is left keeps its page-block, so that shrinking never fails.
 //!
 //! # When it wins, when it loses
 //!

@@ -10,6 +10,8 @@ use std::vec::Vec;
 
 /// Small pages, so that few objects fill them and few entries a page: 64.
 type Small = Geometric<1024, 32, 16>;
+/// The default ladder of 64 bits, whatever the machine's word.
+type Large = Geometric<16384, 32, 16>;
 type Heap<'r, L = DefaultLadder, const IOTA: usize = AT_ONCE> = CompactFit<'r, L, Untallied, IOTA>;
 
 /// Calls `test` with a heap of so many pages.
@@ -375,9 +377,9 @@ fn foreign_handles_name_nothing() {
     });
 }
 
-/// A heap whose class of 800 bytes owes: two full pages of 20 (16 KB ladder), of which `gaps` objects of each were freed.
-fn with_debt<const IOTA: usize>(test: impl FnOnce(&mut Heap<'_, DefaultLadder, IOTA>, Vec<Handle>)) {
-    with_heap::<DefaultLadder, IOTA>(6, Default::default(), |heap| {
+/// A heap with two pages of 20 page-blocks of 800 bytes, of which one is full; a free there makes the class owe.
+fn with_debt<const IOTA: usize>(test: impl FnOnce(&mut Heap<'_, Large, IOTA>, Vec<Handle>)) {
+    with_heap::<Large, IOTA>(6, Default::default(), |heap| {
         let handles: Vec<_> = (0..40).map(|_| heap.allocate(790).unwrap()).collect();
         handles.iter().zip(0..).for_each(|(&handle, stamp)| fill(heap, handle, 0, 790, stamp));
         // The second page becomes not-full, then the first one is one too many.
@@ -454,7 +456,7 @@ fn an_object_that_is_freed_or_resized_drops_its_move() {
 
 #[test]
 fn a_request_waits_for_what_is_owed() {
-    with_heap::<DefaultLadder, 16>(3, Default::default(), |heap| {
+    with_heap::<Large, 16>(3, Default::default(), |heap| {
         let first = heap.allocate(8000).unwrap();
         let handles = [first, heap.allocate(8000).unwrap(), heap.allocate(8000).unwrap(), heap.allocate(8000).unwrap()];
         handles.iter().zip(0..).for_each(|(&handle, stamp)| fill(heap, handle, 0, 8000, stamp));
@@ -497,12 +499,12 @@ fn damage_is_found_and_not_followed() {
                     answer
                 };
                 let is_link = (records..records + offset_of!(Record, most_not_full)).contains(&address);
-                let is_pointer = (entry..entry + 8).contains(&address);
+                let is_pointer = (entry..entry + size_of::<usize>()).contains(&address);
                 assert!(answer.is_err() || !(is_link || is_pointer), "bit {bit} of byte {address:#x}");
                 found += usize::from(answer.is_err());
             }
         }
-        assert!(found > 4000, "{found}");
+        assert!(found > 2000, "{found}");
     });
 }
 
