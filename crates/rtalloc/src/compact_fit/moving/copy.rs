@@ -8,11 +8,28 @@ use core::mem::MaybeUninit;
 ///
 /// It is readable at `from` and writable at `to`.
 #[inline(always)]
-pub(in super::super) unsafe fn piece<T>(from: usize, to: usize) {
+unsafe fn piece<T>(from: usize, to: usize) {
     let from: *const MaybeUninit<T> = core::ptr::with_exposed_provenance(from);
     let to: *mut MaybeUninit<T> = core::ptr::with_exposed_provenance_mut(to);
     // SAFETY: the caller's promise.
     unsafe { to.write_unaligned(from.read_unaligned()) }
+}
+
+/// Copies 64 bytes.
+///
+/// # Safety
+///
+/// As [`copy`].
+#[inline(always)]
+pub(in super::super) unsafe fn line(from: usize, to: usize) {
+    // One by one: a compiler that loads all four first stores them backwards, at half the speed across cache lines.
+    // SAFETY: the caller's promise.
+    unsafe {
+        piece::<u128>(from, to);
+        piece::<u128>(from.wrapping_add(16), to.wrapping_add(16));
+        piece::<u128>(from.wrapping_add(32), to.wrapping_add(32));
+        piece::<u128>(from.wrapping_add(48), to.wrapping_add(48));
+    }
 }
 
 /// Copies `bytes`, a multiple of 4, to a place that does not overlap.
@@ -31,11 +48,7 @@ pub(super) unsafe fn copy(from: usize, to: usize, bytes: usize) {
     unsafe {
         // turns: page-block / 64
         while bytes.wrapping_sub(done) >= 64 {
-            // One by one: a compiler that loads all four first stores them backwards, at half the speed across cache lines.
-            piece::<u128>(from.wrapping_add(done), to.wrapping_add(done));
-            piece::<u128>(from.wrapping_add(done + 16), to.wrapping_add(done + 16));
-            piece::<u128>(from.wrapping_add(done + 32), to.wrapping_add(done + 32));
-            piece::<u128>(from.wrapping_add(done + 48), to.wrapping_add(done + 48));
+            line(from.wrapping_add(done), to.wrapping_add(done));
             done = done.wrapping_add(64);
         }
         rest(from.wrapping_add(done), to.wrapping_add(done), bytes.wrapping_sub(done));

@@ -91,7 +91,7 @@ pub(super) unsafe fn copy_words(from: *const Frame, to: *mut Frame, count: usize
     unsafe {
         // turns: granules of a page / 16
         while bytes.wrapping_sub(done) >= 64 {
-            copy::piece::<[u128; 4]>(from.wrapping_add(done), to.wrapping_add(done));
+            copy::line(from.wrapping_add(done), to.wrapping_add(done));
             done = done.wrapping_add(64);
         }
         copy::rest(from.wrapping_add(done), to.wrapping_add(done), bytes.wrapping_sub(done));

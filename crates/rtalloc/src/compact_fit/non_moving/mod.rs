@@ -134,7 +134,8 @@ impl<L: Ladder, const FRAME: usize, T: Tally> CompactFitNonMoving<'_, L, FRAME, 
     const fn needed_bytes(virtual_pages: usize, frame_pages: usize) -> usize {
         let fixed = Directory::<Framed<L, FRAME>, Own<L, FRAME, T>>::FIXED;
         let header = Directory::<Framed<L, FRAME>, Own<L, FRAME, T>>::HEADER;
-        FRAME - 1 + frame_pages * L::PAGE + virtual_pages * header + fixed + align_of::<usize>() - 1
+        let pages_bytes = frame_pages.saturating_mul(L::PAGE).saturating_add(virtual_pages.saturating_mul(header));
+        pages_bytes.saturating_add(fixed + FRAME - 1 + align_of::<usize>() - 1)
     }
 
     /// What is behind the pointer.
