@@ -203,7 +203,7 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
                     unsafe {
                         frames.generation(Self::entry_of(frame)).write(0);
                         if let Some(last) = last {
-                            frames.chain(last, frame);
+                            frames.link(last).write(frame);
                         }
                     }
                     frame
@@ -211,7 +211,7 @@ impl<L: Ladder, const FRAME: usize> Frames<L, FRAME> {
             };
             // SAFETY: the caller's promise.
             unsafe { numbers.wrapping_add(index).write(frame) };
-            last = Some(frame);
+            last = Some(Self::entry_of(frame));
             index = index.wrapping_add(1);
         }
         self.list = list;
