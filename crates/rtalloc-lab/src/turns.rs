@@ -93,7 +93,7 @@ impl Turns {
             Self::Merges => "merge".into(),
             Self::FreeBlocks => "free block".into(),
             Self::Pages => "page".into(),
-            Self::PageBlock(bytes) => format!("{bytes} bytes of page-block"),
+            Self::PageBlock(bytes) => format!("piece of {bytes} bytes"),
             Self::Granules(_) | Self::Fixed(_) => "turn".into(),
         }
     }
@@ -216,9 +216,8 @@ impl<'a> ByClass<'a> {
             functions.any(|function| function.contains("move_object"))
         };
         let in_loop = |address: &u64| loops.iter().any(|one| one.own.contains(address));
-        // Without a loop, every instruction that moves an object is on all paths that do, so that leaving out any one of them
-        // leaves out these paths: what most of them agree on, since a compiler may have moved single ones to where they
-        // are executed always.
+        // Leaving out an instruction that all paths have which move an object leaves out these paths, and the bound is the
+        // smallest. A compiler may have moved a single one to where others are executed, too: two have to agree.
         let mut agreeing: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         let page = subject.view?.contract.page_bytes as u64;
         for address in graph.nodes().map(|(address, _)| address).filter(|address| moves(address) && !in_loop(address)) {
@@ -226,7 +225,7 @@ impl<'a> ByClass<'a> {
                 agreeing.entry(bound).or_default().push(address);
             }
         }
-        found.moves = agreeing.values().max_by_key(|addresses| addresses.len()).and_then(|most| most.first().copied());
+        found.moves = agreeing.values().find(|addresses| addresses.len() > 1).map(|addresses| addresses[0]);
         Some(found)
     }
 
@@ -369,7 +368,7 @@ mod tests {
                         "split" => Turns::Splits.most(subject, point.heap_bytes as usize).expect("a buddy system"),
                         "merge" => Turns::Merges.most(subject, point.heap_bytes as usize).expect("a buddy system"),
                         "free block" => point.free_blocks,
-                        unit if unit.ends_with("of page-block") => term.turns.expect("a page's at most"),
+                        unit if unit.starts_with("piece") => term.turns.expect("a page's at most"),
                         _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,
                     };
                     let most =

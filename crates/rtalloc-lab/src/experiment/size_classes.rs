@@ -128,7 +128,7 @@ struct Watch {
     class: std::ops::RangeInclusive<usize>,
     seen: Seen,
     before: u64,
-    /// Where the objects of the class are.
+    /// Where all objects are.
     places: HashMap<usize, usize>,
 }
 
@@ -148,18 +148,19 @@ impl Observer for Watch {
         let count = executed() - self.before;
         if self.class.contains(&block.size) {
             self.seen.allocate = self.seen.allocate.max(Some(count));
-            self.places.insert(block.address, self.place(block.address));
         }
+        self.places.insert(block.address, self.place(block.address));
     }
 
     fn freed(&mut self, _: u64, block: &Block) {
         let count = executed() - self.before;
-        if self.places.remove(&block.address).is_none() {
-            return;
-        }
+        self.places.remove(&block.address);
+        let is_watched = self.class.contains(&block.size);
         if self.handles.piece_bytes != usize::MAX {
             // Its pieces stay where they are: nobody sees whether it was moved.
-            self.seen.moving = self.seen.moving.max(Some(count));
+            if is_watched {
+                self.seen.moving = self.seen.moving.max(Some(count));
+            }
             return;
         }
         let moved = self.places.iter().find(|(block, place)| self.place(**block) != **place).map(|(block, _)| *block);
@@ -167,8 +168,11 @@ impl Observer for Watch {
             Some(block) => {
                 let place = self.place(block);
                 self.places.insert(block, place);
-                self.seen.moving = self.seen.moving.max(Some(count));
+                if is_watched {
+                    self.seen.moving = self.seen.moving.max(Some(count));
+                }
             }
+            None if !is_watched => {}
             None => self.seen.free = self.seen.free.max(Some(count)),
         }
     }

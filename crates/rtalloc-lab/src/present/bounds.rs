@@ -173,7 +173,12 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
         let Answer::Bounded(bounded) = &operation.answer else { continue };
         let name = format!("{} {}", subject.subject, operation.operation);
         if let Some(formula) = &operation.formula {
-            let told = |term: &Term| Some(format!("{} {}s", term.turns?, term.unit));
+            // "256 pieces of 64 bytes"
+            let plural = |unit: &str| match unit.split_once(' ').filter(|_| unit.starts_with("piece")) {
+                Some((piece, of)) => format!("{piece}s {of}"),
+                None => format!("{unit}s"),
+            };
+            let told = |term: &Term| Some(format!("{} {}", term.turns?, plural(&term.unit)));
             let turns: Vec<String> = formula.terms.iter().filter_map(told).collect();
             notes.push(format!(
                 "{name}: {formula}; in a heap of 16 MiB at most {}: {}.",

@@ -556,6 +556,8 @@ mod tests {
         let families = |of: &[&Subject]| -> std::collections::BTreeSet<&str> {
             of.iter().filter(|subject| subject.origin == Origin::Ours).map(|subject| subject.family).collect()
         };
-        assert_eq!(families(&dozen), families(&ALL.iter().collect::<Vec<_>>()));
+        // Whose objects have handles takes nobody's place in a program as it is.
+        let pointers: Vec<&Subject> = ALL.iter().filter(|subject| subject.entries.handles.is_none()).collect();
+        assert_eq!(families(&dozen), families(&pointers));
     }
 }

@@ -13,6 +13,7 @@
 //! | quick-fit | a page split for the smallest request (3.1.1); harder: the last run of pages alternately free (5.1) | the last fragment of a page between free pages (3.1.2) |
 //! | regions, reaps | a new page (thesis 6.3); harder: one that was given back | the last block of a page; harder: among other pages |
 //! | bitframe | a new page (thesis 6.3); harder: one that was given back | the longest sequence of a page changes (6.3); harder: the last block of a page |
+//! | Compact-fit | one large block, smallest request | one of a full page, while another page is not full (2.6) |
 //! | simple segregated, Kingsley | an empty list: a block is cut from new memory (thesis 6.3) | any block |
 //! | TLSF, half-fit | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
 

@@ -10,6 +10,7 @@ use crate::observe::script::Slot;
 const TLSF_PAPER: &str = "Masmano et al. 2008, section 6.1";
 const PUAUT_ALLOCATE: &str = "Puaut 2002, section 3.1.1";
 const PUAUT_FREE: &str = "Puaut 2002, section 3.1.2";
+const COMPACT_FIT: &str = "Compact-fit 2008, section 2.6";
 const FROM_THE_BOUND: &str = "ours, from the static bound";
 const FROM_THE_CONTRACT: &str = "ours: the worst allocate, and the copy of a smallest block";
 
@@ -33,11 +34,29 @@ const QUICK: &[&str] = &["quick-fit"];
 const PAGED: &[&str] = &["regis1", "regis2", "reaps"];
 /// Bitmaps of chunks, in pages.
 const BITFRAMES: &[&str] = &["bitframe", "bitframe-eager", "bitframe-16", "bitframe-4", "bitframe-crossing"];
+/// Those whose objects move within their class; named by their contracts.
+const COMPACTING: &[&str] = &["compact-fit", "compact-fit-non-moving"];
 /// Those that cut blocks off and never give them back.
 const BUMPING: &[&str] = &["simple-segregated", "kingsley"];
 
 /// Every scenario.
 pub const ALL: &[Scenario] = &[
+    Scenario {
+        name: "one of a full page, while another page is not full",
+        source: COMPACT_FIT,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Paper,
+        subjects: COMPACTING,
+        build: of_a_full_page,
+    },
+    Scenario {
+        name: "to another size class",
+        source: FROM_THE_CONTRACT,
+        operation: Operation::Reallocate,
+        recipe: Recipe::Harder,
+        subjects: COMPACTING,
+        build: to_another_class,
+    },
     Scenario {
         name: "one large free block, small request",
         source: TLSF_PAPER,
@@ -605,6 +624,20 @@ fn page_emptied(r: &mut Rehearsal<'_>) -> Option<()> {
     let middle = full_pages(r)?.swap_remove(1);
     r.deallocate_all(middle);
     Some(())
+}
+
+/// Three objects of which two fill a page: one of `[L*][Lf]` is freed, and the third takes its place.
+fn of_a_full_page(r: &mut Rehearsal<'_>) -> Option<()> {
+    // Whatever the ladder, in a class of two page-blocks to a page.
+    let [first, ..] = several(r, [r.page() / 3 - 64; 3])?;
+    r.deallocate(first);
+    Some(())
+}
+
+/// The only object becomes one of another class.
+fn to_another_class(r: &mut Rehearsal<'_>) -> Option<()> {
+    let slot = r.allocate(r.smallest())?;
+    r.reallocate(slot, 4 * r.smallest())
 }
 
 /// Smallest blocks, until a third page is begun; by page.
