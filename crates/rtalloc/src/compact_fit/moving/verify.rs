@@ -72,6 +72,12 @@ pub(super) fn fragmentation<L: Ladder, T>(directory: At<L, T>) -> Fragmentation 
                 used_bytes += bytes * usize::from(header.state.used);
             }
         }
+        // The page-block that is reserved is one that the other will be: free.
+        if let Some(block) = steps::reserved(directory) {
+            let bytes = L::size_class((*block.header).state.class.into()).block_bytes as usize;
+            lost.size_external_bytes += bytes;
+            used_bytes -= bytes;
+        }
     }
     let mut requested_bytes = 0;
     walk(directory, &mut |object| requested_bytes += object.size_bytes);
