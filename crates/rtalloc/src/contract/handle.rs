@@ -94,7 +94,7 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] tells which; nothing changed.
+    /// [`AllocError`] tells which; nothing changed, but that a heap which compacts in steps may have taken one.
     ///
     /// # Time
     ///
@@ -117,7 +117,7 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     ///
     /// # Errors
     ///
-    /// [`ResizeError`]; nothing changed.
+    /// [`ResizeError`]; nothing changed, but that a heap which compacts in steps may have taken one.
     ///
     /// # Time
     ///
