@@ -48,6 +48,7 @@
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and how much memory they ever need |
+//! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
 //!
 //! The folders are the field's taxonomy (Wilson, Johnstone, Neely and Boles 1995). Layers: contract and region, then
@@ -87,6 +88,7 @@ pub mod bitmapped;
 pub mod buddy;
 pub mod compact_fit;
 pub mod contract;
+pub mod handles;
 pub mod hook;
 pub mod indexed;
 pub mod mechanism;
