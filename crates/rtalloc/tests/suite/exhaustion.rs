@@ -8,11 +8,39 @@ use rtalloc::contract::Coalescing;
 
 /// Orders in which blocks are freed.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+pub enum Order {
     Lifo,
     Fifo,
     Random,
     EverySecond,
+}
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Order; 4] = [Order::Lifo, Order::Fifo, Order::Random, Order::EverySecond];
+
+    /// Frees everything in this order: `numbers` tells when each live block was handed out, `free` frees the one at an index
+    /// of them.
+    pub fn empty<S>(self, shadow: &mut S, numbers: impl Fn(&S) -> Vec<u64>, free: impl Fn(&mut S, usize)) {
+        let mut random = Random::new(1, Distribution::Small, 0, 0);
+        let mut second = 0;
+        loop {
+            let numbers = numbers(shadow);
+            if numbers.is_empty() {
+                return;
+            }
+            let index = match self {
+                Order::Lifo => (0..numbers.len()).max_by_key(|&index| numbers[index]).unwrap_or(0),
+                Order::Fifo => (0..numbers.len()).min_by_key(|&index| numbers[index]).unwrap_or(0),
+                Order::Random => random.below(numbers.len()),
+                Order::EverySecond => {
+                    second = (second + 1) % numbers.len();
+                    second
+                }
+            };
+            free(shadow, index);
+        }
+    }
 }
 
 /// Filling with one size, for many sizes, alignments and orders of freeing.
@@ -26,7 +54,7 @@ pub fn fill_and_empty() {
     sizes.retain(|&size_bytes| size_bytes == len_bytes - 1 || size_bytes == servable(size_bytes));
     for size_bytes in sizes {
         for align_bytes in [1, 64, 1024] {
-            for order in [Order::Lifo, Order::Fifo, Order::Random, Order::EverySecond] {
+            for order in Order::ALL {
                 fill_and_empty_once(&buffer, len_bytes, &Op::Allocate { size_bytes, align_bytes }, order);
             }
         }
@@ -38,20 +66,11 @@ fn fill_and_empty_once(buffer: &Buffer, len_bytes: usize, request: &Op, order: O
     let fresh = fingerprint(&shadow.allocator);
     let filled = fill(&mut shadow, request);
     shadow.audit();
-    let mut random = Random::new(1, Distribution::Small, 0, 0);
-    let mut second = 0;
-    while !shadow.live.is_empty() {
-        let index = match order {
-            Order::Lifo => (0..shadow.live.len()).max_by_key(|&index| shadow.live[index].number).unwrap_or(0),
-            Order::Fifo => (0..shadow.live.len()).min_by_key(|&index| shadow.live[index].number).unwrap_or(0),
-            Order::Random => random.below(shadow.live.len()),
-            Order::EverySecond => {
-                second = (second + 1) % shadow.live.len();
-                second
-            }
-        };
-        shadow.apply(&Op::Free { index });
-    }
+    order.empty(
+        &mut shadow,
+        |shadow| shadow.live.iter().map(|block| block.number).collect(),
+        |shadow, index| shadow.apply(&Op::Free { index }),
+    );
     shadow.assert_recovered();
     if facts().coalescing == Coalescing::Neighbours {
         assert_eq!(fresh, fingerprint(&shadow.allocator), "{request:?}, freed in {order:?} order");

@@ -89,9 +89,29 @@ pub fn every_state_of(granules: usize) -> Explored {
         blocks: Vec::new(),
     };
 
+    let initial = (fingerprint(&allocator), explorer.buffer.save());
+    let (explored, compared) = breadth_first(initial, |bytes, found| explorer.expand(&mut allocator, bytes, found));
+    explorer.buffer.assert_guards();
+    println!(
+        "{}, {}: {} states, {} transitions, depth {}, {} compared twice; {block_bytes} bytes for blocks, requests of {:?} bytes",
+        contract.name, contract.policy, explored.states, explored.transitions, explored.depth, compared, explorer.sizes
+    );
+    explored
+}
+
+/// A state's fingerprint and bytes.
+type State = (Box<[usize]>, Vec<u8>);
+
+/// Finds every state from the first on. `expand` tries every operation on the state whose bytes it is given, hands each
+/// successor to the function it is given, and returns a digest of the outcomes. Returns also how many states were expanded a
+/// second time, with bytes of another history, and had the same digest.
+pub fn breadth_first(
+    (fingerprint, bytes): State,
+    mut expand: impl FnMut(&[u8], &mut dyn FnMut(Box<[usize]>, &Buffer)) -> u64,
+) -> (Explored, usize) {
     let mut numbers: HashMap<Box<[usize]>, usize> = HashMap::new();
-    numbers.insert(fingerprint(&allocator), 0);
-    let mut frontier = vec![explorer.buffer.save()];
+    numbers.insert(fingerprint, 0);
+    let mut frontier = vec![bytes];
     // For each state, in the order found, a digest of the outcomes of all operations on it.
     let mut digests: Vec<u64> = Vec::new();
     let mut samples: Vec<(usize, Vec<u8>)> = Vec::new();
@@ -100,7 +120,7 @@ pub fn every_state_of(granules: usize) -> Explored {
     while !frontier.is_empty() {
         let mut next = Vec::new();
         for bytes in &frontier {
-            let digest = explorer.expand(&mut allocator, bytes, |words, buffer| {
+            let digest = expand(bytes, &mut |words, buffer| {
                 explored.transitions += 1;
                 let number = numbers.len();
                 match numbers.entry(words) {
@@ -125,21 +145,10 @@ pub fn every_state_of(granules: usize) -> Explored {
         frontier = next;
     }
     for (number, bytes) in &samples {
-        let digest = explorer.expand(&mut allocator, bytes, |_, _| {});
+        let digest = expand(bytes, &mut |_, _| {});
         assert_eq!(digest, digests[*number], "two heaps with the fingerprint of state {number} behave differently");
     }
-    explorer.buffer.assert_guards();
-    println!(
-        "{}, {}: {} states, {} transitions, depth {}, {} compared twice; {block_bytes} bytes for blocks, requests of {:?} bytes",
-        contract.name,
-        contract.policy,
-        explored.states,
-        explored.transitions,
-        explored.depth,
-        samples.len(),
-        explorer.sizes
-    );
-    explored
+    (explored, samples.len())
 }
 
 /// The length of the smallest region whose fresh heap has at least `wanted_bytes` for blocks, and how many it has.
@@ -160,7 +169,7 @@ fn tiny_heap_bytes(wanted_bytes: usize) -> (usize, usize) {
 impl Explorer {
     /// Tries every operation on the state whose bytes are given, and hands each successor to `found`. Returns a digest
     /// of all outcomes.
-    fn expand(&mut self, allocator: &mut Subject, bytes: &[u8], mut found: impl FnMut(Box<[usize]>, &Buffer)) -> u64 {
+    fn expand(&mut self, allocator: &mut Subject, bytes: &[u8], found: &mut dyn FnMut(Box<[usize]>, &Buffer)) -> u64 {
         self.buffer.restore(bytes);
         let before = fingerprint(allocator);
         let most = allocator.largest_allocatable();

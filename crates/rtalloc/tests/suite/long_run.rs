@@ -6,7 +6,7 @@ use super::shadow::Shadow;
 use super::subject::facts;
 
 /// Operations of a long run: what the release build bears, or a tenth of it where every check is on.
-const OPERATIONS: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+pub const OPERATIONS: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
 
 /// 10^6 operations in release, with three size distributions on a heap of 1 MiB or as large as the tags reach.
 pub fn fixed_seed() {

@@ -17,6 +17,7 @@
 //! | [`regions`] | regions that come and go |
 //! | [`long_run`] | 10^6 operations with fixed seeds |
 //! | [`explore`] | every reachable state of a tiny heap |
+//! | [`handles`] | the same for heaps whose objects move |
 //! | [`detection`] | that the suite finds faults: a naive allocator with each of many |
 
 mod apart;
@@ -26,6 +27,7 @@ mod bad_input;
 mod detection;
 mod exhaustion;
 mod explore;
+mod handles;
 mod long_run;
 mod memory;
 mod misuse;

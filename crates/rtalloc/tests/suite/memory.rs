@@ -141,16 +141,18 @@ pub fn fingerprint(allocator: &Subject) -> Box<[usize]> {
 
 /// Length in bytes of the smallest region at the start of a buffer that the allocator accepts.
 pub fn smallest_region_bytes() -> usize {
-    let buffer = Buffer::new(1 << 16);
     // What is between two blocks of pages is not searched byte by byte.
     let step_bytes = (facts().page_bytes / 64).max(1);
-    for len_bytes in (0..1 << 16).step_by(step_bytes) {
-        // SAFETY: the heap ends here, before the buffer.
-        if unsafe { buffer.heap(0, len_bytes) }.is_ok() {
-            return len_bytes;
-        }
-    }
-    panic!("{} accepts no region below 64 KiB", facts().name);
+    // SAFETY: the heap ends here, before the buffer.
+    smallest_region_bytes_for(step_bytes, |buffer, len_bytes| unsafe { buffer.heap(0, len_bytes) }.is_ok())
+}
+
+/// The same for whatever accepts regions, to within a step.
+pub fn smallest_region_bytes_for(step_bytes: usize, accepts: impl Fn(&Buffer, usize) -> bool) -> usize {
+    let buffer = Buffer::new(1 << 16);
+    let mut lengths = (0..1 << 16).step_by(step_bytes);
+    let found = lengths.find(|&len_bytes| accepts(&buffer, len_bytes));
+    found.unwrap_or_else(|| panic!("{} accepts no region below 64 KiB", facts().name))
 }
 
 /// Pages that a heap has room for where a test needs room for `len_bytes`.

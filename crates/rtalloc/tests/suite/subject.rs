@@ -10,10 +10,10 @@ use std::cell::Cell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-type Memory = &'static mut [MaybeUninit<u8>];
+pub type Memory = &'static mut [MaybeUninit<u8>];
 
 /// A heap's one word.
-type Word = NonNull<u8>;
+pub type Word = NonNull<u8>;
 
 /// What a request is answered with.
 type Answer = Result<NonNull<u8>, AllocError>;
@@ -40,6 +40,7 @@ struct RegionTable {
 }
 
 thread_local! {
+    static CONTRACT: Cell<Option<&'static Contract>> = const { Cell::new(None) };
     static TABLE: Cell<Option<&'static Table>> = const { Cell::new(None) };
     static REGION_TABLE: Cell<Option<&'static RegionTable>> = const { Cell::new(None) };
 }
@@ -52,7 +53,12 @@ pub struct Subject {
 
 /// The contract of the allocator that is under test on this thread.
 pub fn facts() -> Contract {
-    table().contract
+    *CONTRACT.get().expect("a test is told which allocator it tests")
+}
+
+/// Says which contract the allocator has that is under test on this thread.
+pub fn set_facts(contract: &'static Contract) {
+    CONTRACT.set(Some(contract));
 }
 
 fn table() -> &'static Table {
@@ -66,6 +72,7 @@ fn region_table() -> &'static RegionTable {
 /// Runs a test on an allocator.
 pub fn with<A: RegionAllocator<'static>, R>(test: impl FnOnce() -> R) -> R {
     TABLE.set(Some(Erased::<A>::TABLE));
+    set_facts(&Erased::<A>::TABLE.contract);
     test()
 }
 
@@ -81,7 +88,7 @@ struct Erased<A>(A);
 impl<A: RegionAllocator<'static>> Erased<A> {
     const TABLE: &'static Table = &Table {
         contract: A::CONTRACT,
-        new: |memory| A::new(memory, A::Config::default()).map(Self::word),
+        new: |memory| A::new(memory, A::Config::default()).map(word_of),
         allocate_bytes: |word, size_bytes, align_bytes| Self::heap(word).allocate_bytes(size_bytes, align_bytes),
         // SAFETY: the caller's promise is handed on, here and below.
         deallocate: |word, block| unsafe { Self::heap(word).deallocate(block) },
@@ -98,19 +105,28 @@ impl<A: RegionAllocator<'static>> Erased<A> {
         fingerprint: |word, emit| Self::heap(word).fingerprint(emit),
     };
 
-    /// The word that a heap is.
-    fn word(heap: A) -> Word {
-        const { assert!(size_of::<A>() == size_of::<Word>(), "the value in hand is one pointer") }
-        let heap = ManuallyDrop::new(heap);
-        // SAFETY: a heap is one pointer, and none is null, because the region it points into does not begin at zero.
-        unsafe { std::mem::transmute_copy(&heap) }
-    }
-
-    /// The heap that a word is.
     fn heap(word: Word) -> ManuallyDrop<A> {
-        // SAFETY: the word was made of an `A` by `word`: a thread's table changes only between tests.
-        unsafe { std::mem::transmute_copy(&word) }
+        // SAFETY: the word was made of an `A`: a thread's table changes only between tests.
+        unsafe { heap_of(word) }
     }
+}
+
+/// The word that a heap is.
+pub fn word_of<A>(heap: A) -> Word {
+    const { assert!(size_of::<A>() == size_of::<Word>(), "the value in hand is one pointer") }
+    let heap = ManuallyDrop::new(heap);
+    // SAFETY: a heap is one pointer, and none is null, because the region it points into does not begin at zero.
+    unsafe { std::mem::transmute_copy(&heap) }
+}
+
+/// The heap that a word is.
+///
+/// # Safety
+///
+/// [`word_of`] made the word of an `A`.
+pub unsafe fn heap_of<A>(word: Word) -> ManuallyDrop<A> {
+    // SAFETY: the caller's promise.
+    unsafe { std::mem::transmute_copy(&word) }
 }
 
 impl<A: MultiRegion<'static>> Erased<A> {

@@ -1,0 +1,154 @@
+//! The suite for heaps of handles: what [`crate`] tests of blocks that stay, of objects that move.
+//!
+//! | module | what it tests |
+//! |---|---|
+//! | [`subject`] | the heap under test, whichever it is, behind one type |
+//! | [`shadow`] | the books kept beside a heap |
+//! | [`ops`] | what is done |
+//! | [`property`] | random sequences, shrunk; promises, regions, errors |
+//! | [`misuse`] | stale and foreign handles |
+//! | [`exhaustion`] | fill, empty in several orders, as good as new; long runs |
+//! | [`explore`] | every reachable state of a tiny heap |
+
+mod exhaustion;
+mod explore;
+mod misuse;
+mod ops;
+mod property;
+mod shadow;
+mod subject;
+
+use crate::apart;
+use rtalloc::compact_fit::ladder::Geometric;
+use rtalloc::compact_fit::{CompactFit, CompactFitNonMoving, DefaultLadder, PaperLadder};
+use rtalloc::handles::Arraylets;
+use rtalloc::mechanism::tally::{Tallied, Untallied};
+use rtalloc::{CompactFitConfig, HandleAllocator};
+
+/// A heap as an instance of the suite.
+macro_rules! instance {
+    ($type:ty, $most_not_full:literal $(, $trait:ident)*) => {
+        struct Subject;
+
+        impl subject::Instance for Subject {
+            type Heap = $type;
+            const MOST_NOT_FULL: usize = $most_not_full;
+            const IS_INCREMENTAL: bool = false $(|| instance!(@incremental $trait))*;
+            const IS_LAYERED: bool = false $(|| instance!(@layered $trait))*;
+            const KEEPS_PAGES: bool = false $(|| instance!(@keeps $trait))*;
+
+            fn config() -> <$type as HandleAllocator<'static>>::Config {
+                CompactFitConfig::with_most_not_full($most_not_full).into()
+            }
+        }
+    };
+    (@incremental incremental) => { true };
+    (@layered layered) => { true };
+    (@keeps keeps_pages) => { true };
+    (@$question:ident $trait:ident) => { false };
+}
+
+/// Tests, each instantiated for the instance of its module. Those marked `apart` may crash when they fail.
+macro_rules! tests {
+    ($($test:ident $(($apart:ident))?: $path:path;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                tests!(@call $test, || subject::with::<Subject, _>($path) $(, $apart)?);
+            }
+        )*
+    };
+    (@call $test:ident, $function:expr) => {
+        ($function)()
+    };
+    (@call $test:ident, $function:expr, apart) => {
+        apart::run(concat!(module_path!(), "::", stringify!($test)), $function)
+    };
+}
+
+/// Instantiates every test for heaps, each in a module of its name, with the number of not-full pages that a class may
+/// have.
+macro_rules! suite {
+    ($($name:ident: $type:ty, $most_not_full:literal not full $(, $trait:ident)*;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                instance!($type, $most_not_full $(, $trait)*);
+                tests! {
+                    any_sequence: property::any_sequence;
+                    largest_allocatable_is_kept: property::largest_allocatable_is_kept;
+                    small_and_misaligned_regions: property::small_and_misaligned_regions;
+                    errors_are_typed: property::errors_are_typed;
+                    stale_handles (apart): misuse::stale_handles;
+                    foreign_handles (apart): misuse::foreign_handles;
+                    fill_and_empty: exhaustion::fill_and_empty;
+                    freed_memory_serves_other_sizes: exhaustion::freed_memory_serves_other_sizes;
+                    long_run: exhaustion::long_run;
+                }
+            }
+        )*
+    };
+}
+
+/// Explores heaps, each in a module of its name, with room for some pages of objects, by requests of some sizes.
+macro_rules! explore {
+    ($(
+        $name:ident: $type:ty, $most_not_full:literal not full $(, $trait:ident)*
+        => of $pages:literal pages by $sizes:expr, explored: ($states:literal, $transitions:literal, $depth:literal);
+    )*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                instance!($type, $most_not_full $(, $trait)*);
+
+                #[test]
+                fn every_state() {
+                    let explored = subject::with::<Subject, _>(|| explore::every_state($pages, &$sizes));
+                    let expected =
+                        crate::explore::Explored { states: $states, transitions: $transitions, depth: $depth };
+                    // Pinned for 64-bit machines; elsewhere the exploration itself is the test.
+                    if cfg!(target_pointer_width = "64") {
+                        assert_eq!(explored, expected);
+                    }
+                }
+            }
+        )*
+    };
+}
+
+/// Pages so small that a short sequence fills many.
+type SmallPages = Geometric<1024, 32, 16>;
+/// Page-blocks of a half, and of a whole page.
+type Halves = Geometric<1024, 512, 16, 1>;
+/// Page-blocks of a third, and of a whole page.
+type Thirds = Geometric<1024, 320, 16, 1>;
+
+suite! {
+    moving: CompactFit<'static>, 1 not full;
+    moving_tallied: CompactFit<'static, DefaultLadder, Tallied>, 2 not full;
+    moving_relaxed: CompactFit<'static>, 9 not full;
+    moving_paper: CompactFit<'static, PaperLadder>, 1 not full;
+    moving_small_pages: CompactFit<'static, SmallPages, Tallied>, 2 not full;
+    moving_in_steps: CompactFit<'static, DefaultLadder, Untallied, 64>, 1 not full, incremental;
+    moving_in_steps_small_pages: CompactFit<'static, SmallPages, Tallied, 64>, 2 not full, incremental;
+    non_moving: CompactFitNonMoving<'static>, 1 not full, keeps_pages;
+    non_moving_tallied: CompactFitNonMoving<'static, DefaultLadder, 64, Tallied>, 9 not full, keeps_pages;
+    non_moving_small_pages: CompactFitNonMoving<'static, SmallPages, 32>, 2 not full, keeps_pages;
+    arraylets: Arraylets<'static, CompactFit<'static>>, 1 not full, layered;
+    arraylets_paper: Arraylets<'static, CompactFit<'static, PaperLadder>>, 1 not full, layered;
+    arraylets_small_pages: Arraylets<'static, CompactFit<'static, SmallPages>>, 2 not full, layered;
+    arraylets_in_steps: Arraylets<'static, CompactFit<'static, SmallPages, Untallied, 64>>, 1 not full, incremental, layered;
+    arraylets_non_moving: Arraylets<'static, CompactFitNonMoving<'static>>, 1 not full, keeps_pages, layered;
+    arraylets_non_moving_small_pages: Arraylets<'static, CompactFitNonMoving<'static, SmallPages, 64>>, 2 not full, keeps_pages, layered;
+}
+
+explore! {
+    tiny_moving_halves: CompactFit<'static, Halves>, 1 not full => of 3 pages by [1, 1020], explored: (156_080, 1_597_546, 17);
+    tiny_moving_thirds: CompactFit<'static, Thirds>, 1 not full => of 2 pages by [1, 1020], explored: (55_426, 542_606, 17);
+    tiny_moving_relaxed: CompactFit<'static, Halves>, 2 not full => of 3 pages by [1, 1020], explored: (239_528, 2_515_186, 18);
+    tiny_non_moving: CompactFitNonMoving<'static, Halves, 256>, 1 not full, keeps_pages => of 3 pages by [1, 1020], explored: (83_241, 810_903, 14);
+    tiny_moving_in_steps: CompactFit<'static, Halves, Untallied, 256>, 1 not full, incremental => of 2 pages by [1, 1020], explored: (14_728, 165_520, 24);
+    tiny_arraylets: Arraylets<'static, CompactFit<'static, Halves>>, 1 not full, layered => of 3 pages by [1, 1500], explored: (60_227, 485_593, 18);
+}
