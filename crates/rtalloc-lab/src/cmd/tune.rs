@@ -46,8 +46,8 @@ The exit status is 0 when the trace was analysed, and 1 when an argument or the 
 ///   longest run of frees   the most frees without an allocation since, n_f of the paper's section 3.4
 ///   enough                 the smallest max_nr_nf_pages with which no free ever moves an object
 ///
-/// and which choices of all limits together are worth it: those that no other choice beats in both the pages
-/// needed at once and the bytes moved. Beside that the number of abstract addresses needed, and, with
+/// and which choices of all limits together are worth it: those that no other choice beats in the pages
+/// needed, at most and in the mean, and the bytes moved. Beside that the number of abstract addresses needed, and, with
 /// --allocatable, for how many more objects of a size there would be room, at the worst moment of the trace and at its end.
 ///
 /// The figures are those of the moving implementation. They are exact, by a model of the size classes that a test holds

@@ -115,6 +115,8 @@ struct Course {
     peak_pages: u64,
     /// Most not-full pages behind a free.
     most_not_full: u64,
+    /// Pages in use, summed over the operations.
+    area: i64,
 }
 
 /// A page of the model.
@@ -240,7 +242,7 @@ impl Model {
     }
 }
 
-fn course(steps: &[Step], blocks: usize, most: u64, slots: u32) -> Course {
+fn course(steps: &[Step], blocks: usize, most: u64, slots: u32, events: u32) -> Course {
     let mut model = Model::new(blocks, most, slots);
     for step in steps {
         if step.comes {
@@ -249,7 +251,9 @@ fn course(steps: &[Step], blocks: usize, most: u64, slots: u32) -> Course {
             model.go(step.at, step.slot);
         }
     }
-    model.course
+    let mut course = model.course;
+    course.area = course.pages.iter().map(|(at, change)| i64::from(*change) * i64::from(events - at)).sum();
+    course
 }
 
 /// A class of the trace with its courses, by max_nr_nf_pages.
@@ -289,10 +293,12 @@ pub fn analyse(
     for (done, class) in used.iter().copied().enumerate() {
         progress(done as u64, used.len() as u64);
         let (steps, blocks) = (&split.steps[class], shape.blocks(class));
-        let loose = course(steps, blocks, u64::MAX, split.slots);
+        let loose = course(steps, blocks, u64::MAX, split.slots, split.events);
         let suffices = loose.most_not_full.max(1);
-        let mut courses: BTreeMap<u64, Course> =
-            tried(suffices).into_iter().map(|most| (most, course(steps, blocks, most, split.slots))).collect();
+        let mut courses: BTreeMap<u64, Course> = tried(suffices)
+            .into_iter()
+            .map(|most| (most, course(steps, blocks, most, split.slots, split.events)))
+            .collect();
         courses.insert(suffices, loose);
         let (peak_objects, free_run) = runs(steps, split.events);
         classes.push(Class {
@@ -383,12 +389,15 @@ fn entries(split: &Split, shape: &Shape) -> (u64, Vec<u32>) {
 /// What comes of a limit for each class.
 fn choice(name: String, most: Vec<u64>, studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Choice {
     let courses = || studied.iter().zip(&most).map(|(one, most)| (one, &one.courses[most]));
-    let pages = in_use(courses().map(|(_, course)| course), entry_pages).into_iter().max().unwrap_or(0);
+    let in_use = in_use(courses().map(|(_, course)| course), entry_pages);
+    let pages = in_use.iter().copied().max().unwrap_or(0);
+    let mean_pages = in_use.iter().sum::<i64>() as f64 / in_use.len().max(1) as f64;
     Choice {
         name,
         moves: courses().map(|(_, course)| course.moves).sum(),
         moved_bytes: courses().map(|(one, course)| course.moves * shape.classes[one.class] as u64).sum(),
         pages: pages as u64,
+        mean_pages,
         on_front: false,
         most,
     }
@@ -409,7 +418,7 @@ fn in_use<'a>(courses: impl Iterator<Item = &'a Course>, entry_pages: &[u32]) ->
 }
 
 /// Choices worth showing: one limit for all classes; then, from full compaction on, one class at a time is given more, always the one
-/// that saves the most moved bytes for a page more at its own peak.
+/// that saves the most moved bytes for a page more in the mean.
 fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice> {
     let make = |name: String, most: Vec<u64>| choice(name, most, studied, entry_pages, shape);
     let at_most = |most: u64| -> Vec<u64> {
@@ -430,7 +439,8 @@ fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice
             let now = &one.courses[&most[index]];
             let (next, then) = one.courses.range(most[index] + 1..).next()?;
             let saved = (now.moves.saturating_sub(then.moves) * shape.classes[one.class] as u64) as f64;
-            Some((saved / (1.0 + then.peak_pages.saturating_sub(now.peak_pages) as f64), index, *next))
+            let pages = (then.area - now.area).max(0) as f64 / entry_pages.len() as f64;
+            Some((saved / (0.01 + pages), index, *next))
         };
         let best = (0..studied.len()).filter_map(gain).max_by(|left, right| left.0.total_cmp(&right.0));
         let Some((_, index, next)) = best else { break };
@@ -443,25 +453,45 @@ fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice
     choices
 }
 
+/// Whether a choice has less of something, and no more of anything.
+fn beats(one: &Choice, other: &Choice) -> bool {
+    let of = |choice: &Choice| (choice.pages, choice.mean_pages, choice.moved_bytes);
+    of(one) != of(other)
+        && one.pages <= other.pages
+        && one.mean_pages <= other.mean_pages
+        && one.moved_bytes <= other.moved_bytes
+}
+
 /// Marks those that no other beats, leaves out steps that are none of them, and puts those of fewest pages first.
 fn mark_front(choices: &mut Vec<Choice>) {
     let all = choices.clone();
     for choice in choices.iter_mut() {
-        choice.on_front = !all.iter().any(|other| {
-            other.pages <= choice.pages
-                && other.moved_bytes <= choice.moved_bytes
-                && (other.pages, other.moved_bytes) != (choice.pages, choice.moved_bytes)
-        });
+        choice.on_front = !all.iter().any(|other| beats(other, choice));
     }
     choices.retain(|choice| choice.on_front || !choice.name.starts_with("step"));
-    choices.sort_by_key(|choice| (choice.pages, choice.moved_bytes));
-    let named = |choice: &Choice| !choice.name.starts_with("step");
+    choices.sort_by(|left, right| {
+        left.mean_pages.total_cmp(&right.mean_pages).then(left.moved_bytes.cmp(&right.moved_bytes))
+    });
     // Of equals, those with a name.
-    let equals: Vec<(u64, u64)> =
-        choices.iter().filter(|choice| named(choice)).map(|one| (one.pages, one.moved_bytes)).collect();
-    choices.retain(|choice| named(choice) || !equals.contains(&(choice.pages, choice.moved_bytes)));
-    choices.dedup_by(|next, first| {
-        !named(next) && !named(first) && (next.pages, next.moved_bytes) == (first.pages, first.moved_bytes)
+    let is_named = |choice: &Choice| !choice.name.starts_with("step");
+    let same = |one: &Choice, other: &Choice| {
+        (one.pages, one.mean_pages, one.moved_bytes) == (other.pages, other.mean_pages, other.moved_bytes)
+    };
+    let named: Vec<Choice> = choices.iter().filter(|choice| is_named(choice)).cloned().collect();
+    choices.retain(|choice| is_named(choice) || !named.iter().any(|other| same(other, choice)));
+    choices.dedup_by(|next, first| !is_named(next) && !is_named(first) && same(next, first));
+    thin(choices);
+}
+
+/// Leaves steps out until there are few.
+fn thin(choices: &mut Vec<Choice>) {
+    const MOST: usize = 24;
+    let steps = choices.iter().filter(|choice| choice.name.starts_with("step")).count();
+    let stride = steps.div_ceil(MOST - 12).max(1);
+    let mut seen = 0;
+    choices.retain(|choice| {
+        seen += usize::from(choice.name.starts_with("step"));
+        !choice.name.starts_with("step") || seen % stride == 0
     });
 }
 
@@ -612,7 +642,7 @@ mod tests {
         let of = |most: u64| {
             let split = Split::of(&events, &shape);
             let courses = (0..shape.classes.len())
-                .map(|class| course(&split.steps[class], shape.blocks(class), most, split.slots));
+                .map(|class| course(&split.steps[class], shape.blocks(class), most, split.slots, split.events));
             courses.map(|course| course.moves).sum::<u64>()
         };
         let real = [
@@ -637,7 +667,7 @@ mod tests {
             assert!(class.suffices <= class.peak_free_run + 2, "Proposition 1: {class:?}");
             let moves = |most: u64| {
                 let index = class.number as usize - 1;
-                course(&split.steps[index], shape.blocks(index), most, split.slots).moves
+                course(&split.steps[index], shape.blocks(index), most, split.slots, split.events).moves
             };
             assert_eq!(moves(class.suffices), 0);
             assert!(class.suffices == 1 || moves(class.suffices - 1) > 0, "{class:?}");
@@ -645,9 +675,7 @@ mod tests {
         let loose = tuning.choices.iter().find(|choice| choice.name == LOOSE).expect("always");
         assert!(loose.moves == 0 && loose.on_front, "{loose:?}");
         let front: Vec<&Choice> = tuning.choices.iter().filter(|choice| choice.on_front).collect();
-        assert!(
-            front.windows(2).all(|pair| pair[0].pages <= pair[1].pages && pair[0].moved_bytes >= pair[1].moved_bytes)
-        );
+        assert!(front.iter().all(|one| !front.iter().any(|other| beats(other, one))) && front.len() > 2, "{front:?}");
     }
 
     /// Behind the trace, as many objects are served as were promised, and no more.

@@ -19,22 +19,28 @@ pub fn tables(tuning: &Tuning, look: Look) -> String {
     let mut text = format!("Compact-fit on {name}, {}\n", number::counted(tuning.events, "operation"));
     let _ = writeln!(text, "\nSize classes that it uses");
     text.push_str(&classes(tuning, look));
-    let _ = writeln!(
-        text,
-        "\nChoices of max_nr_nf_pages: pages against moved objects; * none has fewer pages and fewer moved bytes"
-    );
+    let _ = writeln!(text, "\nChoices of max_nr_nf_pages: pages against moved objects; * none is better");
     let rows = tuning.choices.iter().map(|choice| {
         vec![
             if choice.on_front { format!("* {}", choice.name) } else { format!("  {}", choice.name) },
             number::grouped(choice.pages),
             number::bytes(choice.pages * tuning.page_bytes),
+            format!("{:.1}", choice.mean_pages),
             number::grouped(choice.moves),
             number::bytes(choice.moved_bytes),
             limits(tuning, choice),
         ]
     });
     text.push_str(&table(
-        &["max_nr_nf_pages", "pages", "", "moves", "moved", "classes with more than 1 (number: limit)"],
+        &[
+            "\nmax_nr_nf_pages",
+            "pages\nat most",
+            "\n",
+            "\nin the mean",
+            "\nmoves",
+            "\nmoved",
+            "classes with more than 1\n(number: limit)",
+        ],
         1,
         rows,
         look,
@@ -169,12 +175,12 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
     let points = |wanted: &dyn Fn(&Choice) -> bool| -> Vec<(f64, f64)> {
         let chosen = tuning.choices.iter().filter(|choice| wanted(choice));
         chosen
-            .map(|choice| ((choice.pages * tuning.page_bytes) as f64 / 1024.0, choice.moved_bytes as f64 / 1024.0))
+            .map(|choice| (choice.mean_pages * tuning.page_bytes as f64 / 1024.0, choice.moved_bytes as f64 / 1024.0))
             .collect()
     };
     let front = Panel {
         title: "Memory against compaction: choices of max_nr_nf_pages".into(),
-        x: ("KB in pages at once".into(), Spacing::Even),
+        x: ("KB in pages, in the mean".into(), Spacing::Even),
         y: ("KB moved".into(), Spacing::Even),
         curves: vec![
             (longest.len(), points(&|choice| choice.on_front)),

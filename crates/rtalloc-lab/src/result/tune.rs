@@ -19,7 +19,7 @@ pub struct Tuning {
     pub entry_pages: u64,
     /// The size classes that the trace uses.
     pub classes: Vec<Class>,
-    /// Choices of max_nr_nf_pages: those that no other beats in both, fewest pages first, and those of one number for all classes.
+    /// Choices of max_nr_nf_pages: those that no other beats, fewest pages first, and those of one number for all classes.
     pub choices: Vec<Choice>,
     /// Room for more objects.
     pub allocatable: Option<Allocatable>,
@@ -53,7 +53,7 @@ pub struct Class {
 }
 
 /// A choice of max_nr_nf_pages, and what comes of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// In words.
     pub name: String,
@@ -65,7 +65,9 @@ pub struct Choice {
     pub moved_bytes: u64,
     /// Most pages at once, those of abstract addresses included.
     pub pages: u64,
-    /// Whether no other choice has both fewer moved bytes and fewer pages.
+    /// Pages in the mean over all operations.
+    pub mean_pages: f64,
+    /// Whether no other choice has less of one of moved bytes, most pages and mean pages, and no more of the others.
     pub on_front: bool,
 }
 
