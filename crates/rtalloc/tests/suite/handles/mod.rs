@@ -9,9 +9,13 @@
 //! | [`misuse`] | stale and foreign handles |
 //! | [`exhaustion`] | fill, empty in several orders, as good as new; long runs |
 //! | [`explore`] | every reachable state of a tiny heap |
+//! | [`layers`] | arraylets of one and two levels, grown and shrunk through all of them |
+//! | [`access`] | bytes and boxes |
 
+mod access;
 mod exhaustion;
 mod explore;
+mod layers;
 mod misuse;
 mod ops;
 mod property;
@@ -91,6 +95,23 @@ macro_rules! suite {
     };
 }
 
+/// Tests of large objects in pages so small that they have two levels.
+macro_rules! layers {
+    ($($name:ident: $type:ty, $most_not_full:literal not full $(, $trait:ident)*;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                instance!($type, $most_not_full $(, $trait)*);
+                tests! {
+                    levels_come_and_go: layers::levels_come_and_go;
+                    refused_growth_changes_nothing: layers::refused_growth_changes_nothing;
+                }
+            }
+        )*
+    };
+}
+
 /// Explores heaps, each in a module of its name, with room for some pages of objects, by requests of some sizes.
 macro_rules! explore {
     ($(
@@ -142,6 +163,12 @@ suite! {
     arraylets_in_steps: Arraylets<'static, CompactFit<'static, SmallPages, Untallied, 64>>, 1 not full, incremental, layered;
     arraylets_non_moving: Arraylets<'static, CompactFitNonMoving<'static>>, 1 not full, keeps_pages, layered;
     arraylets_non_moving_small_pages: Arraylets<'static, CompactFitNonMoving<'static, SmallPages, 64>>, 2 not full, keeps_pages, layered;
+}
+
+layers! {
+    two_levels: Arraylets<'static, CompactFit<'static, SmallPages>>, 1 not full, layered;
+    two_levels_in_steps: Arraylets<'static, CompactFit<'static, SmallPages, Untallied, 64>>, 2 not full, incremental, layered;
+    two_levels_non_moving: Arraylets<'static, CompactFitNonMoving<'static, SmallPages, 64>>, 1 not full, keeps_pages, layered;
 }
 
 explore! {
