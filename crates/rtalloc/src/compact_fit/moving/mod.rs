@@ -229,6 +229,30 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
         unsafe { (*self.directory().pool()).room as usize }
     }
 
+    /// Where the address of an object's first byte is kept, as a `usize`: the paper's abstract address, `void **` in C. What is
+    /// read there is where the object is until the next operation that takes the heap by `&mut self`; the place itself is the
+    /// object's until it is freed. So a dereference is one load more than through a pointer (section 3.5), and nothing checks
+    /// it.
+    ///
+    /// Reading it is plain memory access; through what is read, bytes may be read, and written where objects move
+    /// [`AT_ONCE`]: a move in steps does not see such a write.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`].
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub fn abstract_address(&self, handle: Handle) -> Result<NonNull<usize>, HandleError> {
+        // SAFETY: the heap has begun; entries do not lie at address zero.
+        unsafe {
+            let (entry, _) = entries::find(self.directory(), handle)?;
+            Ok(NonNull::new_unchecked(pointer(entry)))
+        }
+    }
+
     #[inline(always)]
     fn directory(&self) -> At<L, T> {
         At::at(self.base.addr().get())

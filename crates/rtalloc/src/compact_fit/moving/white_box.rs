@@ -523,3 +523,22 @@ fn shrinking_keeps_the_place_where_no_page_is_left() {
         holds(heap, handle, 500, 9);
     });
 }
+
+#[test]
+fn the_abstract_address_stays_and_leads_to_the_object() {
+    with_heap::<Large, AT_ONCE>(4, Default::default(), |heap| {
+        let handles: Vec<_> = (0..6).map(|_| heap.allocate(8000).unwrap()).collect();
+        let abstract_address = heap.abstract_address(handles[5]).unwrap();
+        // SAFETY: the place is the heap's, and the object is live.
+        let leads_to = || unsafe { abstract_address.read() };
+        let before = leads_to();
+        assert_eq!(before, place(heap, handles[5]));
+        // The page of two becomes not full, then another one: its gap is filled with the last object.
+        heap.free(handles[4]).unwrap();
+        heap.free(handles[0]).unwrap();
+        assert_ne!(leads_to(), before, "the object was moved");
+        assert_eq!(leads_to(), place(heap, handles[5]));
+        assert_eq!(heap.abstract_address(handles[5]), Ok(abstract_address));
+        assert_eq!(heap.abstract_address(handles[4]), Err(HandleError::Stale));
+    });
+}
