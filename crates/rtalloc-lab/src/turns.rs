@@ -18,6 +18,7 @@
 //! | `pages` | the number of pages: no bound, a cost for each |
 //! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
 //! | `page-block / 64` | bytes of a page-block, divided: at most those of a page, whatever the heap's size |
+//! | `N` | as often as a caller's type says: in no entry point that is bounded |
 //! | a number | at most so many, whatever the heap's size |
 
 use crate::analysis::{Analysis, Unbounded, proved};
@@ -64,6 +65,8 @@ enum Turns {
     Granules(u64),
     /// The bytes of a page-block, divided by this.
     PageBlock(u64),
+    /// The caller's choice.
+    Chosen,
     Fixed(u64),
 }
 
@@ -74,6 +77,7 @@ impl Turns {
             "merges" => Self::Merges,
             "free blocks" => Self::FreeBlocks,
             "pages" => Self::Pages,
+            "N" => Self::Chosen,
             "granules of a page" => Self::Granules(1),
             other => {
                 let divided = |what: &str| other.strip_prefix(what).and_then(|divisor| divisor.strip_prefix(" / "));
@@ -94,7 +98,7 @@ impl Turns {
             Self::FreeBlocks => "free block".into(),
             Self::Pages => "page".into(),
             Self::PageBlock(bytes) => format!("piece of {bytes} bytes"),
-            Self::Granules(_) | Self::Fixed(_) => "turn".into(),
+            Self::Granules(_) | Self::Chosen | Self::Fixed(_) => "turn".into(),
         }
     }
 
@@ -103,7 +107,7 @@ impl Turns {
         match self {
             Self::Splits => levels(subject.name).map(|levels| (levels.splits)(heap_bytes) as u64),
             Self::Merges => levels(subject.name).map(|levels| (levels.merges)(heap_bytes) as u64),
-            Self::FreeBlocks | Self::Pages => None,
+            Self::FreeBlocks | Self::Pages | Self::Chosen => None,
             Self::Granules(divisor) => {
                 let contract = subject.view?.contract;
                 Some((contract.page_bytes / contract.granule_bytes) as u64 / divisor)

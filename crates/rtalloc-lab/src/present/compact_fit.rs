@@ -35,7 +35,7 @@ pub fn tables(found: &CompactFit, look: Look) -> String {
     let rows = found.dereference.iter().map(|row| {
         vec![
             row.through.clone(),
-            row.published.to_string(),
+            row.published.map_or_else(|| "-".into(), |published| published.to_string()),
             row.ours.as_ref().map_or_else(|_| "-".into(), u64::to_string),
         ]
     });
@@ -288,7 +288,7 @@ fn standing(label: &str, name: &str) -> Standing {
     let facts = known.unwrap_or_else(|| SubjectFacts {
         name: label.into(),
         origin: Origin::Ours,
-        family: "compacting".into(),
+        family: label.into(),
         cost: String::new(),
         largest_request_bytes: None,
         largest_alignment_bytes: None,

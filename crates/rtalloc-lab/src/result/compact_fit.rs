@@ -112,7 +112,7 @@ pub struct Dereference {
     /// Through what.
     pub through: String,
     /// As published.
-    pub published: u64,
+    pub published: Option<u64>,
     /// Ours, or what went wrong.
     pub ours: Result<u64, String>,
 }

@@ -1,10 +1,14 @@
 //! Compact-fit with the parameters of the paper's experiments (2008, section 5).
 
 use super::Subject;
-use super::handles::{AsDefault, Choice, subject};
+use super::handles::{AsDefault, Choice, ReadEntry, count_call, subject};
+use pathbound::image::Process;
+use rtalloc::HandleAllocator as _;
 use rtalloc::compact_fit::{CompactFitConfig, DefaultLadder, Framed, Ladder, NonMovingConfig, PaperLadder};
 use rtalloc::mechanism::tally::{Tally, Untallied};
 use rtalloc::{CompactFit, CompactFitNonMoving};
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 /// A number of not-full pages for every class.
 #[derive(Clone, Copy, Debug)]
@@ -123,4 +127,30 @@ pub fn blocks_of(name: &str) -> Vec<usize> {
         PAPER => of::<PaperLadder>(),
         _ => Vec::new(),
     }
+}
+
+/// Instructions to read a byte of an object through its abstract address, of the moving implementation.
+///
+/// # Errors
+///
+/// Why they cannot be counted.
+pub fn abstract_read(process: &Process) -> Result<u64, String> {
+    let mut memory = vec![MaybeUninit::new(0); 1 << 20];
+    let mut heap: CompactFit<'_, PaperLadder> =
+        CompactFit::new(&mut memory, CompactFitConfig::default()).map_err(|error| error.to_string())?;
+    let handle = heap.allocate(100).map_err(|error| error.to_string())?;
+    let place = heap.abstract_address(handle).map_err(|error| error.to_string())?;
+    count_call(process, read_indirectly as *const () as usize as u64, |entry| {
+        // SAFETY: the copy of a function is called as the function is.
+        let read = unsafe { std::mem::transmute::<*const c_void, ReadEntry>(entry) };
+        // SAFETY: the object is live and longer than the offset; its memory was zero before.
+        unsafe { read(std::ptr::null_mut(), place.as_ptr().cast(), 70) };
+    })
+}
+
+/// Reads a byte of an object whose address is kept at a place.
+#[inline(never)]
+unsafe extern "C" fn read_indirectly(_context: *mut c_void, place: *mut u8, offset: usize) -> u8 {
+    // SAFETY: the caller's promise.
+    unsafe { place.cast::<*const u8>().read().add(offset).read() }
 }
