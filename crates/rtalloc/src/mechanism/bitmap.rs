@@ -155,7 +155,8 @@ impl Bitmap for TwoLevel {
         let leaf = Self::leaf(below, class);
         // SAFETY: the set is at `at` by the caller's promise; a summary bit is set only where the leaf is not zero.
         unsafe {
-            let here = computed(memory.load_bits(Self::leaf_at(at, leaf)).wrapping_shr(class as u32));
+            let here = memory.load_bits(Self::leaf_at(at, leaf)).wrapping_shr(class as u32);
+            let here = computed(here as u64) as usize;
             // A jump that is foreseen, where the scan would have to be waited for.
             if here & 1 != 0 {
                 return Some(class);

@@ -109,7 +109,7 @@ pub fn without_bit(word: usize, index: usize) -> usize {
 ///
 /// Constant: no instruction.
 #[inline(always)]
-pub fn computed(word: usize) -> usize {
+pub fn computed(word: u64) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mut word = word;

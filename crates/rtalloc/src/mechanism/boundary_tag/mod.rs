@@ -50,6 +50,7 @@ use tags::LiveBlock;
 pub use thresholds::Thresholds;
 
 use crate::contract::{AllocError, Contract, Corruption, InitError, Stats};
+use crate::mechanism::bits::computed;
 use crate::mechanism::memory::Memory;
 use crate::mechanism::scrutiny::{Brief, Scrutiny};
 use crate::mechanism::tally::{Tally, Untallied};
@@ -271,7 +272,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 granted
             } else {
                 let next = block.wrapping_add(size);
-                self.set_header(next, self.header(next) & !PREV_FREE);
+                // Written whole: of a word that it sees changed in some bits, the compiler writes only their byte, which no
+                // processor forwards to the load of the word when the block is freed.
+                self.set_header(next, computed((self.header(next) & !PREV_FREE) as u64) as usize);
                 self.set_header(block, size + LIVE);
                 size
             };
