@@ -54,7 +54,7 @@
 //! | `bbuddy` | 238, 250, 270 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |
 //! <!-- end of figures -->
 
-use crate::mechanism::bits::floor_log2;
+use crate::mechanism::bits::{computed, floor_log2};
 use crate::mechanism::buddy::{Aside, Buddies, InFront, Piece, System};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
@@ -106,6 +106,7 @@ unsafe impl<const UNIT: usize, const MOST: usize> System for Binary<UNIT, MOST> 
     const HAS_SIDES: bool = false;
     const LEAVES: bool = true;
     const ALIGNED: u64 = u64::MAX;
+    const HALVES: bool = true;
     type Cell = u8;
 
     #[inline(always)]
@@ -117,7 +118,8 @@ unsafe impl<const UNIT: usize, const MOST: usize> System for Binary<UNIT, MOST> 
     fn class_for(bytes: usize) -> usize {
         // SAFETY: a smallest block has more than one byte.
         let below = unsafe { NonZeroUsize::new_unchecked((bytes - 1) | (UNIT - 1)) };
-        floor_log2(below) as usize + 1
+        // Told to be small, it would be scaled in an instruction of its own for every address.
+        computed(floor_log2(below).into()) as usize + 1
     }
 
     fn class_within(bytes: usize) -> usize {

@@ -49,7 +49,7 @@ mod white_box;
 pub use tags::{Aside, Cell, InFront, Placement};
 
 use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
-use crate::mechanism::bits::first_set_of_64;
+use crate::mechanism::bits::{computed, first_set_of_64};
 use crate::mechanism::free_list::{NULL, link, next_at, unlink_or_empty};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::policy_heap::{Policy, Served};
@@ -121,6 +121,9 @@ pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
     const LEAVES: bool;
     /// Classes whose blocks are aligned to every power of two up to their size, as a set.
     const ALIGNED: u64;
+    /// Whether a block divides into two of one class, and what [`find`](Self::find) finds is the lowest class with a free
+    /// block among those that a division of it goes through: whatever the division makes free is alone in its list.
+    const HALVES: bool = false;
     /// What holds a tag aside.
     type Cell: Cell;
 
@@ -227,6 +230,12 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     /// Whether an aligned block, being large enough, is all that an alignment takes.
     const IS_ALIGNED: bool = S::ALIGNED == u64::MAX;
 
+    /// A copy to work on, in registers: as far as the compiler knows, what is in memory changes with each write to a block.
+    #[inline(always)]
+    fn copy(&self) -> Self {
+        Buddies { ..*self }
+    }
+
     /// First address behind the last block.
     fn end(&self) -> usize {
         self.origin + self.span_bytes
@@ -291,6 +300,22 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
     }
 
+    /// [`list`](Self::list) for a list that is empty: its head is not waited for, and the null node not told.
+    ///
+    /// # Safety
+    ///
+    /// As [`list`](Self::list); the list is empty.
+    #[inline(always)]
+    unsafe fn list_alone(&mut self, piece: Piece) {
+        let (head, block) = (Self::head(piece.class), self.memory.offset(piece.address));
+        // SAFETY: a free block's tag and links are the heap's, and its class has a head.
+        unsafe {
+            self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
+            W::store_pair(self.memory, block, head, NULL);
+            self.memory.store(next_at::<W>(head), block);
+        }
+    }
+
     /// Takes a free block out of its list.
     ///
     /// # Safety
@@ -329,7 +354,9 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             let after = self.memory.load(next_at::<W>(block));
             self.memory.store(next_at::<W>(head), after);
             self.memory.store(after, head);
-            self.free ^= u64::from(after == NULL).wrapping_shl(class as u32);
+            // Hard to predict: no jump.
+            let emptied = computed(self.free & !only(class));
+            self.free = core::hint::select_unpredictable(after == NULL, emptied, self.free);
             Some(Piece { address, class, sides })
         }
     }
@@ -373,13 +400,14 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         (own == buddy.class | buddy.sides | tag::FREE).then_some(Piece { sides: buddy.sides | inherited, ..buddy })
     }
 
-    /// Divides a piece as long as a part of it fits, the smaller one first; what does not is free.
+    /// Divides a piece as long as a part of it fits, the smaller one first; what does not is free, and alone in its list if
+    /// `are_alone`.
     ///
     /// # Safety
     ///
-    /// The heap has begun; the piece is a block's and in no list.
+    /// The heap has begun; the piece is a block's and in no list. The lists of what becomes free are empty if `are_alone`.
     #[inline(always)]
-    unsafe fn divide(&mut self, mut piece: Piece, fits: impl Fn(Piece) -> bool) -> Piece {
+    unsafe fn divide(&mut self, mut piece: Piece, are_alone: bool, fits: impl Fn(Piece) -> bool) -> Piece {
         // Noted once at the end: a word in memory would hold up every turn.
         let mut freed = 0;
         // turns: splits
@@ -394,7 +422,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
                 break;
             };
             // SAFETY: the other part is the heap's, and in no list.
-            unsafe { self.list(other) };
+            unsafe { if are_alone { self.list_alone(other) } else { self.list(other) } };
             freed |= only(other.class);
             piece = kept;
         }
@@ -410,18 +438,19 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     #[inline(always)]
     unsafe fn take_plain(&mut self, bytes: usize, among: u64) -> Option<Served> {
         let class = S::class_for(bytes);
-        // A jump that is foreseen, where the scan would have to be waited for.
-        let found = if self.free & among & only(class) != 0 {
-            class
-        } else {
-            core::hint::cold_path();
-            S::find(self.free & among, class)?
-        };
+        let mut heap = self.copy();
         // SAFETY: the class found has a free block, which is larger than asked; live tags are the block's own.
         unsafe {
-            let popped = self.pop(found)?;
-            let piece = self.divide(popped, |part| part.class >= class);
-            self.set_tag(piece.address, piece.class | piece.sides | tag::LIVE);
+            // A jump that is foreseen, where the scan would have to be waited for.
+            let piece = if heap.free & among & only(class) != 0 {
+                heap.pop(class)?
+            } else {
+                core::hint::cold_path();
+                let found = heap.pop(S::find(heap.free & among, class)?)?;
+                heap.divide(found, S::HALVES, |part| part.class >= class)
+            };
+            heap.set_tag(piece.address, piece.class | piece.sides | tag::LIVE);
+            self.free = heap.free;
             Some(Served { address: piece.address, usable_bytes: S::bytes(piece.class) - P::HEADER_BYTES })
         }
     }
@@ -457,7 +486,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         unsafe {
             let popped = self.pop(found).ok_or(AllocError::Exhausted)?;
             let fits = |part| aligned(part) - part.address + size_bytes <= S::bytes(part.class);
-            let piece = self.divide(popped, fits);
+            let piece = self.divide(popped, false, fits);
             Ok(self.occupy(piece, aligned(piece)))
         }
     }
@@ -735,8 +764,9 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
         // SAFETY: size and alignment were judged, and the heap has begun.
         unsafe {
             if Self::IS_ALIGNED {
+                // The larger of the two as far as the next power of two is concerned, without a comparison.
                 return self
-                    .take_plain((size_bytes + P::HEADER_BYTES).max(align_bytes), u64::MAX)
+                    .take_plain(((size_bytes + P::HEADER_BYTES - 1) | (align_bytes - 1)) + 1, u64::MAX)
                     .ok_or(AllocError::Exhausted);
             }
             if align_bytes > S::UNIT_BYTES {
@@ -782,7 +812,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
         if size_bytes <= usable_bytes {
             // SAFETY: the block is live: what does not hold the payload of it is free from now on.
             return Some(unsafe {
-                let piece = self.divide(block, fits);
+                let piece = self.divide(block, false, fits);
                 if piece == block { usable_bytes } else { self.occupy(piece, address).usable_bytes }
             });
         }
