@@ -18,7 +18,7 @@
 //! | `pages` | the number of pages: no bound, a cost for each |
 //! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
 //! | `page-block / 64` | bytes of a page-block, divided: at most those of a page, whatever the heap's size |
-//! | `N` | as often as a caller's type says: in no entry point that is bounded |
+//! | `N`, `leaves ...`, `pieces ...` | by what a caller asks for: in no entry point that is bounded |
 //! | a number | at most so many, whatever the heap's size |
 
 use crate::analysis::{Analysis, Unbounded, proved};
@@ -78,6 +78,7 @@ impl Turns {
             "free blocks" => Self::FreeBlocks,
             "pages" => Self::Pages,
             "N" => Self::Chosen,
+            other if other.starts_with("leaves") || other.starts_with("pieces") => Self::Chosen,
             "granules of a page" => Self::Granules(1),
             other => {
                 let divided = |what: &str| other.strip_prefix(what).and_then(|divisor| divisor.strip_prefix(" / "));
