@@ -77,14 +77,27 @@ pub const fn pages_of_class(live: usize, blocks_per_page: usize, max_not_full_pa
 /// How many objects a program has live at the most, per size class of the ladder `L`, where the heap adds `EXTRA` bytes to each.
 ///
 /// ```
+/// use core::mem::MaybeUninit;
 /// use rtalloc::compact_fit::guarantee::MovingLimits;
 /// use rtalloc::compact_fit::ladder::DefaultLadder;
+/// use rtalloc::{CompactFit, HandleAllocator};
 ///
 /// // Never more than 1,000 messages of 100 bytes and 20 buffers of 4,000.
 /// let limits = MovingLimits::<DefaultLadder>::NONE.and(1000, 100)?.and(20, 4000)?;
 /// // 146 of the class of 112 bytes fit into a page, 3 of that of 4,000.
 /// assert_eq!(limits.pages(), 7 + 7);
-/// # Ok::<(), rtalloc::contract::AllocError>(())
+///
+/// // With the page of their entries: a region in which nothing that the program asks for is ever refused.
+/// let pages = limits.pages() + limits.entry_pages();
+/// let mut memory = vec![MaybeUninit::uninit(); <CompactFit>::region_bytes(pages)];
+/// let mut heap = <CompactFit>::new(&mut memory, Default::default())?;
+/// for _ in 0..1000 {
+///     heap.allocate(100)?;
+/// }
+/// for _ in 0..20 {
+///     heap.allocate(4000)?;
+/// }
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Limits<L, const EXTRA: usize = 0> {
     /// Objects of each class.

@@ -11,6 +11,29 @@
 //! pool         [        ] [        ] [        ] ...
 //! ```
 //!
+//! # Words
+//!
+//! | | |
+//! |---|---|
+//! | object | what a program allocates; named by a [`Handle`](crate::contract::Handle), which stays good wherever the object is |
+//! | page | equal parts of the region, 16 KB in the default ladder: in the *pool* until a size class needs one, and again when empty |
+//! | size class | the pages whose *page-blocks*, the places for one object each, have one size |
+//! | not full | a page that has used page-blocks and free ones; *max_nr_nf_pages* is how many of them a class may have |
+//! | entry | what a handle leads to: it says where the object is. Its number is the *abstract address* |
+//! | block-frame | in the non-moving variant, the piece of memory of which objects are made, 32 B |
+//! | to owe | to have moves still to do, where compaction goes in steps |
+//!
+//! # How to begin
+//!
+//! 1. Take [`CompactFit`]. Take [`CompactFitNonMoving`] where objects must not move, because a device has their addresses, and
+//!    may be in pieces.
+//! 2. Find out how many pages always suffice: [`guarantee`].
+//! 3. Put the heap into what gives access by references: [`handles`](crate::handles).
+//! 4. Where moving an object takes a free too long, allow more not-full pages ([`CompactFitConfig`]; the command `rtalloc tune
+//!    compact-fit` finds numbers for a program), or move in steps of so many bytes ([`moving`]).
+//!
+//! # Modules
+//!
 //! | module | what it is |
 //! |---|---|
 //! | [`ladder`] | the size classes, as a type |

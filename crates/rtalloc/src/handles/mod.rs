@@ -19,6 +19,28 @@
 //!                HandleAllocator: Handle -> address
 //! ```
 //!
+//! | to have | take |
+//! |---|---|
+//! | values of types, lists and trees of them | [`Boxes`] on [`CompactFit`](crate::CompactFit) |
+//! | buffers, messages, text | [`Bytes`] on [`CompactFit`](crate::CompactFit): an object is a slice |
+//! | the same, of objects in pieces or larger than a page | [`Bytes`] on [`CompactFitNonMoving`](crate::CompactFitNonMoving) or [`Arraylets`]: [pieces](Bytes::pieces), [`read_at`](Bytes::read_at), [`write_at`](Bytes::write_at) |
+//! | memory that is not initialised, in constant time | [`Access`] on any heap |
+//!
+//! ```
+//! use core::mem::MaybeUninit;
+//! use rtalloc::handles::Access;
+//! use rtalloc::{CompactFit, HandleAllocator};
+//!
+//! let mut memory = [MaybeUninit::uninit(); 256 * 1024];
+//! let mut heap = <CompactFit>::new(&mut memory, Default::default())?;
+//! let (handle, other) = (heap.allocate(100)?, heap.allocate(100)?);
+//! heap.slice_mut(handle)?[0].write(7);
+//! heap.free(other)?; // May move the object of `handle`: no reference into the heap may be alive here.
+//! // SAFETY: this byte was written, and keeps its value wherever the object is.
+//! assert_eq!(unsafe { heap.slice(handle)?[0].assume_init() }, 7);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
 //! A wrapper takes a region, not a heap, because objects that are in a heap already would be anything.
 
 pub mod access;

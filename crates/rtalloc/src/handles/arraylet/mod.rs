@@ -33,6 +33,24 @@
 //! It wins where few objects are larger than a page and must not be refused: no page beside another is needed, and a large
 //! object moves one leaf at a time. It loses against contiguous memory in every access, and by a page for the last leaf at worst.
 //!
+//! ```
+//! use core::mem::MaybeUninit;
+//! use rtalloc::handles::{AbstractPointer, Arraylets, Bytes};
+//! use rtalloc::{CompactFit, HandleAllocator};
+//!
+//! let mut memory = [MaybeUninit::uninit(); 512 * 1024];
+//! let mut heap: Bytes<'_, Arraylets<'_, CompactFit<'_>>> = Bytes::new(&mut memory, Default::default())?;
+//!
+//! let picture = heap.allocate(100_000)?; // Zeros, in seven leaves.
+//! heap.write_at(AbstractPointer::new(picture, 70_000), b"compact")?;
+//! let mut word = [0; 7];
+//! heap.read_at(AbstractPointer::new(picture, 70_000), &mut word)?;
+//! assert_eq!(&word, b"compact");
+//! assert_eq!(heap.pieces(picture)?.count(), 7);
+//! heap.free(picture)?;
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
 //! A large object that is refused when some of its leaves are allocated is taken back: no object is left, or changed; but
 //! where the next ones are allocated may have changed, unlike in the heap beneath.
 
