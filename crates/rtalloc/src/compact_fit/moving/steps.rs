@@ -258,8 +258,15 @@ pub(super) unsafe fn reserved<L: Ladder, T>(directory: At<L, T>) -> Option<Block
 /// Bytes that have to be moved until no class owes, at most.
 ///
 /// A class with one page too many owes the objects of its first page or the gaps of its last one, whichever are fewer; every
-/// further page is less than half of a page's objects, because either the first page is at most half full or the last
+/// further page is half of a page's objects at most, because either the first page is at most half full or the last
 /// one more than half.
+///
+/// A move under way is begun from the first page, which has one object fewer when it is complete. Where others came to be
+/// first meanwhile, this one may be first again then; and where it became full, there is one not-full page more:
+///
+/// ```text
+/// [..oo] [xxx:]  ->  allocated and freed  ->  [xxoo] [xxxo] [x.xx]  ->  complete  ->  [xx.o] [xxxo] [x.xx]
+/// ```
 ///
 /// # Safety
 ///
@@ -276,11 +283,20 @@ pub(super) unsafe fn owed_bytes<L: Ladder, T>(directory: At<L, T>) -> usize {
         for class in 0..L::CLASSES {
             let record = directory.record(class);
             let size_class = L::size_class(class);
-            let surplus = (*record).not_full.saturating_sub((*record).most_not_full) as usize;
+            let left = (steps.class as usize == class).then(|| steps.from(directory).header);
+            let more = left.is_some_and(|header| (*header).state.free_rows == 0);
+            let not_full = (*record).not_full.wrapping_add(more.into());
+            let surplus = not_full.saturating_sub((*record).most_not_full) as usize;
             if surplus != 0 {
                 let (first, last) = (header_of((*record).head.next), header_of((*record).head.prev));
-                let gaps = size_class.blocks.wrapping_sub((*last).state.used);
-                let objects = usize::from((*first).state.used.min(gaps)) + (surplus - 1) * usize::from(size_class.half);
+                let of_one = match left {
+                    Some(header) if header != first => size_class.half,
+                    _ => {
+                        let gaps = size_class.blocks.wrapping_sub((*last).state.used);
+                        (*first).state.used.wrapping_sub(left.is_some().into()).min(gaps)
+                    }
+                };
+                let objects = usize::from(of_one) + (surplus - 1) * usize::from(size_class.half);
                 owed += objects * size_class.block_bytes as usize;
             }
         }

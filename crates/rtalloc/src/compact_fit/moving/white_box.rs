@@ -454,6 +454,51 @@ fn an_object_that_is_freed_or_resized_drops_its_move() {
     }
 }
 
+/// The page that an object is leaving becomes full, and another one not full: when the move is complete there are two.
+#[test]
+fn what_is_owed_covers_the_gap_that_a_move_leaves_in_a_full_page() {
+    with_heap::<Large, 16>(5, Default::default(), |heap| {
+        let handles: Vec<_> = (0..6).map(|_| heap.allocate(8000).unwrap()).collect();
+        heap.free(handles[0]).unwrap();
+        heap.free(handles[2]).unwrap();
+        heap.allocate(8000).unwrap();
+        heap.free(handles[4]).unwrap();
+        assert_eq!(record(heap, 8000).not_full, 1);
+        let owed = heap.owed_bytes();
+        assert!(owed > 8000, "the rest of one object and another one: {owed}");
+        assert_eq!((heap.compact(owed), heap.owed_bytes()), (owed, 0));
+    });
+}
+
+/// Over pseudo-random histories of two classes: who pays what is owed owes nothing, and no more is owed in between.
+#[test]
+fn compacting_what_is_owed_leaves_nothing_owed() {
+    let mut paid = 0;
+    for seed in 1..=12 {
+        with_heap::<Small, 16>(40, CompactFitConfig::with_most_not_full(1 + seed as u32 % 3), |heap| {
+            let mut next = random(seed);
+            let mut live: Vec<Handle> = Vec::new();
+            for round in 0..3000 {
+                if next(10) < if round / 200 % 2 == 0 { 7 } else { 4 } {
+                    live.extend(heap.allocate([140, 340][next(2)]));
+                } else if !live.is_empty() {
+                    let handle = live.swap_remove(next(live.len()));
+                    heap.free(handle).unwrap();
+                }
+                if next(20) == 0 {
+                    let mut owed = heap.owed_bytes();
+                    while owed != 0 {
+                        let moved = heap.compact(owed.min(16 + next(500)));
+                        assert!(moved != 0 && heap.owed_bytes() <= owed - moved, "{moved} of {owed} moved");
+                        (paid, owed) = (paid + moved, heap.owed_bytes());
+                    }
+                }
+            }
+        });
+    }
+    assert!(paid > 10_000, "{paid}");
+}
+
 #[test]
 fn a_request_waits_for_what_is_owed() {
     with_heap::<Large, 16>(3, Default::default(), |heap| {
