@@ -292,23 +292,30 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
             if class != old_class {
                 let count = Blocks::<L, FRAME, T>::frames_of(Framed::<L, FRAME>::size_class(class));
                 let more = count.saturating_sub(old_count);
-                let Some(block) = blocks.take_block(class, more) else {
-                    return Err(self.refuse(AllocError::Exhausted).into());
-                };
-                let table = Blocks::<L, FRAME, T>::table(block, count);
-                let kept = count.min(old_count);
-                copy_words(old_table, table, kept);
-                let frames = blocks.frames_mut();
-                if more != 0 {
-                    frames.take(table.wrapping_add(kept), more);
-                    frames.chain(table.wrapping_add(kept).wrapping_sub(1).read(), table.wrapping_add(kept).read());
-                } else {
-                    frames.give(old_table.wrapping_add(kept), old_count.wrapping_sub(kept), false);
+                match blocks.take_block(class, more) {
+                    Some(block) => {
+                        let table = Blocks::<L, FRAME, T>::table(block, count);
+                        let kept = count.min(old_count);
+                        copy_words(old_table, table, kept);
+                        let frames = blocks.frames_mut();
+                        if more != 0 {
+                            frames.take(table.wrapping_add(kept), more);
+                            frames.chain(
+                                table.wrapping_add(kept).wrapping_sub(1).read(),
+                                table.wrapping_add(kept).read(),
+                            );
+                        } else {
+                            frames.give(old_table.wrapping_add(kept), old_count.wrapping_sub(kept), false);
+                        }
+                        blocks.begins_at(table);
+                        classes::give(blocks, old_class, old_block, true);
+                        self.tally_mut().freed(old_count * FRAME);
+                        self.tally_allocated(count);
+                    }
+                    None if class > old_class => return Err(self.refuse(AllocError::Exhausted).into()),
+                    // A smaller object stays in its page-block, with all its frames.
+                    None => {}
                 }
-                blocks.begins_at(table);
-                classes::give(blocks, old_class, old_block, true);
-                self.tally_mut().freed(old_count * FRAME);
-                self.tally_allocated(count);
             }
             blocks.frames().size(entry).write(size_bytes.wrapping_sub(1) as u16);
         }

@@ -251,6 +251,23 @@ fn a_refused_resize_changes_nothing() {
 }
 
 #[test]
+fn shrinking_keeps_the_place_where_no_virtual_page_is_left() {
+    let mut memory = memory(Heap::region_bytes(1, 0));
+    let mut heap = Heap::new(&mut memory, always_compact()).unwrap();
+    let object = heap.allocate(1000).unwrap();
+    fill(&heap, object, 3);
+    let (frames, place) = (frames_of(&heap, object), place_of(&heap, object));
+    assert_eq!(heap.resize(object, 40), Ok(()));
+    assert_eq!((heap.size(object), place_of(&heap, object), heap.check()), (Ok(40), place, Ok(())));
+    assert_eq!(heap.resize(object, 1024), Ok(()));
+    assert!(frames_of(&heap, object) == frames && holds(&heap, object, 3, 40));
+    assert_eq!(heap.resize(object, 40), Ok(()));
+    // What is given back is all of it.
+    heap.free(object).unwrap();
+    assert_eq!((heap.check(), heap.largest_allocatable()), (Ok(()), 1024));
+}
+
+#[test]
 fn handles_of_dead_objects_are_told_apart() {
     let mut memory = memory(8 * 1024);
     let mut heap = Heap::new(&mut memory, always_compact()).unwrap();
@@ -482,7 +499,7 @@ fn damage_is_found() {
         assert_eq!(found(frames.link(free), 0), listed);
         assert_eq!(found(frames.link(free), table.read()), listed);
         let size = frames.size(object).replace(u16::MAX);
-        assert_eq!(heap.check().unwrap_err().invariant, "an object is in the smallest class that holds it");
+        assert_eq!(heap.check().unwrap_err().invariant, "an object fits its page-block");
         frames.size(object).write(size);
         let taken = &raw mut (*heap.blocks().own()).frames.taken;
         assert_eq!(

@@ -185,8 +185,8 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
                             return broken("an object's frames lead from one to the next");
                         }
                         let size_bytes = usize::from(frames.size(entry).read()) + 1;
-                        if index == 0 && (size_bytes > L::PAGE || Self::class_of(size_bytes) != (*header).state.class) {
-                            return broken("an object is in the smallest class that holds it");
+                        if index == 0 && (size_bytes > L::PAGE || Self::class_of(size_bytes) > (*header).state.class) {
+                            return broken("an object fits its page-block");
                         }
                         found.add(frame);
                     }
