@@ -165,26 +165,31 @@ impl<L: Ladder, const EXTRA: usize> Limits<L, EXTRA> {
     ///
     /// Linear in the classes, as of all that follows.
     pub fn objects(&self) -> usize {
-        self.classes().map(|(.., objects)| objects).sum()
+        sum(self.classes().map(|(.., objects)| objects))
     }
 
     /// Bytes of the page-blocks of all these objects.
     pub fn block_bytes(&self) -> usize {
-        self.classes().map(|(_, _, block_bytes, objects)| block_bytes * objects).sum()
+        sum(self.classes().map(|(_, _, block_bytes, objects)| objects.saturating_mul(block_bytes)))
     }
 
     /// Pages ever needed, where each class keeps its limit by itself: the sum of `ceil(h / B)`, whatever number of pages may
     /// be not full. One page fewer is refused to a program that once holds all of it.
     pub fn pages(&self) -> usize {
-        self.classes().map(|(_, blocks, _, objects)| objects.div_ceil(blocks)).sum()
+        sum(self.classes().map(|(_, blocks, _, objects)| objects.div_ceil(blocks)))
     }
 
     /// Pages that may be in use while these objects are live, whatever was live before, if class `i` may have
     /// `max_not_full_pages(i)` not-full pages.
     pub fn pages_after_any_history(&self, max_not_full_pages: impl Fn(usize) -> usize) -> usize {
         let pages = |(class, blocks, _, objects)| pages_of_class(objects, blocks, max_not_full_pages(class).max(1));
-        self.classes().map(pages).sum()
+        sum(self.classes().map(pages))
     }
+}
+
+/// The sum, or `usize::MAX` beyond it: a program that needs more than there can be must not seem to need little.
+fn sum(numbers: impl Iterator<Item = usize>) -> usize {
+    numbers.fold(0, usize::saturating_add)
 }
 
 /// What a program holds in a heap that moves its objects: each page-block ends with 4 bytes of the heap's.
@@ -227,7 +232,7 @@ pub fn pages_of_modes<L: Ladder, const EXTRA: usize>(
         let now = pages_of_class(objects, blocks, max_not_full_pages(class).max(1));
         now.min(most_ever(class).div_ceil(blocks))
     };
-    modes.iter().map(|mode| mode.classes().map(pages).sum()).max().unwrap_or(0)
+    modes.iter().map(|mode| sum(mode.classes().map(pages))).max().unwrap_or(0)
 }
 
 /// Pages ever needed by a program that at any time has at most `live_bytes` bytes live, in objects of
@@ -524,6 +529,18 @@ mod tests {
             }
         }
         assert!(pages_of_modes(&limits, |_| 1) < by_themselves.pages());
+    }
+
+    /// What no memory holds does not seem to fit in little, on any machine.
+    #[test]
+    fn limits_beyond_the_address_space_saturate() {
+        let limits: MovingLimits<Small> = limits_of(&[(20, usize::MAX), (400, usize::MAX), (900, usize::MAX)]);
+        assert_eq!((limits.objects(), limits.block_bytes()), (usize::MAX, usize::MAX));
+        assert_eq!((limits.pages(), pages_of_modes(&[limits], |_| 1)), (usize::MAX, usize::MAX));
+        assert_eq!(limits.pages_after_any_history(|_| usize::MAX), usize::MAX);
+        assert_eq!(Moving::region_bytes(limits.pages()), usize::MAX);
+        assert_eq!(Moving::region_bytes(usize::MAX / 1024), usize::MAX);
+        assert_eq!(NonMoving::region_bytes(limits.pages(), 0), usize::MAX);
     }
 
     /// The bound from what is live now holds in every state, whatever the history.

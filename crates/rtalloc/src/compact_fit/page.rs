@@ -350,9 +350,9 @@ impl<L: Ladder, X> Directory<L, X> {
         (pages != 0).then_some((Self::at(base), pages))
     }
 
-    /// Length of a region that holds `pages` pages wherever it starts.
+    /// Length of a region that holds `pages` pages wherever it starts; `usize::MAX` beyond the address space.
     pub(super) const fn needed_bytes(pages: usize) -> usize {
-        Self::FIXED + pages * (L::PAGE + Self::HEADER) + Self::ALIGN - 1
+        pages.saturating_mul(L::PAGE + Self::HEADER).saturating_add(Self::FIXED + Self::ALIGN - 1)
     }
 
     /// Initialises pool and classes; `most_not_full` tells max_nr_nf_pages of each.
