@@ -113,7 +113,8 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     fn free(&mut self, handle: Handle) -> Result<(), HandleError>;
 
     /// Changes the size of an object; its handle stays valid. The content survives up to the smaller of the two sizes. May
-    /// move this object and one other.
+    /// move this object and one other. An object that becomes smaller keeps its place where there is no other: shrinking
+    /// never fails.
     ///
     /// # Errors
     ///
@@ -188,7 +189,8 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     /// Linear in the bytes moved.
     fn compact(&mut self, budget_bytes: usize) -> usize;
 
-    /// A promise: a request of this many bytes succeeds now. 0 when nothing can be allocated.
+    /// A promise: a request of this many bytes succeeds now, and one byte more fails unless `CONTRACT.largest_is_exact` is
+    /// false or compaction is [owed](Self::owed_bytes), of which a request pays a part. 0 when nothing can be allocated.
     ///
     /// # Time
     ///
