@@ -47,7 +47,7 @@
 //! | [`buddy`] | blocks that divide in two, and merge with the other half only: [`BinaryBuddy`], [`FibonacciBuddy`], [`WeightedBuddy`], [`DoubleBuddy`] |
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
-//! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and how much memory they ever need |
+//! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
 //!
@@ -80,7 +80,7 @@
 //! | [`ClassRegions`] | O(1) | most: a live block keeps its page | none |
 //! | [`SingleRegion`] | O(1), fewest instructions | most: a live block keeps its page | none |
 //! | [`CompactFit`] | O(1), O(s) when a free moves an object of s bytes | predictable: live objects decide it, history does not; requests below 16 KiB | 4 B, and 16 B of entry |
-//! | [`CompactFitNonMoving`] | O(s) both | the same; a free page-block costs no memory | 14 B per 32 B: entry and block table |
+//! | [`CompactFitNonMoving`] | O(s), O(1) but O(s) when a free compacts | the same; a free page-block costs its place in a block table alone | 14 B per 32 B: entry and block table |
 
 #![no_std]
 

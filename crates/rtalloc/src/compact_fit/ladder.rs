@@ -123,10 +123,10 @@ pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Geometric<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize = { usize::MAX }>;
 
-/// 16 KB pages, page-blocks from 32 bytes on, aligned as C's `malloc` aligns: 45 classes on 64 bits.
+/// 16 KiB pages, page-blocks from 32 bytes on, aligned as C's `malloc` aligns: 45 classes on 64 bits.
 pub type DefaultLadder = Geometric<16384, 32, { 2 * size_of::<usize>() }>;
 
-/// The paper's 46 classes: 45 multiples of four below the page, and 16 KB. Page-blocks are aligned to 4 bytes.
+/// The paper's 46 classes: 45 multiples of four below the page, and 16 KiB. Page-blocks are aligned to 4 bytes.
 pub type PaperLadder = Geometric<16384, 32, 4, 45>;
 
 impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize> Geometric<PAGE, FIRST, GRAIN, MOST> {

@@ -16,7 +16,7 @@
 //! | | |
 //! |---|---|
 //! | object | what a program allocates; named by a [`Handle`](crate::contract::Handle), which stays good wherever the object is |
-//! | page | equal parts of the region, 16 KB in the default ladder: in the *pool* until a size class needs one, and again when empty |
+//! | page | equal parts of the region, 16 KiB in the default ladder: in the *pool* until a size class needs one, and again when empty |
 //! | size class | the pages whose *page-blocks*, the places for one object each, have one size |
 //! | not full | a page that has used page-blocks and free ones; *max_nr_nf_pages* is how many of them a class may have |
 //! | entry | what a handle leads to: it says where the object is. Its number is the *abstract address* |

@@ -21,7 +21,7 @@
 //!
 //! | | 64-bit | 32-bit |
 //! |---|---|---|
-//! | header of a page of 16 KB with page-blocks from 32 B on | 96 B: 0.59 % | 88 B: 0.54 % |
+//! | header of a page of 16 KiB with page-blocks from 32 B on | 96 B: 0.59 % | 88 B: 0.54 % |
 
 use super::free_list::FreeList;
 use super::ladder::{Ladder, SizeClass, State};

@@ -90,7 +90,7 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     /// Constant, whatever the region's size (Compact-fit 2008, section 6).
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError>;
 
-    /// Allocates an object of `size_bytes` bytes, uninitialised.
+    /// Allocates an object of `size_bytes` bytes, uninitialised. Moves other objects only where the heap compacts in steps.
     ///
     /// # Errors
     ///
@@ -101,7 +101,8 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     /// `CONTRACT.allocate`.
     fn allocate(&mut self, size_bytes: usize) -> Result<Handle, AllocError>;
 
-    /// Frees an object. May move one other object of the same size class.
+    /// Frees an object. May move one other object of the same size class; where the heap compacts in steps, others
+    /// that it owes to move.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //!
 //! # Idea
 //!
-//! Pages of 16 KB belong to size classes; an object is in a page-block of the smallest class that holds it, and its handle
+//! Pages of 16 KiB belong to size classes; an object is in a page-block of the smallest class that holds it, and its handle
 //! leads to an entry that knows where. When the object of a full page is freed while its class has as many not-full pages as it may
 //! have, one other object of the class moves into the gap, and its entry is told: through the number of the entry that
 //! every page-block ends with (Compact-fit 2008, sections 2.6, 3.2 and 3.4). So a class never has more than

@@ -36,7 +36,7 @@
 //! | resize | linear in the frames; no byte of the object is copied, because its frames stay its own |
 //! | dereference | a load for the entry, one for the table, one for the base of everything |
 //! | memory, per frame | 10 B of entry (where the object begins 4, generation 4, requested size 2), 4 B of block table |
-//! | memory, per virtual page | a header: 96 B for 16 KB and classes from 32 B on, on 64 bits |
+//! | memory, per virtual page | a header: 96 B for 16 KiB and classes from 32 B on, on 64 bits |
 //! | compaction | moves 4 B per frame of one object, in the free that needs it: nothing is ever [owed](HandleAllocator::owed_bytes) |
 //!
 //! The paper's entries have 4 bytes and no generation; its abstract address space and block tables are allocated beforehand.
