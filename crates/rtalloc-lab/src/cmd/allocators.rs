@@ -11,15 +11,17 @@ use std::process::ExitCode;
 
 /// Lists the allocators, ours and the peers', or tells all about some of them.
 ///
-/// The table has a line for each: which block serves a request, what is stated and what is proved of its
-/// operations, how its blocks are made, and what it never serves. With names, the full card of each:
-/// every fact of its contract, the static bounds of its operations in this very program, its control structure
-/// in heaps of three sizes, what it does not do, when to take it and when not, and what can be
-/// chosen. With groups (ours, peers, dozen, a family), the table of those.
+/// The table has a line for each: which block serves a request, what is stated and what is proved
+/// of its operations, how its blocks are made, and what it never serves. With names, the full
+/// card of each: every fact of its contract, the static bounds of its operations in this very
+/// program, its control structure in heaps of three sizes, what it does not do, when to take it
+/// and when not, and what can be chosen. With groups (ours, peers, dozen, a family), the table of
+/// those.
 ///
-/// cost is the class that the contract, or a peer's author, states: H is the heap's size, n the number of free
-/// blocks. bound is the most x86-64 instructions the operation executes, whatever the heap looks like, proved
-/// from the machine code as `rtalloc bound` does it; `-` where the code has loops nobody bounded.
+/// cost is the class that the contract, or a peer's author, states: H is the heap's size, n the
+/// number of free blocks. bound is the most x86-64 instructions the operation executes, whatever
+/// the heap looks like, proved from the machine code as `rtalloc bound` does it; `-` where the
+/// code has loops nobody bounded.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {

@@ -27,7 +27,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Bounds the instructions of operations: proved from the machine code, with the path and a certificate.
+/// Bounds the instructions of operations, proved from the machine code, with path and certificate.
 ///
 /// Of every allocator's entry points (allocate, at natural and at larger alignment, deallocate,
 /// reallocate), prints side by side:
@@ -38,21 +38,23 @@ use std::process::ExitCode;
 ///                     every state of a tiny heap, a directed enumeration and a random search
 ///   static bound      no operation that returns executes more
 ///
-/// Where the source of our allocators says what bounds a loop, the bound is told as a function of its
-/// turns (`52 + 31 per merge`), and shown for a heap of 16 MiB; of a search, what each free block costs.
+/// Where the source of our allocators says what bounds a loop, the bound is told as a function of
+/// its turns (`52 + 31 per merge`), and shown for a heap of 16 MiB; of a search, what each free
+/// block costs.
 ///
-/// Of Compact-fit, whose free may copy an object, a second table tells the bounds by size class, and the
-/// most measured in heaps of two sizes, new and worn.
+/// Of Compact-fit, whose free may copy an object, a second table tells the bounds by size class,
+/// and the most measured in heaps of two sizes, new and worn.
 ///
-/// The bound is read off the machine code of this very program: control flow from the entry point on,
-/// the longest path, and a certificate that a checker with another decoder verifies. What cannot
-/// be bounded gets no number but the reason, with address, function and source line: loops that no fact
-/// bounds, recursion, indirect jumps, repeated string instructions, calls of code that is elsewhere.
+/// The bound is read off the machine code of this very program: control flow from the entry point
+/// on, the longest path, and a certificate that a checker with another decoder verifies. What
+/// cannot be bounded gets no number but the reason, with address, function and source line: loops
+/// that no fact bounds, recursion, indirect jumps, repeated string instructions, calls of code
+/// that is elsewhere.
 ///
 /// With --binary and --symbol it bounds any function of an x86-64 ELF program or library.
 ///
-/// A bound counts instructions. It is no time; METHODOLOGY.md says how to get from one to the other.
-/// The whole table takes a minute or two, that of one allocator some ten seconds.
+/// A bound counts instructions. It is no time; METHODOLOGY.md says how to get from one to the
+/// other. The whole table takes a minute or two, that of one allocator some ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {

@@ -25,9 +25,9 @@ use std::time::Duration;
 ///   cycles        time of every operation in ticks of the time-stamp counter. Of each operation the
 ///                 minimum over R identical replays counts, so that interruptions do not; maxima on a
 ///                 shared machine are noise nevertheless.
-///   instructions  executed instructions of every operation, counted by copies of the allocators' machine
-///                 code that count themselves: exact, not estimated. No operation may exceed its static
-///                 bound (see `rtalloc bound`), or the allocator is reported as broken.
+///   instructions  executed instructions of every operation, counted by copies of the allocators'
+///                 machine code that count themselves: exact, not estimated. No operation may exceed
+///                 its static bound (see `rtalloc bound`), or the allocator is reported as broken.
 ///   space         H, the memory the allocator needed; F = (H - M) / M, where M is the largest live
 ///                 memory; and the smallest heap in which the whole trace succeeds. Also verifies
 ///                 that every block is aligned, in the heap, and no block overlaps another.
@@ -41,7 +41,7 @@ pub struct Arguments {
     traces: Vec<PathBuf>,
 
     /// Allocators, separated by commas: names, families (sequential, indexed, segregated, buddy, bitmapped, regional,
-    /// hybrid), or the groups ours, peers (everybody else's), dozen (those of the main job), all. A leading `-`
+    /// compacting, hybrid), or the groups ours, peers (everybody else's), dozen (those of the main job), all. A leading `-`
     /// leaves out; a choice that begins with one begins with all. `rtalloc allocators` lists them.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
@@ -80,15 +80,15 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc run lua.trace                               everything, on everyone
-  rtalloc run *.trace --on ours,rlsf --heap 4M        ours and one peer in 4 MiB
-  rtalloc run lua.trace --on=-linked-list             everyone but one
-  rtalloc run lua.trace --on buddy,tlsf               a family, and one beside it
-  rtalloc run lua.trace --at-most 512                 its blocks of at most 512 bytes
-  rtalloc run lua.trace --probe space --csv -         space alone, for another program
+  rtalloc run lua.rtrace                              everything, on everyone
+  rtalloc run *.rtrace --on ours,rlsf --heap 4M       ours and one peer in 4 MiB
+  rtalloc run lua.rtrace --on=-linked-list            everyone but one
+  rtalloc run lua.rtrace --on buddy,tlsf              a family, and one beside it
+  rtalloc run lua.rtrace --at-most 512                its blocks of at most 512 bytes
+  rtalloc run lua.rtrace --probe space --csv -        space alone, for another program
 
-The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an argument or a trace was
-of no use.";
+The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an
+argument or a trace was of no use.";
 
 /// Runs the verb.
 ///

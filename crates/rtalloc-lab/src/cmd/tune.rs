@@ -40,19 +40,23 @@ The exit status is 0 when the trace was analysed, and 1 when an argument or the 
 
 /// Compact-fit: how many not-full pages each size class may have
 ///
-/// Compact-fit moves an object when a free would leave a size class with more than max_nr_nf_pages pages that are not full. A
-/// small limit keeps memory compact, a large one saves the moving. From a trace this tells, for every size class:
+/// Compact-fit moves an object when a free would leave a size class with more than max_nr_nf_pages
+/// pages that are not full. A small limit keeps memory compact, a large one saves the moving. From a
+/// trace this tells, for every size class:
 ///
-///   longest run of frees   the most frees without an allocation since, n_f of the paper's section 3.4
+///   longest run of frees   the most of n_f of the paper's section 3.4: frees of the class that no
+///                          allocation has followed yet
 ///   enough                 the smallest max_nr_nf_pages with which no free ever moves an object
 ///
-/// and which choices of all limits together are worth it: those that no other choice beats in the pages
-/// needed, at most and in the mean, and the bytes moved. Beside that the number of abstract addresses needed, and, with
-/// --allocatable, for how many more objects of a size there would be room, at the worst moment of the trace and at its end.
+/// and which choices of all limits together are worth it: those that no other choice beats in the
+/// pages needed, at most and in the mean, and the bytes moved. Beside that the number of abstract
+/// addresses needed, and, with --allocatable, for how many more objects of a size there would be
+/// room, at the worst moment of the trace and at its end.
 ///
-/// The figures are those of the moving implementation. They are exact, by a model of the size classes that a test holds
-/// against the allocator; only pages of abstract addresses are counted as if none were given back. They hold for
-/// this trace: a program that behaves otherwise another time can move objects with any limit.
+/// The figures are those of the moving implementation. They are exact, by a model of the size
+/// classes that a test holds against the allocator; only pages of abstract addresses are counted as
+/// if none were given back. They hold for this trace: a program that behaves otherwise another time
+/// can move objects with any limit.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 struct CompactFit {

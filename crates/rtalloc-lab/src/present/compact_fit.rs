@@ -25,8 +25,7 @@ pub fn tables(found: &CompactFit, look: Look) -> String {
     let fragmentation = &found.fragmentation;
     let _ = writeln!(
         text,
-        "\nFigure 8: objects of a size that a heap of {} still has room for, filled with objects of 20 to 100 B, a fifth of \
-         them freed at random",
+        "\nFigure 8: more objects for which a heap of {} has room, filled with 20 to 100 B, a fifth freed at random",
         number::bytes(fragmentation.heap_bytes)
     );
     text.push_str(&room(found, look));

@@ -158,7 +158,7 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
     let labels: Vec<String> =
         longest.iter().map(|class| format!("class {} ({} B)", class.number, class.block_bytes)).collect();
     let mut names: Vec<(&str, &str)> = labels.iter().map(|label| (label.as_str(), "")).collect();
-    names.extend([("front", ""), ("same for all", "")]);
+    names.extend([("* none is better", ""), ("same for all", "")]);
     #[allow(clippy::cast_precision_loss)] // drawn
     let runs = Panel {
         title: "Frees of a size class without an allocation since (n_f), the most in each stretch".into(),
@@ -180,8 +180,8 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
     };
     let front = Panel {
         title: "Memory against compaction: choices of max_nr_nf_pages".into(),
-        x: ("KB in pages, in the mean".into(), Spacing::Even),
-        y: ("KB moved".into(), Spacing::Even),
+        x: ("KiB in pages, in the mean".into(), Spacing::Even),
+        y: ("KiB moved".into(), Spacing::Even),
         curves: vec![
             (longest.len(), points(&|choice| choice.on_front)),
             (longest.len() + 1, points(&|choice| choice.name.ends_with("each"))),
