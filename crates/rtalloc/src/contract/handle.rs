@@ -268,7 +268,7 @@ pub struct Fragmentation {
 /// What is wrong with a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandleError {
-    /// The object was freed.
+    /// The object was freed. A number that no heap gave may be taken for the handle of such an object.
     Stale,
     /// No object of this heap ever had this handle.
     Foreign,

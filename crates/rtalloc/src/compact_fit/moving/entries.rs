@@ -161,7 +161,8 @@ pub(super) unsafe fn find<L: Ladder, T>(
     }
 }
 
-/// What is wrong with a handle that names no live entry: it is stale if its generation was given to any entry at its place.
+/// What is wrong with a handle that names no live entry: it is stale if its generation was given to its entry, or is one from
+/// before the epoch, which an entry at its place may have had whose page went.
 ///
 /// # Safety
 ///
