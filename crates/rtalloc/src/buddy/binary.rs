@@ -50,8 +50,8 @@
 //! <!-- figures: binary-buddy bbuddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `binary-buddy` | 543, 554, 672 | 0 B | 16 B | 3,968 B, 61,808 B | 66.9 %, 23.0 % |
-//! | `bbuddy` | 238, 250, 270 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |
+//! | `binary-buddy` | 483, 496, 672 | 0 B | 16 B | 3,968 B, 61,808 B | 66.9 %, 23.0 % |
+//! | `bbuddy` | 223, 237, 270 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::{computed, floor_log2};

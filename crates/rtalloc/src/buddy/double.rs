@@ -43,7 +43,7 @@
 //! <!-- figures: double-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `double-buddy` | 651, 1,065, 1,058 | 0 B | 32 B | 4,000 B, 61,856 B | 932.5 %, 1251.4 % |
+//! | `double-buddy` | 616, 1,184, 1,058 | 0 B | 32 B | 4,000 B, 61,856 B | 932.5 %, 1251.4 % |
 //! <!-- end of figures -->
 
 use super::binary::{UNIT_BYTES, aligned_log2};

@@ -54,7 +54,7 @@
 //! <!-- figures: fibonacci-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `fibonacci-buddy` | 691, 922, 1,800 | 4 B | 16 B | 140 B, 156 B | 997.0 %, 1335.8 % |
+//! | `fibonacci-buddy` | 652, 936, 1,800 | 4 B | 16 B | 140 B, 156 B | 997.0 %, 1335.8 % |
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;

@@ -41,7 +41,7 @@
 //! <!-- figures: weighted-buddy -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `weighted-buddy` | 725, 736, 2,876 | 4 B | 16 B | 156 B, 188 B | 174.3 %, 79.4 % |
+//! | `weighted-buddy` | 731, 744, 2,876 | 4 B | 16 B | 156 B, 188 B | 174.3 %, 79.4 % |
 //! <!-- end of figures -->
 
 use super::binary::aligned_log2;

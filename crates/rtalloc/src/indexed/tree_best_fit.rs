@@ -58,7 +58,7 @@
 //! <!-- figures: tree-best-fit -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `tree-best-fit` | 268 + 132 per free block, 415 + 172 per free block, 367 + 200 per free block | 4 B | 32 B | 76 B, 76 B | 10.3 %, 22.1 % |
+//! | `tree-best-fit` | 268 + 132 per free block, 416 + 172 per free block, 368 + 200 per free block | 4 B | 32 B | 76 B, 76 B | 10.3 %, 22.1 % |
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

@@ -55,9 +55,9 @@
 //! <!-- figures: tlsf tlsf-exact tlsf-thorough -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `tlsf` | 87, 181, 82 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
-//! | `tlsf-exact` | 84, 171, 82 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 25.7 % |
-//! | `tlsf-thorough` | 87, 181, 102 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
+//! | `tlsf` | 89, 182, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
+//! | `tlsf-exact` | 84, 174, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 25.7 % |
+//! | `tlsf-thorough` | 89, 182, 104 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

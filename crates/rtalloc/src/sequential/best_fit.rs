@@ -20,7 +20,7 @@
 //! <!-- figures: best-fit -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `best-fit` | 49 + 15 per free block, 115 + 15 per free block, 46 | 4 B | 16 B | 60 B, 60 B | 8.8 %, 21.6 % |
+//! | `best-fit` | 49 + 15 per free block, 118 + 15 per free block, 47 | 4 B | 16 B | 60 B, 60 B | 8.8 %, 21.6 % |
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};
