@@ -28,9 +28,33 @@
 //! 1. Take [`CompactFit`]. Take [`CompactFitNonMoving`] where objects must not move, because a device has their addresses, and
 //!    may be in pieces.
 //! 2. Find out how many pages always suffice: [`guarantee`].
+//!    Every size class that is used takes a page at least, and entries take another: in a small memory choose smaller pages, as below.
 //! 3. Put the heap into what gives access by references: [`handles`](crate::handles).
 //! 4. Where moving an object takes a free too long, allow more not-full pages ([`CompactFitConfig`]; the command `rtalloc tune
 //!    compact-fit` finds numbers for a program), or move in steps of so many bytes ([`moving`]).
+//!
+//! ```
+//! use core::mem::MaybeUninit;
+//! use rtalloc::compact_fit::Geometric;
+//! use rtalloc::compact_fit::guarantee::MovingLimits;
+//! use rtalloc::{CompactFit, HandleAllocator};
+//!
+//! /// Pages of 1 KiB, page-blocks from 32 bytes on, objects aligned to 8.
+//! type Ladder = Geometric<1024, 32, 8>;
+//! type Heap<'r> = CompactFit<'r, Ladder>;
+//!
+//! // At most 40 messages of 24 bytes, 10 of 100, and 2 buffers of 500.
+//! const PAGES: usize = 7;
+//! let limits = MovingLimits::<Ladder>::NONE.and(40, 24)?.and(10, 100)?.and(2, 500)?;
+//! assert_eq!(limits.pages() + limits.entry_pages(), PAGES);
+//!
+//! let mut memory = [MaybeUninit::uninit(); Heap::region_bytes(PAGES)];
+//! assert!(memory.len() < 10 * 1024);
+//! let mut heap = Heap::new(&mut memory, Default::default())?;
+//! let message = heap.allocate(24)?;
+//! heap.free(message)?;
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
 //!
 //! # Modules
 //!
