@@ -61,7 +61,9 @@ fn the_tables_in_the_documentation_are_what_the_laboratory_finds() {
         }
     }
     assert!(stale.is_empty(), "run it again with UPDATE_FIGURES=1:\n{}", stale.join("\n"));
-    let ours = subject::all().iter().filter(|subject| subject.origin == Origin::Ours);
+    // A heap of handles has its figures by size class, and `rtalloc bound` tells those.
+    let has_addresses = |subject: &&Subject| subject.entries.handles.is_none();
+    let ours = subject::all().iter().filter(|subject| subject.origin == Origin::Ours).filter(has_addresses);
     for subject in ours {
         assert_eq!(seen.get(subject.name), Some(&1), "{} has its figures in one place", subject.name);
     }
