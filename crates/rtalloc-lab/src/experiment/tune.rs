@@ -5,8 +5,8 @@
 //! many pages there are, operation by operation. The model is held against the allocator in a test.
 //!
 //! Whether nothing is ever moved is decided without trying: with no limit on the not-full pages, the most there are behind a free is
-//! the smallest limit that is never in the way. Proposition 1's bound, the most frees without an allocation and one, is
-//! never smaller.
+//! the smallest limit that is never in the way. Proposition 1's bound, the most frees without an allocation and
+//! one, and one more for the order of pages by half (see the library's `classes`), is never smaller.
 
 use crate::result::tune::{Allocatable, Choice, Class, Room, Tuning};
 use crate::trace::{Event, Op};

@@ -129,7 +129,7 @@ fn limits(tuning: &Tuning, choice: &Choice) -> String {
 fn notes(tuning: &Tuning) -> Vec<String> {
     let mut notes = vec![
         "longest run of frees: the most of n_f, frees without an allocation since, of section 3.4. enough: the smallest \
-         max_nr_nf_pages with which nothing is ever moved; Proposition 1 promises it from the longest run and 2 on. pages: the \
+         max_nr_nf_pages with which nothing is ever moved; Proposition 1 promises it from the longest run and 1 on, but with its order of pages by half it takes 2. pages: the \
          most at once; those of abstract addresses are counted as if none came back."
             .into(),
         "each: the same limit for all classes, but never more than enough for one. step: from 1 each on, one class at a time was given \

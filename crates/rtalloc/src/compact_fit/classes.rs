@@ -22,6 +22,21 @@
 //!
 //! The ring's order holds by itself: an allocation fills the last page, which may be more than half full then and is where it
 //! belongs; a page that a free takes to the half goes to the front, and so is the first page when compaction does.
+//!
+//! # Proposition 1
+//!
+//! The paper (section 3.4) promises that a free moves nothing while n_f < max_nr_nf_pages - 1, because not-full pages are never more
+//! than n_f + 1, where n_f goes up by one with a free and down to no less than 0 with an allocation. That holds where an
+//! allocation is served from the page that became not full last. With the paper's own order by half it fails by one: a page that
+//! loses its half goes to the front, the allocations that n_f forgets it for go to another page. With 4 page-blocks a page:
+//!
+//! ```text
+//! [xxxx][xxxx][x...]   two frees in one page   [xxxx][x..x][x...] n_f = 2
+//!                      two allocations         [xxxx][x..x][xxx.] n_f = 0, two not-full pages
+//! ```
+//!
+//! Not-full pages are at most n_f + 2 in every state of up to 8 page-blocks a page and 4 to 6 pages; so a free moves nothing while
+//! n_f < max_nr_nf_pages - 2.
 
 use super::ladder::{Ladder, SizeClass};
 use super::page::{self, Directory, Header, Record, header_of, node};

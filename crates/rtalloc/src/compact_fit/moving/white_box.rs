@@ -220,46 +220,74 @@ fn rule_2_an_object_of_the_not_full_page_moves_into_the_gap() {
     });
 }
 
+/// The page of an object.
+fn page(heap: &Heap<'_, Small>, handle: Handle) -> usize {
+    heap.directory().page_of(place(heap, handle))
+}
+
+/// The not-full pages of the class that serves `bytes`, in their order, with the number of their used page-blocks.
+fn ring(heap: &Heap<'_, Small>, bytes: usize) -> Vec<(usize, u16)> {
+    let mut used = Vec::new();
+    let head = core::ptr::from_ref(record(heap, bytes)).addr();
+    // SAFETY: the heap has begun; a record begins with its head.
+    let _ = unsafe {
+        heap.directory().check_ring(head, &mut |header| {
+            used.push(((*header).page as usize, (*header).state.used));
+            Ok(())
+        })
+    };
+    used
+}
+
 #[test]
 fn allocation_is_served_from_the_last_page_and_compaction_from_the_first() {
     with_heap::<Small, AT_ONCE>(12, CompactFitConfig::with_most_not_full(3), |heap| {
         let handles: Vec<_> = (0..28).map(|_| heap.allocate(140).unwrap()).collect();
-        let page = |heap: &Heap<'_, Small>, handle| heap.directory().page_of(place(heap, handle));
-        let ring = |heap: &Heap<'_, Small>| {
-            let mut used = Vec::new();
-            let head = core::ptr::from_ref(record(heap, 140)).addr();
-            // SAFETY: the heap has begun; a record begins with its head.
-            let _ = unsafe {
-                heap.directory().check_ring(head, &mut |header| {
-                    used.push(((*header).page as usize, (*header).state.used));
-                    Ok(())
-                })
-            };
-            used
-        };
         let pages: Vec<_> = (0..4).map(|index| page(heap, handles[7 * index])).collect();
         heap.free(handles[0]).unwrap();
         heap.free(handles[7]).unwrap();
-        assert_eq!(ring(heap), [(pages[0], 6), (pages[1], 6)], "more than half full: at the end");
+        assert_eq!(ring(heap, 140), [(pages[0], 6), (pages[1], 6)], "more than half full: at the end");
         (1..4).for_each(|index| heap.free(handles[7 + index]).unwrap());
-        assert_eq!(ring(heap), [(pages[1], 3), (pages[0], 6)], "at most half full: in front");
+        assert_eq!(ring(heap, 140), [(pages[1], 3), (pages[0], 6)], "at most half full: in front");
         heap.free(handles[14]).unwrap();
-        assert_eq!(ring(heap), [(pages[1], 3), (pages[0], 6), (pages[2], 6)]);
+        assert_eq!(ring(heap, 140), [(pages[1], 3), (pages[0], 6), (pages[2], 6)]);
         // A fourth page may not be not-full: an object of the first one moves.
         heap.free(handles[21]).unwrap();
-        assert_eq!(ring(heap), [(pages[1], 2), (pages[0], 6), (pages[2], 6)]);
+        assert_eq!(ring(heap, 140), [(pages[1], 2), (pages[0], 6), (pages[2], 6)]);
         assert_eq!(page(heap, handles[11]), pages[3]);
         let new = heap.allocate(140).unwrap();
         assert_eq!(page(heap, new), pages[2]);
-        assert_eq!(ring(heap), [(pages[1], 2), (pages[0], 6)]);
+        assert_eq!(ring(heap, 140), [(pages[1], 2), (pages[0], 6)]);
     });
 }
 
-/// Proposition 1, and the invariant that proves it, over pseudo-random histories of one class.
+/// Proposition 1 fails by one page with the order of section 3.4 (see `classes`): a free moves an object while n_f = 0 and
+/// max_nr_nf_pages = 2.
 #[test]
-fn proposition_1_no_compaction_while_few_frees_lack_an_allocation() {
+fn proposition_1_fails_where_pages_are_ordered_by_half() {
+    with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_most_not_full(2), |heap| {
+        // Four page-blocks a page: [xxxx] [xxxx] [x...]
+        let handles: Vec<_> = (0..9).map(|_| heap.allocate(230).unwrap()).collect();
+        let pages = [page(heap, handles[0]), page(heap, handles[4]), page(heap, handles[8])];
+        // n_f = 2:                      [xxxx] [x..x] [x...], and the half-full page is the first one now
+        heap.free(handles[5]).unwrap();
+        heap.free(handles[6]).unwrap();
+        // n_f = 0, but two not-full pages: [xxxx] [x..x] [xxx.]
+        heap.allocate(230).unwrap();
+        heap.allocate(230).unwrap();
+        assert_eq!(ring(heap, 230), [(pages[1], 2), (pages[2], 3)]);
+        heap.free(handles[0]).unwrap();
+        assert_eq!(ring(heap, 230), [(pages[1], 1), (pages[2], 3)], "an object was moved to the first page");
+    });
+}
+
+/// What holds of Proposition 1 (n_f and a page more), over pseudo-random histories of classes with 4 and with 7 page-blocks a
+/// page.
+#[test]
+fn no_compaction_while_few_frees_lack_an_allocation() {
     let mut compactions = 0;
-    for most in 1..6_u32 {
+    let mut beyond_the_paper = 0;
+    for (most, bytes) in (1..6_u32).flat_map(|most| [(most, 140), (most, 230)]) {
         with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_most_not_full(most), |heap| {
             let mut next = random(most.into());
             let mut live: Vec<Handle> = Vec::new();
@@ -267,7 +295,7 @@ fn proposition_1_no_compaction_while_few_frees_lack_an_allocation() {
             let mut frees = 0_u32;
             for round in 0..4000 {
                 if next(10) < if round / 300 % 2 == 0 { 6 } else { 4 } {
-                    if let Ok(handle) = heap.allocate(140) {
+                    if let Ok(handle) = heap.allocate(bytes) {
                         live.push(handle);
                         frees = frees.saturating_sub(1);
                     }
@@ -277,16 +305,17 @@ fn proposition_1_no_compaction_while_few_frees_lack_an_allocation() {
                     heap.free(handle).unwrap();
                     let moved = live.iter().zip(before).filter(|&(&handle, old)| place(heap, handle) != old).count();
                     assert!(moved <= 1, "a free moves one object at the most");
-                    assert!(moved == 0 || frees + 1 >= most, "Proposition 1");
+                    assert!(moved == 0 || frees + 2 >= most, "Proposition 1, and a page");
                     compactions += moved;
                     frees += 1;
                 }
-                let not_full = record(heap, 140).not_full;
-                assert!(not_full <= frees + 1 && not_full <= most);
+                let not_full = record(heap, bytes).not_full;
+                assert!(not_full <= frees + 2 && not_full <= most);
+                beyond_the_paper += u32::from(not_full == frees + 2);
             }
         });
     }
-    assert!(compactions > 100, "{compactions}");
+    assert!(compactions > 100 && beyond_the_paper > 0, "{compactions}, {beyond_the_paper}");
 }
 
 #[test]
