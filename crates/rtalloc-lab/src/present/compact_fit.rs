@@ -119,7 +119,7 @@ fn of_series(series: &Series) -> Vec<String> {
         ours(&|counts| number::grouped(counts.most)),
         ours(&|counts| format!("{:.3}", counts.per_byte)),
         ours(&|counts| format!("{:.0} %", counts.explained * 100.0)),
-        ours(&|counts| counts.moves.map_or_else(String::new, |moves| number::grouped(moves))),
+        ours(&|counts| counts.moves.map_or_else(String::new, number::grouped)),
     ]
 }
 

@@ -29,7 +29,7 @@ pub type InitialiseEntry = unsafe extern "C" fn(*mut u8, usize) -> *mut c_void;
 pub struct Handles {
     /// Tells where a byte is.
     pub dereference: DereferenceEntry,
-    /// Reads a byte; to be counted, beside [`read_plainly`].
+    /// Reads a byte; to be counted, beside a plain read.
     pub read: ReadEntry,
     /// Makes a heap as it is by default; to be counted.
     pub initialise: InitialiseEntry,

@@ -44,7 +44,7 @@ const LAST_RETURN: u32 = 1 << 31;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Live: the object's address (see [`pointer`]). Free: the number of the next free entry of the page, and the generation
+    /// Live: the object's address (see [`pointer()`]). Free: the number of the next free entry of the page, and the generation
     /// that its next object will have; 0 when it is retired.
     place: [u32; 2],
     /// That of the object; 0 when there is none.
