@@ -44,7 +44,15 @@ fn tables_and_files_hold_every_chosen_allocator() {
     for cell in cells {
         let name = &cell.subject.name;
         assert_ne!(name, "best-fit");
-        assert_eq!(cell.outcome, Outcome::Completed, "{name}");
+        match &cell.outcome {
+            Outcome::Completed => {}
+            // Blocks as C's malloc aligns them are beyond what it serves, every one of them and nothing else.
+            Outcome::Failures { failed, beyond_reach, .. } => {
+                assert!(cell.subject.largest_alignment_bytes.is_some_and(|bytes| bytes < 16), "{name}");
+                assert_eq!(failed, beyond_reach, "{name}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
         assert_eq!(cell.heap_bytes, Some(4 << 20));
         assert!(table.contains(name) && csv.contains(name), "{name}");
     }
