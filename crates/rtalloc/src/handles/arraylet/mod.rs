@@ -149,7 +149,10 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
     pub const FAN: usize = (H::CONTRACT.largest_request_bytes - PART_BYTES) / HANDLE_BYTES;
 
     /// Bytes of the largest object.
-    pub const LARGEST_BYTES: usize = (Self::FAN * Self::FAN).saturating_mul(Self::LEAF_BYTES);
+    pub const LARGEST_BYTES: usize = {
+        let bytes = (Self::FAN * Self::FAN).saturating_mul(Self::LEAF_BYTES);
+        if bytes < isize::MAX as usize { bytes } else { isize::MAX as usize }
+    };
 
     /// The heap beneath, to ask it: its objects are small objects, spines and leaves.
     #[inline(always)]
