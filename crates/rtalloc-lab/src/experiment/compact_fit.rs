@@ -652,11 +652,12 @@ fn claims(found: &CompactFit) -> Vec<Claim> {
             ours.map_or_else(
                 || "-".into(),
                 |counts| {
-                    let last = counts.last_move.map_or_else(|| "-".into(), |last| last.to_string());
+                    let last = counts.last_move.map(|last| format!(", the last one free {last}"));
                     format!(
-                        "{} of {} frees move an object, the last one free {last}",
+                        "{} of {} frees move an object{}",
                         counts.moves.unwrap_or(0),
-                        counts.operations.len()
+                        counts.operations.len(),
+                        last.unwrap_or_default()
                     )
                 },
             ),
@@ -727,11 +728,8 @@ fn claims(found: &CompactFit) -> Vec<Claim> {
             .initialisation
             .iter()
             .filter_map(|row| {
-                Some(format!(
-                    "{} {:?}",
-                    row.subject,
-                    row.ours.as_ref().ok()?.iter().map(|(_, count)| count).collect::<Vec<_>>()
-                ))
+                let counts: Vec<String> = row.ours.as_ref().ok()?.iter().map(|(_, count)| count.to_string()).collect();
+                Some(format!("{} {}", row.subject, counts.join(" and ")))
             })
             .collect::<Vec<_>>()
             .join(", "),

@@ -46,7 +46,8 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
         text.push('\n');
     }
     for subject in &study.classes {
-        let _ = writeln!(text, "\n{} by size class: static bounds, and the most measured", subject.subject);
+        let measured = if subject.heap_bytes.is_empty() { "" } else { ", and the most measured" };
+        let _ = writeln!(text, "\n{} by size class: static bounds{measured}", subject.subject);
         text.push_str(&by_class(subject, look));
         if let Some(read) = subject.read_instructions {
             let _ = writeln!(

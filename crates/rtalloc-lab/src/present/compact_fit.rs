@@ -1,12 +1,12 @@
 //! The experiments of the Compact-fit paper for the terminal, and their figures as SVG.
 
+use super::claims::claims;
 use super::number;
 use super::palette;
 use super::plot::curves::{Panel as Drawn, Spacing, curves};
 use super::plot::{Cast, PlotError, standalone};
 use super::standing::Standing;
 use super::table::Look;
-use super::verdict::wrapped;
 use crate::result::compact_fit::{CompactFit, Counts, Panel, Series};
 use crate::result::schema::{Origin, SubjectFacts};
 use crate::subject;
@@ -62,20 +62,7 @@ pub fn tables(found: &CompactFit, look: Look) -> String {
         vec![name, frame.ours.as_ref().map_or_else(|_| "-".into(), |mean| format!("{mean:.1}"))]
     });
     text.push_str(&table(&["implementation", "mean"], 1, rows, look));
-    let _ = writeln!(text, "\nWhat the paper says of its figures");
-    for claim in &found.claims {
-        let verdict = match claim.confirmed {
-            Some(true) => "confirmed",
-            Some(false) => "refuted",
-            None => "not reproduced",
-        };
-        let line = format!("{verdict}: {} ({}).", claim.claim, claim.figures);
-        let _ = writeln!(text, "{}", wrapped(&line, look.columns, 2));
-    }
-    text.push('\n');
-    for note in notes(found) {
-        let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
-    }
+    text.push_str(&claims(&found.claims, &notes(found), look));
     text
 }
 

@@ -5,6 +5,7 @@
 
 pub mod bounds;
 pub mod catalogue;
+mod claims;
 pub mod compact_fit;
 pub mod costs;
 pub mod csv;

@@ -1,8 +1,8 @@
 //! Puaut's tables 2 and 3 for the terminal: ratios published and ours side by side, and our three numbers.
 
+use super::claims::claims;
 use super::number;
 use super::table::Look;
-use super::verdict::wrapped;
 use crate::result::puaut::{Operation, Ours, Puaut, Row};
 use comfy_table::{Cell, CellAlignment};
 use std::fmt::Write as _;
@@ -15,20 +15,7 @@ pub fn tables(puaut: &Puaut, look: Look) -> String {
     text.push_str(&ratios(puaut, look));
     let _ = writeln!(text, "\nThree numbers of ours, in instructions, never one for another");
     text.push_str(&numbers(puaut, look));
-    let _ = writeln!(text, "\nWhat the paper says of its figures");
-    for claim in &puaut.claims {
-        let verdict = match claim.confirmed {
-            Some(true) => "confirmed",
-            Some(false) => "refuted",
-            None => "not reproduced",
-        };
-        let line = format!("{verdict}: {} ({}).", claim.claim, claim.figures);
-        let _ = writeln!(text, "{}", wrapped(&line, look.columns, 2));
-    }
-    text.push('\n');
-    for note in notes(puaut) {
-        let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
-    }
+    text.push_str(&claims(&puaut.claims, &notes(puaut), look));
     text
 }
 

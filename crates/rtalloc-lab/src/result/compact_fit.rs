@@ -1,6 +1,6 @@
 //! The schema of the Compact-fit paper's experiments, published and ours side by side.
 
-pub use super::puaut::Claim;
+pub use super::claim::Claim;
 use serde::{Deserialize, Serialize};
 
 /// Every experiment.

@@ -2,6 +2,7 @@
 
 pub mod bounds;
 pub mod catalogue;
+pub mod claim;
 pub mod compact_fit;
 pub mod costs;
 pub mod duel;

@@ -1,5 +1,6 @@
 //! The schema of Puaut's tables 2 and 3, published and ours side by side.
 
+pub use super::claim::Claim;
 use super::costs::Class;
 use serde::{Deserialize, Serialize};
 
@@ -64,15 +65,4 @@ pub struct Operation {
     pub bound: Option<u64>,
     /// The class that the scenarios have over heap sizes.
     pub class: Option<Class>,
-}
-
-/// What the paper says, and what our figures say of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Claim {
-    /// The claim.
-    pub claim: String,
-    /// Whether it was confirmed; `None` where a figure is missing.
-    pub confirmed: Option<bool>,
-    /// The figures, published and ours.
-    pub figures: String,
 }

@@ -1,0 +1,25 @@
+//! What a paper says, and whether our figures say it too.
+
+use super::table::Look;
+use super::verdict::wrapped;
+use crate::result::claim::Claim;
+use std::fmt::Write as _;
+
+/// Each claim with its verdict and figures, then the notes.
+pub(super) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {
+    let mut text = String::from("\nWhat the paper says of its figures\n");
+    for claim in claims {
+        let verdict = match claim.confirmed {
+            Some(true) => "confirmed",
+            Some(false) => "refuted",
+            None => "not reproduced",
+        };
+        let line = format!("{verdict}: {} ({}).", claim.claim, claim.figures);
+        let _ = writeln!(text, "{}", wrapped(&line, look.columns, 2));
+    }
+    text.push('\n');
+    for note in notes {
+        let _ = writeln!(text, "{}", wrapped(note, look.columns, 0));
+    }
+    text
+}
