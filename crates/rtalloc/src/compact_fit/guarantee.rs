@@ -82,9 +82,9 @@ pub const fn pages_of_class(live: usize, blocks_per_page: usize, max_not_full_pa
 /// use rtalloc::compact_fit::ladder::DefaultLadder;
 /// use rtalloc::{CompactFit, HandleAllocator};
 ///
-/// // Never more than 1,000 messages of 100 bytes and 20 buffers of 4,000.
-/// let limits = MovingLimits::<DefaultLadder>::NONE.and(1000, 100)?.and(20, 4000)?;
-/// // 146 of the class of 112 bytes fit into a page, 3 of that of 4,000.
+/// // Never more than 1,000 messages of 100 bytes and 20 buffers of 5,000.
+/// let limits = MovingLimits::<DefaultLadder>::NONE.and(1000, 100)?.and(20, 5000)?;
+/// // With pages of 16 KiB, 7 hold the messages, and 3 of the buffers fit into one.
 /// assert_eq!(limits.pages(), 7 + 7);
 ///
 /// // With the page of their entries: a region in which nothing that the program asks for is ever refused.
@@ -95,7 +95,7 @@ pub const fn pages_of_class(live: usize, blocks_per_page: usize, max_not_full_pa
 ///     heap.allocate(100)?;
 /// }
 /// for _ in 0..20 {
-///     heap.allocate(4000)?;
+///     heap.allocate(5000)?;
 /// }
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
