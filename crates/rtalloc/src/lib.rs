@@ -84,9 +84,11 @@
 
 #![no_std]
 
+pub mod adapt;
 pub mod bitmapped;
 pub mod buddy;
 pub mod compact_fit;
+pub mod concurrent;
 pub mod contract;
 pub mod handles;
 pub mod hook;
@@ -104,7 +106,7 @@ pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedB
 #[doc(inline)]
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
 #[doc(inline)]
-pub use contract::{HandleAllocator, MultiRegion, RegionAllocator};
+pub use contract::{HandleAllocator, MultiRegion, RegionAllocator, SharedAllocator, Slot};
 #[doc(inline)]
 pub use indexed::{FastFit, LeftmostFastFit, TreeBestFit};
 #[doc(inline)]

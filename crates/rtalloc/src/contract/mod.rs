@@ -6,8 +6,10 @@
 //! ([`Corruption`]) is what [`RegionAllocator::check`] finds when somebody wrote where they should not.
 
 mod handle;
+mod shared;
 
 pub use handle::{AccessError, Fragmentation, Handle, HandleAllocator, HandleError, Object, ResizeError};
+pub use shared::{Claim, Operation, Progress, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps};
 
 use core::alloc::Layout;
 use core::fmt;
@@ -319,6 +321,8 @@ pub enum Mechanism {
     Regional,
     /// Objects of one size in pages, moved so that few pages of a size are not full.
     CompactFit,
+    /// A heap of another family for each user, who free each other's blocks.
+    Arenas,
 }
 
 impl Mechanism {
@@ -332,6 +336,7 @@ impl Mechanism {
             Mechanism::BitmappedFit => "bitmapped",
             Mechanism::Regional => "regional",
             Mechanism::CompactFit => "compact-fit",
+            Mechanism::Arenas => "arenas",
         }
     }
 }

@@ -1,0 +1,3 @@
+//! Heaps that several threads, cores or interrupt levels use at a time, without a lock.
+
+pub mod atomics;
