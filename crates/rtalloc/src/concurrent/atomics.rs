@@ -4,6 +4,9 @@
 //! parameter [`Atomics`]: the processor's instructions ([`Native`]); the same, told to somebody first ([`Told`]), who counts
 //! them or decides which thread goes on; or those of a model checker, which the tests bring.
 //!
+//! Who brings a kind of `Atomics` knows where an access stands in the source: it is the caller's location. The processor's
+//! instructions do not ask for it, and their code has nothing of it.
+//!
 //! A word belongs to one kind of `Atomics` as long as threads share it. Before that, and after, plain accesses to its memory
 //! are accesses to it: a heap's control structure is laid out by plain writes.
 
@@ -23,6 +26,7 @@ pub unsafe trait Atomics: Copy + Default + Send + Sync + 'static {
     /// # Safety
     ///
     /// `cell` is valid for reads and writes and aligned, and accessed by this kind of `Atomics` alone, here and below.
+    #[track_caller]
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W;
 
     /// Writes a word.
@@ -30,6 +34,7 @@ pub unsafe trait Atomics: Copy + Default + Send + Sync + 'static {
     /// # Safety
     ///
     /// As [`load`](Self::load).
+    #[track_caller]
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering);
 
     /// Changes a word, and returns what it was.
@@ -37,6 +42,7 @@ pub unsafe trait Atomics: Copy + Default + Send + Sync + 'static {
     /// # Safety
     ///
     /// As [`load`](Self::load).
+    #[track_caller]
     unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W;
 
     /// Writes `new` where `current` stands; returns what stood there, as an error if it was something else. Never fails
@@ -49,6 +55,7 @@ pub unsafe trait Atomics: Copy + Default + Send + Sync + 'static {
     /// # Safety
     ///
     /// As [`load`](Self::load).
+    #[track_caller]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W>;
 }
 
@@ -209,7 +216,8 @@ pub enum Step {
 
 /// Who is told of every step before it is made.
 pub trait Listener: Copy + Default + Send + Sync + 'static {
-    /// A step follows.
+    /// A step follows. The caller's location is that of the access.
+    #[track_caller]
     fn before(step: Step);
 }
 
@@ -219,24 +227,28 @@ pub struct Told<L: Listener>(PhantomData<L>);
 
 // SAFETY: those of `Native`, after a function that does not access the word.
 unsafe impl<L: Listener> Atomics for Told<L> {
+    #[track_caller]
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
         L::before(Step::Load);
         // SAFETY: the caller's promise, here and below.
         unsafe { Native::load(cell, order) }
     }
 
+    #[track_caller]
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
         L::before(Step::Store);
         // SAFETY: as above.
         unsafe { Native::store(cell, value, order) }
     }
 
+    #[track_caller]
     unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
         L::before(Step::Modify(change));
         // SAFETY: as above.
         unsafe { Native::modify(cell, change, operand, order) }
     }
 
+    #[track_caller]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
         L::before(Step::CompareExchange);
         // SAFETY: as above.
@@ -274,6 +286,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
 
     /// Reads the word.
     #[inline(always)]
+    #[track_caller]
     pub fn load(&self, order: Ordering) -> W {
         // SAFETY: the word is this one's own, here and below.
         unsafe { A::load(self.word.get(), order) }
@@ -281,6 +294,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
 
     /// Writes the word.
     #[inline(always)]
+    #[track_caller]
     pub fn store(&self, value: W, order: Ordering) {
         // SAFETY: as above.
         unsafe { A::store(self.word.get(), value, order) }
@@ -288,6 +302,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
 
     /// Adds, around the end, and returns what was there.
     #[inline(always)]
+    #[track_caller]
     pub fn fetch_add(&self, operand: W, order: Ordering) -> W {
         // SAFETY: as above.
         unsafe { A::modify(self.word.get(), Change::Add, operand, order) }
@@ -295,6 +310,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
 
     /// Clears the bits that the operand lacks, and returns what was there.
     #[inline(always)]
+    #[track_caller]
     pub fn fetch_and(&self, operand: W, order: Ordering) -> W {
         // SAFETY: as above.
         unsafe { A::modify(self.word.get(), Change::And, operand, order) }
@@ -302,6 +318,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
 
     /// Sets the bits that the operand has, and returns what was there.
     #[inline(always)]
+    #[track_caller]
     pub fn fetch_or(&self, operand: W, order: Ordering) -> W {
         // SAFETY: as above.
         unsafe { A::modify(self.word.get(), Change::Or, operand, order) }
@@ -309,6 +326,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
 
     /// Puts the operand in the word's place, and returns what was there.
     #[inline(always)]
+    #[track_caller]
     pub fn swap(&self, operand: W, order: Ordering) -> W {
         // SAFETY: as above.
         unsafe { A::modify(self.word.get(), Change::Swap, operand, order) }
@@ -320,6 +338,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
     ///
     /// What stands there instead.
     #[inline(always)]
+    #[track_caller]
     pub fn compare_exchange(&self, current: W, new: W, order: Ordering) -> Result<W, W> {
         // SAFETY: as above.
         unsafe { A::compare_exchange(self.word.get(), current, new, order) }
