@@ -7,7 +7,7 @@ use super::memory::{Buffer, fingerprint, foreign, servable, within_reach};
 use super::ops::{self, Op};
 use super::property::holds;
 use super::shadow::Shadow;
-use super::subject::{Subject, facts};
+use super::subject::{Subject, counts_refusals, facts};
 use proptest::prelude::*;
 use rtalloc::contract::{AllocError, Contract, Misuse, MisuseKind};
 use rtalloc::hook::set_misuse_hook;
@@ -197,7 +197,7 @@ pub fn foreign_pointers() {
             let answer = unsafe { allocator.reallocate_bytes(pointer, 24, 1) };
             assert_eq!(answer.err(), Some(AllocError::Misused), "resizing {address:#x}");
             assert_reported(address, "a resize of a foreign pointer");
-            if allocator.stats().is_some() {
+            if counts_refusals(&allocator) {
                 buffer.restore(&bytes);
             }
             assert!(bytes == buffer.bytes(), "a resize of {address:#x}, a foreign pointer, changed bytes");
@@ -300,7 +300,7 @@ impl<'b> Damage<'b> {
             boundaries.insert(block.address);
             boundaries.insert(block.address - block.front_bytes + facts().header_bytes + block.size_bytes);
         });
-        let has_tallies = allocator.stats().is_some();
+        let has_tallies = counts_refusals(&allocator);
         Damage { buffer, has_tallies, saved: buffer.save(), allocator, blocks, content, boundaries }
     }
 

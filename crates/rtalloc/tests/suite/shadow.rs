@@ -2,7 +2,7 @@
 
 use super::memory::{Buffer, Pattern, fingerprint, foreign};
 use super::ops::Op;
-use super::subject::{Subject, facts};
+use super::subject::{Subject, counts_refusals, facts};
 use rtalloc::contract::{AllocError, Block, Coalescing, Contract};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -259,7 +259,7 @@ impl<'b> Shadow<'b> {
         Image {
             fingerprint: fingerprint(&self.allocator),
             largest_bytes: self.allocator.largest_allocatable(),
-            bytes: self.allocator.stats().is_none().then(|| self.buffer.save()),
+            bytes: (!counts_refusals(&self.allocator)).then(|| self.buffer.save()),
         }
     }
 

@@ -31,6 +31,7 @@ struct Table {
     walk: fn(Word, &mut dyn FnMut(Block)),
     check: fn(Word) -> Result<(), Corruption>,
     fingerprint: fn(Word, &mut dyn FnMut(usize)),
+    is_shared: fn() -> bool,
 }
 
 /// What a heap that takes further regions has besides.
@@ -59,6 +60,11 @@ pub fn facts() -> Contract {
 /// Says which contract the allocator has that is under test on this thread.
 pub fn set_facts(contract: &'static Contract) {
     CONTRACT.set(Some(contract));
+}
+
+/// Whether whatever the allocator under test refuses may be counted in its memory, as shared heaps and those with tallies do.
+pub fn counts_refusals(allocator: &Subject) -> bool {
+    (table().is_shared)() || allocator.stats().is_some()
 }
 
 fn table() -> &'static Table {
@@ -103,6 +109,7 @@ impl<A: RegionAllocator<'static>> Erased<A> {
         walk: |word, visitor| Self::heap(word).walk(visitor),
         check: |word| Self::heap(word).check(),
         fingerprint: |word, emit| Self::heap(word).fingerprint(emit),
+        is_shared: || std::any::type_name::<A>().starts_with("rtalloc::adapt::alone::Alone<"),
     };
 
     fn heap(word: Word) -> ManuallyDrop<A> {
