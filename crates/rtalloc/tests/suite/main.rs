@@ -39,6 +39,7 @@ mod resize;
 mod shadow;
 mod subject;
 
+use rtalloc::adapt::{Alone, Locked, Masked};
 use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
 use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
 use rtalloc::mechanism::buddy::{Aside, InFront};
@@ -286,6 +287,8 @@ suite! {
     bitframe_16: Bitframe16<'static, 8192, WORDS, Tallied>, explored: (with_small_pages);
     bitframe_4: Bitframe4<'static, 4096, WORDS>, explored: (with_small_pages);
     bitframe_crossing: BitframeCrossing<'static, 4096, WORDS, Tallied>, explored: (with_small_pages);
+    locked_tlsf: Alone<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11), serves_again;
+    locked_bitframe: Alone<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
 }
 
 // Types too small for the other tests, explored for those whose states are too many.

@@ -1,0 +1,263 @@
+//! A shared heap as one allocator for whoever runs: the slot is found out, not given.
+
+use super::current::CurrentSlot;
+use crate::contract::{SharedAllocator, SharedError, Slot};
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// Repetitions of a request that was refused because others were at work.
+const REPETITIONS: usize = 16;
+/// Blocks taken back between two repetitions of a request that was refused while some were left to be taken back.
+const RECLAIMED: usize = 64;
+
+/// A shared heap whose user's slot is what `C` says.
+///
+/// Blocks that one slot's memory has not got are asked of slots that nobody uses, where `C` knows any. With the feature
+/// `allocator-api2`, `&Joint` is an `allocator_api2::alloc::Allocator`.
+///
+/// ```
+/// # #[cfg(all(feature = "lock_api", feature = "allocator-api2"))] {
+/// use allocator_api2::vec::Vec;
+/// use core::mem::MaybeUninit;
+/// use rtalloc::adapt::{Anyone, Joint, Locked};
+/// use rtalloc::{SharedAllocator, Tlsf};
+///
+/// let mut memory = [MaybeUninit::uninit(); 4096];
+/// let heap: Locked<Tlsf, spin::Mutex<()>> = Locked::new(&mut memory, Default::default()).expect("large enough");
+/// let heap = Joint::new(&heap, Anyone).expect("slots that nobody has");
+/// let mut numbers = Vec::new_in(&heap);
+/// numbers.extend(1..=100);
+/// assert_eq!(numbers.iter().sum::<i32>(), 5050);
+/// # }
+/// ```
+pub struct Joint<'h, 'r, H: SharedAllocator<'r>, C> {
+    heap: &'h H,
+    current: C,
+    region: PhantomData<&'r ()>,
+}
+
+impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Joint<'h, 'r, H, C> {
+    /// Takes every slot of the heap, where slots are exclusive, until it is dropped. `None` if somebody has one.
+    ///
+    /// # Time
+    ///
+    /// Linear in the number of slots.
+    pub fn new(heap: &'h H, current: C) -> Option<Self> {
+        take_all(heap).then_some(Joint { heap, current, region: PhantomData })
+    }
+
+    /// Who tells slots.
+    pub fn current(&self) -> &C {
+        &self.current
+    }
+
+    /// The operations.
+    #[inline(always)]
+    pub(super) fn verbs(&self) -> Verbs<'_, 'r, H, C> {
+        Verbs { heap: self.heap, current: &self.current, region: PhantomData }
+    }
+
+    /// Allocates `size_bytes` bytes at a multiple of `align_bytes`; every value of both is legal and answered.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedError`]; [`SharedError::Contended`] too if the caller has no slot.
+    ///
+    /// # Time
+    ///
+    /// As [`Slot::allocate_bytes`] where the slot has memory; else that for every slot nobody uses, and for every block that is
+    /// left to be taken back in those.
+    #[inline]
+    pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        self.verbs().allocate(size_bytes, align_bytes)
+    }
+
+    /// Gives a block back.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    ///
+    /// # Time
+    ///
+    /// As [`Slot::deallocate`].
+    #[inline]
+    pub unsafe fn deallocate(&self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.verbs().deallocate(block) }
+    }
+}
+
+impl<'r, H: SharedAllocator<'r>, C> Drop for Joint<'_, 'r, H, C> {
+    fn drop(&mut self) {
+        release_first(self.heap, if H::CONTRACT.slots_are_exclusive { self.heap.slots() } else { 0 });
+    }
+}
+
+impl<'r, H: SharedAllocator<'r>, C: fmt::Debug> fmt::Debug for Joint<'_, 'r, H, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Joint").field("current", &self.current).finish_non_exhaustive()
+    }
+}
+
+/// Takes every slot of a heap whose slots are exclusive, or none: whoever calls it then tells them apart.
+pub(super) fn take_all<'r, H: SharedAllocator<'r>>(heap: &H) -> bool {
+    if !H::CONTRACT.slots_are_exclusive {
+        return true;
+    }
+    let slots = heap.slots();
+    // turns: slots
+    let taken = (0..slots).take_while(|&slot| heap.take(slot)).count();
+    if taken < slots {
+        release_first(heap, taken);
+    }
+    taken == slots
+}
+
+/// Releases slots that [`take_all`] took.
+fn release_first<'r, H: SharedAllocator<'r>>(heap: &H, slots: usize) {
+    // turns: slots
+    for slot in 0..slots {
+        // SAFETY: taken by `take_all`, and nobody uses it any more.
+        unsafe { heap.release(slot) }
+    }
+}
+
+/// The operations of a shared heap for whoever runs.
+pub(super) struct Verbs<'h, 'r, H, C> {
+    /// Every slot of it is taken, if they are exclusive.
+    pub(super) heap: &'h H,
+    pub(super) current: &'h C,
+    pub(super) region: PhantomData<&'r ()>,
+}
+
+impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
+    /// Does something as the caller's slot, if there is one.
+    #[inline(always)]
+    fn with<T>(&self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
+        const {
+            assert!(
+                C::EXCLUSIVE || !H::CONTRACT.slots_are_exclusive,
+                "slots are exclusive, and this tells nobody apart"
+            )
+        }
+        // SAFETY: all slots are taken; if they are exclusive, nobody else has this number until the operation ends.
+        let as_slot = |slot| operation(&mut unsafe { self.heap.slot(slot) });
+        if H::CONTRACT.slots_are_exclusive {
+            self.current.with(self.heap.slots(), as_slot)
+        } else {
+            Some(as_slot(self.current.hint()))
+        }
+    }
+
+    /// See [`Joint::allocate_bytes`].
+    #[inline(always)]
+    pub(super) fn allocate(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        match self.with(|slot| slot.allocate_bytes(size_bytes, align_bytes)) {
+            Some(Ok(block)) => Ok(block),
+            Some(Err(error)) => self.insist(error, size_bytes, align_bytes),
+            None => Err(SharedError::Contended),
+        }
+    }
+
+    /// Allocates when the caller's slot has refused with `error`.
+    #[cold]
+    #[inline(never)]
+    fn insist(&self, error: SharedError, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        let error = match error {
+            SharedError::Contended | SharedError::Pending => {
+                match self.with(|slot| repeat(slot, size_bytes, align_bytes)) {
+                    Some(Ok(block)) => return Ok(block),
+                    Some(Err(error)) => error,
+                    None => error,
+                }
+            }
+            SharedError::Exhausted | SharedError::Request(_) => error,
+        };
+        if matches!(error, SharedError::Request(_)) || !H::CONTRACT.slots_are_exclusive {
+            return Err(error);
+        }
+        let answer = self.current.elsewhere(self.heap.slots(), |slot| {
+            // SAFETY: all slots are taken, and nobody else has this number until the operation ends.
+            repeat(&mut unsafe { self.heap.slot(slot) }, size_bytes, align_bytes).ok()
+        });
+        answer.ok_or(error)
+    }
+
+    /// See [`Joint::deallocate`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`].
+    #[inline(always)]
+    pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        let _ = self.with(|slot| unsafe { slot.deallocate(block) });
+    }
+
+    /// Changes the size of a block of `old_bytes`, as [`Slot::reallocate_bytes`], with memory of other slots if need be.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](Self::allocate); the old block is then live and unchanged.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::reallocate_bytes`].
+    #[inline(always)]
+    pub(super) unsafe fn reallocate(
+        &self,
+        block: NonNull<u8>,
+        old_bytes: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: the caller's promise.
+        match self.with(|slot| unsafe { slot.reallocate_bytes(block, size_bytes, align_bytes) }) {
+            Some(Ok(block)) => Ok(block),
+            Some(Err(error @ SharedError::Request(_))) => Err(error),
+            // SAFETY: the caller's promise; the block is live and unchanged.
+            Some(Err(error)) => unsafe { self.replace(error, block, old_bytes, size_bytes, align_bytes) },
+            None => Err(SharedError::Contended),
+        }
+    }
+
+    /// Moves a block whose resizing the caller's slot has refused with `error`.
+    ///
+    /// # Safety
+    ///
+    /// As [`reallocate`](Self::reallocate).
+    #[cold]
+    #[inline(never)]
+    unsafe fn replace(
+        &self,
+        error: SharedError,
+        block: NonNull<u8>,
+        old_bytes: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        let moved = self.insist(error, size_bytes, align_bytes)?;
+        // SAFETY: both blocks are live and apart, and neither is shorter than what is copied; the old one is dead now.
+        unsafe {
+            moved.copy_from_nonoverlapping(block, old_bytes.min(size_bytes));
+            self.deallocate(block);
+        }
+        Ok(moved)
+    }
+}
+
+/// Allocates as a slot again, and again while that may help: others were at work, or blocks are left to be taken back.
+fn repeat(slot: &mut impl Slot, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+    let mut in_vain = 0;
+    // turns: repetitions, and blocks left to be taken back / 64
+    loop {
+        let answer = slot.allocate_bytes(size_bytes, align_bytes);
+        match answer {
+            Err(SharedError::Pending) if slot.reclaim(RECLAIMED) != 0 => {}
+            Err(SharedError::Pending | SharedError::Contended) if in_vain < REPETITIONS => in_vain += 1,
+            _ => return answer,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Locks: what keeps others out while a heap is used.
+//!
+//! A heap under a lock ([`Locked`](super::Locked)) asks three things of it, which are the trait [`Lock`]. What there is:
+//!
+//! | lock | feature | waiting |
+//! |---|---|---|
+//! | every `lock_api::RawMutex`: `spin::Mutex<()>`, `spin::mutex::TicketMutex<()>`, `parking_lot::RawMutex`, ... | `lock_api` | as the lock does |
+//! | `Masked`: interrupts off | `critical-section` | nobody waits on one core |
+//! | one's own | none | whatever the platform has |
+//!
+//! The trait calls a function while the lock is held, where `lock_api` has a guard, because not every exclusion can end in
+//! any order: critical sections must end in the reverse of the order in which they began, and a guard can be kept and
+//! dropped at any time.
+
+#[cfg(feature = "critical-section")]
+use core::cell::UnsafeCell;
+
+/// Mutual exclusion.
+///
+/// # Safety
+///
+/// Of the functions that are given to [`hold`](Self::hold) of one lock, no two run at a time: not in different threads or
+/// cores, not in an interrupt of the other, and not one inside the other. What one did happened before the next. (Moving a lock
+/// that nobody holds does not matter.)
+pub unsafe trait Lock: Send + Sync {
+    /// A lock that nobody holds.
+    // A value to make locks from; that each use is a lock of its own is what is wanted.
+    #[allow(clippy::declare_interior_mutable_const)]
+    const FREE: Self;
+
+    /// Calls a function while nobody else holds the lock. A call inside another of the same lock never returns.
+    ///
+    /// # Time
+    ///
+    /// The function's, and the waiting, which is up to the kind of lock.
+    fn hold<T>(&self, inside: impl FnOnce() -> T) -> T;
+
+    /// Whether somebody holds the lock now.
+    fn is_held(&self) -> bool;
+}
+
+#[cfg(feature = "lock_api")]
+// SAFETY: a `RawMutex` is exclusive, and a lock and an unlock synchronise; it is unlocked when the function ends, however it ends.
+unsafe impl<L: lock_api::RawMutex + Send + Sync> Lock for L {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const FREE: Self = L::INIT;
+
+    #[inline(always)]
+    fn hold<T>(&self, inside: impl FnOnce() -> T) -> T {
+        struct Unlock<'l, L: lock_api::RawMutex>(&'l L);
+
+        impl<L: lock_api::RawMutex> Drop for Unlock<'_, L> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: this thread locked it when this was made.
+                unsafe { self.0.unlock() }
+            }
+        }
+
+        self.lock();
+        let _unlock = Unlock(self);
+        inside()
+    }
+
+    fn is_held(&self) -> bool {
+        self.is_locked()
+    }
+}
+
+/// A critical section of the platform, by the crate `critical-section`: on one core, interrupts are off while the lock is
+/// held.
+///
+/// It is the priority ceiling at its highest: nothing else runs in between, so nobody waits for the lock, interrupt handlers may
+/// use the heap, and no priority is inverted. The price is that every interrupt of the core, whether its handler uses the heap or
+/// not, may come later by the time the lock is held. On several cores it is what the platform's implementation makes it.
+///
+/// A second [`hold`](Lock::hold) inside the first never returns, as with any lock: a critical section inside another is
+/// legal, a second user of what the lock guards is not.
+#[cfg(feature = "critical-section")]
+#[derive(Debug)]
+pub struct Masked {
+    /// Accessed inside critical sections alone. Set while a function given to `hold` runs.
+    held: UnsafeCell<bool>,
+}
+
+#[cfg(feature = "critical-section")]
+// SAFETY: `held` is accessed inside critical sections alone.
+unsafe impl Sync for Masked {}
+
+#[cfg(feature = "critical-section")]
+// SAFETY: what runs inside a critical section runs alone, and before or after whatever runs inside another; one inside the other
+// finds `held` set and goes no further.
+unsafe impl Lock for Masked {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const FREE: Self = Masked { held: UnsafeCell::new(false) };
+
+    #[inline(always)]
+    fn hold<T>(&self, inside: impl FnOnce() -> T) -> T {
+        struct Release<'l>(&'l UnsafeCell<bool>);
+
+        impl Drop for Release<'_> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: this is dropped inside the critical section it was made in.
+                unsafe { *self.0.get() = false }
+            }
+        }
+
+        critical_section::with(|_| {
+            // SAFETY: only this critical section accesses it now.
+            if unsafe { self.held.get().replace(true) } {
+                stop();
+            }
+            let _release = Release(&self.held);
+            inside()
+        })
+    }
+
+    fn is_held(&self) -> bool {
+        // SAFETY: only this critical section accesses it now.
+        critical_section::with(|_| unsafe { *self.held.get() })
+    }
+}
+
+/// Where a user ends who waits for himself.
+#[cfg(feature = "critical-section")]
+#[cold]
+#[inline(never)]
+fn stop() -> ! {
+    // turns: without end
+    loop {
+        core::hint::spin_loop();
+    }
+}

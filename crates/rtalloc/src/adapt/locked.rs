@@ -1,0 +1,406 @@
+//! A sequential heap under a lock, as a shared one.
+//!
+//! # Idea
+//!
+//! Whoever wants something of the heap takes the lock, which lies in the heap's own region, in front of it:
+//!
+//! ```text
+//! region: [lock][the heap's one word][refusals] [the heap's region ...]
+//!         one or two cache lines on 64-bit machines
+//! ```
+//!
+//! It is the right choice where one core's tasks share a heap, and where operations are rare. Every region allocator and
+//! every [`Lock`] will do: a spin or ticket lock, a mutex of the system, interrupts off.
+//!
+//! # Worst case
+//!
+//! Allocate and deallocate hold the lock for one operation of the heap and a dozen instructions around it. `rtalloc bound`
+//! proves the most instructions that each operation of an allocator executes; the larger of the two is the *hold*. With the
+//! default TLSF on x86-64 it is 89 instructions (182 where alignments above 16 are asked for).
+//!
+//! | lock | an operation waits at most |
+//! |---|---|
+//! | fair (ticket, queue), T users, none of them preempted or migrated while it holds or waits | (T - 1) · hold |
+//! | fair, and users are preempted | the same, and whatever preempts a holder, each time: priority inversion |
+//! | priority ceiling, or interrupts off, on one core | one hold, before it begins |
+//! | unfair (test-and-set, most system mutexes) | no bound: others may get the lock again and again |
+//!
+//! A `reallocate` that has to move the block copies it under the lock: its hold grows by the bytes of the smaller of both
+//! sizes. Where that is too long, allocate, copy and deallocate instead: the copy is then outside.
+//!
+//! # When it wins, when it loses
+//!
+//! Alone it costs the lock, tens of cycles. Users on several cores serialise, and each operation fetches the cache lines that
+//! the last user wrote. A user that is stopped while it holds the lock stops all others. A lock that waits cannot be used
+//! by an interrupt handler that may interrupt its holder.
+
+use super::lock::Lock;
+use crate::contract::{
+    AllocError, Block, Corruption, InitError, Operation, Progress, Refusals, RegionAllocator, SharedAllocator,
+    SharedContract, SharedError, Slot, Stats, Steps,
+};
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// What stands in front of the heap. Where machines have caches it has lines of its own, so that who waits for the lock
+/// does not take away the lines that its holder writes.
+#[repr(C)]
+#[cfg_attr(all(target_pointer_width = "64", not(target_arch = "aarch64")), repr(align(64)))]
+#[cfg_attr(target_arch = "aarch64", repr(align(128)))]
+struct Control<H, L> {
+    lock: L,
+    /// Accessed by who holds the lock, or has the whole heap.
+    guarded: UnsafeCell<Guarded<H>>,
+}
+
+struct Guarded<H> {
+    /// The heap, in the rest of the region.
+    heap: H,
+    /// The complement of the heap's one word, by which [`SharedAllocator::check`] knows that nobody wrote over it.
+    seal: usize,
+    refusals: Refusals,
+}
+
+impl<H> Guarded<H> {
+    /// The heap's one word.
+    fn word(heap: &H) -> usize {
+        const { assert!(size_of::<H>() == size_of::<usize>(), "the value in hand is one pointer") }
+        // SAFETY: a heap is one pointer.
+        unsafe { core::mem::transmute_copy(heap) }
+    }
+}
+
+/// The region allocator `H` under a lock of the kind `L`; see the [module](self).
+///
+/// The value is one pointer. Slots are any number and mean nothing. All operations may be used by `&self`:
+///
+/// ```
+/// # #[cfg(feature = "lock_api")] {
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use rtalloc::adapt::Locked;
+/// use rtalloc::{SharedAllocator, Tlsf};
+///
+/// let mut memory = [MaybeUninit::uninit(); 4096];
+/// let heap: Locked<Tlsf, spin::Mutex<()>> = Locked::new(&mut memory, Default::default())?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..2 {
+///         scope.spawn(|| {
+///             let block = heap.allocate(Layout::new::<[u64; 8]>()).expect("room for two");
+///             // SAFETY: the block came from this heap, once, and nobody uses it any more.
+///             unsafe { heap.deallocate(block) };
+///         });
+///     }
+/// });
+/// # }
+/// # Ok::<(), rtalloc::contract::InitError>(())
+/// ```
+#[repr(transparent)]
+pub struct Locked<'r, H, L> {
+    /// Initialised, in the region.
+    control: NonNull<Control<H, L>>,
+    region: PhantomData<&'r mut [MaybeUninit<u8>]>,
+}
+
+// SAFETY: the lock lets one thread at a time to the heap, which may be used by any.
+unsafe impl<H: Send, L: Lock> Send for Locked<'_, H, L> {}
+// SAFETY: as above.
+unsafe impl<H: Send, L: Lock> Sync for Locked<'_, H, L> {}
+
+impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
+    /// Alignment and size of what stands in front of the heap, in bytes.
+    const CONTROL: Layout = Layout::new::<Control<H, L>>();
+
+    #[inline(always)]
+    fn control(&self) -> &Control<H, L> {
+        // SAFETY: initialised when the heap was made, and shared from then on.
+        unsafe { self.control.as_ref() }
+    }
+
+    /// What the lock guards, for who has the whole heap.
+    fn whole(&mut self) -> &mut Guarded<H> {
+        // SAFETY: nobody else is at work: the heap is borrowed whole.
+        unsafe { &mut *self.control().guarded.get() }
+    }
+
+    /// Does something under the lock.
+    #[inline(always)]
+    fn hold<T>(&self, operation: impl FnOnce(&mut Guarded<H>) -> T) -> T {
+        let control = self.control();
+        control.lock.hold(|| {
+            // SAFETY: the lock is held, so that nobody else has what it guards.
+            operation(unsafe { &mut *control.guarded.get() })
+        })
+    }
+
+    /// Allocates `size_bytes` bytes at a multiple of `align_bytes`, as [`RegionAllocator::allocate_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Time
+    ///
+    /// The heap's `CONTRACT.allocate`, under the lock.
+    #[inline]
+    pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        self.hold(|guarded| match guarded.heap.allocate_bytes(size_bytes, align_bytes) {
+            Ok(block) => Ok(block),
+            Err(error) => Err(refused(&mut guarded.refusals, error)),
+        })
+    }
+
+    /// Allocates a block for `layout`, as [`RegionAllocator::allocate`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Time
+    ///
+    /// The heap's `CONTRACT.allocate`, under the lock.
+    #[inline]
+    pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        self.hold(|guarded| match guarded.heap.allocate(layout) {
+            Ok(block) => Ok(block),
+            Err(error) => Err(refused(&mut guarded.refusals, error)),
+        })
+    }
+
+    /// Gives a block back, as [`RegionAllocator::deallocate`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    ///
+    /// # Time
+    ///
+    /// The heap's `CONTRACT.deallocate`, under the lock.
+    #[inline]
+    pub unsafe fn deallocate(&self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        self.hold(|guarded| unsafe { guarded.heap.deallocate(block) });
+    }
+
+    /// Changes the size of a block, as [`RegionAllocator::reallocate_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    ///
+    /// # Time
+    ///
+    /// The heap's `CONTRACT.reallocate`, and the copy of a block that moves, under the lock.
+    #[inline]
+    pub unsafe fn reallocate_bytes(
+        &self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        self.hold(|guarded| {
+            // SAFETY: the caller's promise.
+            match unsafe { guarded.heap.reallocate_bytes(block, size_bytes, align_bytes) } {
+                Ok(block) => Ok(block),
+                Err(error) => Err(refused(&mut guarded.refusals, error)),
+            }
+        })
+    }
+
+    /// Bytes the caller may use at `block`, as [`RegionAllocator::usable_size`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    ///
+    /// # Time
+    ///
+    /// Constant, under the lock.
+    pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: the caller's promise.
+        self.hold(|guarded| unsafe { guarded.heap.usable_size(block) })
+    }
+
+    /// Running tallies, as [`RegionAllocator::stats`].
+    ///
+    /// # Time
+    ///
+    /// As there, under the lock.
+    pub fn stats(&self) -> Option<Stats> {
+        self.hold(|guarded| guarded.heap.stats())
+    }
+
+    /// Asks the heap something under the lock. The function may not use the heap in another way: it would wait for itself.
+    ///
+    /// # Time
+    ///
+    /// The function's, under the lock.
+    pub fn inspect<T>(&self, question: impl FnOnce(&H) -> T) -> T {
+        self.hold(|guarded| question(&guarded.heap))
+    }
+}
+
+/// Counts a refusal. Cold, so that the hot path has one jump to it.
+#[cold]
+#[inline(never)]
+fn refused(refusals: &mut Refusals, error: AllocError) -> AllocError {
+    let count = match error.into() {
+        SharedError::Request(_) => &mut refusals.request,
+        SharedError::Exhausted => &mut refusals.exhausted,
+        SharedError::Contended => &mut refusals.contended,
+        SharedError::Pending => &mut refusals.pending,
+    };
+    *count = count.wrapping_add(1);
+    error
+}
+
+// SAFETY: the blocks are the heap's, of which one operation runs at a time, each before the next.
+unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for Locked<'r, H, L> {
+    type Config = H::Config;
+
+    type Slot<'h>
+        = &'h Self
+    where
+        Self: 'h;
+
+    const CONTRACT: SharedContract = SharedContract {
+        alone: H::CONTRACT,
+        allocate: Progress::Blocking,
+        deallocate: Progress::Blocking,
+        slots_are_exclusive: false,
+        exhaustion_is_certain: true,
+    };
+
+    fn new(region: &'r mut [MaybeUninit<u8>], config: H::Config) -> Result<Self, InitError> {
+        let padding_bytes = region.as_ptr().addr().wrapping_neg() & (Self::CONTROL.align() - 1);
+        let front_bytes = padding_bytes + Self::CONTROL.size();
+        // What the front takes of a region, the heap needs besides; at another alignment of the region it may be more.
+        let most_front_bytes = Self::CONTROL.align() - 1 + Self::CONTROL.size();
+        let with_front = |error| match error {
+            InitError::TooSmall { needed_bytes } => {
+                InitError::TooSmall { needed_bytes: needed_bytes.saturating_add(most_front_bytes) }
+            }
+            InitError::LargerThanPlanned { max_region_bytes } => {
+                InitError::LargerThanPlanned { max_region_bytes: max_region_bytes.saturating_add(front_bytes) }
+            }
+            InitError::OutOfReach { .. } => error,
+        };
+        let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
+            Some((front, rest)) => (Some(front), rest),
+            None => (None, &mut []),
+        };
+        let heap = H::new(rest, config).map_err(with_front)?;
+        let Some(front) = front else {
+            return Err(with_front(InitError::TooSmall { needed_bytes: 0 }));
+        };
+        let seal = !Guarded::word(&heap);
+        let guarded = UnsafeCell::new(Guarded { heap, seal, refusals: Refusals::default() });
+        // SAFETY: behind the padding, the front is as long as the control structure, and aligned for it.
+        let control = unsafe {
+            let control = NonNull::from(front).cast::<u8>().add(padding_bytes).cast();
+            control.write(Control { lock: L::FREE, guarded });
+            control
+        };
+        Ok(Locked { control, region: PhantomData })
+    }
+
+    fn slots(&self) -> usize {
+        usize::MAX
+    }
+
+    fn take(&self, _slot: usize) -> bool {
+        true
+    }
+
+    unsafe fn release(&self, _slot: usize) {}
+
+    #[inline(always)]
+    unsafe fn slot(&self, _slot: usize) -> &Self {
+        self
+    }
+
+    fn most_steps(&self, _operation: Operation) -> Option<Steps> {
+        None
+    }
+
+    fn refusals(&self) -> Refusals {
+        self.hold(|guarded| guarded.refusals)
+    }
+
+    fn largest_allocatable(&mut self) -> usize {
+        self.whole().heap.largest_allocatable()
+    }
+
+    fn walk(&mut self, visitor: &mut dyn FnMut(Block)) {
+        self.whole().heap.walk(visitor);
+    }
+
+    fn check(&mut self) -> Result<(), Corruption> {
+        let broken = |invariant| Corruption { invariant, address: self.control.addr().get() };
+        let held = broken("nobody holds the lock of a heap that nobody uses");
+        let overwritten = broken("the heap's one word is the complement of its seal");
+        if self.control().lock.is_held() {
+            return Err(held);
+        }
+        let guarded = self.whole();
+        if Guarded::word(&guarded.heap) != !guarded.seal {
+            return Err(overwritten);
+        }
+        guarded.heap.check()
+    }
+
+    fn fingerprint(&mut self, word: &mut dyn FnMut(usize)) {
+        // The lock is free, and counts change no behaviour.
+        self.whole().heap.fingerprint(word);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Slot for &Locked<'r, H, L> {
+    #[inline(always)]
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        Locked::allocate_bytes(self, size_bytes, align_bytes).map_err(SharedError::from)
+    }
+
+    #[inline(always)]
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, SharedError> {
+        Locked::allocate(self, layout).map_err(SharedError::from)
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { Locked::deallocate(self, block) }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: as above.
+        unsafe { Locked::reallocate_bytes(self, block, size_bytes, align_bytes) }.map_err(SharedError::from)
+    }
+
+    #[inline(always)]
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: as above.
+        unsafe { Locked::usable_size(self, block) }
+    }
+}
+
+impl<'r, H: RegionAllocator<'r> + Send, L: Lock> fmt::Debug for Locked<'r, H, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} under a lock, at {:p}", H::CONTRACT.name, self.control)
+    }
+}
