@@ -2,11 +2,12 @@
 //!
 //! A probe is an [`Observer`](crate::replay::Observer) of a replay and a function that measures one cell with it, in
 //! the process it is called in. [`space`] looks at addresses, [`instructions`] counts in every
-//! operation, [`cycles`] times each. Each returns a [`Report`].
+//! operation, [`cycles`] times each, [`steps`] counts accesses to shared words. Each returns a [`Report`].
 
 pub mod cycles;
 pub mod instructions;
 pub mod space;
+pub mod steps;
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod crosscheck;

@@ -16,6 +16,7 @@ mod notes;
 mod paged;
 mod peers;
 mod region;
+pub mod shared;
 
 use crate::result::schema::{Origin, SubjectFacts};
 use pathbound::image::Process;

@@ -12,6 +12,11 @@ pub struct Region {
     mapping_bytes: usize,
 }
 
+// SAFETY: the mapping is this value's own, and it gives nothing but its address and length away.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
 impl Region {
     /// Largest alignment a region gets. A buddy system can use a region as one block only when it starts at a
     /// multiple of its size.
