@@ -105,6 +105,9 @@ pub use bitmapped::Bitframe;
 pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
 #[doc(inline)]
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
+#[cfg(target_has_atomic = "ptr")]
+#[doc(inline)]
+pub use concurrent::{Arenas, ArenasConfig};
 #[doc(inline)]
 pub use contract::{HandleAllocator, MultiRegion, RegionAllocator, SharedAllocator, Slot};
 #[doc(inline)]

@@ -19,6 +19,11 @@ pub struct Alone<'r, H> {
 }
 
 impl<'r, H: SharedAllocator<'r>> Alone<'r, H> {
+    /// The user alone of a heap that nobody shares yet, or any more.
+    pub fn new_of(heap: H) -> Self {
+        Alone { heap, region: PhantomData }
+    }
+
     /// The shared heap.
     pub fn into_inner(self) -> H {
         self.heap
@@ -89,7 +94,7 @@ unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for Alone<'r, H> {
     }
 
     fn largest_allocatable(&self) -> usize {
-        self.whole().largest_allocatable()
+        self.whole().largest_allocatable_by(0)
     }
 
     fn stats(&self) -> Option<Stats> {
@@ -97,7 +102,7 @@ unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for Alone<'r, H> {
     }
 
     fn walk(&self, visitor: &mut dyn FnMut(Block)) {
-        self.whole().walk(visitor);
+        self.whole().walk_by(0, visitor);
     }
 
     fn check(&self) -> Result<(), Corruption> {

@@ -208,6 +208,27 @@ pub unsafe trait MultiRegion<'r>: RegionAllocator<'r> {
     fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError>;
 }
 
+/// A region allocator of which other threads may ask about live blocks while its owner works.
+///
+/// # Safety
+///
+/// [`usable_size`](RegionAllocator::usable_size) and [`looks_live`](Self::looks_live) may be asked by any thread, at any time,
+/// about a block that is live. The heap's value may be copied; copies are used one at a time, except for those questions. If
+/// a region is refused depends on its length, and on its address modulo 64.
+pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
+    /// Whether the tag in front of an address is that of a live block; a tag that is no longer in use may look so, too.
+    ///
+    /// # Safety
+    ///
+    /// The address lies between the heap's first block and the region's end, on the grid of its blocks
+    /// ([`Contract::alignment_bytes`]).
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    unsafe fn looks_live(&self, address: NonNull<u8>) -> bool;
+}
+
 /// Names a region that was added to a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub(crate) usize);
@@ -423,6 +444,11 @@ pub enum InitError {
         /// Largest region this heap takes, in bytes: the first one, or what its configuration said.
         max_region_bytes: usize,
     },
+    /// The configuration cannot be.
+    Configuration {
+        /// What it must have.
+        what: &'static str,
+    },
 }
 
 impl fmt::Display for InitError {
@@ -437,6 +463,7 @@ impl fmt::Display for InitError {
                     "the region is out of the tags' reach: it must lie behind the heap's first region and within {max_span_bytes} bytes; wider tags reach further"
                 )
             }
+            InitError::Configuration { what } => write!(f, "the configuration must have {what}"),
             InitError::LargerThanPlanned { max_region_bytes } => {
                 write!(
                     f,

@@ -125,12 +125,32 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     /// Linear in the control structure.
     fn largest_allocatable(&mut self) -> usize;
 
+    /// As [`largest_allocatable`](Self::largest_allocatable), for one slot.
+    ///
+    /// # Time
+    ///
+    /// As there.
+    fn largest_allocatable_by(&mut self, slot: usize) -> usize {
+        let _ = slot;
+        self.largest_allocatable()
+    }
+
     /// Visits every block, free and live, in address order. Nobody else is at work.
     ///
     /// # Time
     ///
     /// Linear in the region.
     fn walk(&mut self, visitor: &mut dyn FnMut(Block));
+
+    /// As [`walk`](Self::walk), for the memory that serves one slot.
+    ///
+    /// # Time
+    ///
+    /// As there.
+    fn walk_by(&mut self, slot: usize, visitor: &mut dyn FnMut(Block)) {
+        let _ = slot;
+        self.walk(visitor);
+    }
 
     /// Verifies every invariant of the heap. Nobody else is at work.
     ///

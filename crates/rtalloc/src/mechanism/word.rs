@@ -14,6 +14,7 @@
 
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 /// A width of tags and links. Sealed: the widths are the three of this module.
 pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
@@ -48,10 +49,22 @@ pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     ///
     /// As [`Memory::store`], for both words, at a multiple of the granule.
     unsafe fn store_pair(memory: Memory<Self>, offset: usize, first: usize, second: usize);
+    /// Reads a word that its owner may write meanwhile, by [`store_watched`](Self::store_watched): an ordinary load.
+    ///
+    /// # Safety
+    ///
+    /// As [`Memory::load`].
+    unsafe fn load_watched(memory: Memory<Self>, offset: usize) -> usize;
+    /// Writes a word that others may read meanwhile, by [`load_watched`](Self::load_watched): an ordinary store.
+    ///
+    /// # Safety
+    ///
+    /// As [`Memory::store`].
+    unsafe fn store_watched(memory: Memory<Self>, offset: usize, value: usize);
 }
 
 macro_rules! width {
-    ($(#[$doc:meta])* $name:ident, $word:ty, $granule:expr, $pair:ty) => {
+    ($(#[$doc:meta])* $name:ident, $word:ty, $granule:expr, $pair:ty, $atomic:ty) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -87,19 +100,29 @@ macro_rules! width {
                     }
                 }
             }
+            #[inline(always)]
+            unsafe fn load_watched(memory: Memory<Self>, offset: usize) -> usize {
+                // SAFETY: the caller's promise, here and below; who writes the word meanwhile does it as below.
+                Self::get(unsafe { <$atomic>::from_ptr(memory.at(offset)) }.load(Ordering::Relaxed))
+            }
+            #[inline(always)]
+            unsafe fn store_watched(memory: Memory<Self>, offset: usize, value: usize) {
+                // SAFETY: as above.
+                unsafe { <$atomic>::from_ptr(memory.at(offset)) }.store(Self::put(value), Ordering::Relaxed);
+            }
         }
     };
 }
 
 width! {
     /// Two-byte tags for heaps up to 65,535 bytes.
-    Offset16, u16, 8, u32
+    Offset16, u16, 8, u32, AtomicU16
 }
 width! {
     /// Four-byte tags for heaps up to 4 GiB.
-    Offset32, u32, 2 * size_of::<usize>(), u64
+    Offset32, u32, 2 * size_of::<usize>(), u64, AtomicU32
 }
 width! {
     /// Tags of one machine word, for regions anywhere in the address space.
-    Wide, usize, 2 * size_of::<usize>(), usize
+    Wide, usize, 2 * size_of::<usize>(), usize, AtomicUsize
 }

@@ -49,7 +49,7 @@ pub(crate) use index::{free_size, tag_contract};
 use tags::LiveBlock;
 pub use thresholds::Thresholds;
 
-use crate::contract::{AllocError, Contract, Corruption, InitError, Stats};
+use crate::contract::{AllocError, Contract, Corruption, InitError, Observable, Stats};
 use crate::mechanism::bits::computed;
 use crate::mechanism::memory::Memory;
 use crate::mechanism::scrutiny::{Brief, Scrutiny};
@@ -185,6 +185,29 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         unsafe { self.memory().store(block.wrapping_sub(W::BYTES), header) }
     }
 
+    /// Writes the header of a block that another thread may ask about: who frees a block of somebody else's heap, or resizes
+    /// it, needs its size. Of the headers of live blocks nothing else changes but that flag.
+    ///
+    /// # Safety
+    ///
+    /// As [`set_header`](Self::set_header).
+    #[inline(always)]
+    unsafe fn set_flag(&mut self, block: usize, header: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { W::store_watched(self.memory(), block.wrapping_sub(W::BYTES), header) }
+    }
+
+    /// The header of a block that may be somebody else's.
+    ///
+    /// # Safety
+    ///
+    /// As [`header`](Self::header).
+    #[inline(always)]
+    unsafe fn watched_header(&self, block: usize) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { W::load_watched(self.memory(), block.wrapping_sub(W::BYTES)) }
+    }
+
     /// Offset of the footer of a free block.
     #[inline(always)]
     fn footer(block: usize, size: usize) -> usize {
@@ -274,7 +297,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 let next = block.wrapping_add(size);
                 // Written whole: of a word that it sees changed in some bits, the compiler writes only their byte, which no
                 // processor forwards to the load of the word when the block is freed.
-                self.set_header(next, computed((self.header(next) & !PREV_FREE) as u64) as usize);
+                self.set_flag(next, computed((self.header(next) & !PREV_FREE) as u64) as usize);
                 self.set_header(block, size + LIVE);
                 size
             };
@@ -386,7 +409,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 whole = whole.wrapping_add(next_header);
             } else {
                 core::hint::cold_path();
-                self.set_header(next, next_header | PREV_FREE);
+                self.set_flag(next, next_header | PREV_FREE);
             }
             (*self.front()).tally.freed(size - W::BYTES);
             self.make_free(start, end, whole, place);
@@ -461,7 +484,7 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::R
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
         // SAFETY: the block is live by the caller's promise.
-        let header = unsafe { self.header(self.memory().offset(block.addr().get())) };
+        let header = unsafe { self.watched_header(self.memory().offset(block.addr().get())) };
         size_in::<W>(header) - W::BYTES
     }
 
@@ -485,5 +508,19 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::R
 
     fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         self.emit_state(word);
+    }
+}
+
+// SAFETY: of the tags of a live block, those that are asked about, nothing changes but a flag, by atomic stores; the front is
+// not written while no regions are added, its tally apart.
+unsafe impl<'r, I: Named<W>, W: Width, T: Tally + Send, G: Scrutiny> Observable<'r> for TagHeap<'r, I, W, T, G> {
+    #[inline(always)]
+    unsafe fn looks_live(&self, address: NonNull<u8>) -> bool {
+        let block = self.memory().offset(address.addr().get());
+        // SAFETY: in front of a place on the grid, between the first block and the region's end, there is memory of the region; the
+        // front is initialised.
+        let (header, span) = unsafe { (self.watched_header(block), (*self.front()).span) };
+        let size = size_in::<W>(header);
+        header & LIVE != 0 && size >= I::MIN_BLOCK && block <= span && size <= span - block
     }
 }

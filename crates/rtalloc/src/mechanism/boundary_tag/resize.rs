@@ -81,11 +81,11 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 place = I::remove(memory, block.wrapping_add(size));
             }
             let new_size = if joins_next || Self::is_rest(rest) {
-                self.set_header(end, self.header(end) | PREV_FREE);
+                self.set_flag(end, self.header(end) | PREV_FREE);
                 self.make_free(block.wrapping_add(granted), block.wrapping_add(granted + rest), rest, place);
                 granted
             } else {
-                self.set_header(end, self.header(end) & !PREV_FREE);
+                self.set_flag(end, self.header(end) & !PREV_FREE);
                 all
             };
             self.set_header(block, new_size | (header - size));
