@@ -291,7 +291,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
             InitError::LargerThanPlanned { max_region_bytes } => {
                 InitError::LargerThanPlanned { max_region_bytes: max_region_bytes.saturating_add(front_bytes) }
             }
-            InitError::OutOfReach { .. } => error,
+            InitError::OutOfReach { .. } | InitError::Configuration { .. } => error,
         };
         let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
             Some((front, rest)) => (Some(front), rest),
