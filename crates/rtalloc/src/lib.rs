@@ -107,7 +107,7 @@ pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedB
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
 #[cfg(target_has_atomic = "ptr")]
 #[doc(inline)]
-pub use concurrent::{Arenas, ArenasConfig};
+pub use concurrent::{Arenas, ArenasConfig, BitmapBuddy, BitmapConfig};
 #[doc(inline)]
 pub use contract::{HandleAllocator, MultiRegion, RegionAllocator, SharedAllocator, Slot};
 #[doc(inline)]

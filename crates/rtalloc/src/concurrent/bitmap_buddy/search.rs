@@ -1,0 +1,443 @@
+//! Finding and taking a free run: where the slot was last, in the lists, above, and at last everywhere.
+
+use super::layout::{level_of, place_of, unit_log2, word_of};
+use super::shape::{Shape, all, first_from, longest_run, ones, runs};
+use super::{BitmapSlot, tag};
+use crate::concurrent::atomics::Atomics;
+use crate::mechanism::bits::{first_set, floor_log2};
+use core::num::NonZeroUsize;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// How many words of a level are tried that its lists name, before another level is asked.
+pub(super) const TRIES: usize = 3;
+
+/// What a look at a word gave.
+enum Look {
+    /// A run of it, which begins at this bit of the level, is the caller's.
+    Taken(usize),
+    /// There was a run, but somebody else changed the word before it was taken.
+    Lost,
+    /// There is no such run.
+    Empty,
+}
+
+/// Why nothing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// At some moment nothing free would have served.
+    Exhausted,
+    /// Others were at work.
+    Contended,
+}
+
+impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
+    /// Takes a block of so many leaves at a multiple of `2^order` of them, which are as many at least, and writes its bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    #[inline(always)]
+    pub(super) fn take(self, order: usize, leaves: usize) -> Result<usize, Missed> {
+        let level = level_of::<S>(order);
+        let run = order - level * S::FAN_LOG2 as usize;
+        // A block that ends inside a bit of its level opens that bit: not here.
+        if leaves & Self::within(level) == 0 {
+            // SAFETY: the level is one of the heap's, and so is the word of it that the slot served.
+            let look = unsafe {
+                let word = self.control.served(self.number, level).load(Relaxed);
+                self.look(level, word, run, leaves >> unit_log2::<S>(level))
+            };
+            if let Look::Taken(bit) = look {
+                let leaf = bit << unit_log2::<S>(level);
+                self.write_tag(leaf, leaves);
+                return Ok(leaf);
+            }
+        }
+        self.search(level, run, leaves)
+    }
+
+    /// What a number of leaves is modulo that of a bit of a level.
+    #[inline(always)]
+    pub(super) const fn within(level: usize) -> usize {
+        (1usize.wrapping_shl(unit_log2::<S>(level))) - 1
+    }
+
+    /// Looks at one word, and takes the first `count` bits of its first run of `2^run`.
+    ///
+    /// # Safety
+    ///
+    /// The level has the word; the count is from one to the run's length.
+    #[inline(always)]
+    unsafe fn look(self, level: usize, word: usize, run: usize, count: usize) -> Look {
+        // SAFETY: the level has the word.
+        let cell = unsafe { self.control.word(level, word) };
+        let value = cell.load(Relaxed);
+        let Some(places) = NonZeroUsize::new(runs::<S>(value, run)) else { return Look::Empty };
+        let place = first_set(places) as usize;
+        let mask = ones::<S>(count).wrapping_shl(place as u32);
+        // Acquire: what others did with the memory before they freed it, and before they merged it, comes first.
+        let is_taken = if count == 1 {
+            cell.fetch_and(!mask, Acquire) & mask != 0
+        } else {
+            cell.compare_exchange(value, value & !mask, Acquire).is_ok()
+        };
+        if is_taken { Look::Taken(word << S::FAN_LOG2 | place) } else { Look::Lost }
+    }
+
+    /// Takes a block wherever there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    #[cold]
+    #[inline(never)]
+    fn search(self, level: usize, run: usize, leaves: usize) -> Result<usize, Missed> {
+        let top = self.control.top;
+        let mut is_marked = false;
+        let mut number = level;
+        // turns: 6
+        while number <= top {
+            let (run, count) = Self::sought(number, level, run, leaves);
+            is_marked |= self.mark_opening(is_marked, number, leaves);
+            // SAFETY: the level is one of the heap's.
+            if let Some(bit) = unsafe { self.search_level(number, run, count) } {
+                return Ok(self.occupy(number, bit, leaves, is_marked));
+            }
+            number += 1;
+        }
+        self.search_everywhere(level, run, leaves, is_marked)
+    }
+
+    /// Which run of a level holds a block that is a run of `level`, and how many bits of it the block takes.
+    #[inline(always)]
+    fn sought(number: usize, level: usize, run: usize, leaves: usize) -> (usize, usize) {
+        let count = (leaves + Self::within(number)) >> unit_log2::<S>(number);
+        (if number == level { run } else { 0 }, count)
+    }
+
+    /// Marks the operation as begun where a bit of a level would be opened, if it is not marked yet. Returns whether it is.
+    #[inline(always)]
+    fn mark_opening(self, is_marked: bool, level: usize, leaves: usize) -> bool {
+        let opens = leaves & Self::within(level) != 0;
+        if opens && !is_marked {
+            self.begin();
+        }
+        opens || is_marked
+    }
+
+    /// Whatever is in the word the slot served last, or in the words that lists name.
+    ///
+    /// # Safety
+    ///
+    /// The level is one of the heap's.
+    #[inline(always)]
+    unsafe fn search_level(self, level: usize, run: usize, count: usize) -> Option<usize> {
+        // SAFETY: what slots served and lists name are words of the level.
+        unsafe {
+            if level == self.control.top {
+                return self.search_top(run, count);
+            }
+            let served = self.control.served(self.number, level).load(Relaxed);
+            if let Look::Taken(bit) = self.look(level, served, run, count) {
+                return Some(bit);
+            }
+            let (mut list, mut tries) = (run, 0);
+            // turns: 9
+            while tries < TRIES && list < S::FAN_LOG2 as usize {
+                match self.named(level, list) {
+                    Named::Nothing => list += 1,
+                    Named::Stale => tries += 1,
+                    Named::Word(word) => {
+                        tries += 1;
+                        match self.look(level, word, run, count) {
+                            Look::Taken(bit) => return Some(bit),
+                            Look::Lost => {}
+                            Look::Empty => self.unlist(level, list, level + 1, word),
+                        }
+                    }
+                }
+            }
+            None
+        }
+    }
+
+    /// Whatever the highest level has, from the word on that the slot served last.
+    ///
+    /// # Safety
+    ///
+    /// The heap exists.
+    #[inline(always)]
+    unsafe fn search_top(self, run: usize, count: usize) -> Option<usize> {
+        let level = self.control.top;
+        // SAFETY: what slots served are words of the level, and so are those that follow, around the end.
+        unsafe {
+            let root = self.control.level(level);
+            let mut word = self.control.served(self.number, level).load(Relaxed);
+            let mut turn = 0;
+            // turns: 3
+            while turn < root.words {
+                if let Look::Taken(bit) = self.look(level, word, run, count) {
+                    return Some(bit);
+                }
+                word = if word + 1 == root.first + root.words { root.first } else { word + 1 };
+                turn += 1;
+            }
+            None
+        }
+    }
+
+    /// Every word that could have a run, once.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    fn search_everywhere(self, level: usize, run: usize, leaves: usize, is_marked: bool) -> Result<usize, Missed> {
+        // What this slot marks itself is no other's work.
+        let ended = self.ended();
+        let mut is_lost = false;
+        let mut number = level;
+        // turns: 6
+        while number <= self.control.top {
+            let (run, count) = Self::sought(number, level, run, leaves);
+            // SAFETY: the level is one of the heap's, here and below.
+            let (first, words) = unsafe {
+                let level = self.control.level(number);
+                (level.first, level.words)
+            };
+            let mut word = first;
+            // turns: words
+            while word < first + words {
+                // SAFETY: the level has the word.
+                match unsafe { self.look(number, word, run, count) } {
+                    Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, is_marked)),
+                    Look::Lost => is_lost = true,
+                    Look::Empty => {}
+                }
+                word += 1;
+            }
+            number += 1;
+        }
+        // None ended meanwhile that is not counted in both, and none is under way.
+        let is_alone = self.begun().wrapping_sub(usize::from(is_marked)) == ended;
+        if is_marked {
+            self.end();
+        }
+        Err(if is_alone && !is_lost { Missed::Exhausted } else { Missed::Contended })
+    }
+
+    /// All operations that ended, on any line.
+    fn ended(self) -> usize {
+        let mut sum = 0usize;
+        // turns: N
+        for line in 0..=self.control.line_mask {
+            // Acquire: what those operations made free is seen by the scan that follows.
+            // SAFETY: every line exists.
+            sum = sum.wrapping_add(unsafe { self.control.line(line) }.ended.load(Acquire));
+        }
+        sum
+    }
+
+    /// All operations that began, on any line.
+    fn begun(self) -> usize {
+        let mut sum = 0usize;
+        // turns: N
+        for line in 0..=self.control.line_mask {
+            // Release: whoever begins after this changes no word before the scan read it. A load could be of an older number.
+            // SAFETY: every line exists.
+            sum = sum.wrapping_add(unsafe { self.control.line(line) }.begun.fetch_add(0, Release));
+        }
+        sum
+    }
+
+    /// Begins what makes memory free, or moves it to another level.
+    #[inline(always)]
+    pub(super) fn begin(self) {
+        // Acquire: a scan that does not count this operation has read every word before this operation changes one.
+        // SAFETY: every slot has a line.
+        unsafe { self.control.line(self.number) }.begun.fetch_add(1, Acquire);
+    }
+
+    /// Ends it.
+    #[inline(always)]
+    pub(super) fn end(self) {
+        // Release: a scan that counts this operation sees what it made free.
+        // SAFETY: every slot has a line.
+        unsafe { self.control.line(self.number) }.ended.fetch_add(1, Release);
+    }
+
+    /// Makes a block of what was taken on a level: opens the bit that it ends in, writes its bytes, remembers the word.
+    #[inline(always)]
+    fn occupy(self, level: usize, bit: usize, leaves: usize, is_marked: bool) -> usize {
+        let leaf = bit << unit_log2::<S>(level);
+        // SAFETY: the bits of the block are this slot's, and the level has the word.
+        unsafe {
+            self.open(level, leaf, leaves);
+            self.control.served(self.number, level).store(word_of::<S>(bit), Relaxed);
+        }
+        if is_marked {
+            self.end();
+        }
+        self.write_tag(leaf, leaves);
+        leaf
+    }
+
+    /// Opens the bit of a level that a block ends inside of: what the block does not need is free, in as few bits as can be.
+    ///
+    /// ```text
+    /// level 2   taken 1                   [        1        ]
+    /// level 1   stored                    [0][1][1][1][1]...
+    /// level 0   stored                    [0 0 0 1 1 1 ...]     a block of three leaves
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The bit is the caller's, and was never opened, or closed since. The block's leaves lie up to inside of it.
+    pub(super) unsafe fn open(self, level: usize, leaf: usize, leaves: usize) {
+        let last = leaf + leaves - 1;
+        let mut above = level;
+        // turns: 5
+        while above > 0 && leaves & Self::within(above) != 0 {
+            let number = above - 1;
+            let needed = ((leaves & Self::within(above)) + Self::within(number)) >> unit_log2::<S>(number);
+            let word = last >> unit_log2::<S>(above);
+            // SAFETY: what lies below a bit that is one's own is one's own, and empty.
+            unsafe {
+                if let Some(free) = NonZeroUsize::new(all::<S>() & !ones::<S>(needed)) {
+                    // Release: what others did with the memory before they freed it, which taking the bit above told us, comes before
+                    // what the next owner does.
+                    self.control.word(number, word).store(free.get(), Release);
+                    self.list(number, longest_run::<S>(free), number + 1, word);
+                }
+                self.control.served(self.number, number).store(word, Relaxed);
+            }
+            above = number;
+        }
+    }
+
+    /// Writes the bytes of a block.
+    #[inline(always)]
+    pub(super) fn write_tag(self, leaf: usize, leaves: usize) {
+        // SAFETY: a block has one leaf at least, and is the caller's; a trimmed one has a leaf for every byte.
+        unsafe {
+            let order = floor_log2(NonZeroUsize::new_unchecked(leaves)) as usize;
+            if S::TRIMS && leaves & (leaves - 1) != 0 {
+                self.control.tag(leaf).store(tag::first(order, tag::TRIMMED), Relaxed);
+                let mut digit = 0;
+                // turns: 6
+                while digit < tag::digits(order) {
+                    self.control.tag(leaf + 1 + digit).store(tag::digit(leaves, digit), Relaxed);
+                    digit += 1;
+                }
+            } else {
+                self.control.tag(leaf).store(tag::first(order, 0), Relaxed);
+            }
+        }
+    }
+
+    /// A word that a list names.
+    ///
+    /// # Safety
+    ///
+    /// The level is below the highest; the list is one of its.
+    #[inline(always)]
+    unsafe fn named(self, level: usize, list: usize) -> Named {
+        let top = self.control.top;
+        // Slots that search at a time shall not find the same word.
+        let start = ((self.number & self.control.line_mask) << S::FAN_LOG2) >> self.control.line_mask.count_ones();
+        // SAFETY: a bit of a node stands for a word of the level, or for a node below.
+        unsafe {
+            let root = self.control.level(top);
+            let (mut node, mut value) = (root.first, None);
+            // turns: 3
+            while node < root.first + root.words {
+                value = NonZeroUsize::new(self.control.node(level, list, top, node).load(Relaxed));
+                if value.is_some() {
+                    break;
+                }
+                node += 1;
+            }
+            let Some(mut value) = value else { return Named::Nothing };
+            let mut above = top;
+            // turns: 5
+            while above > level + 1 {
+                node = node << S::FAN_LOG2 | first_from(value, start);
+                above -= 1;
+                value = match NonZeroUsize::new(self.control.node(level, list, above, node).load(Relaxed)) {
+                    Some(value) => value,
+                    None => {
+                        self.unlist(level, list, above + 1, node);
+                        return Named::Stale;
+                    }
+                };
+            }
+            Named::Word(node << S::FAN_LOG2 | first_from(value, start))
+        }
+    }
+
+    /// Lists a word of a level, or on a higher level the node above it: sets its bit, and where a node was empty, that node's.
+    ///
+    /// # Safety
+    ///
+    /// The level has the list; `below` is a word or a node of level `above - 1`.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn list(self, level: usize, list: usize, above: usize, below: usize) {
+        let (mut above, mut below) = (above, below);
+        // turns: 5
+        while above <= self.control.top {
+            let bit = 1 << place_of::<S>(below);
+            // SAFETY: there is a node above every word and every node but the highest.
+            let node = unsafe { self.control.node(level, list, above, word_of::<S>(below)) };
+            if node.load(Relaxed) & bit != 0 {
+                return;
+            }
+            // Acquire: who found this node empty cleared its bit above before; that is seen, and set again.
+            if node.fetch_or(bit, Acquire) != 0 {
+                return;
+            }
+            below = word_of::<S>(below);
+            above += 1;
+        }
+    }
+
+    /// Strikes out a word of a level, or a node, that was found to have nothing; and lists it again if it has something now.
+    ///
+    /// # Safety
+    ///
+    /// As [`list`](Self::list).
+    #[cold]
+    #[inline(never)]
+    unsafe fn unlist(self, level: usize, list: usize, above: usize, below: usize) {
+        let (mut above, mut below) = (above, below);
+        // turns: 5
+        while above <= self.control.top {
+            let bit = 1 << place_of::<S>(below);
+            // SAFETY: there is a node above every word and every node but the highest.
+            unsafe {
+                let rest = self.control.node(level, list, above, word_of::<S>(below)).fetch_and(!bit, Relaxed) & !bit;
+                // Release: who adds to the word or node after this look sees that its bit was cleared, and sets it.
+                if above == level + 1 {
+                    let now = self.control.word(level, below).fetch_or(0, Release);
+                    if let Some(now) = NonZeroUsize::new(now) {
+                        self.list(level, longest_run::<S>(now), above, below);
+                    }
+                } else if self.control.node(level, list, above - 1, below).fetch_or(0, Release) != 0 {
+                    return self.list(level, list, above, below);
+                }
+                if rest != 0 {
+                    return;
+                }
+            }
+            below = word_of::<S>(below);
+            above += 1;
+        }
+    }
+}
+
+/// What a list names.
+enum Named {
+    Nothing,
+    /// A node that was empty.
+    Stale,
+    Word(usize),
+}
