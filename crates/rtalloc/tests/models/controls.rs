@@ -1,0 +1,184 @@
+//! Explorations, and the negative controls: every order that an access asks for, weakened alone, must make a model fail.
+//!
+//! Which accesses there are is not listed anywhere: they are those met while the models were explored. One whose weakening
+//! no model notices orders nothing, or a model is missing.
+
+use crate::scene::{self, NewWord};
+use rtalloc::concurrent::atomics::Step;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::atomic::Ordering;
+
+/// Most switches of thread in one execution.
+const MAX_BRANCHES: usize = 20_000;
+
+/// An access in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    file: &'static str,
+    line: u32,
+    column: u32,
+    kind: &'static str,
+}
+
+impl Site {
+    /// The access of a step that stands there.
+    pub fn of(location: &'static Location<'static>, step: Step) -> Self {
+        let kind = match step {
+            Step::Load => "load",
+            Step::Store => "store",
+            Step::CompareExchange => "compare-and-swap",
+            Step::Modify(rtalloc::concurrent::atomics::Change::Add) => "add",
+            Step::Modify(rtalloc::concurrent::atomics::Change::And) => "and",
+            Step::Modify(rtalloc::concurrent::atomics::Change::Or) => "or",
+            Step::Modify(rtalloc::concurrent::atomics::Change::Swap) => "swap",
+        };
+        Site { file: location.file(), line: location.line(), column: location.column(), kind }
+    }
+
+    /// The halves of an order that mean something here.
+    pub fn halves(self, order: Ordering) -> impl Iterator<Item = Half> {
+        let acquires = matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst) && self.kind != "store";
+        let releases = matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst) && self.kind != "load";
+        [acquires.then_some(Half::Acquire), releases.then_some(Half::Release)].into_iter().flatten()
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.rsplit_once("src/").map_or(self.file, |(_, file)| file);
+        write!(f, "{} {file}:{}:{}", self.kind, self.line, self.column)
+    }
+}
+
+/// Half of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Half {
+    /// What comes after sees what came before the write that was read.
+    Acquire,
+    /// What came before is seen by who reads what is written.
+    Release,
+}
+
+/// An access that lacks half of its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    site: Site,
+    half: Half,
+}
+
+impl Control {
+    /// The order of an access under this control.
+    pub fn weaken(self, site: Site, order: Ordering) -> Ordering {
+        if site != self.site {
+            return order;
+        }
+        let kept: Vec<Half> = site.halves(order).filter(|&half| half != self.half).collect();
+        match kept.as_slice() {
+            [] => Ordering::Relaxed,
+            [Half::Acquire] => Ordering::Acquire,
+            [Half::Release] => Ordering::Release,
+            _ => Ordering::AcqRel,
+        }
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} without {:?}", self.site, self.half)
+    }
+}
+
+/// Threads with a heap.
+#[derive(Clone)]
+pub struct Model {
+    /// What happens in it.
+    pub name: &'static str,
+    /// Length of the heap's region.
+    pub region_bytes: usize,
+    /// Most preemptions in one execution; `None`: all executions there are.
+    pub preemptions: Option<usize>,
+    /// One execution, from [`scene::region`] on.
+    pub execution: fn(),
+}
+
+/// Explores a model, and says in how many executions, or what failed.
+pub fn explore(model: &Model, weakened: Option<Control>) -> Result<usize, String> {
+    loop {
+        scene::reset(model.name, model.region_bytes, weakened);
+        let mut builder = loom::model::Builder::new();
+        builder.max_branches = MAX_BRANCHES;
+        builder.preemption_bound = model.preemptions;
+        let execution = model.execution;
+        match quietly(|| catch_unwind(AssertUnwindSafe(|| builder.check(execution)))) {
+            Ok(()) => return Ok(scene::explored().0),
+            Err(payload) if payload.is::<NewWord>() => {}
+            Err(payload) => {
+                let text = payload.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_string()));
+                let text = text.unwrap_or_else(|| "a panic without words".to_string());
+                return Err(format!("execution {}: {text}", scene::explored().0));
+            }
+        }
+    }
+}
+
+/// Runs something that may fail by intent without a word about it.
+fn quietly<R>(run: impl FnOnce() -> R) -> R {
+    use std::cell::Cell;
+    use std::sync::Once;
+    thread_local! {
+        static QUIET: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let answer = run();
+    QUIET.set(false);
+    answer
+}
+
+/// Explores the models of an allocator, then each with every half of every order that they met weakened: one model at
+/// least must fail for each.
+pub fn verify(allocator: &str, models: &[Model]) {
+    let mut ordered = BTreeSet::new();
+    for model in models {
+        let executions = explore(model, None).unwrap_or_else(|text| panic!("{allocator}, {}: {text}", model.name));
+        let (_, longest) = scene::explored();
+        let bound = model.preemptions.map_or("all".to_string(), |most| format!("{most} preemptions"));
+        println!("{allocator}: {}: {executions} executions ({bound}), at most {longest} steps", model.name);
+        ordered.extend(scene::ordered());
+    }
+    assert!(!ordered.is_empty(), "{allocator}: no access orders anything");
+    let mut unnoticed = Vec::new();
+    for (site, half) in ordered {
+        let control = Control { site, half };
+        let noticed = models.iter().find_map(|model| explore(model, Some(control)).err().map(|text| (model, text)));
+        match noticed {
+            Some((model, text)) => {
+                let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                println!("{allocator}: control: {control}: fails {}, {line}", model.name);
+            }
+            None => unnoticed.push(control.to_string()),
+        }
+    }
+    assert!(unnoticed.is_empty(), "{allocator}: no model notices\n{}", unnoticed.join("\n"));
+}
+
+/// Fails unless a model fails.
+pub fn refute(fault: &str, models: &[Model]) {
+    let failed = models.iter().find_map(|model| explore(model, None).err().map(|text| (model.name, text)));
+    let (model, text) = failed.unwrap_or_else(|| panic!("no model notices: {fault}"));
+    println!(
+        "fault: {fault}: fails {model}, {}",
+        text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()
+    );
+}

@@ -1,0 +1,178 @@
+//! What a few threads do to any shared heap. Each play is one execution; the scene tells who may own what.
+
+use crate::scene;
+use rtalloc::contract::{Operation, Refusals, SharedAllocator, SharedError, Slot};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+/// A heap in its scene.
+pub struct Set<H> {
+    heap: Arc<H>,
+    refused: Arc<Mutex<Refusals>>,
+    fresh: Vec<usize>,
+    fresh_largest: usize,
+}
+
+/// A block that somebody has.
+#[derive(Clone, Copy)]
+pub struct Owned {
+    pointer: NonNull<u8>,
+    size_bytes: usize,
+}
+
+// SAFETY: whoever has the value has the block.
+unsafe impl Send for Owned {}
+
+/// The heap as slot `number` has it.
+pub struct User<H> {
+    heap: Arc<H>,
+    refused: Arc<Mutex<Refusals>>,
+    number: usize,
+}
+
+impl<H: SharedAllocator<'static> + 'static> Set<H> {
+    /// A fresh heap, not shared yet.
+    pub fn new(config: H::Config) -> Self {
+        let mut heap = H::new(scene::region(), config).expect("a region that is large enough");
+        let fresh = fingerprint(&mut heap);
+        let fresh_largest = heap.largest_allocatable();
+        Set { heap: Arc::new(heap), refused: Arc::default(), fresh, fresh_largest }
+    }
+
+    /// The heap in the hands of a slot.
+    pub fn user(&self, number: usize) -> User<H> {
+        User { heap: self.heap.clone(), refused: self.refused.clone(), number }
+    }
+
+    /// A thread that uses the heap as a slot.
+    pub fn thread<R: 'static>(
+        &self,
+        number: usize,
+        run: impl FnOnce(User<H>) -> R + 'static,
+    ) -> loom::thread::JoinHandle<R> {
+        let user = self.user(number);
+        loom::thread::spawn(move || run(user))
+    }
+
+    /// All threads are gone, and what they left is freed: the heap is sound and as good as new.
+    pub fn close(self, left: impl IntoIterator<Item = Owned>) {
+        let mut user = self.user(0);
+        for block in left {
+            user.free(block);
+        }
+        drop(user);
+        scene::gather();
+        let mut heap = Arc::into_inner(self.heap).expect("the threads are gone");
+        heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
+        assert_eq!(heap.refusals(), *self.refused.lock().expect("nobody panicked"), "refusals, as counted and as told");
+        assert_eq!(heap.largest_allocatable(), self.fresh_largest, "free memory was lost");
+        if H::CONTRACT.alone.coalescing.recovers() && !H::CONTRACT.slots_are_exclusive {
+            assert_eq!(fingerprint(&mut heap), self.fresh, "an empty heap is as good as new");
+        }
+    }
+}
+
+fn fingerprint<H: SharedAllocator<'static>>(heap: &mut H) -> Vec<usize> {
+    let mut words = Vec::new();
+    heap.fingerprint(&mut |word| words.push(word));
+    words
+}
+
+impl<H: SharedAllocator<'static> + 'static> User<H> {
+    /// Allocates within the promised steps.
+    pub fn allocate(&mut self, size_bytes: usize) -> Result<Owned, SharedError> {
+        let most = self.heap.most_steps(Operation::Allocate { size_bytes, align_bytes: 1 });
+        // SAFETY: each number is one thread's at a time in these plays, or numbers are hints.
+        let mut slot = unsafe { self.heap.slot(self.number) };
+        let answer = scene::measured(most, || slot.allocate_bytes(size_bytes, 1));
+        let pointer = answer.inspect_err(|error| {
+            let mut refused = self.refused.lock().expect("nobody panicked");
+            match error {
+                SharedError::Request(_) => refused.request += 1,
+                SharedError::Exhausted => refused.exhausted += 1,
+                SharedError::Contended => refused.contended += 1,
+                SharedError::Pending => refused.pending += 1,
+            }
+        })?;
+        scene::own(pointer, size_bytes);
+        Ok(Owned { pointer, size_bytes })
+    }
+
+    /// Frees within the promised steps.
+    pub fn free(&mut self, block: Owned) {
+        let most = self.heap.most_steps(Operation::Deallocate { size_bytes: block.size_bytes, align_bytes: 1 });
+        scene::disown(block.pointer, block.size_bytes);
+        // SAFETY: as above; the block is live, and this was its last use.
+        scene::measured(most, || unsafe { self.heap.slot(self.number).deallocate(block.pointer) });
+    }
+
+    /// Takes back what others freed.
+    pub fn reclaim(&mut self, budget: usize) -> usize {
+        let most = self.heap.most_steps(Operation::Reclaim { budget });
+        // SAFETY: as above.
+        scene::measured(most, || unsafe { self.heap.slot(self.number).reclaim(budget) })
+    }
+}
+
+/// Two threads allocate and free what they got.
+pub fn each_its_own<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
+    let set = Set::<H>::new(H::Config::default());
+    scene::share();
+    let other = set.thread(1, |mut user| {
+        if let Ok(block) = user.allocate(SIZE_BYTES) {
+            user.free(block);
+        }
+    });
+    let mut user = set.user(0);
+    if let Ok(block) = user.allocate(SIZE_BYTES) {
+        user.free(block);
+    }
+    drop(user);
+    other.join().expect("a thread that ends");
+    set.close([]);
+}
+
+/// One block is left in the heap when three threads begin: one frees another block, two allocate.
+pub fn one_frees<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
+    let set = Set::<H>::new(H::Config::default());
+    scene::share();
+    let mut user = set.user(0);
+    let block = user.allocate(SIZE_BYTES).expect("a fresh heap serves");
+    let others = [1, 2].map(|number| set.thread(number, |mut user| user.allocate(SIZE_BYTES).ok()));
+    user.free(block);
+    drop(user);
+    let left = others.map(|other| other.join().expect("a thread that ends"));
+    set.close(left.into_iter().flatten());
+}
+
+/// There is a free block at every moment: where exhaustion is certain, nobody may be told of it.
+pub fn one_is_left<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
+    let set = Set::<H>::new(H::Config::default());
+    scene::share();
+    let mut user = set.user(0);
+    let mut all: Vec<Owned> = std::iter::from_fn(|| user.allocate(SIZE_BYTES).ok()).collect();
+    user.free(all.pop().expect("a fresh heap serves"));
+    let first = all.remove(0);
+    let other = set.thread(1, |mut user| user.allocate(SIZE_BYTES));
+    // A block far away is freed before the free one is taken, which another slot than the first begins with.
+    user.free(first);
+    drop(user);
+    let mine = set.user(2).allocate(SIZE_BYTES);
+    let yours = other.join().expect("a thread that ends");
+    for answer in [&mine, &yours] {
+        let is_told = matches!(answer, Err(SharedError::Exhausted));
+        assert!(!is_told || !H::CONTRACT.exhaustion_is_certain, "exhausted, while a block was free all the time");
+    }
+    set.close(all.into_iter().chain([mine, yours].into_iter().flatten()));
+}
+
+/// Two threads ask for what no heap has.
+pub fn both_are_refused<H: SharedAllocator<'static> + 'static>() {
+    let set = Set::<H>::new(H::Config::default());
+    scene::share();
+    let other = set.thread(1, |mut user| user.allocate(usize::MAX / 2).map(|_| ()));
+    let mine = set.user(0).allocate(usize::MAX / 2).map(|_| ());
+    let yours = other.join().expect("a thread that ends");
+    assert!(mine.is_err() && yours.is_err(), "a request that no heap has memory for");
+    set.close([]);
+}
