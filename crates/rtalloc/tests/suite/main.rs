@@ -8,6 +8,7 @@
 //! | module | what it tests |
 //! |---|---|
 //! | [`subject`] | the allocator under test, whichever it is, behind one type |
+//! | [`pattern`] | what the tests write into blocks |
 //! | [`shadow`] | the books kept beside a heap, against which every other test compares it |
 //! | [`property`] | random sequences, shrunk; the promise of the largest request |
 //! | [`exhaustion`] | fill, empty in several orders, as good as new |
@@ -32,6 +33,7 @@ mod long_run;
 mod memory;
 mod misuse;
 mod ops;
+mod pattern;
 mod property;
 mod reference;
 mod regions;

@@ -3,6 +3,7 @@
 //! All state of a heap lives in its regions. Copying their bytes back to the same addresses therefore takes the heap
 //! back in time, and lets a test branch: try an operation, look, and continue as if it had not happened.
 
+pub use super::pattern::Pattern;
 use super::subject::{Subject, facts};
 use rtalloc::contract::InitError;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -169,39 +170,4 @@ pub fn within_reach(len_bytes: usize) -> usize {
 /// `size_bytes`, or the largest request that the allocator serves.
 pub fn servable(size_bytes: usize) -> usize {
     size_bytes.min(facts().largest_request_bytes)
-}
-
-/// Bytes that differ from block to block and from place to place.
-#[derive(Clone, Copy, Debug)]
-pub struct Pattern(pub u64);
-
-impl Pattern {
-    fn word(self, index: usize) -> u64 {
-        let mixed = (self.0 ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
-    }
-
-    /// Writes the pattern.
-    ///
-    /// # Safety
-    ///
-    /// `len_bytes` from `start` on belong to the test: they are a live block's.
-    pub unsafe fn write(self, start: NonNull<u8>, len_bytes: usize) {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len_bytes) };
-        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
-            chunk.copy_from_slice(&self.word(index).to_le_bytes()[..chunk.len()]);
-        }
-    }
-
-    /// Whether the pattern is there.
-    ///
-    /// # Safety
-    ///
-    /// As [`write`](Self::write).
-    pub unsafe fn is_at(self, start: NonNull<u8>, len_bytes: usize) -> bool {
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len_bytes) };
-        bytes.chunks(8).enumerate().all(|(index, chunk)| chunk == &self.word(index).to_le_bytes()[..chunk.len()])
-    }
 }

@@ -1,0 +1,57 @@
+//! Where exhaustion is certain, nobody is told of it while there is a free block.
+
+use crate::schedules;
+use crate::world::{Family, User, World};
+use rtalloc::contract::{SharedAllocator, SharedError};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use std::sync::Arc;
+
+const SCHEDULES: usize = if cfg!(debug_assertions) { 500 } else { 20_000 };
+const USERS: usize = 3;
+
+/// There is a free block for everybody at every moment. Where exhaustion is certain, nobody may be told of it.
+fn enough_for_all<F: Family>(scheduler: impl Scheduler + 'static) -> usize {
+    schedules::run(scheduler, || {
+        let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(USERS));
+        let size_bytes = F::SIZES[0];
+        let mut first = User::new(&world, 0, 1);
+        let mut held: Vec<_> = std::iter::from_fn(|| first.allocate(size_bytes, 1).ok()).collect();
+        assert!(held.len() >= USERS, "a block for everybody");
+        for _ in 0..USERS {
+            let index = first.random.below(held.len());
+            let live = held.swap_remove(index);
+            first.free(live);
+        }
+        first.mine = held;
+        drop(first);
+        schedules::begin(schedules::switch);
+        let threads: Vec<_> = (0..USERS)
+            .map(|number| {
+                let world = Arc::clone(&world);
+                shuttle::thread::spawn(move || {
+                    let mut user = User::new(&world, number, 1);
+                    for _ in 0..4 {
+                        match user.allocate(size_bytes, 1) {
+                            Ok(live) => user.free(live),
+                            Err(SharedError::Exhausted) => panic!("exhausted, while a block was free all the time"),
+                            Err(_) => {}
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("a user who ends"));
+        schedules::end();
+    })
+}
+
+/// Of a heap whose users share all memory.
+pub fn exhaustion_is_certain<F: Family>() {
+    let contract = F::Watched::CONTRACT;
+    if !contract.exhaustion_is_certain || contract.slots_are_exclusive {
+        return;
+    }
+    let executions = enough_for_all::<F>(RandomScheduler::new_from_seed(0x5EED, SCHEDULES))
+        + enough_for_all::<F>(PctScheduler::new_from_seed(0x5EED, 3, SCHEDULES));
+    println!("{}: never exhausted in {executions} schedules", contract.alone.name);
+}

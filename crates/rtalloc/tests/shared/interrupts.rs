@@ -1,0 +1,181 @@
+//! Signals: a handler, which has a slot of its own, allocates and frees while the thread it interrupts is in an operation.
+//!
+//! A test of these has a process of its own. What the handler and the thread share lies in statics; the handler takes no
+//! lock and asks the system for no memory.
+
+use crate::watch;
+use crate::world::{Books, Family, User, World};
+use rtalloc::contract::{Operation, Refusals, SharedAllocator, SharedError, Slot};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// How long the timer runs.
+const SECONDS: u64 = if cfg!(debug_assertions) { 1 } else { 10 };
+/// Between two signals of the timer, in nanoseconds.
+const PERIOD_NS: libc::c_long = 60_000;
+/// What the interrupted thread does at every step of which a signal comes.
+const ACTS: usize = if cfg!(debug_assertions) { 2_000 } else { 50_000 };
+/// Slots of the thread and of the handler.
+const THREAD: usize = 0;
+const HANDLER: usize = 1;
+
+/// What the handler does, with what.
+static HANDLE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static WORLD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// A block on its way from the thread to the handler or back: all have the same size.
+static PARCEL: AtomicUsize = AtomicUsize::new(0);
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+static SERVED: AtomicUsize = AtomicUsize::new(0);
+/// Refusals of exchanges: exhausted, contended, pending.
+static REFUSED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+type Handle = fn();
+
+extern "C" fn on_signal(_signal: libc::c_int) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+    let handle = HANDLE.load(Ordering::Acquire);
+    // SAFETY: the only value stored, before any signal is asked for, is a `Handle`.
+    unsafe { std::mem::transmute::<*mut (), Handle>(handle)() }
+}
+
+/// Takes a block out of the parcel and frees it, and puts a new one in its place: as the handler, or as the thread.
+fn exchange<H: SharedAllocator<'static> + 'static>(heap: &H, books: &Books, number: usize, size_bytes: usize) {
+    // SAFETY: thread and handler each have their slot.
+    let mut slot = unsafe { heap.slot(number) };
+    if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(PARCEL.swap(0, Ordering::AcqRel))) {
+        books.disown(block, size_bytes);
+        let most = heap.most_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
+        // SAFETY: the block was in the parcel: it is this one's alone.
+        watch::measured(most, || unsafe { slot.deallocate(block) });
+    }
+    let most = heap.most_steps(Operation::Allocate { size_bytes, align_bytes: 1 });
+    let block = match watch::measured(most, || slot.allocate_bytes(size_bytes, 1)) {
+        Ok(block) => block,
+        Err(error) => {
+            let reasons = [SharedError::Exhausted, SharedError::Contended, SharedError::Pending];
+            let reason = reasons.iter().position(|&reason| reason == error).expect("a request that can be served");
+            REFUSED[reason].fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+    };
+    SERVED.fetch_add(1, Ordering::Relaxed);
+    books.own(block, size_bytes, number);
+    // SAFETY: the block is this one's.
+    unsafe { block.write_bytes(number as u8, size_bytes) };
+    let other = PARCEL.swap(block.expose_provenance().get(), Ordering::AcqRel);
+    if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(other)) {
+        books.disown(block, size_bytes);
+        let most = heap.most_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
+        // SAFETY: as above.
+        watch::measured(most, || unsafe { slot.deallocate(block) });
+    }
+    let most = heap.most_steps(Operation::Reclaim { budget: 1 });
+    watch::measured(most, || slot.reclaim(1));
+}
+
+thread_local! {
+    static WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A signal at this step, unless the handler is at work.
+fn raise() {
+    if !WITHIN.replace(true) {
+        // SAFETY: the handler is installed.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        WITHIN.set(false);
+    }
+}
+
+fn handle<F: Family>() {
+    let world = WORLD.load(Ordering::Acquire).cast::<World<F::Watched>>();
+    // SAFETY: the world is there as long as signals come.
+    let world = unsafe { &*world };
+    exchange(&world.heap, &world.books, HANDLER, F::SIZES[0]);
+}
+
+/// Calls `act` while signals may come, for a world of two.
+fn interrupted<F: Family>(begin: fn(), act: impl FnOnce(&mut User<F::Watched>, &World<F::Watched>), end: fn()) {
+    let fresh = || World::<F::Watched>::new(F::SMALL_BYTES, F::config(2));
+    let capacity = fresh().capacity(2, F::SIZES[0]);
+    let world = fresh();
+    assert!(world.heap.take(HANDLER), "the handler's slot is free");
+    HANDLE.store(handle::<F> as Handle as *mut (), Ordering::Release);
+    WORLD.store(Arc::as_ptr(&world).cast_mut().cast(), Ordering::Release);
+    for signal in [libc::SIGUSR1, libc::SIGALRM] {
+        // SAFETY: an empty action, and then one with a function of the right kind.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+            // What the handler interrupts goes on where it was; the other signal waits meanwhile.
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
+            libc::sigaddset(&mut action.sa_mask, libc::SIGALRM);
+            assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+        }
+    }
+    let mut user = User::new(&world, THREAD, 0xBE11);
+    begin();
+    act(&mut user, &world);
+    end();
+    let (signals, served) = (SIGNALS.load(Ordering::Relaxed), SERVED.load(Ordering::Relaxed));
+    println!("{}: {signals} signals, {served} blocks exchanged", F::Watched::CONTRACT.alone.name);
+    assert!(signals > 100 && served > 100, "{signals} signals, {served} blocks");
+
+    if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(PARCEL.swap(0, Ordering::AcqRel))) {
+        world.books.disown(block, F::SIZES[0]);
+        // SAFETY: the block was in the parcel.
+        unsafe { world.heap.slot(THREAD).deallocate(block) };
+    }
+    drop(user);
+    // SAFETY: no signal comes any more.
+    unsafe { world.heap.release(HANDLER) };
+    let [exhausted, contended, pending] = REFUSED.each_ref().map(|count| count.load(Ordering::Relaxed));
+    world.tell(Refusals { request: 0, exhausted, contended, pending });
+    world.close(2, F::SIZES[0], capacity);
+}
+
+/// A signal at every step of the thread.
+pub fn at_every_step<F: Family>() {
+    let begin = || watch::at_every_step(Some(raise), None);
+    let end = || watch::at_every_step(None, None);
+    let act = |user: &mut User<F::Watched>, world: &World<F::Watched>| {
+        for _ in 0..ACTS {
+            user.act(F::SIZES);
+            exchange(&world.heap, &world.books, THREAD, F::SIZES[0]);
+        }
+    };
+    interrupted::<F>(begin, act, end);
+}
+
+/// Signals from a timer, at whatever place the thread is.
+pub fn at_any_time<F: Family>() {
+    let mut timer: libc::timer_t = std::ptr::null_mut();
+    // SAFETY: a valid event: the signal is this thread's, and not that of the one that waits for it. All out pointers are valid.
+    unsafe {
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = libc::SIGALRM;
+        event.sigev_notify_thread_id = libc::gettid();
+        assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer), 0);
+    }
+    let set = |nanoseconds: libc::c_long| {
+        let period = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };
+        let period = libc::itimerspec { it_interval: period, it_value: period };
+        // SAFETY: a timer made above, and a valid period.
+        assert_eq!(unsafe { libc::timer_settime(timer, 0, &period, std::ptr::null_mut()) }, 0);
+    };
+    let act = |user: &mut User<F::Watched>, world: &World<F::Watched>| {
+        set(PERIOD_NS);
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_secs() < SECONDS {
+            for _ in 0..1_000 {
+                user.act(F::SIZES);
+                exchange(&world.heap, &world.books, THREAD, F::SIZES[0]);
+            }
+        }
+        set(0);
+    };
+    interrupted::<F>(|| (), act, || ());
+}

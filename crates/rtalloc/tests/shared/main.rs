@@ -1,0 +1,131 @@
+//! The suite of shared heaps: every test, instantiated for every one of them by one macro.
+//!
+//! | module | what it tests |
+//! |---|---|
+//! | [`watch`] | every step of a heap: counted, held against the bound, a point where something happens |
+//! | [`world`] | a heap, its users, and the books beside it: who owns which granule, what was refused |
+//! | [`stress`] | threads of the operating system |
+//! | [`schedules`] | steps in an order that a scheduler chooses |
+//! | [`stalls`] | one user stands still for ever, at every step |
+//! | [`refusals`] | that a refusal says what is true |
+//! | [`certainty`] | that nobody is told of exhaustion while there is a free block |
+//! | [`history`] | that users together do what one alone can do |
+//! | [`interrupts`] | signal handlers who use the heap they interrupt |
+//! | [`processes`] | processes that share a heap, one of them stopped |
+//! | [`bits`] | the simplest shared heap, and faults that the tests must find |
+
+#[path = "../suite/apart.rs"]
+mod apart;
+mod bits;
+#[cfg(target_pointer_width = "64")]
+mod certainty;
+#[cfg(target_pointer_width = "64")]
+mod history;
+#[cfg(target_os = "linux")]
+mod interrupts;
+#[path = "../suite/pattern.rs"]
+mod pattern;
+#[cfg(target_os = "linux")]
+mod processes;
+mod refusals;
+#[cfg(target_pointer_width = "64")]
+mod schedules;
+#[cfg(target_pointer_width = "64")]
+mod stalls;
+mod stress;
+mod watch;
+mod world;
+
+use bits::{Bits, fault};
+use rtalloc::concurrent::atomics::Native;
+use watch::Watched;
+use world::Family;
+
+/// Calls a macro with a family and every test.
+macro_rules! every_test {
+    ($with:ident, $family:ty) => {
+        $with! { $family;
+            short_of_memory: crate::stress::short_of_memory,
+            with_memory_to_spare: crate::stress::with_memory_to_spare,
+            threads_come_and_go: crate::stress::threads_come_and_go,
+            refused_alone: crate::refusals::alone,
+            freed_by_another: crate::refusals::freed_by_another,
+        }
+        #[cfg(target_os = "linux")]
+        $with! { $family;
+            signal_at_every_step (apart): crate::interrupts::at_every_step,
+            signal_at_any_time (apart): crate::interrupts::at_any_time,
+            process_stopped_at_every_step (apart): crate::processes::stopped_at_every_step,
+        }
+        #[cfg(target_pointer_width = "64")]
+        $with! { $family;
+            schedules_at_random: crate::schedules::at_random,
+            schedules_by_priorities: crate::schedules::by_priorities,
+            stalled_at_every_step: crate::stalls::at_every_step,
+            exhaustion_is_certain: crate::certainty::exhaustion_is_certain,
+            history_without_refusal: crate::history::without_refusal,
+        }
+    };
+}
+
+macro_rules! instantiate {
+    ($family:ty; $($test:ident $(($apart:ident))?: $path:path,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                use $path as run;
+                call!($test, run::<$family> $(, $apart)?);
+            }
+        )*
+    };
+}
+
+/// Calls a test, in a process of its own if it is marked so.
+macro_rules! call {
+    ($test:ident, $function:expr) => {
+        $function()
+    };
+    ($test:ident, $function:expr, apart) => {
+        crate::apart::run(concat!(module_path!(), "::", stringify!($test)), $function)
+    };
+}
+
+/// Instantiates every test for heaps, each in a module of its name.
+macro_rules! suite {
+    ($($name:ident: $heap:ty, config: |$users:ident| $config:expr, regions: $small:literal $large:literal, sizes: $sizes:expr;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                family!(Heaps: $heap, |$users| $config, $small, $large, $sizes);
+                every_test!(instantiate, Heaps);
+            }
+        )*
+    };
+}
+
+/// Makes a type tell heaps apart. The heap's type is one of `A`, its atomics.
+macro_rules! family {
+    ($family:ident: $heap:ty, |$users:ident| $config:expr, $small:literal, $large:literal, $sizes:expr) => {
+        pub struct $family;
+
+        type Of<A> = $heap;
+
+        impl Family for $family {
+            type Config = <Of<Native> as rtalloc::SharedAllocator<'static>>::Config;
+            type Watched = Of<Watched>;
+            type Bare = Of<Native>;
+            const SMALL_BYTES: usize = $small;
+            const LARGE_BYTES: usize = $large;
+            const SIZES: &'static [usize] = $sizes;
+
+            fn config($users: usize) -> Self::Config {
+                $config
+            }
+        }
+    };
+}
+
+suite! {
+    sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x600 0x8000, sizes: &[64, 8, 40];
+}

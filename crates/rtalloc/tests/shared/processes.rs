@@ -1,0 +1,117 @@
+//! Two processes share a heap: all of it is in the region, and the region is in memory that both have at the same address. One is
+//! stopped in the midst of an operation; the other goes on.
+
+use crate::watch;
+use crate::world::{Family, User, World};
+use rtalloc::contract::SharedAllocator;
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// What the process that goes on does while the other stands.
+const ACTS: usize = 40;
+
+thread_local! {
+    /// Steps before this process stops itself.
+    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+fn step() {
+    let left = LEFT.get();
+    LEFT.set(left.wrapping_sub(1));
+    if left == 0 {
+        // SAFETY: a signal that stops this process.
+        unsafe { libc::raise(libc::SIGSTOP) };
+    }
+}
+
+/// Memory that this process and those it forks have in common.
+fn common(len_bytes: usize) -> NonNull<u8> {
+    // SAFETY: a new mapping.
+    let memory = unsafe {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(std::ptr::null_mut(), len_bytes, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    assert_ne!(memory, libc::MAP_FAILED);
+    NonNull::new(memory.cast()).expect("a mapping is not at zero")
+}
+
+/// Waits until a child stops or ends: whether it stopped.
+fn stops(child: libc::pid_t) -> bool {
+    let mut status = 0;
+    // SAFETY: the child is this process' own.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, libc::WUNTRACED) }, child);
+    assert!(
+        libc::WIFSTOPPED(status) || (libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0),
+        "status {status:#x}"
+    );
+    libc::WIFSTOPPED(status)
+}
+
+/// Stops a process at every step of an allocation and of a free, of its own block and of another's. It is killed there; or
+/// it goes on in the end, and then the heap is as good as new.
+pub fn stopped_at_every_step<F: Family>() {
+    let capacity = World::<F::Watched>::new(F::LARGE_BYTES, F::config(2)).capacity(2, F::SIZES[0]);
+    let memory = common(F::LARGE_BYTES + 4096);
+    let mut places = 0;
+    for is_killed in [false, true] {
+        for after in 0.. {
+            // SAFETY: the mapping is longer than that; the child before this one is gone.
+            let world = unsafe { World::<F::Watched>::at(memory, F::LARGE_BYTES, F::config(2)) };
+            let mut user = User::new(&world, 0, after as u64);
+            let parcel = user.allocate(F::SIZES[0], 1).expect("a fresh heap serves");
+            // SAFETY: the child does nothing but use the heap and end: it needs no lock that another thread may hold.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0, "a process more");
+            if child == 0 {
+                // The heap's words tell this process nothing of who owns what: books are each process' own.
+                let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    // SAFETY: slot 1 is this process' own.
+                    let mut slot = unsafe { world.heap.slot(1) };
+                    LEFT.set(after);
+                    watch::at_every_step(Some(step), None);
+                    use_heap(&mut slot, F::SIZES, parcel.pointer);
+                }));
+                // SAFETY: ends this process and nothing else.
+                unsafe { libc::_exit(i32::from(answer.is_err())) };
+            }
+            let has_stopped = stops(child);
+            // The child has the parcel.
+            world.books.disown(parcel.pointer, parcel.usable_bytes);
+            (0..ACTS).for_each(|_| user.act(&F::SIZES[..1]));
+            let served = user.allocate(F::SIZES[0], 1);
+            let served =
+                served.unwrap_or_else(|error| panic!("refused while another stands after {after} steps: {error}"));
+            user.free(served);
+            if !has_stopped {
+                places += after;
+                break;
+            }
+            let signal = if is_killed { libc::SIGKILL } else { libc::SIGCONT };
+            // SAFETY: the child is this process' own.
+            unsafe { libc::kill(child, signal) };
+            if is_killed {
+                let mut status = 0;
+                // SAFETY: as above.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            } else {
+                assert!(!stops(child), "a process stops once");
+                drop(user);
+                world.close(2, F::SIZES[0], capacity);
+            }
+        }
+    }
+    assert!(places > 0, "the process makes no step");
+    println!("{}: a process stopped at {places} places", F::Watched::CONTRACT.alone.name);
+}
+
+fn use_heap(slot: &mut impl rtalloc::Slot, sizes: &[usize], parcel: NonNull<u8>) {
+    let mine = sizes.first().and_then(|&size_bytes| slot.allocate_bytes(size_bytes, 1).ok());
+    // SAFETY: the parent gave the parcel away, and the other block is this process' own.
+    unsafe {
+        slot.deallocate(parcel);
+        if let Some(block) = mine {
+            slot.deallocate(block);
+        }
+    }
+    slot.reclaim(1);
+}

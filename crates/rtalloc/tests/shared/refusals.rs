@@ -1,0 +1,58 @@
+//! A refusal is an answer, and says what is true.
+
+use crate::world::{Family, User, World};
+use rtalloc::contract::{SharedAllocator, SharedError};
+
+/// Alone, who is refused could not have been served, and what is freed can be had again.
+pub fn alone<F: Family>() {
+    let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(1));
+    let mut user = User::new(&world, 0, 1);
+    let mut held = Vec::new();
+    for turn in 0..400 {
+        let size_bytes = F::SIZES[user.random.below(F::SIZES.len())];
+        if turn % 3 == 2 && !held.is_empty() {
+            let index = user.random.below(held.len());
+            user.free(held.swap_remove(index));
+            continue;
+        }
+        match user.allocate(size_bytes, 1) {
+            Ok(live) => held.push(live),
+            Err(SharedError::Request(error)) => panic!("{size_bytes} bytes: {error}"),
+            Err(error) => {
+                // SAFETY: nobody is at work; the copy of the heap's pointer is gone before the heap is used again.
+                let mut heap = std::mem::ManuallyDrop::new(unsafe { std::ptr::read(&world.heap) });
+                let largest_bytes = heap.largest_allocatable();
+                assert!(largest_bytes < size_bytes, "{error}: {size_bytes} bytes, and {largest_bytes} are there");
+            }
+        }
+    }
+    held.into_iter().for_each(|live| user.free(live));
+}
+
+/// What another freed is found by its owner, after a bounded number of refusals that say so.
+pub fn freed_by_another<F: Family>() {
+    let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(2));
+    let (mut owner, mut other) = (User::new(&world, 0, 1), User::new(&world, 1, 1));
+    let size_bytes = F::SIZES[0];
+    for _ in 0..50 {
+        let mut held: Vec<_> = std::iter::from_fn(|| owner.allocate(size_bytes, 1).ok()).collect();
+        let count = held.len();
+        assert!(count > 0, "a heap serves");
+        let live = held.swap_remove(owner.random.below(count));
+        other.free(live);
+        let answer = owner.allocate(size_bytes, 1);
+        held.push(answer.unwrap_or_else(|error| panic!("{error}, when a block has been freed")));
+        // All of them, and each refusal in between is one that asks for patience.
+        held.into_iter().for_each(|live| other.free(live));
+        let mut refused = 0;
+        let mut again = Vec::new();
+        while again.len() < count {
+            match owner.allocate(size_bytes, 1) {
+                Ok(live) => again.push(live),
+                Err(SharedError::Pending) if refused < count => refused += 1,
+                Err(error) => panic!("{error}, after {} of {count} blocks and {refused} refusals", again.len()),
+            }
+        }
+        again.into_iter().for_each(|live| owner.free(live));
+    }
+}

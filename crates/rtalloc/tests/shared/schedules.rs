@@ -1,0 +1,103 @@
+//! Users whose steps a scheduler puts in order: at random, or so that a fault of a certain depth is found with a certain
+//! probability (PCT: Burckhardt, Kothari, Musuvathi and Nagarakatte 2010).
+//!
+//! A scheduler runs all users on one thread of the operating system, and every step of a heap is a point where another may go
+//! on. A load sees the last store: weaker orders are for the models.
+
+use crate::watch;
+use crate::world::{Family, User, World};
+use rtalloc::contract::SharedAllocator;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::sync::atomic::AtomicUsize;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Schedules explored by each scheduler.
+const SCHEDULES: usize = if cfg!(debug_assertions) { 1_000 } else { 100_000 };
+/// What each user does in a schedule.
+const ACTS: usize = 5;
+/// Points where PCT changes priorities.
+const DEPTH: usize = 4;
+/// More steps than this in one schedule, and somebody waits for somebody.
+const MAX_STEPS: usize = 200_000;
+
+thread_local! {
+    static POINT: RefCell<Option<Rc<AtomicUsize>>> = const { RefCell::new(None) };
+}
+
+/// Lets another user go on.
+pub fn switch() {
+    let point = POINT.with_borrow(|point| point.clone());
+    if let Some(point) = point {
+        point.load(Ordering::SeqCst);
+    }
+}
+
+/// Number of the user who runs now.
+pub fn who() -> usize {
+    shuttle::current::get_current_task().map_or(0, usize::from)
+}
+
+/// Begins an execution: `event`, which may [`switch`], happens at every step.
+pub fn begin(event: watch::Event) {
+    POINT.set(Some(Rc::new(AtomicUsize::new(0))));
+    watch::at_every_step(Some(event), Some(who));
+}
+
+/// The execution is over.
+pub fn end() {
+    watch::at_every_step(None, None);
+    POINT.set(None);
+}
+
+/// Explores executions in the order of a scheduler, and says how many.
+pub fn run(scheduler: impl Scheduler + 'static, execution: impl Fn() + Send + Sync + 'static) -> usize {
+    let mut config = shuttle::Config::new();
+    config.silence_warnings = true;
+    config.max_steps = shuttle::MaxSteps::FailAfter(MAX_STEPS);
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    let executions = shuttle::Runner::new(scheduler, config).run(execution);
+    end();
+    executions
+}
+
+/// Users who do this and that, under a scheduler.
+fn users_under<F: Family>(scheduler: impl Scheduler + 'static, users: usize, name: &str) {
+    let fresh = move || World::<F::Watched>::new(F::SMALL_BYTES, F::config(users));
+    let capacity = fresh().capacity(users, F::SIZES[0]);
+    let seeds = AtomicSeed::new(0);
+    let executions = run(scheduler, move || {
+        let seed = seeds.fetch_add(1, Ordering::Relaxed);
+        let world = fresh();
+        begin(switch);
+        let threads: Vec<_> = (0..users)
+            .map(|number| {
+                let world = Arc::clone(&world);
+                shuttle::thread::spawn(move || {
+                    let mut user = User::new(&world, number, seed);
+                    (0..ACTS).for_each(|_| user.act(F::SIZES));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("a user who ends"));
+        end();
+        world.close(users, F::SIZES[0], capacity);
+    });
+    let heap = F::Watched::CONTRACT.alone.name;
+    println!("{heap}: {users} users, {name}: {executions} schedules, at most {} steps", watch::longest());
+}
+
+type AtomicSeed = std::sync::atomic::AtomicU64;
+
+/// Users under a random scheduler.
+pub fn at_random<F: Family>() {
+    users_under::<F>(RandomScheduler::new_from_seed(0x5EED, SCHEDULES / 2), 4, "random");
+}
+
+/// Users under PCT.
+pub fn by_priorities<F: Family>() {
+    users_under::<F>(PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 2), 4, "PCT");
+    users_under::<F>(PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 10), 8, "PCT");
+}

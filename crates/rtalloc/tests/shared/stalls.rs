@@ -1,0 +1,156 @@
+//! Wait-freedom: one user stands still for ever, at each of the steps of what it does; the others come to their end within the
+//! promised steps, and are served.
+
+use crate::schedules;
+use crate::watch;
+use crate::world::{Family, Random, User, World};
+use rtalloc::contract::SharedAllocator;
+use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The user who stops: the first after the one who waits for all.
+const VICTIM: usize = 1;
+/// Other users.
+const OTHERS: usize = 3;
+/// What each of them does at least.
+const ACTS: usize = 8;
+/// Orders of the others' steps for each place where the victim stops.
+const ORDERS: u64 = if cfg!(debug_assertions) { 4 } else { 64 };
+
+#[derive(Clone, Copy, Default)]
+struct Stop {
+    /// The victim makes so many steps and no more.
+    after: usize,
+    taken: usize,
+    stands: bool,
+}
+
+thread_local! {
+    static STOP: Cell<Stop> = const { Cell::new(Stop { after: 0, taken: 0, stands: false }) };
+}
+
+fn step() {
+    if schedules::who() == VICTIM {
+        let mut stop = STOP.get();
+        stop.stands = stop.taken == stop.after;
+        stop.taken += usize::from(!stop.stands);
+        STOP.set(stop);
+    }
+    schedules::switch();
+}
+
+/// One execution, in which the victim goes on no more once it stands.
+struct Stalling {
+    /// The victim begins, and the others see nothing of it before it stands.
+    victim_first: bool,
+    random: Random,
+    is_done: bool,
+}
+
+impl Scheduler for Stalling {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        (!std::mem::replace(&mut self.is_done, true)).then(|| Schedule::new(0))
+    }
+
+    fn next_task(&mut self, runnable: &[&Task], _current: Option<TaskId>, _is_yielding: bool) -> Option<TaskId> {
+        let stands = STOP.get().stands;
+        let able: Vec<TaskId> = runnable.iter().map(|task| task.id()).collect();
+        let victim = TaskId::from(VICTIM);
+        if stands || !self.victim_first || !able.contains(&victim) {
+            let able: Vec<TaskId> = able.into_iter().filter(|&task| !stands || task != victim).collect();
+            return (!able.is_empty()).then(|| able[self.random.below(able.len())]);
+        }
+        Some(victim)
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.random.next()
+    }
+}
+
+/// What the victim does: everything a user can do, with blocks of several sizes, its own and others'.
+fn script<H: SharedAllocator<'static> + 'static>(
+    user: &mut User<H>,
+    parcel: Option<crate::world::Live>,
+    sizes: &[usize],
+) {
+    for &size_bytes in sizes {
+        let answer = user.allocate(size_bytes, 1);
+        user.mine.extend(answer.ok());
+    }
+    if let Some(parcel) = parcel {
+        user.free(parcel);
+    }
+    while let Some(live) = user.mine.pop() {
+        user.free(live);
+    }
+    user.reclaim(2);
+    let _ = user.allocate(usize::MAX / 2, 1);
+}
+
+/// One execution: the victim stops after so many steps. Whether it did.
+fn stalled<F: Family>(after: usize, seed: u64, len_bytes: usize) -> bool {
+    STOP.set(Stop { after, ..Stop::default() });
+    let finished = Arc::new(AtomicUsize::new(0));
+    let served = Arc::new(AtomicUsize::new(0));
+    let counts = (finished.clone(), served.clone());
+    let scheduler = Stalling { victim_first: seed.is_multiple_of(2), random: Random(seed), is_done: false };
+    schedules::run(scheduler, move || {
+        let (finished, served) = (finished.clone(), served.clone());
+        let world = World::<F::Watched>::new(len_bytes, F::config(OTHERS + 1));
+        let parcel = User::new(&world, 1, seed).allocate(F::SIZES[0], 1).ok();
+        schedules::begin(step);
+        let victim = {
+            let world = Arc::clone(&world);
+            shuttle::thread::spawn(move || script(&mut User::new(&world, 0, seed), parcel, F::SIZES))
+        };
+        let others: Vec<_> = (1..=OTHERS)
+            .map(|number| {
+                let (world, served) = (Arc::clone(&world), served.clone());
+                shuttle::thread::spawn(move || {
+                    let mut user = User::new(&world, number, seed);
+                    (0..ACTS).for_each(|_| user.act(F::SIZES));
+                    while let Some(live) = user.mine.pop() {
+                        user.free(live);
+                    }
+                    // Others' frees, not taken back yet, may stand in the way a few times.
+                    let answer = (0..ACTS).find_map(|_| user.allocate(F::SIZES[0], 1).ok());
+                    served.fetch_add(usize::from(answer.is_some()), Ordering::Relaxed);
+                    user.mine.extend(answer);
+                })
+            })
+            .collect();
+        for other in others {
+            other.join().expect("a user who ends");
+            finished.fetch_add(1, Ordering::Relaxed);
+        }
+        victim.join().expect("a user who ends, unless it stands");
+    });
+    let (finished, served) = counts;
+    assert_eq!(
+        finished.load(Ordering::Relaxed),
+        OTHERS,
+        "users who came to their end while one stood after {after} steps"
+    );
+    assert_eq!(served.load(Ordering::Relaxed), OTHERS, "users who were served while one stood after {after} steps");
+    STOP.get().stands
+}
+
+/// A user stands still at every step of what it does.
+pub fn at_every_step<F: Family>() {
+    let mut places = 0;
+    let mut executions = 0;
+    for seed in 0..ORDERS {
+        let mut after = 0;
+        while stalled::<F>(after, seed, F::LARGE_BYTES) {
+            after += 1;
+        }
+        executions += after + 1;
+        places = places.max(after);
+    }
+    assert!(places > 0, "the victim makes no step");
+    let heap = F::Watched::CONTRACT.alone.name;
+    println!("{heap}: {places} places to stand still, {executions} executions, at most {} steps", watch::longest());
+}
