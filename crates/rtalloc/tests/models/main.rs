@@ -28,7 +28,7 @@ const FEWER: Option<usize> = if cfg!(debug_assertions) { Some(2) } else { None }
 const ONE_WORD: usize = 64 + 64 + 64 + 2 * 64;
 const THREE_WORDS: usize = 2 * ONE_WORD;
 
-fn bits_models<const FAULT: u8>() -> [Model; 4] {
+fn bits_models<const FAULT: u8>() -> [Model; 5] {
     [
         Model {
             name: "each its own",
@@ -53,6 +53,12 @@ fn bits_models<const FAULT: u8>() -> [Model; 4] {
             region_bytes: ONE_WORD,
             preemptions: FEWER,
             execution: plays::one_frees::<Bits<'static, FAULT, Loomed>, 64>,
+        },
+        Model {
+            name: "one frees twice",
+            region_bytes: ONE_WORD,
+            preemptions: FEWER,
+            execution: plays::one_frees_twice::<Bits<'static, FAULT, Loomed>, 64>,
         },
     ]
 }

@@ -61,6 +61,11 @@ impl<H: SharedAllocator<'static> + 'static> Set<H> {
             user.free(block);
         }
         drop(user);
+        if H::CONTRACT.slots_are_exclusive {
+            for number in 0..self.heap.slots() {
+                while self.user(number).reclaim(usize::MAX) != 0 {}
+            }
+        }
         scene::gather();
         let mut heap = Arc::into_inner(self.heap).expect("the threads are gone");
         heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
@@ -175,4 +180,71 @@ pub fn both_are_refused<H: SharedAllocator<'static> + 'static>() {
     let yours = other.join().expect("a thread that ends");
     assert!(mine.is_err() && yours.is_err(), "a request that no heap has memory for");
     set.close([]);
+}
+
+/// Two threads free blocks of a third, which takes them back and allocates meanwhile.
+pub fn others_free<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
+    let set = Set::<H>::new(H::Config::default());
+    scene::share();
+    let mut owner = set.user(0);
+    let [first, second, third] = [(); 3].map(|()| owner.allocate(SIZE_BYTES).expect("a fresh heap serves"));
+    let one = set.thread(1, move |mut user| {
+        user.free(first);
+        user.free(second);
+    });
+    let other = set.thread(2, move |mut user| user.free(third));
+    let mut left = Vec::new();
+    left.extend(owner.allocate(SIZE_BYTES).ok());
+    owner.reclaim(1);
+    left.extend(owner.allocate(SIZE_BYTES).ok());
+    drop(owner);
+    one.join().expect("a thread that ends");
+    other.join().expect("a thread that ends");
+    set.close(left);
+}
+
+/// A thread frees two blocks of another, one after the other, which takes them back and allocates meanwhile.
+pub fn one_frees_twice<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
+    let set = Set::<H>::new(H::Config::default());
+    scene::share();
+    let mut owner = set.user(0);
+    let [first, second] = [(); 2].map(|()| owner.allocate(SIZE_BYTES).expect("a fresh heap serves"));
+    let other = set.thread(1, move |mut user| {
+        user.free(first);
+        user.free(second);
+    });
+    owner.reclaim(2);
+    let again = owner.allocate(SIZE_BYTES).ok();
+    drop(owner);
+    other.join().expect("a thread that ends");
+    set.close(again);
+}
+
+/// A thread gives its slot back; another may adopt it, with what was freed to it meanwhile.
+pub fn slot_is_adopted<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
+    let set = Set::<H>::new(H::Config::default());
+    assert!(set.heap.take(1), "nobody has the slot");
+    scene::share();
+    let block = set.user(1).allocate(SIZE_BYTES).expect("a fresh heap serves");
+    let leaves = set.thread(1, |mut user| {
+        if let Ok(block) = user.allocate(SIZE_BYTES) {
+            user.free(block);
+        }
+        // SAFETY: taken above, and not used any more.
+        unsafe { user.heap.release(1) };
+    });
+    let adopts = set.thread(1, |mut user| {
+        if !user.heap.take(1) {
+            return None;
+        }
+        user.reclaim(1);
+        let block = user.allocate(SIZE_BYTES).ok();
+        // SAFETY: taken just now, and not used any more.
+        unsafe { user.heap.release(1) };
+        block
+    });
+    set.user(0).free(block);
+    leaves.join().expect("a thread that ends");
+    let left = adopts.join().expect("a thread that ends");
+    set.close(left);
 }

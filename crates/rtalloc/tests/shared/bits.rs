@@ -18,7 +18,7 @@ pub mod fault {
     pub const TORN_CLAIM: u8 = 1;
     /// A bit is set in two steps.
     pub const TORN_FREE: u8 = 2;
-    /// A user who lost a bit to another begins anew, as often as that happens.
+    /// Who finds nothing while others free begins anew, as often as that happens.
     pub const RETRIES: u8 = 3;
     /// Users take turns under a lock.
     pub const LOCKED: u8 = 4;
@@ -36,6 +36,8 @@ pub mod fault {
     pub const LATE_WRITE: u8 = 10;
     /// A freed block is lost now and then.
     pub const LEAK: u8 = 11;
+    /// Most blocks are handed out only if one was freed during the search.
+    pub const RESERVE: u8 = 12;
 }
 use fault::*;
 
@@ -108,21 +110,13 @@ impl<const FAULT: u8, A: Atomics> Bits<'_, FAULT, A> {
         let word = self.word(index);
         let mut seen = word.load(Relaxed);
         let mut tries = 0;
-        while seen != 0 && (tries < BLOCKS_PER_WORD || FAULT == RETRIES) {
+        while seen != 0 && tries < BLOCKS_PER_WORD {
             tries += 1;
             let bit = seen & seen.wrapping_neg();
             let old = if FAULT == TORN_CLAIM {
                 let old = word.load(Acquire);
                 word.store(old & !bit, Relaxed);
                 old
-            } else if FAULT == RETRIES {
-                match word.compare_exchange(seen, seen & !bit, Acquire) {
-                    Ok(old) => old,
-                    Err(now) => {
-                        seen = now;
-                        continue;
-                    }
-                }
             } else {
                 // Acquire: what the last owner did to the block happened before what the next one does.
                 word.fetch_and(!bit, Acquire)
@@ -140,7 +134,13 @@ impl<const FAULT: u8, A: Atomics> Bits<'_, FAULT, A> {
         // Acquire: the bit of a free that was counted is seen.
         let frees = self.head().frees.load(Acquire);
         for turn in 0..words {
-            if let Some(block) = self.claim((first + turn) % words) {
+            let index = (first + turn) % words;
+            if let Some(block) = self.claim(index) {
+                if FAULT == RESERVE && index >= 2 && self.head().frees.load(Relaxed) == frees {
+                    let offset = block.addr().get() - self.blocks();
+                    self.word(index).fetch_or(1 << (offset / BLOCK_BYTES % BLOCKS_PER_WORD), Release);
+                    break;
+                }
                 return Ok(block);
             }
         }
@@ -149,6 +149,9 @@ impl<const FAULT: u8, A: Atomics> Bits<'_, FAULT, A> {
         }
         // No bit was set behind the search's back, but by frees that are not done. An addition reads the last value.
         let is_certain = self.head().frees.fetch_add(0, Relaxed) == frees || FAULT == RASH_EXHAUSTION;
+        if FAULT == RETRIES && !is_certain {
+            return self.search(first);
+        }
         Err(self.refuse(if is_certain { SharedError::Exhausted } else { SharedError::Contended }))
     }
 
@@ -328,7 +331,7 @@ unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FA
             Operation::Reclaim { .. } => Steps::default(),
         };
         // These faults are to be found by what they do, not by the steps they take.
-        let is_torn = matches!(FAULT, LOCKED | TORN_CLAIM | TORN_FREE | TORN_TALLY | SCRATCH | LATE_WRITE);
+        let is_torn = matches!(FAULT, LOCKED | RESERVE | TORN_CLAIM | TORN_FREE | TORN_TALLY | SCRATCH | LATE_WRITE);
         let more = if is_torn {
             Steps { loads: words * BLOCKS_PER_WORD, stores: words * BLOCKS_PER_WORD, ..bound }
         } else {

@@ -1,7 +1,7 @@
 //! Where exhaustion is certain, nobody is told of it while there is a free block.
 
 use crate::schedules;
-use crate::world::{Family, User, World};
+use crate::world::{Family, Random, User, World};
 use rtalloc::contract::{SharedAllocator, SharedError};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use std::sync::Arc;
@@ -29,8 +29,10 @@ fn enough_for_all<F: Family>(scheduler: impl Scheduler + 'static) -> usize {
             .map(|number| {
                 let world = Arc::clone(&world);
                 shuttle::thread::spawn(move || {
-                    let mut user = User::new(&world, number, 1);
+                    let mut random = Random(number as u64);
                     for _ in 0..4 {
+                        // Slots are hints: who begins to search elsewhere each time meets what others moved.
+                        let mut user = User::new(&world, random.below(8), 1);
                         match user.allocate(size_bytes, 1) {
                             Ok(live) => user.free(live),
                             Err(SharedError::Exhausted) => panic!("exhausted, while a block was free all the time"),

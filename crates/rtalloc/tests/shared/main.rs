@@ -12,13 +12,16 @@
 //! | [`history`] | that users together do what one alone can do |
 //! | [`interrupts`] | signal handlers who use the heap they interrupt |
 //! | [`processes`] | processes that share a heap, one of them stopped |
-//! | [`bits`] | the simplest shared heap, and faults that the tests must find |
+//! | [`bits`] | the simplest shared heap, with faults |
+//! | [`detection`] | that the tests find them |
 
 #[path = "../suite/apart.rs"]
 mod apart;
 mod bits;
 #[cfg(target_pointer_width = "64")]
 mod certainty;
+#[cfg(target_pointer_width = "64")]
+mod detection;
 #[cfg(target_pointer_width = "64")]
 mod history;
 #[cfg(target_os = "linux")]
@@ -62,6 +65,7 @@ macro_rules! every_test {
             schedules_at_random: crate::schedules::at_random,
             schedules_by_priorities: crate::schedules::by_priorities,
             stalled_at_every_step: crate::stalls::at_every_step,
+            slow_among_fast: crate::stalls::slow_among_fast,
             exhaustion_is_certain: crate::certainty::exhaustion_is_certain,
             history_without_refusal: crate::history::without_refusal,
         }
@@ -127,5 +131,5 @@ macro_rules! family {
 }
 
 suite! {
-    sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x600 0x8000, sizes: &[64, 8, 40];
+    sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x240 0x8000, sizes: &[64, 8, 40];
 }

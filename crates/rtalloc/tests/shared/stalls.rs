@@ -1,5 +1,6 @@
 //! Wait-freedom: one user stands still for ever, at each of the steps of what it does; the others come to their end within the
-//! promised steps, and are served.
+//! promised steps, and are served. And one user is slow: the others take many steps for each of its, and it comes to its end
+//! within the promised steps all the same.
 
 use crate::schedules;
 use crate::watch;
@@ -8,7 +9,7 @@ use rtalloc::contract::SharedAllocator;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The user who stops: the first after the one who waits for all.
 const VICTIM: usize = 1;
@@ -40,6 +41,11 @@ fn step() {
     }
     schedules::switch();
 }
+
+/// Users besides the slow one, who go on until it is done.
+const FAST: usize = 3;
+/// Executions with a slow user, for each of the paces.
+const SLOW: u64 = if cfg!(debug_assertions) { 20 } else { 1_000 };
 
 /// One execution, in which the victim goes on no more once it stands.
 struct Stalling {
@@ -87,7 +93,7 @@ fn script<H: SharedAllocator<'static> + 'static>(
         user.free(live);
     }
     user.reclaim(2);
-    let _ = user.allocate(usize::MAX / 2, 1);
+    assert!(user.allocate(usize::MAX / 2, 1).is_err(), "no heap has memory for that");
 }
 
 /// One execution: the victim stops after so many steps. Whether it did.
@@ -153,4 +159,75 @@ pub fn at_every_step<F: Family>() {
     assert!(places > 0, "the victim makes no step");
     let heap = F::Watched::CONTRACT.alone.name;
     println!("{heap}: {places} places to stand still, {executions} executions, at most {} steps", watch::longest());
+}
+
+/// Executions in which the victim makes one step while the others make about `pace`.
+struct Starving {
+    pace: usize,
+    random: Random,
+    left: u64,
+}
+
+impl Scheduler for Starving {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        self.left = self.left.checked_sub(1)?;
+        Some(Schedule::new(0))
+    }
+
+    fn next_task(&mut self, runnable: &[&Task], _current: Option<TaskId>, _is_yielding: bool) -> Option<TaskId> {
+        let able: Vec<TaskId> = runnable.iter().map(|task| task.id()).collect();
+        let victim = TaskId::from(VICTIM);
+        if able.contains(&victim) && self.random.below(self.pace) == 0 {
+            return Some(victim);
+        }
+        let others: Vec<TaskId> = able.iter().copied().filter(|&task| task != victim).collect();
+        Some(if others.is_empty() { victim } else { others[self.random.below(others.len())] })
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.random.next()
+    }
+}
+
+/// A user is slow, where memory is short.
+pub fn slow_among_fast<F: Family>() {
+    let capacity = World::<F::Watched>::new(F::SMALL_BYTES, F::config(FAST + 1)).capacity(FAST + 1, F::SIZES[0]);
+    let mut executions = 0;
+    for pace in [4, 12, 40] {
+        let seeds = AtomicUsize::new(pace);
+        let scheduler = Starving { pace, random: Random(pace as u64), left: SLOW };
+        executions += schedules::run(scheduler, move || {
+            let seed = seeds.fetch_add(1, Ordering::Relaxed) as u64;
+            let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(FAST + 1));
+            let parcel = User::new(&world, 1, seed).allocate(F::SIZES[0], 1).ok();
+            let is_done = Arc::new(AtomicBool::new(false));
+            schedules::begin(schedules::switch);
+            let victim = {
+                let (world, is_done) = (Arc::clone(&world), is_done.clone());
+                shuttle::thread::spawn(move || {
+                    script(&mut User::new(&world, 0, seed), parcel, F::SIZES);
+                    is_done.store(true, Ordering::Relaxed);
+                })
+            };
+            let others: Vec<_> = (1..=FAST)
+                .map(|number| {
+                    let (world, is_done) = (Arc::clone(&world), is_done.clone());
+                    shuttle::thread::spawn(move || {
+                        let mut user = User::new(&world, number, seed);
+                        while !is_done.load(Ordering::Relaxed) {
+                            user.act(F::SIZES);
+                            // An act may be none; a turn of this loop is a step in any case.
+                            schedules::switch();
+                        }
+                    })
+                })
+                .collect();
+            victim.join().expect("a user who ends");
+            others.into_iter().for_each(|other| other.join().expect("a user who ends"));
+            schedules::end();
+            world.close(FAST + 1, F::SIZES[0], capacity);
+        });
+    }
+    let heap = F::Watched::CONTRACT.alone.name;
+    println!("{heap}: slow among {FAST}: {executions} executions, at most {} steps", watch::longest());
 }
