@@ -16,6 +16,7 @@ pub mod course;
 pub mod isolate;
 pub mod settings;
 mod shadow;
+pub mod threaded;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -373,11 +374,17 @@ fn verify_place(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault>
     if heap.entries.handles.is_some() {
         return verify_pieces(heap, index, block);
     }
+    verify_range(heap.start, heap.end, index, block)
+}
+
+/// Verifies that a block that stays where it is is aligned, and lies between two addresses.
+#[inline(always)]
+fn verify_range(start: usize, end: usize, index: u64, block: &Block) -> Result<(), Fault> {
     let align = block.align as usize;
     if block.address & (align - 1) != 0 {
         return Err(Fault::Misaligned { index, address: block.address, align });
     }
-    if block.address < heap.start || heap.end - block.address < block.size {
+    if block.address < start || end - block.address < block.size {
         return Err(Fault::Outside { index, address: block.address, size: block.size });
     }
     Ok(())
@@ -415,6 +422,17 @@ unsafe fn stamp(heap: &Heap<'_>, block: &Block) {
         }
         return;
     }
+    // SAFETY: the caller's promise.
+    unsafe { stamp_in_place(block) }
+}
+
+/// As [`stamp`], of a block that stays where it is.
+///
+/// # Safety
+///
+/// As [`stamp`].
+#[inline(always)]
+unsafe fn stamp_in_place(block: &Block) {
     let start = block.address as *mut u8;
     // SAFETY: all places lie within the block.
     unsafe {
@@ -438,6 +456,17 @@ unsafe fn verify_stamp(heap: &Heap<'_>, index: u64, block: &Block, valid: usize)
         // SAFETY: the caller's promise.
         return unsafe { verify_moved_stamp(heap, index, block, valid) };
     }
+    // SAFETY: the caller's promise.
+    unsafe { verify_stamp_in_place(index, block, valid) }
+}
+
+/// As [`verify_stamp`], of a block that stays where it is.
+///
+/// # Safety
+///
+/// As [`verify_stamp`].
+#[inline(always)]
+unsafe fn verify_stamp_in_place(index: u64, block: &Block, valid: usize) -> Result<(), Fault> {
     let start = block.address as *const u8;
     // SAFETY: every place read lies within the first `valid` bytes of the block.
     let intact = unsafe {

@@ -8,12 +8,14 @@ mod cut;
 mod destination;
 pub mod generate;
 pub mod inspect;
+pub mod interleave;
 pub mod progress;
 pub mod record;
 pub mod reproduce;
 pub mod run;
 mod shipped;
 pub mod showcase;
+pub mod threads;
 pub mod tune;
 
 use clap::{Parser, Subcommand};
@@ -39,11 +41,13 @@ enum Verb {
     Generate(generate::Arguments),
     Inspect(inspect::Arguments),
     Run(run::Arguments),
+    Threads(threads::Arguments),
     Compare(compare::Arguments),
     Bound(bound::Arguments),
     Allocators(allocators::Arguments),
     Reproduce(reproduce::Arguments),
     Costs(costs::Arguments),
+    Interleave(interleave::Arguments),
     Tune(tune::Arguments),
 }
 
@@ -56,11 +60,13 @@ pub fn main() -> ExitCode {
         Some(Verb::Generate(arguments)) => generate::main(&arguments),
         Some(Verb::Inspect(arguments)) => inspect::main(&arguments),
         Some(Verb::Run(arguments)) => run::main(&arguments),
+        Some(Verb::Threads(arguments)) => threads::main(&arguments),
         Some(Verb::Compare(arguments)) => compare::main(&arguments),
         Some(Verb::Bound(arguments)) => bound::main(&arguments),
         Some(Verb::Allocators(arguments)) => allocators::main(&arguments),
         Some(Verb::Reproduce(arguments)) => reproduce::main(&arguments),
         Some(Verb::Costs(arguments)) => costs::main(&arguments),
+        Some(Verb::Interleave(arguments)) => interleave::main(&arguments),
         Some(Verb::Tune(arguments)) => tune::main(&arguments),
     };
     match outcome {

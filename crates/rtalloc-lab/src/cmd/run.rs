@@ -134,7 +134,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// A pipe would be empty, or wait for its writer, at the second reading. What does not exist is found out later.
-fn refuse_streams(path: &Path) -> anyhow::Result<()> {
+pub(super) fn refuse_streams(path: &Path) -> anyhow::Result<()> {
     let stream = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     anyhow::ensure!(!stream, "{}: a trace is read several times: give a regular file", path.display());
     Ok(())

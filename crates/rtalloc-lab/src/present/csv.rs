@@ -120,7 +120,7 @@ fn statistics(distribution: Option<&Distribution>) -> [String; STATISTICS.len()]
 }
 
 /// A field as RFC 4180 wants it.
-fn quoted(field: &str) -> String {
+pub(super) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into() }
 }
 

@@ -10,6 +10,7 @@ pub mod compact_fit;
 pub mod costs;
 pub mod csv;
 pub mod duel;
+pub mod interleave;
 pub mod metric;
 pub mod number;
 pub mod palette;
@@ -19,6 +20,7 @@ pub mod report;
 pub mod standing;
 pub mod table;
 pub mod thesis;
+pub mod threads;
 pub mod tune;
 pub mod verdict;
 

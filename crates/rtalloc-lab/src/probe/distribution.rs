@@ -131,6 +131,16 @@ impl Samples {
         self.histogram.saturating_record(value);
     }
 
+    /// Adds those of another.
+    pub fn merge(&mut self, other: &Self) {
+        self.moments.count += other.moments.count;
+        self.moments.sum += other.moments.sum;
+        self.moments.sum_of_squares += other.moments.sum_of_squares;
+        self.smallest = self.smallest.min(other.smallest);
+        self.largest = self.largest.max(other.largest);
+        self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
+    }
+
     /// What is said about them; smallest, largest, mean and deviation are exact.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
@@ -185,6 +195,21 @@ mod tests {
             assert_eq!((distribution.p50, distribution.p99, distribution.p999), (500, 990, 999));
             assert_eq!(distribution.histogram.iter().map(|(_, samples)| samples).sum::<u64>(), 1000);
         }
+    }
+
+    #[test]
+    fn samples_of_several_are_those_of_one() {
+        let (mut all, mut parts) = (Samples::default(), [Samples::default(), Samples::default()]);
+        for value in 1..=1000_u64 {
+            all.add(value * 7 % 1009);
+            parts[value as usize % 2].add(value * 7 % 1009);
+        }
+        let [mut merged, other] = parts;
+        merged.merge(&other);
+        let (all, merged) = (all.distribution(), merged.distribution());
+        assert_eq!((all.count, all.min, all.max, all.p999), (merged.count, merged.min, merged.max, merged.p999));
+        assert_eq!((all.mean, all.std), (merged.mean, merged.std));
+        assert_eq!(all.histogram, merged.histogram);
     }
 
     #[test]

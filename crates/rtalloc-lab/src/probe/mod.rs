@@ -8,6 +8,7 @@ pub mod cycles;
 pub mod instructions;
 pub mod space;
 pub mod steps;
+pub mod threads;
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod crosscheck;

@@ -132,7 +132,7 @@ struct Search<'a> {
 
 /// What one heap size was found to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     Serves,
     Fails,
     /// No time is left to know.
@@ -140,7 +140,7 @@ enum Verdict {
 }
 
 impl Search<'_> {
-    /// Gallops from a first guess to a pair of sizes that fail and serve, then halves. All sizes are in steps.
+    /// All sizes are in steps.
     fn run(&self, region: &mut Region, guess_bytes: u64) -> Option<u64> {
         let step_bytes = (self.task.peak_live_bytes / 256).max(64);
         // A heap smaller than what is live at once fails without a trial.
@@ -149,52 +149,12 @@ impl Search<'_> {
         let given_bytes = (self.task.heap_bytes + self.outside_bytes) as u64;
         let given = given_bytes.div_ceil(step_bytes);
         let bytes = |steps: u64| (steps * step_bytes).min(given_bytes);
-        let mut verdict = |steps: u64| {
+        let verdict = |steps: u64| {
             if steps <= hopeless { Verdict::Fails } else { self.verdict(region, bytes(steps)) }
         };
 
-        let mut stride = 1;
-        let (mut fails, mut serves);
         let guess = guess_bytes.div_ceil(step_bytes).min(given);
-        match verdict(guess) {
-            Verdict::Unknown => return None,
-            Verdict::Serves => {
-                serves = guess;
-                fails = loop {
-                    let lower = serves.saturating_sub(stride).max(hopeless);
-                    match verdict(lower) {
-                        Verdict::Unknown => return None,
-                        Verdict::Serves => serves = lower,
-                        Verdict::Fails => break lower,
-                    }
-                    stride *= 2;
-                };
-            }
-            Verdict::Fails => {
-                fails = guess;
-                serves = loop {
-                    if fails >= given {
-                        return None;
-                    }
-                    let higher = (fails + stride).min(given);
-                    match verdict(higher) {
-                        Verdict::Unknown => return None,
-                        Verdict::Serves => break higher,
-                        Verdict::Fails => fails = higher,
-                    }
-                    stride *= 2;
-                };
-            }
-        }
-        while serves - fails > 1 {
-            let middle = fails + (serves - fails) / 2;
-            match verdict(middle) {
-                Verdict::Unknown => return None,
-                Verdict::Serves => serves = middle,
-                Verdict::Fails => fails = middle,
-            }
-        }
-        Some(bytes(serves))
+        least_that_serves(guess, hopeless, given, verdict).map(bytes)
     }
 
     /// Whether a heap of this size, what the subject keeps outside its region included, serves the whole trace.
@@ -211,4 +171,55 @@ impl Search<'_> {
             Ok(End::TimedOut) => Verdict::Unknown,
         }
     }
+}
+
+/// Gallops from a first guess to a pair of sizes that fail and serve, one step apart, and says which serves. `hopeless` fails, and
+/// nothing above `most` is tried; `None` where nothing serves or no time is left.
+pub(super) fn least_that_serves(
+    guess: u64,
+    hopeless: u64,
+    most: u64,
+    mut verdict: impl FnMut(u64) -> Verdict,
+) -> Option<u64> {
+    let mut stride = 1;
+    let (mut fails, mut serves);
+    match verdict(guess) {
+        Verdict::Unknown => return None,
+        Verdict::Serves => {
+            serves = guess;
+            fails = loop {
+                let lower = serves.saturating_sub(stride).max(hopeless);
+                match verdict(lower) {
+                    Verdict::Unknown => return None,
+                    Verdict::Serves => serves = lower,
+                    Verdict::Fails => break lower,
+                }
+                stride *= 2;
+            };
+        }
+        Verdict::Fails => {
+            fails = guess;
+            serves = loop {
+                if fails >= most {
+                    return None;
+                }
+                let higher = (fails + stride).min(most);
+                match verdict(higher) {
+                    Verdict::Unknown => return None,
+                    Verdict::Serves => break higher,
+                    Verdict::Fails => fails = higher,
+                }
+                stride *= 2;
+            };
+        }
+    }
+    while serves - fails > 1 {
+        let middle = fails + (serves - fails) / 2;
+        match verdict(middle) {
+            Verdict::Unknown => return None,
+            Verdict::Serves => serves = middle,
+            Verdict::Fails => fails = middle,
+        }
+    }
+    Some(serves)
 }

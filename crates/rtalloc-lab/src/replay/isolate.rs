@@ -54,6 +54,11 @@ impl SharedMemory {
     }
 }
 
+// SAFETY: the memory is accessed as atomics alone, wherever.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping `new` made, no longer borrowed.

@@ -1,6 +1,7 @@
 //! A map of the heap in which live blocks are marked, so that two that overlap are found out at once.
 
 use crate::subject::Heap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes per bit.
 const GRANULE_BYTES: usize = 8;
@@ -43,27 +44,67 @@ impl Shadow {
 
     #[inline(always)]
     fn each_word(&mut self, address: usize, size: usize, mut visit: impl FnMut(&mut u64, u64)) {
-        if self.words.is_empty() {
-            return;
+        if !self.words.is_empty() {
+            each_place(address - self.start, size, |word, mask| visit(&mut self.words[word], mask));
         }
-        let offset = address - self.start;
-        let (first, end) = (offset.div_ceil(GRANULE_BYTES), (offset + size) / GRANULE_BYTES);
-        if first >= end {
-            return;
-        }
-        let (first_word, last_word) = (first / BITS, (end - 1) / BITS);
-        let head = u64::MAX << (first % BITS);
-        let tail = u64::MAX >> (BITS - 1 - (end - 1) % BITS);
-        if first_word == last_word {
-            visit(&mut self.words[first_word], head & tail);
-            return;
-        }
-        visit(&mut self.words[first_word], head);
-        for word in &mut self.words[first_word + 1..last_word] {
-            visit(word, u64::MAX);
-        }
-        visit(&mut self.words[last_word], tail);
     }
+}
+
+/// A [`Shadow`] that several threads mark at a time. Who finds a part of a block marked already may be either of its owners.
+#[derive(Debug)]
+pub(super) struct SharedShadow {
+    start: usize,
+    words: Vec<AtomicU64>,
+}
+
+impl SharedShadow {
+    /// A map of the memory between two addresses; of nothing where the first is 0.
+    pub(super) fn new(start: usize, end: usize) -> Self {
+        let start = start & !(GRANULE_BYTES - 1);
+        let words = if start == 0 { 0 } else { (end - start) / (GRANULE_BYTES * BITS) + 1 };
+        Self { start, words: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Marks a block; `false` if a part of it was marked already.
+    pub(super) fn claim(&self, address: usize, size: usize) -> bool {
+        let mut free = true;
+        self.each_word(address, size, |word, mask| free &= word.fetch_or(mask, Ordering::Relaxed) & mask == 0);
+        free
+    }
+
+    /// Removes a block's mark.
+    pub(super) fn release(&self, address: usize, size: usize) {
+        self.each_word(address, size, |word, mask| {
+            word.fetch_and(!mask, Ordering::Relaxed);
+        });
+    }
+
+    fn each_word(&self, address: usize, size: usize, mut visit: impl FnMut(&AtomicU64, u64)) {
+        if !self.words.is_empty() {
+            each_place(address - self.start, size, |word, mask| visit(&self.words[word], mask));
+        }
+    }
+}
+
+/// The words of a map in which a block has bits, and which bits.
+#[inline(always)]
+fn each_place(offset: usize, size: usize, mut visit: impl FnMut(usize, u64)) {
+    let (first, end) = (offset.div_ceil(GRANULE_BYTES), (offset + size) / GRANULE_BYTES);
+    if first >= end {
+        return;
+    }
+    let (first_word, last_word) = (first / BITS, (end - 1) / BITS);
+    let head = u64::MAX << (first % BITS);
+    let tail = u64::MAX >> (BITS - 1 - (end - 1) % BITS);
+    if first_word == last_word {
+        visit(first_word, head & tail);
+        return;
+    }
+    visit(first_word, head);
+    for word in first_word + 1..last_word {
+        visit(word, u64::MAX);
+    }
+    visit(last_word, tail);
 }
 
 #[cfg(test)]
@@ -88,11 +129,17 @@ mod tests {
             // Both start at a granule, so they share a whole one exactly if their rounded ends overlap.
             let whole = |(start, size): (usize, usize)| start..start + size / 8 * 8;
             let overlap = whole(first).start.max(whole(second).start) < whole(first).end.min(whole(second).end);
-            assert!(shadow.claim(4096 + first.0, first.1));
-            assert_eq!(shadow.claim(4096 + second.0, second.1), !overlap, "{first:?} {second:?}");
-            shadow.release(4096 + second.0, second.1);
-            shadow.release(4096 + first.0, first.1);
+            let shared = SharedShadow::new(4096, 4096 + BYTES);
+            assert!(shadow.claim(4096 + first.0, first.1) && shared.claim(4096 + first.0, first.1));
+            for answer in [shadow.claim(4096 + second.0, second.1), shared.claim(4096 + second.0, second.1)] {
+                assert_eq!(answer, !overlap, "{first:?} {second:?}");
+            }
+            for (address, size) in [second, first] {
+                shadow.release(4096 + address, size);
+                shared.release(4096 + address, size);
+            }
             assert!(shadow.words.iter().all(|word| *word == 0));
+            assert!(shared.words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         }
     }
 }

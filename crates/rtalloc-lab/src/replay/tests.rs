@@ -64,7 +64,7 @@ pub(crate) fn within(reach: Reach, mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
-fn written(events: &[Event]) -> (NamedTempFile, Totals) {
+pub(crate) fn written(events: &[Event]) -> (NamedTempFile, Totals) {
     let file = NamedTempFile::new().expect("a temporary file");
     let meta = Meta {
         name: "test".into(),

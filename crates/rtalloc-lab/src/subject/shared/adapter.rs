@@ -5,7 +5,9 @@ use super::super::{Entries, NATURAL_ALIGN_BYTES, Reach, View, WalkEntry};
 use super::lock::Lock;
 use super::{Count, SharedSubject};
 use crate::result::schema::Origin;
-use rtalloc::contract::{AllocError, Operation, Progress, SharedAllocator, SharedError, Slot, Steps};
+use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
+use rtalloc::concurrent::atomics::Atomics;
+use rtalloc::contract::{AllocError, Observable, Operation, Progress, SharedAllocator, SharedError, Slot, Steps};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -271,6 +273,12 @@ pub trait Tuned: SharedAllocator<'static> {
     #[must_use]
     fn tuned(_users: usize) -> Self::Config {
         Self::Config::default()
+    }
+}
+
+impl<H: Observable<'static> + 'static, A: Atomics> Tuned for Arenas<'static, H, A> {
+    fn tuned(users: usize) -> Self::Config {
+        ArenasConfig { slots: users, ..ArenasConfig::default() }
     }
 }
 

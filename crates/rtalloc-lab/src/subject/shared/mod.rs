@@ -17,8 +17,11 @@ mod peers;
 
 use super::adapter::{Made, Release};
 use super::{Entries, Reach, Region, WalkEntry};
+use crate::probe::steps::Counting;
 use crate::result::schema::Origin;
 use crate::subject::Refusal;
+use rtalloc::concurrent::arenas::Arenas;
+use rtalloc::concurrent::atomics::Told;
 use rtalloc::contract::{Block, Operation, Progress, SharedError, Steps};
 use rtalloc::segregated::{HalfFit, Tlsf};
 use std::ffi::c_void;
@@ -279,7 +282,11 @@ pub fn all() -> &'static [SharedSubject] {
     ALL
 }
 
+static ARENAS_STEPPED: SharedSubject =
+    adapter::together::<Arenas<'static, Tlsf<'static>, Told<Counting>>>("arenas", None);
+
 static ALL: &[SharedSubject] = &[
+    adapter::together::<Arenas<'static>>("arenas", Some(&ARENAS_STEPPED)),
     adapter::under::<super::Ours<Tlsf<'static>>, Spin>("tlsf-spin", Origin::Ours),
     adapter::under::<super::Ours<Tlsf<'static>>, Ticket>("tlsf-ticket", Origin::Ours),
     adapter::under::<super::Ours<Tlsf<'static>>, Mutex>("tlsf-mutex", Origin::Ours),

@@ -1,0 +1,131 @@
+//! `rtalloc threads`
+
+use super::destination::{Output, is_stdout};
+use super::inspect::print;
+use super::progress::Bar;
+use super::run::{parse_size, refuse_streams};
+use crate::experiment::threads::{self, Settings};
+use crate::present;
+use crate::present::table::Look;
+use crate::replay::threaded::Ordering;
+use crate::subject::shared;
+use anyhow::Context as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Replays traces with their real threads, on the allocators that threads share.
+///
+/// Every recorded thread is a thread here. Its operations follow each other, and a block is freed
+/// or resized after whatever was done to it before, whichever thread did that; nothing else is kept
+/// in order, so that threads meet in the allocator as they would in the program. Waiting for
+/// another thread's block is not part of any time.
+///
+/// Two tables for each trace:
+///
+///   ticks    of the time-stamp counter, of every operation that succeeded, by kind: a free of
+///            another thread's block stands apart from one of the thread's own. There is no voting:
+///            what threads do to each other is what is looked for, and no two replays are the same.
+///   memory   most bytes live at a time, the smallest heap that serves the trace in its recorded
+///            order, and requests refused by reason: exhausted, contended (others were at work),
+///            pending (others have freed what the owner has not taken back yet).
+///
+/// Before anything is timed one replay verifies every block: in the heap, aligned, overlapping no
+/// other, its content untouched, from whichever thread.
+///
+/// A trace of a program with one thread is replayed by several with --copies, each with blocks of
+/// its own: a load of equal threads, which the program never was.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+pub struct Arguments {
+    /// Traces to replay.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+
+    /// Allocators, separated by commas: names, or the groups all, ours, peers, options. A leading `-` leaves out; a choice
+    /// that begins with one begins with all. A wrong name is answered with all there are.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
+    on: Vec<String>,
+
+    /// What waits for what: `free`, only for what happened to the same block before; `recorded`, every operation for the
+    /// one in front of it in the trace, so that no two are made at a time.
+    #[arg(long, value_name = "ORDER", default_value = "free", value_parser = ["free", "recorded"])]
+    order: String,
+
+    /// Threads that replay each thread of the trace, with blocks of their own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    copies: u32,
+
+    /// Bytes of the heap every allocator is given, with suffix K, M or G (powers of 1024). Without it, the next power
+    /// of two above eight times the largest live memory of all copies, at least 64K.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    heap: Option<u64>,
+
+    /// Replays that are timed; the samples of all count.
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    replays: u32,
+
+    /// Seconds that time, and memory, may take on one allocator and trace.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    limit: u64,
+
+    /// Writes the results as JSON to FILE, or to standard output in place of the tables for `-`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Writes one line per trace, allocator and operation as CSV to FILE, or to standard output in place of the tables for
+    /// `-`.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc threads gstreamer-ogg.rtrace                   five threads, on everyone
+  rtalloc threads gstreamer-ogg.rtrace --on=-system      everyone but one
+  rtalloc threads lua-entities.rtrace --copies 2         a program with one thread, twice at a time
+  rtalloc threads mine.rtrace --order recorded --csv -   no two operations at a time
+
+The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an
+argument or a trace was of no use.";
+
+/// Runs the verb.
+///
+/// # Errors
+///
+/// Whatever stopped it, with its context.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let subjects = shared::select(&arguments.on).context("--on")?;
+    anyhow::ensure!(
+        !(is_stdout(arguments.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
+        "--json and --csv cannot both go to standard output; give one of them a file"
+    );
+    for path in &arguments.traces {
+        refuse_streams(path)?;
+    }
+    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
+    let settings = Settings {
+        heap_bytes: arguments.heap,
+        ordering: if arguments.order == Ordering::Recorded.name() { Ordering::Recorded } else { Ordering::Causal },
+        copies: arguments.copies,
+        replays: arguments.replays,
+        limit: Duration::from_secs(arguments.limit),
+    };
+    let bar = Bar::new();
+    let run = threads::measure(&arguments.traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
+    bar.clear();
+    let mut replaced = false;
+    if let Some(json) = json {
+        replaced |= json.write(&(serde_json::to_string_pretty(&run).context("the results as JSON")? + "\n"))?;
+    }
+    if let Some(csv) = csv {
+        replaced |= csv.write(&present::threads::csv(&run))?;
+    }
+    if !replaced {
+        let look = Look::of_stdout();
+        let text = present::threads::tables(&run, Look { columns: look.columns.min(120), ..look });
+        print(&text).context("standard output")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,287 @@
+//! Steps per operation under adversarial schedules, without the machine: the same seed gives the same figures anywhere.
+//!
+//! The threads of an *execution* are coroutines of one thread (by `shuttle`), and another may go on only where one is about to
+//! access a word that others may access too. So a schedule is a list of choices, and whoever makes them can be as mean as they
+//! like: stop a thread for ever at any of its steps, let others run between any two of them, or search for the choices under
+//! which an operation takes most. Every operation's steps are held against the bound its allocator publishes; one
+//! that takes more is an error.
+//!
+//! Every access is seen by all threads at once, in one order. What weaker orderings allow beyond that is not looked at here:
+//! the model checkers of the library's tests do.
+
+mod adversary;
+mod load;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod world;
+
+pub use adversary::Adversary;
+pub use load::Load;
+pub use turn::Turnstile;
+
+use crate::result::interleave::{Explored, Interleaved, OperationSteps};
+use crate::subject::Region;
+use crate::subject::shared::Tuned;
+use load::Worker;
+use rtalloc::concurrent::arenas::Arenas;
+use rtalloc::concurrent::atomics::Told;
+use rtalloc::contract::SharedAllocator;
+use rtalloc::segregated::Tlsf;
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use world::Kind;
+
+/// Version of the results this writes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// What is explored.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Decides every schedule.
+    pub seed: u64,
+    /// Threads, at least 1 and at most [`MOST_THREADS`].
+    pub threads: usize,
+    /// Schedules of each adversary on each load.
+    pub schedules: usize,
+    /// Which loads.
+    pub loads: Vec<Load>,
+    /// Bytes of the heap; `None` gives each allocator the least that shows something.
+    pub heap_bytes: Option<usize>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { seed: 1, threads: 3, schedules: 300, loads: Load::ALL.to_vec(), heap_bytes: None }
+    }
+}
+
+/// Most threads of an execution.
+pub const MOST_THREADS: usize = turn::MAX_TASKS - 1;
+
+/// An allocator whose steps can be interleaved.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// Its name.
+    pub name: &'static str,
+    /// Bytes of its heap where nobody says how many.
+    heap_bytes: usize,
+    explore: fn(Candidate, &Settings, &mut dyn FnMut(&'static str)) -> Explored,
+}
+
+/// All.
+pub const CANDIDATES: &[Candidate] =
+    &[candidate::<Arenas<'static, Tlsf<'static>, Told<Turnstile>>>("arenas", 16 << 10)];
+
+/// A candidate with the default configuration.
+const fn candidate<H: Tuned + 'static>(name: &'static str, heap_bytes: usize) -> Candidate {
+    Candidate { name, heap_bytes, explore: explore::<H> }
+}
+
+/// Explores every candidate; `progress` is told of each step, of [`steps`] in all.
+pub fn measure(candidates: &[Candidate], settings: &Settings, progress: &mut dyn FnMut(u64, &str)) -> Interleaved {
+    let mut done = 0;
+    let allocators = candidates
+        .iter()
+        .map(|candidate| {
+            (candidate.explore)(*candidate, settings, &mut |what| {
+                done += 1;
+                progress(done, &format!("{} / {what}", candidate.name));
+            })
+        })
+        .collect();
+    Interleaved {
+        schema: SCHEMA_VERSION,
+        seed: settings.seed,
+        threads: settings.threads,
+        schedules_each: settings.schedules,
+        loads: settings.loads.iter().map(|load| load.name().into()).collect(),
+        allocators,
+    }
+}
+
+/// How often [`measure`] tells how far it is.
+#[must_use]
+pub fn steps(candidates: usize, settings: &Settings) -> u64 {
+    (candidates * settings.loads.len() * adversaries(settings).count()) as u64
+}
+
+fn explore<H: Tuned + 'static>(
+    candidate: Candidate,
+    settings: &Settings,
+    progress: &mut dyn FnMut(&'static str),
+) -> Explored {
+    let heap_bytes = settings.heap_bytes.unwrap_or(candidate.heap_bytes);
+    let mut explored = Explored {
+        name: candidate.name.into(),
+        heap_bytes: heap_bytes as u64,
+        allocate: H::CONTRACT.allocate.name().into(),
+        deallocate: H::CONTRACT.deallocate.name().into(),
+        schedules: 0,
+        decisions: 0,
+        fault: None,
+        operations: Vec::new(),
+    };
+    let region = match Region::new(heap_bytes, false) {
+        Ok(region) => region,
+        Err(error) => {
+            explored.fault = Some(format!("no memory for a heap of {heap_bytes} bytes: {error}"));
+            return explored;
+        }
+    };
+    world::clear();
+    for load in &settings.loads {
+        for adversary in adversaries(settings) {
+            if !world::is_faulty() {
+                world::enter(adversary.name(), load.name());
+                let start = region.start().expose_provenance();
+                let execution =
+                    Execution { load: *load, seed: settings.seed, threads: settings.threads, start, heap_bytes };
+                let schedules = adversary.schedules(settings.schedules, settings.threads);
+                let scheduler = adversary.scheduler(settings.seed, schedules, settings.threads);
+                explored.schedules += Runner::new(scheduler, config()).run(move || execution.perform::<H>()) as u64;
+            }
+            progress(adversary.name());
+        }
+    }
+    let (seen, fault, decisions) = world::results();
+    explored.fault = fault;
+    explored.decisions = decisions;
+    explored.operations = together(seen);
+    explored
+}
+
+/// A thread that has no other beside it can only be alone.
+fn adversaries(settings: &Settings) -> impl Iterator<Item = Adversary> + use<> {
+    let many = settings.threads > 1;
+    Adversary::ALL.into_iter().filter(move |adversary| many || *adversary == Adversary::Alone)
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.failure_persistence = FailurePersistence::None;
+    config.max_steps = MaxSteps::FailAfter(100_000_000);
+    config.stack_size = 1 << 18;
+    config.silence_warnings = true;
+    config
+}
+
+/// Puts neighbouring sizes together whose bound is the same.
+fn together(seen: std::collections::BTreeMap<(Kind, usize), world::Seen>) -> Vec<OperationSteps> {
+    let mut operations: Vec<OperationSteps> = Vec::new();
+    for ((kind, size), seen) in seen {
+        let size = size as u64;
+        match operations.last_mut() {
+            Some(last) if last.operation == kind.name() && last.bound == seen.bound => {
+                last.sizes.1 = size;
+                last.calls += seen.calls;
+                last.most.read_modify_writes = last.most.read_modify_writes.max(seen.most.read_modify_writes);
+                last.most.loads = last.most.loads.max(seen.most.loads);
+                last.most.stores = last.most.stores.max(seen.most.stores);
+                if seen.most_total > last.most_total {
+                    (last.most_total, last.found_by) = (seen.most_total, seen.found_by.into());
+                }
+                last.alone_total = last.alone_total.max(seen.alone_total);
+                last.refused += seen.refused;
+                last.spurious += seen.spurious;
+            }
+            _ => operations.push(OperationSteps {
+                operation: kind.name().into(),
+                sizes: (size, size),
+                calls: seen.calls,
+                most: seen.most,
+                most_total: seen.most_total,
+                found_by: seen.found_by.into(),
+                alone_total: seen.alone_total,
+                bound: seen.bound,
+                refused: seen.refused,
+                spurious: seen.spurious,
+            }),
+        }
+    }
+    operations
+}
+
+/// An execution: a heap, threads at work on it, and what they left.
+struct Execution {
+    load: Load,
+    seed: u64,
+    threads: usize,
+    /// Address of the region, and its length.
+    start: usize,
+    heap_bytes: usize,
+}
+
+impl Execution {
+    fn perform<H: Tuned + 'static>(&self) {
+        world::begin(self.threads);
+        let start: *mut MaybeUninit<u8> = std::ptr::with_exposed_provenance_mut(self.start);
+        // SAFETY: the region is ours for as long as the execution lasts. The heap that the last one made in it is gone, and so will
+        // this one be, before the region is.
+        let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(start, self.heap_bytes) };
+        let mut heap = match H::new(memory, H::tuned(self.threads)) {
+            Ok(heap) => heap,
+            Err(error) => return world::fault(|| format!("no heap of {} bytes: {error}", self.heap_bytes)),
+        };
+        let room = heap.largest_allocatable();
+        let heap = Arc::new(heap);
+        let range = self.start..self.start + self.heap_bytes;
+        let threads: Vec<_> = (1..=self.threads)
+            .map(|number| {
+                let (heap, range) = (heap.clone(), range.clone());
+                let (load, seed, threads) = (self.load, self.seed, self.threads);
+                shuttle::thread::spawn(move || {
+                    turn::begin(number);
+                    match heap.claim(number - 1) {
+                        // SAFETY: the slot is this thread's while it is claimed; the claim's own operations are not used.
+                        Some(_claim) => {
+                            unsafe { Worker::new(&*heap, number - 1, number, range) }.work(load, seed, threads)
+                        }
+                        None => world::fault(|| format!("slot {} cannot be claimed", number - 1)),
+                    }
+                    drop(heap);
+                })
+            })
+            .collect();
+        for thread in threads {
+            if thread.join().is_err() {
+                world::fault(|| "a thread panicked".into());
+            }
+        }
+        turn::resume(0);
+        match Arc::try_unwrap(heap) {
+            Ok(heap) if !world::is_faulty() => self.look_at(heap, room, range),
+            _ => {}
+        }
+    }
+
+    /// When all is quiet the heap is sound, with what is live and when everything was freed; and then it has the room it began with.
+    fn look_at<H: SharedAllocator<'static>>(&self, mut heap: H, room: usize, range: std::ops::Range<usize>) {
+        let verify = |heap: &mut H| {
+            if let Err(corruption) = heap.check() {
+                world::fault(|| format!("the heap is corrupt when all threads are done: {corruption}"));
+            }
+        };
+        verify(&mut heap);
+        {
+            // SAFETY: nobody else has a slot.
+            let mut worker = unsafe { Worker::<H>::new(&heap, 0, 0, range.clone()) };
+            for thread in 0..=self.threads {
+                while let Some(block) = world::take(thread) {
+                    worker.free(block);
+                }
+            }
+        }
+        for slot in 0..self.threads {
+            // SAFETY: as above.
+            let mut worker = unsafe { Worker::<H>::new(&heap, slot, 0, range.clone()) };
+            while worker.reclaim(1) > 0 {}
+        }
+        verify(&mut heap);
+        let left = heap.largest_allocatable();
+        if left != room {
+            world::fault(|| format!("everything was freed, and the largest block is {left} bytes where it was {room}"));
+        }
+    }
+}

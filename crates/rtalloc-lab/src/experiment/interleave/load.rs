@@ -1,0 +1,190 @@
+//! What threads do: the case loads of the wait-free paper, on a smaller heap, and two of our own.
+
+use super::turn;
+use super::world::{self, Block, Kind};
+use crate::workload::random::Random;
+use rtalloc::contract::{Operation, SharedAllocator, SharedError, Slot, Steps};
+
+/// What every thread of an execution does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// The paper's I: blocks of 948 bytes, never freed, until one is refused.
+    I,
+    /// The paper's II: a block of 948 bytes, freed at once, again and again.
+    II,
+    /// The paper's III: blocks of 10 bytes, 1.25 times that, and so on, never freed, until one is refused.
+    III,
+    /// The paper's IV: as III, each freed at once.
+    IV,
+    /// Sizes and lifetimes at random.
+    Mixed,
+    /// Every block is freed by another thread than the one that allocated it.
+    Handover,
+}
+
+impl Load {
+    /// All.
+    pub const ALL: [Self; 6] = [Self::I, Self::II, Self::III, Self::IV, Self::Mixed, Self::Handover];
+
+    /// The name on the command line and in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::I => "I",
+            Self::II => "II",
+            Self::III => "III",
+            Self::IV => "IV",
+            Self::Mixed => "mixed",
+            Self::Handover => "handover",
+        }
+    }
+}
+
+/// Bytes of the blocks of the paper's I and II: what 15 nodes of 64 bytes offer beside their header.
+const PAPERS_BYTES: usize = 948;
+/// First size of the paper's III and IV.
+const FIRST_BYTES: usize = 10;
+/// Pairs of load II, 20,000 in the paper.
+const PAIRS: usize = 6;
+/// Operations of the loads of our own.
+const OPERATIONS: usize = 16;
+/// Most blocks that a thread of the mixed load has at a time.
+const MIXED_BLOCKS: usize = 4;
+/// Blocks that a reclaim in the load of handed-over blocks takes back at the most.
+const BUDGET: usize = 2;
+
+/// A thread at work on a heap.
+pub(super) struct Worker<'h, 'r, H: SharedAllocator<'r>> {
+    heap: &'h H,
+    slot: H::Slot<'h>,
+    number: usize,
+    region: std::ops::Range<usize>,
+    align: usize,
+}
+
+impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
+    /// # Safety
+    ///
+    /// As [`SharedAllocator::slot`].
+    pub(super) unsafe fn new(heap: &'h H, slot: usize, number: usize, region: std::ops::Range<usize>) -> Self {
+        let align = H::CONTRACT.alone.alignment_bytes.min(crate::subject::NATURAL_ALIGN_BYTES);
+        // SAFETY: the caller's promise.
+        Self { heap, slot: unsafe { heap.slot(slot) }, number, region, align }
+    }
+
+    fn bound(&self, operation: Operation) -> Option<Steps> {
+        turn::undisturbed(|| self.heap.most_steps(operation))
+    }
+
+    fn ask(&mut self, size: usize) -> Result<usize, SharedError> {
+        let bound = self.bound(Operation::Allocate { size_bytes: size, align_bytes: self.align });
+        let before = turn::steps(self.number);
+        let answer = self.slot.allocate_bytes(size, self.align).map(|block| block.as_ptr() as usize);
+        let after = turn::steps(self.number);
+        world::note(self.number, Kind::Allocate, size, (before, after), bound, answer.err());
+        answer
+    }
+
+    /// Allocates; where that is refused, asks once more with nobody in between.
+    fn allocate(&mut self, size: usize) -> Option<Block> {
+        let address = self.ask(size).ok().or_else(|| {
+            let again = turn::undisturbed(|| self.ask(size)).ok()?;
+            world::note_spurious(size);
+            Some(again)
+        })?;
+        Some(world::own(address, size, self.align, self.region.clone()))
+    }
+
+    pub(super) fn free(&mut self, block: Block) {
+        if !world::disown(block) {
+            return;
+        }
+        let Some(address) = std::ptr::NonNull::new(block.address as *mut u8) else { return };
+        let bound = self.bound(Operation::Deallocate { size_bytes: block.size, align_bytes: self.align });
+        let before = turn::steps(self.number);
+        // SAFETY: the block is live, and was in nobody's hands but this thread's.
+        unsafe { self.slot.deallocate(address) };
+        let after = turn::steps(self.number);
+        world::note(self.number, Kind::Free, block.size, (before, after), bound, None);
+    }
+
+    /// Takes back at most so many blocks, and says how many.
+    pub(super) fn reclaim(&mut self, budget: usize) -> usize {
+        let bound = self.bound(Operation::Reclaim { budget });
+        let before = turn::steps(self.number);
+        let taken = self.slot.reclaim(budget);
+        let after = turn::steps(self.number);
+        if after != before || taken > 0 {
+            world::note(self.number, Kind::Reclaim, budget, (before, after), bound, None);
+        }
+        taken
+    }
+
+    /// Does what the load says. A heap that is found broken is left alone.
+    pub(super) fn work(&mut self, load: Load, seed: u64, threads: usize) {
+        match load {
+            Load::I => {
+                while let Some(block) = self.allocate(PAPERS_BYTES) {
+                    world::leave(block, 0);
+                    if world::is_faulty() {
+                        break;
+                    }
+                }
+            }
+            Load::II => {
+                for _ in 0..PAIRS {
+                    if let Some(block) = self.allocate(PAPERS_BYTES) {
+                        self.free(block);
+                    }
+                }
+            }
+            Load::III | Load::IV => {
+                let mut size = FIRST_BYTES;
+                while let Some(block) = self.allocate(size) {
+                    if load == Load::III {
+                        world::leave(block, 0);
+                    } else {
+                        self.free(block);
+                    }
+                    if world::is_faulty() {
+                        break;
+                    }
+                    size += size.div_ceil(4);
+                }
+            }
+            Load::Mixed => {
+                let mut random = Random::new(seed.wrapping_mul(64).wrapping_add(self.number as u64));
+                let most = (self.region.len() / 16) as u64;
+                let mut blocks: Vec<Block> = Vec::new();
+                for _ in 0..OPERATIONS {
+                    let full = blocks.len() == MIXED_BLOCKS;
+                    if full || !blocks.is_empty() && random.below(3) == 0 {
+                        let which = random.below(blocks.len() as u64) as usize;
+                        self.free(blocks.swap_remove(which));
+                    } else {
+                        blocks.extend(self.allocate(random.log_uniform(8, most) as usize));
+                    }
+                }
+                for block in blocks {
+                    world::leave(block, 0);
+                }
+            }
+            Load::Handover => {
+                for round in 0..OPERATIONS {
+                    let size = [24, 100, PAPERS_BYTES][round % 3];
+                    if let Some(block) = self.allocate(size) {
+                        world::leave(block, self.number % threads + 1);
+                    }
+                    if round % 2 == 1 {
+                        while let Some(block) = world::take(self.number) {
+                            self.free(block);
+                        }
+                    }
+                    if round % 5 == 4 {
+                        self.reclaim(BUDGET);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Traces with their real threads, on every shared allocator: each cell in a process of its own.
+
+use crate::probe::Report;
+use crate::probe::cycles::Clock;
+use crate::probe::threads::{ThreadedTask, space, time};
+use crate::replay::campaign::{CampaignError, Progress, survey_of};
+use crate::replay::isolate::{Child, Death, Job, decode, run_all};
+use crate::replay::settings::automatic_heap_bytes;
+use crate::replay::threaded::{Course, Ordering};
+use crate::result::schema::{Environment, Outcome};
+use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTrace};
+use crate::subject::shared::SharedSubject;
+use crate::trace::Survey;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Version of the results this writes.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How much longer than its limit a process may live before it is ended by force.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What is replayed, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes of the heap; `None` chooses by the trace.
+    pub heap_bytes: Option<u64>,
+    /// Which operations wait for which.
+    pub ordering: Ordering,
+    /// Threads that replay each thread of the trace.
+    pub copies: u32,
+    /// Replays that are timed.
+    pub replays: u32,
+    /// Time that a probe may take for a cell.
+    pub limit: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { heap_bytes: None, ordering: Ordering::Causal, copies: 1, replays: 3, limit: Duration::from_secs(60) }
+    }
+}
+
+/// A trace that cannot be replayed so.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadsError {
+    /// A trace could not be read, or the system refused.
+    #[error("{0}")]
+    Campaign(#[from] CampaignError),
+    /// There is nothing that threads could do at a time.
+    #[error(
+        "{} was recorded of a program with one thread: `--copies 2` lets two threads replay it at a time, each with blocks of its own; \
+         `rtalloc run` replays it as it is",
+        path.display()
+    )]
+    OneThread {
+        /// The trace.
+        path: PathBuf,
+    },
+}
+
+/// Replays every trace on every subject.
+///
+/// The calling process should have one thread only: the cells are forked from it.
+///
+/// # Errors
+///
+/// [`ThreadsError`].
+pub fn measure(
+    traces: &[PathBuf],
+    subjects: &[&'static SharedSubject],
+    settings: &Settings,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<ThreadedRun, ThreadsError> {
+    let clock = Clock::calibrate();
+    let environment = Environment::here(clock);
+    let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;
+    for (path, survey) in traces.iter().zip(&surveys) {
+        if survey.totals.threads < 2 && settings.copies < 2 {
+            return Err(ThreadsError::OneThread { path: path.clone() });
+        }
+    }
+    let total = (traces.len() * subjects.len() * 2) as u64;
+    let mut done = 0;
+    progress(Progress { done, total, last: "" });
+    let mut results = Vec::new();
+    for (path, survey) in traces.iter().zip(&surveys) {
+        let mut cells = Vec::new();
+        for subject in subjects {
+            let work = Work { path, survey, subject, settings };
+            cells.push(work.measure(clock, &mut |what| {
+                done += 1;
+                let last = format!("{} / {} / {what}", survey.meta.name, subject.name);
+                progress(Progress { done, total, last: &last });
+            })?);
+        }
+        results.push(ThreadedTrace {
+            trace: survey.facts(),
+            copies: settings.copies,
+            threads: u64::from(survey.totals.threads) * u64::from(settings.copies),
+            cross_thread_frees: survey.cross_thread_frees * u64::from(settings.copies),
+            heap_bytes: Work::heap_bytes(survey, settings),
+            cells,
+        });
+    }
+    Ok(ThreadedRun { schema: SCHEMA_VERSION, environment, ordering: settings.ordering.name().into(), traces: results })
+}
+
+/// One cell.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    path: &'a Path,
+    survey: &'a Survey,
+    subject: &'static SharedSubject,
+    settings: &'a Settings,
+}
+
+impl Work<'_> {
+    fn peak_live_bytes(survey: &Survey, settings: &Settings) -> u64 {
+        survey.totals.peak_live_bytes.saturating_mul(u64::from(settings.copies))
+    }
+
+    fn heap_bytes(survey: &Survey, settings: &Settings) -> u64 {
+        settings.heap_bytes.unwrap_or_else(|| automatic_heap_bytes(Self::peak_live_bytes(survey, settings)))
+    }
+
+    fn measure(self, clock: Clock, done: &mut dyn FnMut(&str)) -> Result<ThreadedCell, CampaignError> {
+        let (subject, settings) = (self.subject, self.settings);
+        let heap_bytes = Self::heap_bytes(self.survey, settings);
+        let mut cell = ThreadedCell {
+            subject: subject.name.into(),
+            origin: subject.origin,
+            lock: subject.lock.map(Into::into),
+            allocate: subject.progress.map(|(allocate, _)| allocate.name().into()),
+            deallocate: subject.progress.map(|(_, deallocate)| deallocate.name().into()),
+            heap_bytes: (!subject.own_pages).then_some(heap_bytes),
+            outcome: Outcome::Completed,
+            time: None,
+            space: None,
+        };
+        if let Err(what) = subject.ready() {
+            cell.outcome = Outcome::Broken { what };
+            done("space");
+            done("time");
+            return Ok(cell);
+        }
+        // Memory first: it verifies every block, and what is found broken is not timed.
+        cell.outcome = self.apart(|task| space(task), &mut cell.space)?;
+        done("space");
+        if !matches!(cell.outcome, Outcome::Broken { .. }) {
+            let outcome = self.apart(|task| time(task, clock, settings.replays), &mut cell.time)?;
+            if cell.outcome == Outcome::Completed || !matches!(outcome, Outcome::Completed | Outcome::Failures { .. }) {
+                cell.outcome = outcome;
+            }
+        }
+        done("time");
+        Ok(cell)
+    }
+
+    /// Does it in a process of its own.
+    fn apart<T: serde::Serialize + serde::de::DeserializeOwned>(
+        self,
+        probe: impl Fn(&ThreadedTask<'_>) -> Report<T>,
+        figures: &mut Option<T>,
+    ) -> Result<Outcome, CampaignError> {
+        let (totals, settings) = (&self.survey.totals, self.settings);
+        let spawn = || {
+            Child::spawn(|board| {
+                probe(&ThreadedTask {
+                    course: Course {
+                        trace: self.path,
+                        events: totals.events,
+                        slots: totals.slots,
+                        threads: totals.threads,
+                        copies: settings.copies,
+                        ordering: settings.ordering,
+                        deadline: Instant::now() + settings.limit,
+                        board,
+                    },
+                    peak_live_bytes: Self::peak_live_bytes(self.survey, settings),
+                    subject: self.subject,
+                    heap_bytes: Self::heap_bytes(self.survey, settings) as usize,
+                })
+            })
+        };
+        let mut outcome = Outcome::Completed;
+        let job = Job { spawn: Box::new(spawn), limit: settings.limit + GRACE };
+        run_all(vec![job], 1, |_, result| {
+            outcome = match decode::<Report<T>>(result) {
+                Ok(report) => {
+                    *figures = report.figures;
+                    report.outcome
+                }
+                Err(Death::Crashed(what)) => Outcome::Broken { what },
+                Err(Death::Hung { at }) => Outcome::TimedOut { at },
+            };
+        })
+        .map_err(|source| CampaignError::System { action: "run a cell in a process of its own", source })?;
+        Ok(outcome)
+    }
+}
