@@ -92,20 +92,23 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     #[cold]
     #[inline(never)]
     fn search(self, level: usize, run: usize, leaves: usize) -> Result<usize, Missed> {
-        let top = self.control.top;
-        let mut is_marked = false;
+        let mut search = Search { is_marked: false, stale: Stale { level: 0, list: 0, node: 0, words: 0 } };
         let mut number = level;
         // turns: 6
-        while number <= top {
+        while number <= self.control.top {
             let (run, count) = Self::sought(number, level, run, leaves);
-            is_marked |= self.mark_opening(is_marked, number, leaves);
+            if leaves & Self::within(number) != 0 && !search.is_marked {
+                // A bit of this level would be opened, and so of all above.
+                search.is_marked = true;
+                self.begin();
+            }
             // SAFETY: the level is one of the heap's.
-            if let Some(bit) = unsafe { self.search_level(number, run, count) } {
-                return Ok(self.occupy(number, bit, leaves, is_marked));
+            if let Some(bit) = unsafe { self.search_level(number, run, count, &mut search.stale) } {
+                return Ok(self.occupy(number, bit, leaves, &search));
             }
             number += 1;
         }
-        self.search_everywhere(level, run, leaves, is_marked)
+        self.search_everywhere(level, run, leaves, &search)
     }
 
     /// Which run of a level holds a block that is a run of `level`, and how many bits of it the block takes.
@@ -115,23 +118,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         (if number == level { run } else { 0 }, count)
     }
 
-    /// Marks the operation as begun where a bit of a level would be opened, if it is not marked yet. Returns whether it is.
-    #[inline(always)]
-    fn mark_opening(self, is_marked: bool, level: usize, leaves: usize) -> bool {
-        let opens = leaves & Self::within(level) != 0;
-        if opens && !is_marked {
-            self.begin();
-        }
-        opens || is_marked
-    }
-
-    /// Whatever is in the word the slot served last, or in the words that lists name.
+    /// Whatever is in the word the slot served last, or in the words that lists name. Those that are named and have nothing are
+    /// noted, unless some are already.
     ///
     /// # Safety
     ///
     /// The level is one of the heap's.
     #[inline(always)]
-    unsafe fn search_level(self, level: usize, run: usize, count: usize) -> Option<usize> {
+    unsafe fn search_level(self, level: usize, run: usize, count: usize, stale: &mut Stale) -> Option<usize> {
         // SAFETY: what slots served and lists name are words of the level.
         unsafe {
             if level == self.control.top {
@@ -142,23 +136,35 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 return Some(bit);
             }
             let (mut list, mut tries) = (run, 0);
-            // turns: 9
-            while tries < TRIES && list < S::FAN_LOG2 as usize {
-                match self.named(level, list) {
-                    Named::Nothing => list += 1,
-                    Named::Stale => tries += 1,
-                    Named::Word(word) => {
-                        tries += 1;
-                        match self.look(level, word, run, count) {
-                            Look::Taken(bit) => return Some(bit),
-                            Look::Lost => {}
-                            Look::Empty => self.unlist(level, list, level + 1, word),
-                        }
+            // turns: 6
+            while list < S::FAN_LOG2 as usize && tries < TRIES {
+                let (node, mut value) = self.named(level, list);
+                let mut empty = 0;
+                // turns: 3
+                while tries < TRIES {
+                    let Some(names) = NonZeroUsize::new(value) else { break };
+                    let place = first_from(names, self.start());
+                    value &= !(1 << place);
+                    tries += 1;
+                    match self.look(level, node << S::FAN_LOG2 | place, run, count) {
+                        Look::Taken(bit) => return Some(bit),
+                        Look::Lost => {}
+                        Look::Empty => empty |= 1 << place,
                     }
                 }
+                if empty != 0 && stale.words == 0 {
+                    *stale = Stale { level, list, node, words: empty };
+                }
+                list += 1;
             }
             None
         }
+    }
+
+    /// Where in a node a slot begins to look: those that search at a time shall not find the same word.
+    #[inline(always)]
+    fn start(self) -> usize {
+        ((self.number & self.control.line_mask) << S::FAN_LOG2) >> self.control.line_mask.count_ones()
     }
 
     /// Whatever the highest level has, from the word on that the slot served last.
@@ -191,7 +197,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     /// # Errors
     ///
     /// As [`take`](Self::take).
-    fn search_everywhere(self, level: usize, run: usize, leaves: usize, is_marked: bool) -> Result<usize, Missed> {
+    fn search_everywhere(self, level: usize, run: usize, leaves: usize, search: &Search) -> Result<usize, Missed> {
         // What this slot marks itself is no other's work.
         let ended = self.ended();
         let mut is_lost = false;
@@ -209,7 +215,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             while word < first + words {
                 // SAFETY: the level has the word.
                 match unsafe { self.look(number, word, run, count) } {
-                    Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, is_marked)),
+                    Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, search)),
                     Look::Lost => is_lost = true,
                     Look::Empty => {}
                 }
@@ -218,8 +224,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             number += 1;
         }
         // None ended meanwhile that is not counted in both, and none is under way.
-        let is_alone = self.begun().wrapping_sub(usize::from(is_marked)) == ended;
-        if is_marked {
+        let is_alone = self.begun().wrapping_sub(usize::from(search.is_marked)) == ended;
+        if search.is_marked {
             self.end();
         }
         Err(if is_alone && !is_lost { Missed::Exhausted } else { Missed::Contended })
@@ -267,18 +273,32 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
 
     /// Makes a block of what was taken on a level: opens the bit that it ends in, writes its bytes, remembers the word.
     #[inline(always)]
-    fn occupy(self, level: usize, bit: usize, leaves: usize, is_marked: bool) -> usize {
+    fn occupy(self, level: usize, bit: usize, leaves: usize, search: &Search) -> usize {
         let leaf = bit << unit_log2::<S>(level);
         // SAFETY: the bits of the block are this slot's, and the level has the word.
         unsafe {
             self.open(level, leaf, leaves);
             self.control.served(self.number, level).store(word_of::<S>(bit), Relaxed);
         }
-        if is_marked {
+        if search.is_marked {
             self.end();
         }
         self.write_tag(leaf, leaves);
+        self.tidy(&search.stale);
         leaf
+    }
+
+    /// Strikes out what was named and found to have nothing. Only who finds a block does: a refusal changes nothing.
+    #[inline(always)]
+    fn tidy(self, stale: &Stale) {
+        let mut words = stale.words;
+        // turns: 3
+        while let Some(word) = NonZeroUsize::new(words) {
+            let place = first_set(word) as usize;
+            // SAFETY: the list named the word.
+            unsafe { self.unlist(stale.level, stale.list, stale.level + 1, stale.node << S::FAN_LOG2 | place) };
+            words &= words - 1;
+        }
     }
 
     /// Opens the bit of a level that a block ends inside of: what the block does not need is free, in as few bits as can be.
@@ -334,16 +354,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         }
     }
 
-    /// A word that a list names.
+    /// The first node of a list that names words, and which; none if the list is empty.
     ///
     /// # Safety
     ///
     /// The level is below the highest; the list is one of its.
     #[inline(always)]
-    unsafe fn named(self, level: usize, list: usize) -> Named {
+    unsafe fn named(self, level: usize, list: usize) -> (usize, usize) {
         let top = self.control.top;
-        // Slots that search at a time shall not find the same word.
-        let start = ((self.number & self.control.line_mask) << S::FAN_LOG2) >> self.control.line_mask.count_ones();
         // SAFETY: a bit of a node stands for a word of the level, or for a node below.
         unsafe {
             let root = self.control.level(top);
@@ -356,21 +374,22 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 }
                 node += 1;
             }
-            let Some(mut value) = value else { return Named::Nothing };
+            let Some(mut value) = value else { return (0, 0) };
             let mut above = top;
             // turns: 5
             while above > level + 1 {
-                node = node << S::FAN_LOG2 | first_from(value, start);
+                node = node << S::FAN_LOG2 | first_from(value, self.start());
                 above -= 1;
                 value = match NonZeroUsize::new(self.control.node(level, list, above, node).load(Relaxed)) {
                     Some(value) => value,
+                    // Somebody is about to strike out the node, or was.
                     None => {
                         self.unlist(level, list, above + 1, node);
-                        return Named::Stale;
+                        return (0, 0);
                     }
                 };
             }
-            Named::Word(node << S::FAN_LOG2 | first_from(value, start))
+            (node, value.get())
         }
     }
 
@@ -434,10 +453,18 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     }
 }
 
-/// What a list names.
-enum Named {
-    Nothing,
-    /// A node that was empty.
-    Stale,
-    Word(usize),
+/// What a search did on its way.
+struct Search {
+    /// It began what may open a bit.
+    is_marked: bool,
+    stale: Stale,
+}
+
+/// Words that a list names and that have nothing.
+struct Stale {
+    level: usize,
+    list: usize,
+    node: usize,
+    /// Which of those that the node names.
+    words: usize,
 }
