@@ -48,6 +48,7 @@
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
+//! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
 //!
@@ -83,6 +84,9 @@
 //! | [`CompactFitNonMoving`] | O(s), O(1) but O(s) when a free compacts | the same; a free page-block costs its place in a block table alone | 14 B per 32 B: entry and block table |
 
 #![no_std]
+
+#[cfg(feature = "std")]
+extern crate std;
 
 pub mod adapt;
 pub mod bitmapped;

@@ -237,8 +237,8 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     }
 }
 
-/// There is no memory for the heap: another one has it.
-const NO_MEMORY: InitError = InitError::TooSmall { needed_bytes: 1 };
+/// Another heap has the memory.
+const NO_MEMORY: InitError = InitError::Configuration { what: "memory that no other heap has" };
 
 /// Lets others run while one of them makes the heap.
 fn wait() {

@@ -261,3 +261,75 @@ fn repeat(slot: &mut impl Slot, size_bytes: usize, align_bytes: usize) -> Result
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    /// A slot that answers as it is told to; the last answer for ever.
+    struct Script {
+        answers: VecDeque<Result<NonNull<u8>, SharedError>>,
+        reclaimed: VecDeque<usize>,
+        asked: usize,
+    }
+
+    // SAFETY: no block is ever used.
+    unsafe impl Slot for Script {
+        fn allocate_bytes(&mut self, _size_bytes: usize, _align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+            self.asked += 1;
+            let answer = self.answers[0];
+            if self.answers.len() > 1 {
+                self.answers.pop_front();
+            }
+            answer
+        }
+
+        unsafe fn deallocate(&mut self, _block: NonNull<u8>) {}
+
+        unsafe fn reallocate_bytes(
+            &mut self,
+            _block: NonNull<u8>,
+            _size_bytes: usize,
+            _align_bytes: usize,
+        ) -> Result<NonNull<u8>, SharedError> {
+            Err(SharedError::Exhausted)
+        }
+
+        unsafe fn usable_size(&self, _block: NonNull<u8>) -> usize {
+            0
+        }
+
+        fn reclaim(&mut self, budget: usize) -> usize {
+            assert_eq!(budget, RECLAIMED);
+            self.reclaimed.pop_front().unwrap_or(0)
+        }
+    }
+
+    fn repeated(answers: &[Result<NonNull<u8>, SharedError>], reclaimed: &[usize]) -> (bool, usize) {
+        let (answers, reclaimed) = (answers.iter().copied().collect(), reclaimed.iter().copied().collect());
+        let mut script = Script { answers, reclaimed, asked: 0 };
+        (repeat(&mut script, 100, 8).is_ok(), script.asked)
+    }
+
+    #[test]
+    fn requests_are_repeated_while_that_may_help() {
+        let block = Ok(NonNull::dangling());
+        let contended = Err(SharedError::Contended);
+        let pending = Err(SharedError::Pending);
+        let exhausted = Err(SharedError::Exhausted);
+        assert_eq!(repeated(&[block], &[]), (true, 1));
+        assert_eq!(repeated(&[exhausted, block], &[]), (false, 1));
+        assert_eq!(repeated(&[contended, contended, block], &[]), (true, 3));
+        assert_eq!(repeated(&[contended], &[]), (false, 1 + REPETITIONS));
+        // As long as blocks are taken back, however many those are.
+        let many: Vec<usize> = std::iter::repeat_n(RECLAIMED, 1000).collect();
+        assert_eq!(repeated(&[pending], &many), (false, 1000 + 1 + REPETITIONS));
+        let mut answers = std::iter::repeat_n(pending, 500).collect::<Vec<_>>();
+        answers.push(block);
+        assert_eq!(repeated(&answers, &many), (true, 501));
+        assert_eq!(repeated(&[pending, exhausted], &many), (false, 2));
+    }
+}

@@ -6,14 +6,21 @@
 //! |---|---|---|
 //! | every `lock_api::RawMutex`: `spin::Mutex<()>`, `spin::mutex::TicketMutex<()>`, `parking_lot::RawMutex`, ... | `lock_api` | as the lock does |
 //! | `Masked`: interrupts off | `critical-section` | nobody waits on one core |
+//! | `Patient`: spins, yields, then sleeps | `std` | longer each time, so that the holder gets to run |
 //! | one's own | none | whatever the platform has |
 //!
 //! The trait calls a function while the lock is held, where `lock_api` has a guard, because not every exclusion can end in
 //! any order: critical sections must end in the reverse of the order in which they began, and a guard can be kept and
 //! dropped at any time.
 
+#[cfg(feature = "std")]
+use crate::concurrent::atomics::Shared;
 #[cfg(feature = "critical-section")]
 use core::cell::UnsafeCell;
+#[cfg(feature = "std")]
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+#[cfg(feature = "std")]
+use core::time::Duration;
 
 /// Mutual exclusion.
 ///
@@ -130,5 +137,67 @@ fn stop() -> ! {
     // turns: without end
     loop {
         core::hint::spin_loop();
+    }
+}
+
+/// A lock for where waiting is the exception: a word, no memory, nothing of the system but its clock.
+///
+/// Who waits looks again some times at once, then lets others run, then sleeps 50 microseconds at a time. So a thread of a lower
+/// priority that holds the lock gets to run, which it does not under a lock that spins for ever. It is not fair.
+#[cfg(feature = "std")]
+#[derive(Debug)]
+pub struct Patient {
+    /// 1 while it is held.
+    held: Shared<u32>,
+}
+
+#[cfg(feature = "std")]
+impl Patient {
+    /// Waits until the lock looks free.
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
+        let mut turn = 0;
+        // turns: without end
+        while self.is_held() {
+            match turn {
+                0..64 => core::hint::spin_loop(),
+                64..72 => std::thread::yield_now(),
+                _ => std::thread::sleep(Duration::from_micros(50)),
+            }
+            turn += u32::from(turn < 72);
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+// SAFETY: one compare-and-swap alone finds the word 0 and makes it 1, until its holder stores 0.
+unsafe impl Lock for Patient {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const FREE: Self = Patient { held: Shared::new(0) };
+
+    #[inline]
+    fn hold<T>(&self, inside: impl FnOnce() -> T) -> T {
+        struct Leave<'l>(&'l Shared<u32>);
+
+        impl Drop for Leave<'_> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // Release: what the holder did comes before what the next one does.
+                self.0.store(0, Release);
+            }
+        }
+
+        // Acquire: what the last holder did comes before what this one does.
+        // turns: without end
+        while self.held.compare_exchange(0, 1, Acquire).is_err() {
+            self.wait();
+        }
+        let _leave = Leave(&self.held);
+        inside()
+    }
+
+    fn is_held(&self) -> bool {
+        self.held.load(Relaxed) != 0
     }
 }

@@ -57,6 +57,7 @@ struct Control<H, L> {
     guarded: UnsafeCell<Guarded<H>>,
 }
 
+#[repr(C)]
 struct Guarded<H> {
     /// The heap, in the rest of the region.
     heap: H,

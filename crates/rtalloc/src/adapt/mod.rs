@@ -1,15 +1,42 @@
 //! What makes of one kind of allocator another.
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | a sequential heap | a shared one | [`Locked`], with a [`Lock`] |
+//! | a shared heap | a sequential one, for comparison | [`Alone`] |
+//! | a shared heap | one allocator for whoever runs | [`Joint`], with a [`CurrentSlot`] |
+//! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
+//! | those | the allocator of a collection | feature `allocator-api2` |
 
 pub mod alone;
+#[cfg(feature = "allocator-api2")]
+mod containers;
+pub mod current;
+pub mod global;
+pub mod joint;
 pub mod lock;
 pub mod locked;
+#[cfg(feature = "std")]
+pub mod threads;
 
 #[doc(inline)]
 pub use alone::Alone;
+#[doc(inline)]
+pub use current::{Anyone, CurrentSlot, Numbered};
+#[doc(inline)]
+pub use global::{Global, Memory};
+#[doc(inline)]
+pub use joint::Joint;
 #[doc(inline)]
 pub use lock::Lock;
 #[cfg(feature = "critical-section")]
 #[doc(inline)]
 pub use lock::Masked;
+#[cfg(feature = "std")]
+#[doc(inline)]
+pub use lock::Patient;
 #[doc(inline)]
 pub use locked::Locked;
+#[cfg(feature = "std")]
+#[doc(inline)]
+pub use threads::ThreadSlots;

@@ -39,20 +39,26 @@ const NUMBERS: usize = WORDS * usize::BITS as usize;
 const WORDS: usize = 16;
 
 /// Numbers that are taken and given back: the lowest first, a bit for each.
-pub(crate) struct Numbers<const WORDS: usize, A: Atomics = Native> {
+#[derive(Debug)]
+pub struct Numbers<const WORDS: usize, A: Atomics = Native> {
     /// A bit is set while somebody has its number.
     taken: [Shared<usize, A>; WORDS],
 }
 
 impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
-    /// All of them, taken by nobody.
-    pub(crate) const fn new() -> Self {
+    /// All of them, had by nobody.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
         Numbers { taken: [const { Shared::new(0) }; WORDS] }
     }
 
     /// Takes the lowest number from `first` on, and below `end`, that nobody has. Tries each at most once: a number that is
     /// given back meanwhile may be missed.
-    pub(crate) fn take(&self, first: usize, end: usize) -> Option<usize> {
+    ///
+    /// # Time
+    ///
+    /// Linear in the numbers tried: a step each, and one for each word of numbers.
+    pub fn take(&self, first: usize, end: usize) -> Option<usize> {
         const BITS: usize = usize::BITS as usize;
         let end = end.min(WORDS * BITS);
         let mut start = first;
@@ -85,7 +91,11 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
     /// # Safety
     ///
     /// The caller took it, and does nothing more in its name.
-    pub(crate) unsafe fn give(&self, number: usize) {
+    ///
+    /// # Time
+    ///
+    /// Constant: one step.
+    pub unsafe fn give(&self, number: usize) {
         const BITS: usize = usize::BITS as usize;
         if let Some(word) = self.taken.get(number / BITS) {
             // Release: what we did comes before what the number's next owner does.
@@ -177,12 +187,11 @@ impl ThreadSlots {
     #[cold]
     #[inline(never)]
     fn crowd<T>(&self, last: usize, operation: impl FnOnce(usize) -> T) -> T {
-        if NUMBER.get() != ENDED {
-            if let Some(number) = TAKEN.take(0, last) {
-                if keep(number) {
-                    return operation(number);
-                }
-            }
+        if NUMBER.get() != ENDED
+            && let Some(number) = TAKEN.take(0, last)
+            && keep(number)
+        {
+            return operation(number);
         }
         self.last.hold(|| {
             self.crowded.fetch_add(1, Relaxed);

@@ -1,0 +1,233 @@
+//! Collections in shared heaps, through `allocator_api2`; and what heaps in statics do when they are first used.
+
+use allocator_api2::alloc::Allocator;
+use allocator_api2::boxed::Box as BoxIn;
+use allocator_api2::vec::Vec as VecIn;
+use hashbrown::{DefaultHashBuilder, HashMap};
+use rtalloc::adapt::{Anyone, Global, Joint, Locked, Masked, Memory, ThreadSlots};
+use rtalloc::contract::InitError;
+use rtalloc::{Arenas, ArenasConfig, BinaryBuddy, RegionAllocator, SharedAllocator, Tlsf};
+use std::alloc::{GlobalAlloc, Layout};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Barrier;
+use std::thread;
+
+type Spinning<H> = Locked<'static, H, spin::Mutex<()>>;
+
+fn region(len_bytes: usize) -> &'static mut [MaybeUninit<u8>] {
+    vec![MaybeUninit::new(0xA5); len_bytes].leak()
+}
+
+fn spinning(len_bytes: usize) -> Spinning<Tlsf<'static>> {
+    Locked::new(region(len_bytes), Default::default()).expect("large enough")
+}
+
+fn live_blocks(heap: &Spinning<Tlsf<'static>>) -> usize {
+    let mut live = 0;
+    heap.inspect(|heap| heap.walk(&mut |block| live += usize::from(!block.free)));
+    live
+}
+
+/// Collections of a heap, used by several threads.
+fn collections<A: Allocator + Copy + Send + Sync>(heap: A) {
+    let mut numbers = VecIn::new_in(heap);
+    for number in 0..1000u32 {
+        numbers.push(number);
+    }
+    numbers.retain(|number| number % 3 == 0);
+    numbers.shrink_to_fit();
+    assert!(numbers.iter().copied().eq((0..1000).step_by(3)));
+
+    let mut map: HashMap<u32, BoxIn<[u8; 40], A>, DefaultHashBuilder, A> = HashMap::new_in(heap);
+    for &number in &numbers {
+        map.insert(number, BoxIn::new_in([number as u8; 40], heap));
+    }
+    thread::scope(|scope| {
+        for remainder in 0..2 {
+            let map = &map;
+            scope.spawn(move || {
+                let mut copies = VecIn::new_in(heap);
+                copies.extend(map.iter().filter(|(number, _)| **number % 2 == remainder).map(|(_, bytes)| **bytes));
+                let sum: u64 = copies.iter().map(|bytes| u64::from(bytes[39])).sum();
+                let all = (0..1000u32).step_by(3).filter(|number| number % 2 == remainder);
+                assert_eq!(sum, all.map(|number| u64::from(number as u8)).sum());
+            });
+        }
+        // What one thread allocated, another frees.
+        let moved = VecIn::from_iter_in(0..100u64, heap);
+        scope.spawn(move || assert_eq!(moved.iter().sum::<u64>(), 4950));
+    });
+}
+
+/// `from_iter` for a vector in a heap.
+trait FromIterIn<T, A> {
+    fn from_iter_in(items: impl IntoIterator<Item = T>, heap: A) -> Self;
+}
+
+impl<T, A: Allocator> FromIterIn<T, A> for VecIn<T, A> {
+    fn from_iter_in(items: impl IntoIterator<Item = T>, heap: A) -> Self {
+        let mut vec = VecIn::new_in(heap);
+        vec.extend(items);
+        vec
+    }
+}
+
+#[test]
+fn collections_live_in_a_heap_under_a_lock() {
+    let heap = spinning(256 << 10);
+    collections(&heap);
+    assert_eq!(live_blocks(&heap), 0);
+    let heap: Locked<'_, BinaryBuddy<'_>, Masked> =
+        Locked::new(region(256 << 10), Default::default()).expect("large enough");
+    collections(&heap);
+}
+
+#[test]
+fn collections_live_in_a_joint_heap() {
+    let heap = spinning(256 << 10);
+    let joint = Joint::new(&heap, Anyone).expect("nobody has a slot");
+    collections(&joint);
+    drop(joint);
+    assert_eq!(live_blocks(&heap), 0);
+}
+
+/// Arenas for so many users at a time.
+fn arenas(slots: usize, len_bytes: usize) -> Arenas<'static> {
+    Arenas::new(region(len_bytes), ArenasConfig { slots, ..Default::default() }).expect("large enough")
+}
+
+#[test]
+fn collections_live_in_arenas() {
+    let mut heap = arenas(4, 1 << 20);
+    let joint = Joint::new(&heap, ThreadSlots::new()).expect("nobody has a slot");
+    for _ in 0..20 {
+        collections(&joint);
+    }
+    drop(joint);
+    assert_eq!(heap.check(), Ok(()));
+    assert_eq!(heap.refusals().request, 0);
+}
+
+#[test]
+fn a_joint_heap_has_every_slot() {
+    let heap = arenas(3, 1 << 16);
+    let claim = heap.claim(1).expect("nobody has it");
+    assert!(Joint::new(&heap, ThreadSlots::new()).is_none());
+    drop(claim);
+    let joint = Joint::new(&heap, ThreadSlots::new()).expect("nobody has a slot");
+    assert!(heap.claim_any().is_none());
+    assert!(Joint::new(&heap, ThreadSlots::new()).is_none());
+    drop(joint);
+    assert_eq!((0..4).filter_map(|slot| heap.claim(slot)).count(), 3);
+}
+
+#[test]
+fn collections_live_in_a_static() {
+    static MEMORY: Memory<{ 256 << 10 }> = Memory::new();
+    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    collections(&HEAP);
+    assert_eq!(live_blocks(HEAP.heap().expect("large enough")), 0);
+}
+
+/// Requests for nothing take nothing, at any alignment, and become something and nothing again.
+#[test]
+fn nothing_is_served_without_memory() {
+    let heap = spinning(16 << 10);
+    let nothing = Layout::from_size_align(0, 64).expect("a layout");
+    let some = Layout::from_size_align(100, 8).expect("a layout");
+    let more = Layout::from_size_align(300, 128).expect("a layout");
+    let heap_ref = &heap;
+    let block = Allocator::allocate(&heap_ref, nothing).expect("nothing can always be served");
+    assert_eq!((block.len(), block.cast::<u8>().addr().get() % 64), (0, 0));
+    assert_eq!(live_blocks(&heap), 0);
+    // SAFETY: each block is given back, or resized, with the layout it has, once.
+    unsafe {
+        let block = heap_ref.grow_zeroed(block.cast(), nothing, some).expect("a fresh heap");
+        assert_eq!(block.as_ref(), [0; 100]);
+        assert_eq!(live_blocks(&heap), 1);
+        block.cast::<u8>().write_bytes(7, 100);
+        let block = heap_ref.grow_zeroed(block.cast(), some, more).expect("a fresh heap");
+        assert_eq!(block.cast::<u8>().addr().get() % 128, 0);
+        assert_eq!((&block.as_ref()[..100], &block.as_ref()[100..]), (&[7; 100][..], &[0; 200][..]));
+        let block = heap_ref.shrink(block.cast(), more, some).expect("less can be served");
+        assert_eq!(block.as_ref(), [7; 100]);
+        let block = heap_ref.shrink(block.cast(), some, nothing).expect("nothing can always be served");
+        assert_eq!((block.len(), live_blocks(&heap)), (0, 0));
+        Allocator::deallocate(&heap_ref, block.cast(), nothing);
+    }
+    assert!(Allocator::allocate(&heap_ref, Layout::from_size_align(1 << 20, 1).expect("a layout")).is_err());
+    assert_eq!(heap.inspect(|heap| heap.check()), Ok(()));
+}
+
+#[test]
+fn the_first_users_of_a_static_agree() {
+    const THREADS: usize = 8;
+    static MEMORY: Memory<{ 64 << 10 }> = Memory::new();
+    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    let barrier = Barrier::new(THREADS);
+    let mut blocks: Vec<usize> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    // SAFETY: the layout is not empty.
+                    unsafe { HEAP.alloc(Layout::new::<[u64; 100]>()) }.addr()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert_eq!(blocks.len(), THREADS, "each has a block of its own");
+    let start = (&raw const MEMORY).addr();
+    assert!(blocks.iter().all(|block| (start..start + (64 << 10)).contains(block)));
+    assert_eq!(live_blocks(HEAP.init().expect("large enough")), THREADS);
+}
+
+#[test]
+fn layouts_of_a_global_allocator_are_kept() {
+    static MEMORY: Memory<{ 64 << 10 }> = Memory::new();
+    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    for align_bytes in (0..12).map(|shift| 1 << shift) {
+        let layout = Layout::from_size_align(100, align_bytes).expect("a layout");
+        // SAFETY: the layout is not empty, and each block is given back once, with the layout it has.
+        unsafe {
+            let block = HEAP.alloc_zeroed(layout);
+            assert_eq!(block.addr() % align_bytes, 0);
+            assert_eq!(std::slice::from_raw_parts(block, 100), [0; 100]);
+            block.write_bytes(9, 100);
+            let block = HEAP.realloc(block, layout, 5000);
+            assert_eq!(block.addr() % align_bytes, 0);
+            assert_eq!(std::slice::from_raw_parts(block, 100), [9; 100]);
+            let layout = Layout::from_size_align(5000, align_bytes).expect("a layout");
+            assert!(HEAP.realloc(block, layout, 1 << 20).is_null(), "more than there is");
+            assert_eq!(std::slice::from_raw_parts(block, 100), [9; 100]);
+            HEAP.dealloc(block, layout);
+        }
+    }
+    assert_eq!(live_blocks(HEAP.heap().expect("large enough")), 0);
+}
+
+#[test]
+fn memory_that_is_too_small_or_taken_is_refused() {
+    static SMALL: Memory<100> = Memory::new();
+    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&SMALL, Anyone);
+    let layout = Layout::new::<u64>();
+    // SAFETY: the layout is not empty.
+    assert!(unsafe { HEAP.alloc(layout) }.is_null());
+    assert!(HEAP.heap().is_none());
+    let Err(InitError::TooSmall { needed_bytes }) = HEAP.init() else { panic!("100 bytes are too few") };
+    assert!(needed_bytes > 100);
+    // SAFETY: nothing was allocated: whatever is freed is ignored.
+    unsafe { HEAP.dealloc(NonNull::<u64>::dangling().as_ptr().cast(), layout) };
+
+    static MEMORY: Memory<4096> = Memory::new();
+    static FIRST: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    static SECOND: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    assert!(FIRST.init().is_ok());
+    assert!(matches!(SECOND.init().map(|_| ()), Err(InitError::Configuration { .. })));
+    assert!(FIRST.init().is_ok());
+    assert!(MEMORY.take().is_none());
+}

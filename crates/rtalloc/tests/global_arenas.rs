@@ -1,0 +1,35 @@
+//! A program whose global allocator is multi-core arenas in a static, a slot for each thread, and with more threads than slots.
+
+mod program;
+
+use rtalloc::adapt::{Global, Memory, ThreadSlots};
+use rtalloc::{Arenas, ArenasConfig, SharedAllocator, TagConfig};
+
+const BYTES: usize = 256 << 20;
+const SLOTS: usize = 9;
+const CONFIG: ArenasConfig<TagConfig> =
+    ArenasConfig { slots: SLOTS, taken_back: 2, taken_back_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
+
+static MEMORY: Memory<BYTES> = Memory::new();
+
+#[global_allocator]
+static HEAP: Global<Arenas<'static>, ThreadSlots> = Global::configured(&MEMORY, ThreadSlots::new(), CONFIG);
+
+/// One test, because threads and slots are counted.
+#[test]
+fn a_program_runs() {
+    // The threads of the test harness, of this test, and what it starts, at most five at a time.
+    program::runs(4);
+    assert_eq!(HEAP.current().crowded(), 0, "a slot for every thread");
+    program::runs(30);
+    assert!(HEAP.current().crowded() > 0, "thirty threads and {SLOTS} slots");
+    let heap = HEAP.heap().expect("enough memory");
+    let refusals = heap.refusals();
+    assert_eq!((refusals.request, refusals.exhausted, refusals.contended), (0, 0, 0));
+
+    let block = vec![1; 1000];
+    let start = (&raw const MEMORY).addr();
+    assert!((start..start + BYTES).contains(&block.as_ptr().addr()));
+    let file = std::env::current_exe().and_then(std::fs::metadata).expect("this test is a file");
+    assert!(file.len() < BYTES as u64, "{} bytes of program for {BYTES} bytes of memory", file.len());
+}
