@@ -4,6 +4,8 @@
 //! symbol (`ci/no_std.sh` looks for it).
 #![no_std]
 
+mod masked;
+
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
