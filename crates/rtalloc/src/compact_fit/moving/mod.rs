@@ -273,7 +273,8 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
         match size_bytes {
             0 => AllocError::ZeroSize,
             _ if size_bytes > Self::LARGEST_BYTES => AllocError::TooLarge,
-            _ if self.owed_bytes() != 0 => AllocError::Pending,
+            // SAFETY: the heap has begun.
+            _ if !Self::MOVES_AT_ONCE && unsafe { steps::owes(self.directory()) } => AllocError::Pending,
             _ => AllocError::Exhausted,
         }
     }

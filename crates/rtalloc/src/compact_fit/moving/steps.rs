@@ -255,6 +255,20 @@ pub(super) unsafe fn reserved<L: Ladder, T>(directory: At<L, T>) -> Option<Block
     }
 }
 
+/// Whether anything has to be moved.
+///
+/// # Safety
+///
+/// The heap has begun.
+///
+/// # Time
+///
+/// Constant.
+pub(super) unsafe fn owes<L: Ladder, T>(directory: At<L, T>) -> bool {
+    // SAFETY: the steps are initialised.
+    unsafe { (*steps(directory)).class != NONE || first_owing(directory).is_some() }
+}
+
 /// Bytes that have to be moved until no class owes, at most.
 ///
 /// A class with one page too many owes the objects of its first page or the gaps of its last one, whichever are fewer; every

@@ -6,7 +6,7 @@ use crate::memory::{Buffer, Pattern};
 use crate::ops::Op;
 use crate::subject::facts;
 use rtalloc::contract::{AccessError, AllocError, Fragmentation, Handle, HandleError, Object, ResizeError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ptr::NonNull;
 
 /// An object the heap holds.
@@ -55,6 +55,8 @@ pub struct Shadow<'b> {
     pub live: Vec<Live>,
     /// Every handle whose object was freed.
     pub freed: Vec<Handle>,
+    /// Every handle the heap ever gave.
+    given: HashSet<Handle>,
     /// The largest request that the fresh heap promised, in bytes.
     pub fresh_largest_bytes: usize,
     /// How many operations lie between two audits.
@@ -76,6 +78,7 @@ impl<'b> Shadow<'b> {
             buffer,
             live: Vec::new(),
             freed: Vec::new(),
+            given: HashSet::new(),
             audit_every,
             operations: 0,
             written: 0,
@@ -121,8 +124,7 @@ impl<'b> Shadow<'b> {
             Ok(handle) => {
                 let is_served = size_bytes > 0 && size_bytes <= facts().largest_request_bytes;
                 assert!(is_served, "served a request for {size_bytes} bytes");
-                let is_new = self.live.iter().all(|object| object.handle != handle) && !self.freed.contains(&handle);
-                assert!(is_new, "gave {handle:?} a second time");
+                assert!(self.given.insert(handle), "gave {handle:?} a second time");
                 assert_eq!(self.heap.size(handle), Ok(size_bytes), "{handle:?}");
                 if let Some(before) = before.filter(|_| !traits().is_incremental && !traits().is_layered) {
                     let objects = by_handle(&before.objects);
