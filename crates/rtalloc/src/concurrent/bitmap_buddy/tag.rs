@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn every_length_is_told_and_every_flipped_bit_noticed() {
-        for leaves in (1..5000).chain([1 << 20, (1 << 31) - 1, 0x5555_5555]) {
+        for leaves in (1..5000_usize).chain([1 << 20, (1 << 31) - 1, 0x5555_5555]) {
             let floor = leaves.ilog2() as usize;
             let trimmed = if leaves.is_power_of_two() { 0 } else { TRIMMED };
             let byte = first(floor, trimmed);
