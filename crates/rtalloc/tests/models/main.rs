@@ -8,12 +8,14 @@
 //! |---|---|
 //! | [`scene`] | the words that threads share, as loom's atomics; who owns the memory |
 //! | [`controls`] | explorations, and every order weakened alone |
+//! | [`numbers`] | numbers that threads take and give back |
 //! | [`plays`] | what threads do to any shared heap |
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../shared/bits.rs"]
 mod bits;
 mod controls;
+mod numbers;
 mod plays;
 mod scene;
 
@@ -79,4 +81,10 @@ fn bits_with_faults() {
     controls::refute("torn tally", &bits_models::<{ fault::TORN_TALLY }>());
     controls::refute("scratch", &bits_models::<{ fault::SCRATCH }>());
     controls::refute("long way", &bits_models::<{ fault::LONG_WAY }>());
+}
+
+/// Nobody has a number that another has, and whatever an owner did comes before the next one's.
+#[test]
+fn numbers_of_threads() {
+    controls::verify("numbers", &numbers::MODELS);
 }
