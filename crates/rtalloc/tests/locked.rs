@@ -1,7 +1,7 @@
 //! Heaps under locks of every kind: several threads at a time, refusals, regions, and what a heap under a lock adds to the
 //! tests of its invariants. That it serves as the heap does is tested by the suite.
 
-use rtalloc::adapt::{Lock, Locked, Masked};
+use rtalloc::adapt::{Lock, Locked, Masked, Patient};
 use rtalloc::contract::{AllocError, InitError, Refusals, SharedError};
 use rtalloc::mechanism::tally::Tallied;
 use rtalloc::{BinaryBuddy, QuickFit, RegionAllocator, SharedAllocator, Slot, Tlsf};
@@ -114,6 +114,11 @@ fn threads_share_a_heap_in_critical_sections() {
 }
 
 #[test]
+fn threads_share_a_heap_under_a_patient_lock() {
+    threads_share::<Tlsf<'static>, Patient>();
+}
+
+#[test]
 fn refusals_are_told_apart_and_counted() {
     let heap = Locked::<Tlsf<'_>, Spinning>::new(region(8 << 10), Default::default()).expect("large enough");
     assert_eq!(heap.allocate_bytes(0, 1), Err(AllocError::ZeroSize));
@@ -205,6 +210,7 @@ fn panics_free_every_lock() {
     panics_free_the_lock::<Ticket>();
     panics_free_the_lock::<Parking>();
     panics_free_the_lock::<Masked>();
+    panics_free_the_lock::<Patient>();
 }
 
 /// A lock that is held says so, and others wait for it.
@@ -234,4 +240,5 @@ fn every_lock_is_held_by_one() {
     holding_is_told::<Ticket>();
     holding_is_told::<Parking>();
     holding_is_told::<Masked>();
+    holding_is_told::<Patient>();
 }

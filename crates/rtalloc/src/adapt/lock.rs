@@ -14,7 +14,7 @@
 //! dropped at any time.
 
 #[cfg(feature = "std")]
-use crate::concurrent::atomics::Shared;
+use crate::concurrent::atomics::{Atomics, Native, Shared};
 #[cfg(feature = "critical-section")]
 use core::cell::UnsafeCell;
 #[cfg(feature = "std")]
@@ -146,13 +146,13 @@ fn stop() -> ! {
 /// priority that holds the lock gets to run, which it does not under a lock that spins for ever. It is not fair.
 #[cfg(feature = "std")]
 #[derive(Debug)]
-pub struct Patient {
+pub struct Patient<A: Atomics = Native> {
     /// 1 while it is held.
-    held: Shared<u32>,
+    held: Shared<u32, A>,
 }
 
 #[cfg(feature = "std")]
-impl Patient {
+impl<A: Atomics> Patient<A> {
     /// Waits until the lock looks free.
     #[cold]
     #[inline(never)]
@@ -172,15 +172,15 @@ impl Patient {
 
 #[cfg(feature = "std")]
 // SAFETY: one compare-and-swap alone finds the word 0 and makes it 1, until its holder stores 0.
-unsafe impl Lock for Patient {
+unsafe impl<A: Atomics> Lock for Patient<A> {
     #[allow(clippy::declare_interior_mutable_const)]
     const FREE: Self = Patient { held: Shared::new(0) };
 
     #[inline]
     fn hold<T>(&self, inside: impl FnOnce() -> T) -> T {
-        struct Leave<'l>(&'l Shared<u32>);
+        struct Leave<'l, A: Atomics>(&'l Shared<u32, A>);
 
-        impl Drop for Leave<'_> {
+        impl<A: Atomics> Drop for Leave<'_, A> {
             #[inline(always)]
             fn drop(&mut self) {
                 // Release: what the holder did comes before what the next one does.

@@ -40,12 +40,14 @@ mod watch;
 mod world;
 
 use bits::{Bits, fault};
+use rtalloc::adapt::{Locked, Patient};
 use rtalloc::concurrent::atomics::Native;
+use rtalloc::{TagConfig, Tlsf};
 use watch::Watched;
 use world::Family;
 
-/// Calls a macro with a family and every test.
-macro_rules! every_test {
+/// Calls a macro with a family and every test that heaps pass whose users may wait for each other.
+macro_rules! tests_of_blocking {
     ($with:ident, $family:ty) => {
         $with! { $family;
             short_of_memory: crate::stress::short_of_memory,
@@ -54,6 +56,13 @@ macro_rules! every_test {
             refused_alone: crate::refusals::alone,
             freed_by_another: crate::refusals::freed_by_another,
         }
+    };
+}
+
+/// Calls a macro with a family and every test.
+macro_rules! every_test {
+    ($with:ident, $family:ty) => {
+        tests_of_blocking!($with, $family);
         #[cfg(target_os = "linux")]
         $with! { $family;
             signal_at_every_step (apart): crate::interrupts::at_every_step,
@@ -108,6 +117,20 @@ macro_rules! suite {
     };
 }
 
+/// The same for heaps whose users may wait for each other: no signal handler uses them, and nobody is stopped in an operation.
+macro_rules! suite_of_blocking {
+    ($($name:ident: $heap:ty, config: |$users:ident| $config:expr, regions: $small:literal $large:literal, sizes: $sizes:expr;)*) => {
+        $(
+            mod $name {
+                use super::*;
+
+                family!(Heaps: $heap, |$users| $config, $small, $large, $sizes);
+                tests_of_blocking!(instantiate, Heaps);
+            }
+        )*
+    };
+}
+
 /// Makes a type tell heaps apart. The heap's type is one of `A`, its atomics.
 macro_rules! family {
     ($family:ident: $heap:ty, |$users:ident| $config:expr, $small:literal, $large:literal, $sizes:expr) => {
@@ -132,4 +155,8 @@ macro_rules! family {
 
 suite! {
     sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x240 0x8000, sizes: &[64, 8, 40];
+}
+
+suite_of_blocking! {
+    locked_tlsf: Locked<'static, Tlsf<'static>, Patient<A>>, config: |_users| TagConfig::default(), regions: 0xC00 0x8000, sizes: &[64, 8, 40, 300];
 }
