@@ -3,6 +3,7 @@
 //! Which accesses there are is not listed anywhere: they are those met while the models were explored. One whose weakening
 //! no model notices orders nothing, or a model is missing.
 
+use crate::plays::Cast;
 use crate::scene::{self, NewWord};
 use rtalloc::concurrent::atomics::Step;
 use std::collections::BTreeSet;
@@ -101,6 +102,18 @@ pub struct Model {
     pub preemptions: Option<usize>,
     /// One execution, from [`scene::region`] on.
     pub execution: fn(),
+}
+
+impl Model {
+    /// A play with a cast, in all executions there are.
+    pub fn of<C: Cast>(name: &'static str, execution: fn()) -> Self {
+        Model { name, region_bytes: C::REGION_BYTES, preemptions: None, execution }
+    }
+
+    /// In executions with so many preemptions only, on every day: those in release have no bound.
+    pub fn fewer(self, preemptions: usize) -> Self {
+        Model { preemptions: cfg!(debug_assertions).then_some(preemptions), ..self }
+    }
 }
 
 /// Explores a model, and says in how many executions, or what failed.

@@ -10,77 +10,107 @@
 //! | [`controls`] | explorations, and every order weakened alone |
 //! | [`numbers`] | numbers that threads take and give back |
 //! | [`plays`] | what threads do to any shared heap |
+//! | [`mail`] | the mailboxes of arenas by themselves |
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../shared/bits.rs"]
 mod bits;
 mod controls;
+mod mail;
 mod numbers;
 mod plays;
 mod scene;
 
 use bits::{Bits, fault};
 use controls::Model;
+use plays::Cast;
+use rtalloc::Tlsf;
+use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
+use rtalloc::mechanism::segregated::RoundUp;
+use rtalloc::mechanism::word::Offset16;
 use scene::Loomed;
 
-/// The bound on preemptions of the larger models: the tests of every day explore fewer executions than those in release.
-const FEWER: Option<usize> = if cfg!(debug_assertions) { Some(2) } else { None };
+/// Who plays, by the type's name.
+macro_rules! cast {
+    ($(#[$doc:meta])* $name:ident: $heap:ty, $config:expr, region: $region:expr, size: $size:literal) => {
+        $(#[$doc])*
+        struct $name;
 
-/// A word of two blocks of the pool, and three words.
-const ONE_WORD: usize = 64 + 64 + 64 + 2 * 64;
-const THREE_WORDS: usize = 2 * ONE_WORD;
+        impl Cast for $name {
+            type Heap = $heap;
+            const REGION_BYTES: usize = $region;
+            const SIZE_BYTES: usize = $size;
 
-fn bits_models<const FAULT: u8>() -> [Model; 5] {
-    [
-        Model {
-            name: "each its own",
-            region_bytes: ONE_WORD,
-            preemptions: None,
-            execution: plays::each_its_own::<Bits<'static, FAULT, Loomed>, 64>,
-        },
-        Model {
-            name: "both are refused",
-            region_bytes: ONE_WORD,
-            preemptions: None,
-            execution: plays::both_are_refused::<Bits<'static, FAULT, Loomed>>,
-        },
-        Model {
-            name: "one is left",
-            region_bytes: THREE_WORDS,
-            preemptions: None,
-            execution: plays::one_is_left::<Bits<'static, FAULT, Loomed>, 64>,
-        },
-        Model {
-            name: "one frees",
-            region_bytes: ONE_WORD,
-            preemptions: FEWER,
-            execution: plays::one_frees::<Bits<'static, FAULT, Loomed>, 64>,
-        },
-        Model {
-            name: "one frees twice",
-            region_bytes: ONE_WORD,
-            preemptions: FEWER,
-            execution: plays::one_frees_twice::<Bits<'static, FAULT, Loomed>, 64>,
-        },
+            fn config() -> <$heap as rtalloc::SharedAllocator<'static>>::Config {
+                $config
+            }
+        }
+    };
+}
+
+/// Bytes of a pool with so many words of two blocks.
+const fn pool_bytes(words: usize) -> usize {
+    2 * 64 + 64 + words * (8 + 2 * 64)
+}
+
+/// A pool of so many words.
+struct Pool<const FAULT: u8, const WORDS: usize>;
+
+impl<const FAULT: u8, const WORDS: usize> Cast for Pool<FAULT, WORDS> {
+    type Heap = Bits<'static, FAULT, Loomed>;
+    const REGION_BYTES: usize = pool_bytes(WORDS);
+    const SIZE_BYTES: usize = 64;
+
+    fn config() {}
+}
+
+fn pool<const FAULT: u8>() -> Vec<Model> {
+    vec![
+        Model::of::<Pool<FAULT, 1>>("each its own", plays::each_its_own::<Pool<FAULT, 1>>),
+        Model::of::<Pool<FAULT, 1>>("both are refused", plays::both_are_refused::<Pool<FAULT, 1>>),
+        Model::of::<Pool<FAULT, 3>>("one is left", plays::one_is_left::<Pool<FAULT, 3>>),
+        Model::of::<Pool<FAULT, 1>>("freed is known", plays::freed_is_known::<Pool<FAULT, 1>>),
+        Model::of::<Pool<FAULT, 1>>("one frees twice", plays::one_frees_twice::<Pool<FAULT, 1>>).fewer(2),
+        Model::of::<Pool<FAULT, 1>>("one frees", plays::one_frees::<Pool<FAULT, 1>>).fewer(2),
     ]
 }
 
 /// The pool without a fault satisfies every model, and every order that it asks for is needed.
 #[test]
 fn bits() {
-    controls::verify("bits", &bits_models::<{ fault::NONE }>());
+    controls::verify("bits", &pool::<{ fault::NONE }>());
 }
 
 /// Every fault of the pool that threads alone can bring to light makes a model fail.
 #[test]
 fn bits_with_faults() {
-    controls::refute("torn claim", &bits_models::<{ fault::TORN_CLAIM }>());
-    controls::refute("torn free", &bits_models::<{ fault::TORN_FREE }>());
-    controls::refute("locked", &bits_models::<{ fault::LOCKED }>());
-    controls::refute("rash exhaustion", &bits_models::<{ fault::RASH_EXHAUSTION }>());
-    controls::refute("torn tally", &bits_models::<{ fault::TORN_TALLY }>());
-    controls::refute("scratch", &bits_models::<{ fault::SCRATCH }>());
-    controls::refute("long way", &bits_models::<{ fault::LONG_WAY }>());
+    controls::refute("torn claim", &pool::<{ fault::TORN_CLAIM }>());
+    controls::refute("torn free", &pool::<{ fault::TORN_FREE }>());
+    controls::refute("locked", &pool::<{ fault::LOCKED }>());
+    controls::refute("rash exhaustion", &pool::<{ fault::RASH_EXHAUSTION }>());
+    controls::refute("torn tally", &pool::<{ fault::TORN_TALLY }>());
+    controls::refute("scratch", &pool::<{ fault::SCRATCH }>());
+    controls::refute("long way", &pool::<{ fault::LONG_WAY }>());
+    controls::refute("leak", &pool::<{ fault::LEAK }>());
+}
+
+cast! {
+    /// Three slots with an arena of a few blocks each.
+    ThreeArenas: Arenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>,
+    ArenasConfig { slots: 3, ..ArenasConfig::default() },
+    region: 0x1000, size: 200
+}
+
+#[test]
+fn arenas() {
+    let heaps = [
+        Model::of::<ThreeArenas>("both are refused", plays::both_are_refused::<ThreeArenas>),
+        Model::of::<ThreeArenas>("freed is known", plays::freed_is_known::<ThreeArenas>),
+        Model::of::<ThreeArenas>("one frees twice", plays::one_frees_twice::<ThreeArenas>),
+        Model::of::<ThreeArenas>("slot is adopted", plays::slot_is_adopted::<ThreeArenas>).fewer(2),
+        Model::of::<ThreeArenas>("others free", plays::others_free::<ThreeArenas>).fewer(2),
+    ];
+    controls::verify("arenas", &[heaps.as_slice(), &mail::models()].concat());
 }
 
 /// Nobody has a number that another has, and whatever an owner did comes before the next one's.

@@ -3,7 +3,20 @@
 use crate::scene;
 use rtalloc::contract::{Operation, Refusals, SharedAllocator, SharedError, Slot};
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+
+/// Who plays: a heap, and what is asked of it.
+pub trait Cast: 'static {
+    /// The heap.
+    type Heap: SharedAllocator<'static> + 'static;
+    /// Length of its region.
+    const REGION_BYTES: usize;
+    /// What is asked for.
+    const SIZE_BYTES: usize;
+    /// How it is made.
+    fn config() -> <Self::Heap as SharedAllocator<'static>>::Config;
+}
 
 /// A heap in its scene.
 pub struct Set<H> {
@@ -37,6 +50,11 @@ impl<H: SharedAllocator<'static> + 'static> Set<H> {
         let fresh = fingerprint(&mut heap);
         let fresh_largest = heap.largest_allocatable();
         Set { heap: Arc::new(heap), refused: Arc::default(), fresh, fresh_largest }
+    }
+
+    /// What was refused before the play does not count.
+    fn forget_refusals(&self) {
+        *self.refused.lock().expect("nobody panicked") = self.heap.refusals();
     }
 
     /// The heap in the hands of a slot.
@@ -120,16 +138,16 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
 }
 
 /// Two threads allocate and free what they got.
-pub fn each_its_own<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
-    let set = Set::<H>::new(H::Config::default());
+pub fn each_its_own<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
     scene::share();
     let other = set.thread(1, |mut user| {
-        if let Ok(block) = user.allocate(SIZE_BYTES) {
+        if let Ok(block) = user.allocate(C::SIZE_BYTES) {
             user.free(block);
         }
     });
     let mut user = set.user(0);
-    if let Ok(block) = user.allocate(SIZE_BYTES) {
+    if let Ok(block) = user.allocate(C::SIZE_BYTES) {
         user.free(block);
     }
     drop(user);
@@ -138,12 +156,12 @@ pub fn each_its_own<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usi
 }
 
 /// One block is left in the heap when three threads begin: one frees another block, two allocate.
-pub fn one_frees<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
-    let set = Set::<H>::new(H::Config::default());
+pub fn one_frees<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
     scene::share();
     let mut user = set.user(0);
-    let block = user.allocate(SIZE_BYTES).expect("a fresh heap serves");
-    let others = [1, 2].map(|number| set.thread(number, |mut user| user.allocate(SIZE_BYTES).ok()));
+    let block = user.allocate(C::SIZE_BYTES).expect("a fresh heap serves");
+    let others = [1, 2].map(|number| set.thread(number, |mut user| user.allocate(C::SIZE_BYTES).ok()));
     user.free(block);
     drop(user);
     let left = others.map(|other| other.join().expect("a thread that ends"));
@@ -151,29 +169,29 @@ pub fn one_frees<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>
 }
 
 /// There is a free block at every moment: where exhaustion is certain, nobody may be told of it.
-pub fn one_is_left<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
-    let set = Set::<H>::new(H::Config::default());
+pub fn one_is_left<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
     scene::share();
     let mut user = set.user(0);
-    let mut all: Vec<Owned> = std::iter::from_fn(|| user.allocate(SIZE_BYTES).ok()).collect();
+    let mut all: Vec<Owned> = std::iter::from_fn(|| user.allocate(C::SIZE_BYTES).ok()).collect();
     user.free(all.pop().expect("a fresh heap serves"));
     let first = all.remove(0);
-    let other = set.thread(1, |mut user| user.allocate(SIZE_BYTES));
+    let other = set.thread(1, |mut user| user.allocate(C::SIZE_BYTES));
     // A block far away is freed before the free one is taken, which another slot than the first begins with.
     user.free(first);
     drop(user);
-    let mine = set.user(2).allocate(SIZE_BYTES);
+    let mine = set.user(2).allocate(C::SIZE_BYTES);
     let yours = other.join().expect("a thread that ends");
     for answer in [&mine, &yours] {
         let is_told = matches!(answer, Err(SharedError::Exhausted));
-        assert!(!is_told || !H::CONTRACT.exhaustion_is_certain, "exhausted, while a block was free all the time");
+        assert!(!is_told || !C::Heap::CONTRACT.exhaustion_is_certain, "exhausted, while a block was free all the time");
     }
     set.close(all.into_iter().chain([mine, yours].into_iter().flatten()));
 }
 
 /// Two threads ask for what no heap has.
-pub fn both_are_refused<H: SharedAllocator<'static> + 'static>() {
-    let set = Set::<H>::new(H::Config::default());
+pub fn both_are_refused<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
     scene::share();
     let other = set.thread(1, |mut user| user.allocate(usize::MAX / 2).map(|_| ()));
     let mine = set.user(0).allocate(usize::MAX / 2).map(|_| ());
@@ -183,20 +201,20 @@ pub fn both_are_refused<H: SharedAllocator<'static> + 'static>() {
 }
 
 /// Two threads free blocks of a third, which takes them back and allocates meanwhile.
-pub fn others_free<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
-    let set = Set::<H>::new(H::Config::default());
+pub fn others_free<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
     scene::share();
     let mut owner = set.user(0);
-    let [first, second, third] = [(); 3].map(|()| owner.allocate(SIZE_BYTES).expect("a fresh heap serves"));
+    let [first, second, third] = [(); 3].map(|()| owner.allocate(C::SIZE_BYTES).expect("a fresh heap serves"));
     let one = set.thread(1, move |mut user| {
         user.free(first);
         user.free(second);
     });
     let other = set.thread(2, move |mut user| user.free(third));
     let mut left = Vec::new();
-    left.extend(owner.allocate(SIZE_BYTES).ok());
+    left.extend(owner.allocate(C::SIZE_BYTES).ok());
     owner.reclaim(1);
-    left.extend(owner.allocate(SIZE_BYTES).ok());
+    left.extend(owner.allocate(C::SIZE_BYTES).ok());
     drop(owner);
     one.join().expect("a thread that ends");
     other.join().expect("a thread that ends");
@@ -204,30 +222,30 @@ pub fn others_free<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usiz
 }
 
 /// A thread frees two blocks of another, one after the other, which takes them back and allocates meanwhile.
-pub fn one_frees_twice<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
-    let set = Set::<H>::new(H::Config::default());
+pub fn one_frees_twice<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
     scene::share();
     let mut owner = set.user(0);
-    let [first, second] = [(); 2].map(|()| owner.allocate(SIZE_BYTES).expect("a fresh heap serves"));
+    let [first, second] = [(); 2].map(|()| owner.allocate(C::SIZE_BYTES).expect("a fresh heap serves"));
     let other = set.thread(1, move |mut user| {
         user.free(first);
         user.free(second);
     });
     owner.reclaim(2);
-    let again = owner.allocate(SIZE_BYTES).ok();
+    let again = owner.allocate(C::SIZE_BYTES).ok();
     drop(owner);
     other.join().expect("a thread that ends");
     set.close(again);
 }
 
 /// A thread gives its slot back; another may adopt it, with what was freed to it meanwhile.
-pub fn slot_is_adopted<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: usize>() {
-    let set = Set::<H>::new(H::Config::default());
+pub fn slot_is_adopted<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
     assert!(set.heap.take(1), "nobody has the slot");
     scene::share();
-    let block = set.user(1).allocate(SIZE_BYTES).expect("a fresh heap serves");
+    let block = set.user(1).allocate(C::SIZE_BYTES).expect("a fresh heap serves");
     let leaves = set.thread(1, |mut user| {
-        if let Ok(block) = user.allocate(SIZE_BYTES) {
+        if let Ok(block) = user.allocate(C::SIZE_BYTES) {
             user.free(block);
         }
         // SAFETY: taken above, and not used any more.
@@ -238,7 +256,7 @@ pub fn slot_is_adopted<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: 
             return None;
         }
         user.reclaim(1);
-        let block = user.allocate(SIZE_BYTES).ok();
+        let block = user.allocate(C::SIZE_BYTES).ok();
         // SAFETY: taken just now, and not used any more.
         unsafe { user.heap.release(1) };
         block
@@ -247,4 +265,31 @@ pub fn slot_is_adopted<H: SharedAllocator<'static> + 'static, const SIZE_BYTES: 
     leaves.join().expect("a thread that ends");
     let left = adopts.join().expect("a thread that ends");
     set.close(left);
+}
+
+/// A heap is full; another thread frees a block, and says so. Who hears it is not told that memory is exhausted.
+pub fn freed_is_known<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    let mut owner = set.user(0);
+    let mut all: Vec<Owned> = std::iter::from_fn(|| owner.allocate(C::SIZE_BYTES).ok()).collect();
+    set.forget_refusals();
+    scene::share();
+    all.iter().for_each(|block| scene::own(block.pointer, block.size_bytes));
+    let said = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+    let block = all.pop().expect("a fresh heap serves");
+    let other = set.thread(1, {
+        let said = said.clone();
+        move |mut user| {
+            user.free(block);
+            said.store(true, Ordering::Release);
+        }
+    });
+    let has_heard = said.load(Ordering::Acquire);
+    let answer = owner.allocate(C::SIZE_BYTES);
+    if has_heard {
+        assert!(!matches!(answer, Err(SharedError::Exhausted)), "exhausted, after a block was freed");
+    }
+    drop(owner);
+    other.join().expect("a thread that ends");
+    set.close(all.into_iter().chain(answer));
 }

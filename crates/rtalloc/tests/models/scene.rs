@@ -87,8 +87,8 @@ struct Stage {
     /// Widths of all words met in any execution of this model, by address.
     known: BTreeMap<usize, usize>,
     /// Memory that may be owned, by granule.
-    granules: Vec<Rc<UnsafeCell<()>>>,
-    owned: Vec<bool>,
+    granules: BTreeMap<usize, Rc<UnsafeCell<()>>>,
+    owned: BTreeSet<usize>,
     ledgers: HashMap<loom::thread::ThreadId, Ledger>,
     /// Every access that orders anything, and which halves it has.
     ordered: BTreeSet<(Site, Half)>,
@@ -167,12 +167,8 @@ pub fn share() {
         (address, Rc::new(SharedWord { atom, last: Cell::new(value) }))
     });
     let words = words.collect();
-    let count = stage(|stage| stage.region_bytes / GRANULE_BYTES);
-    let granules = (0..count).map(|_| Rc::new(UnsafeCell::new(()))).collect();
     stage(|stage| {
         stage.words = words;
-        stage.granules = granules;
-        stage.owned = vec![false; count];
         stage.is_shared = true;
     });
 }
@@ -207,23 +203,32 @@ fn granules_of(block: NonNull<u8>, len_bytes: usize) -> std::ops::Range<usize> {
     })
 }
 
+/// The cell of a granule. Its first owner makes it.
+fn cell_of(granule: usize) -> Rc<UnsafeCell<()>> {
+    let known = stage(|stage| stage.granules.get(&granule).cloned());
+    known.unwrap_or_else(|| {
+        let cell = Rc::new(UnsafeCell::new(()));
+        stage(|stage| stage.granules.insert(granule, cell.clone()));
+        cell
+    })
+}
+
 /// A thread was given a block: nobody else has it, and it may write it.
 pub fn own(block: NonNull<u8>, len_bytes: usize) {
+    if !stage(|stage| stage.is_shared) {
+        return;
+    }
     for granule in granules_of(block, len_bytes) {
-        let cell = stage(|stage| {
-            assert!(!std::mem::replace(&mut stage.owned[granule], true), "two threads own granule {granule}");
-            stage.granules[granule].clone()
-        });
-        cell.with_mut(|_| ());
+        stage(|stage| assert!(stage.owned.insert(granule), "two threads own granule {granule}"));
+        cell_of(granule).with_mut(|_| ());
     }
 }
 
 /// The owner of a block writes it for the last time, and is about to free it.
 pub fn disown(block: NonNull<u8>, len_bytes: usize) {
     for granule in granules_of(block, len_bytes) {
-        let cell = stage(|stage| stage.granules[granule].clone());
-        cell.with_mut(|_| ());
-        stage(|stage| assert!(std::mem::replace(&mut stage.owned[granule], false), "nobody owns granule {granule}"));
+        cell_of(granule).with_mut(|_| ());
+        stage(|stage| assert!(stage.owned.remove(&granule), "nobody owns granule {granule}"));
     }
 }
 

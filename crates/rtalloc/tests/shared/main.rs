@@ -40,7 +40,12 @@ mod watch;
 mod world;
 
 use bits::{Bits, fault};
+<<<<<<< HEAD
 use rtalloc::adapt::{Locked, Patient};
+=======
+use rtalloc::Tlsf;
+use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
+>>>>>>> 75e92b1 (Put arenas under the models and the suite of shared heaps, and both into CI; ThreadSanitizer on real threads)
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::{TagConfig, Tlsf};
 use watch::Watched;
@@ -153,8 +158,14 @@ macro_rules! family {
     };
 }
 
+/// Arenas for so many users.
+fn slots<C: Default>(users: usize) -> ArenasConfig<C> {
+    ArenasConfig { slots: users, ..ArenasConfig::default() }
+}
+
 suite! {
     sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x240 0x8000, sizes: &[64, 8, 40];
+    arenas: Arenas<'static, Tlsf<'static>, A>, config: |users| slots(users), regions: 0x6000 0x40000, sizes: &[64, 200, 700, 16];
 }
 
 suite_of_blocking! {
