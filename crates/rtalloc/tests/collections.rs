@@ -78,8 +78,7 @@ fn collections_live_in_a_heap_under_a_lock() {
     let heap = spinning(256 << 10);
     collections(&heap);
     assert_eq!(live_blocks(&heap), 0);
-    let heap: Locked<'_, BinaryBuddy<'_>, Masked> =
-        Locked::new(region(256 << 10), Default::default()).expect("large enough");
+    let heap: Locked<'_, BinaryBuddy<'_>, Masked> = Locked::new(region(256 << 10), ()).expect("large enough");
     collections(&heap);
 }
 
