@@ -53,7 +53,7 @@ impl Busy {
     fn visit(&self, slot: usize, thread: usize) {
         let before = self.0[slot].swap(thread + 1, Ordering::Relaxed);
         assert_eq!(before, 0, "threads {before} and {} are in slot {slot}", thread + 1);
-        if thread % 3 == 0 {
+        if thread.is_multiple_of(3) {
             thread::yield_now();
         }
         assert_eq!(self.0[slot].swap(0, Ordering::Relaxed), thread + 1);
