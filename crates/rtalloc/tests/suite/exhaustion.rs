@@ -113,9 +113,13 @@ pub fn request_leaves_the_rest() {
     let buffer = Buffer::new(len_bytes);
     for size_bytes in 1..servable(200) {
         let mut shadow = Shadow::new(&buffer, len_bytes, 1);
+        let free_bytes = |shadow: &Shadow<'_>| -> usize {
+            shadow.blocks().iter().filter(|block| block.free).map(|block| block.size_bytes).sum()
+        };
+        let fresh_bytes = free_bytes(&shadow);
         assert!(shadow.allocate(size_bytes) && shadow.allocate(size_bytes));
-        let free_bytes: usize = shadow.blocks().iter().filter(|block| block.free).map(|block| block.size_bytes).sum();
-        assert!(free_bytes > len_bytes / 2, "two requests for {size_bytes} bytes left {free_bytes} of {len_bytes}");
+        let left_bytes = free_bytes(&shadow);
+        assert!(left_bytes > fresh_bytes / 2, "two requests for {size_bytes} bytes left {left_bytes} of {fresh_bytes}");
         shadow.finish();
     }
 }

@@ -4,9 +4,11 @@
 //! back in time, and lets a test branch: try an operation, look, and continue as if it had not happened.
 
 pub use super::pattern::Pattern;
-use super::subject::{Subject, facts};
-use rtalloc::contract::InitError;
+use super::subject::{Subject, facts, identity};
+use rtalloc::contract::{InitError, Mechanism};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -161,10 +163,37 @@ const PAGES: usize = 24;
 /// The same where blocks of all sizes share pages.
 const SHARED_PAGES: usize = 4;
 
-/// `len_bytes`, enough for some pages, and no more than the allocator's tags reach.
+/// `len_bytes`, enough for some pages, and no more than the allocator's tags reach; more where less than half of that would
+/// be blocks, because the blocks of a fresh heap are those of a shape that does not fit twice.
 pub fn within_reach(len_bytes: usize) -> usize {
     let pages = if facts().largest_covers_smaller { SHARED_PAGES } else { PAGES };
-    len_bytes.max(pages * facts().page_bytes).min(facts().max_span_bytes)
+    let least_bytes = len_bytes.max(pages * facts().page_bytes).min(facts().max_span_bytes);
+    if facts().mechanism != Mechanism::Buddy {
+        return least_bytes;
+    }
+    let known = LENGTHS.with_borrow(|lengths| lengths.get(&(identity(), least_bytes)).copied());
+    known.unwrap_or_else(|| {
+        let mut lengths = (least_bytes..=facts().max_span_bytes).step_by((least_bytes / 4).max(1));
+        let found = lengths.find(|&len_bytes| block_bytes(len_bytes) >= len_bytes / 2).unwrap_or(least_bytes);
+        LENGTHS.with_borrow_mut(|lengths| lengths.insert((identity(), least_bytes), found));
+        found
+    })
+}
+
+thread_local! {
+    /// What [`within_reach`] found for an allocator.
+    static LENGTHS: RefCell<HashMap<(usize, usize), usize>> = RefCell::default();
+}
+
+/// Bytes of all blocks of a fresh heap in a region of `len_bytes`; 0 if that is too small for one.
+fn block_bytes(len_bytes: usize) -> usize {
+    let buffer = Buffer::new(len_bytes);
+    let mut bytes = 0;
+    // SAFETY: the heap ends here, before the buffer.
+    if let Ok(heap) = unsafe { buffer.heap(0, len_bytes) } {
+        heap.walk(&mut |block| bytes += block.size_bytes);
+    }
+    bytes
 }
 
 /// `size_bytes`, or the largest request that the allocator serves.

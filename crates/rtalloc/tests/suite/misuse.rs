@@ -409,7 +409,7 @@ pub fn overwritten_header() {
             let block_bytes = victim.usable_bytes + header_bytes;
             for act in [Act::Free, Act::Shrink, Act::Grow] {
                 for bit in promised_bits() {
-                    if heap.is_plausible(victim, block_bytes ^ 1 << bit) {
+                    if heap.is_plausible(victim, block_bytes ^ 1_usize.checked_shl(bit as u32).unwrap_or(0)) {
                         continue;
                     }
                     let mut damage = header.clone();
