@@ -14,6 +14,7 @@
 //! | comment | turns |
 //! |---|---|
 //! | `splits`, `merges` | of a buddy system's two loops, at most: computed by the system itself from the region's size |
+//! | `levels`, `visits`, `nodes of a block` | levels of a tree buddy, nodes that a search enters or leaves, nodes of a block: at most those of the tree that the region holds |
 //! | `free blocks` | the number of free blocks: no bound, a cost for each |
 //! | `pages` | the number of pages: no bound, a cost for each |
 //! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
@@ -35,6 +36,7 @@ use rtalloc::buddy::binary::{Binary, UNLIMITED};
 use rtalloc::buddy::double::Double;
 use rtalloc::buddy::fibonacci::Fibonacci;
 use rtalloc::buddy::weighted::Weighted;
+use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
 use rtalloc::mechanism::buddy::{Aside, Buddies, InFront, Placement, System};
 use rtalloc::mechanism::word::Offset32;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +61,9 @@ const LARGEST_HEAP_BYTES: usize = 1 << 32;
 enum Turns {
     Splits,
     Merges,
+    Levels,
+    Visits,
+    NodesOfABlock,
     FreeBlocks,
     Pages,
     /// The granules of a page, divided by this.
@@ -75,6 +80,9 @@ impl Turns {
         Some(match what {
             "splits" => Self::Splits,
             "merges" => Self::Merges,
+            "levels" => Self::Levels,
+            "visits" => Self::Visits,
+            "nodes of a block" => Self::NodesOfABlock,
             "free blocks" => Self::FreeBlocks,
             "pages" => Self::Pages,
             "N" => Self::Chosen,
@@ -96,6 +104,9 @@ impl Turns {
         match self {
             Self::Splits => "split".into(),
             Self::Merges => "merge".into(),
+            Self::Levels => "level".into(),
+            Self::Visits => "visit".into(),
+            Self::NodesOfABlock => "node".into(),
             Self::FreeBlocks => "free block".into(),
             Self::Pages => "page".into(),
             Self::PageBlock(bytes) => format!("piece of {bytes} bytes"),
@@ -108,6 +119,10 @@ impl Turns {
         match self {
             Self::Splits => levels(subject.name).map(|levels| (levels.splits)(heap_bytes) as u64),
             Self::Merges => levels(subject.name).map(|levels| (levels.merges)(heap_bytes) as u64),
+            Self::Levels => depth(subject.name, heap_bytes).map(u64::from),
+            // A node is entered once and left once.
+            Self::Visits => depth(subject.name, heap_bytes).map(|depth| 2 * ((1 << depth) - 1)),
+            Self::NodesOfABlock => depth(subject.name, heap_bytes).map(|depth| (1 << depth) - 1),
             Self::FreeBlocks | Self::Pages | Self::Chosen => None,
             Self::Granules(divisor) => {
                 let contract = subject.view?.contract;
@@ -116,6 +131,15 @@ impl Turns {
             Self::PageBlock(divisor) => Some(subject.view?.contract.page_bytes as u64 / divisor),
             Self::Fixed(turns) => Some(turns),
         }
+    }
+}
+
+/// Depth of a tree buddy's tree in a region of so many bytes.
+fn depth(name: &str, region_bytes: usize) -> Option<u32> {
+    match name {
+        "tree-buddy-in-band" | "tree-buddy-lazy-in-band" => Some(TreeBuddy::<64, InBand>::depth_in(region_bytes)),
+        name if name.starts_with("tree-buddy") => Some(TreeBuddy::<64>::depth_in(region_bytes)),
+        _ => None,
     }
 }
 

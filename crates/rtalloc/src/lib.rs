@@ -48,6 +48,7 @@
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
+//! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`] |
 //! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
@@ -76,6 +77,7 @@
 //! | [`FibonacciBuddy`] | O(log region), more turns | up to 1.67 times the request | 2, 4 or 8 B |
 //! | [`WeightedBuddy`] | O(log region), most turns | up to 1.5 times, more between blocks | 2, 4 or 8 B |
 //! | [`DoubleBuddy`] | O(log region) | up to 1.5 times; two parts | none; 1/16 of the region |
+//! | [`TreeBuddy`] | O(region), O(s + log region), wait-free for many users | up to twice the request, and half of the heap where all blocks are smallest | none; 5 B per 64 B |
 //! | [`QuickFit`] | O(region), O(1) | up to twice the request | none; a header per page |
 //! | [`Reaps`] | O(1) | little where small blocks are many; no large ones | none |
 //! | [`ClassRegions`] | O(1) | most: a live block keeps its page | none |
@@ -111,7 +113,7 @@ pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedB
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
 #[cfg(target_has_atomic = "ptr")]
 #[doc(inline)]
-pub use concurrent::{Arenas, ArenasConfig, BitmapBuddy, BitmapConfig};
+pub use concurrent::{Arenas, ArenasConfig, BitmapBuddy, BitmapConfig, TreeBuddy};
 #[doc(inline)]
 pub use contract::{HandleAllocator, MultiRegion, RegionAllocator, SharedAllocator, Slot};
 #[doc(inline)]

@@ -1,0 +1,101 @@
+//! The most steps that an operation takes, whatever others do.
+
+use super::Tree;
+use super::layout::Layout;
+use super::options::Options;
+use super::shape::nodes;
+use crate::concurrent::atomics::Atomics;
+use crate::contract::{Operation, Steps};
+
+/// A request that is refused without a search: the refusal is counted.
+const REFUSED: Steps = Steps { read_modify_writes: 1, loads: 0, stores: 0 };
+
+impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
+    /// An operation is counted as it begins and as it ends.
+    const WATCHING: usize = if O::WATCHED { 2 } else { 0 };
+
+    /// The blocks that may serve a request; `None` if it is refused at once.
+    fn served(self, size_bytes: usize, align_bytes: usize) -> Option<Served> {
+        let more_bytes = align_bytes.saturating_sub(Self::ALIGN_BYTES);
+        let room_bytes = size_bytes.checked_add(more_bytes)?;
+        let is_served = size_bytes != 0 && align_bytes.is_power_of_two() && room_bytes <= self.limit();
+        is_served.then(|| Served {
+            least: Self::height_for(size_bytes),
+            most: Self::height_for(room_bytes),
+            displaced: usize::from(more_bytes != 0),
+        })
+    }
+
+    /// See [`SharedAllocator::most_steps`](crate::contract::SharedAllocator::most_steps).
+    pub(super) fn most_steps(self, operation: Operation) -> Steps {
+        match operation {
+            Operation::Allocate { size_bytes, align_bytes } => {
+                self.served(size_bytes, align_bytes).map_or(REFUSED, |served| self.most_to_allocate(served))
+            }
+            Operation::Deallocate { size_bytes, align_bytes } => {
+                self.served(size_bytes, align_bytes).map_or(Steps::default(), |served| self.most_to_deallocate(served))
+            }
+            Operation::Reclaim { .. } => Steps::default(),
+        }
+    }
+
+    /// A search in vain: every node is decremented and incremented again. One that finds a block and trims it takes less: what
+    /// trimming adds to the counters of a way, a search in vain adds as well.
+    fn most_to_allocate(self, Served { least, most, displaced }: Served) -> Steps {
+        let depth = self.depth();
+        let visited = nodes(depth - most + 1);
+        let on_the_way = (depth - most + 1) as usize;
+        let mut read_modify_writes = 2 * visited + REFUSED.read_modify_writes + Self::WATCHING;
+        let mut loads = 0;
+        let mut stores = Self::marks(displaced) + Self::stores_to_trim(least, most);
+        if O::READS_FIRST {
+            loads += visited;
+            read_modify_writes += 2 * on_the_way;
+        }
+        if Self::FLAGGED {
+            // Every node above the height that is sought may be closed, on the way that was read and again in the search.
+            let opened = nodes(depth - most) + if O::READS_FIRST { on_the_way - 1 } else { 0 };
+            read_modify_writes += opened;
+            stores += 2 * opened;
+            loads += usize::from(least != most);
+        }
+        Steps { read_modify_writes, loads, stores }
+    }
+
+    /// Every ancestor is incremented, after the counters inside were reset.
+    fn most_to_deallocate(self, Served { least, most, displaced }: Served) -> Steps {
+        let on_the_way = (self.depth() - least + 1) as usize;
+        Steps {
+            read_modify_writes: on_the_way + Self::WATCHING,
+            // The tags; in band the canary, the counter below it, and once more its flag.
+            loads: 1 + displaced + if L::IN_BAND { 2 } else { 0 } + usize::from(Self::FLAGGED && most > 1),
+            stores: 1 + displaced + if Self::RESETS { nodes(most) - 1 } else { 0 },
+        }
+    }
+
+    /// Stores that mark a block, whose payload may be displaced: the tags; in band the canary, and where the payload is.
+    fn marks(displaced: usize) -> usize {
+        (1 + displaced) * (1 + usize::from(L::IN_BAND))
+    }
+
+    /// Stores that cut a block out of another: a counter for every node on the way and, in band, those beside it.
+    fn stores_to_trim(least: u32, most: u32) -> usize {
+        let levels = (most - least) as usize;
+        match (L::IN_BAND, Self::FLAGGED) {
+            (false, _) => levels,
+            (true, true) => 2 * levels,
+            (true, false) => nodes(most) - nodes(least),
+        }
+    }
+}
+
+/// Which blocks may serve a request.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    /// Height of the smallest.
+    least: u32,
+    /// Height of what is reserved.
+    most: u32,
+    /// 1 if the payload may be displaced.
+    displaced: usize,
+}
