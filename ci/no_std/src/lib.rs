@@ -10,8 +10,10 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
+use rtalloc::adapt::Alone;
 use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
+use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
 use rtalloc::contract::Handle;
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
@@ -148,6 +150,39 @@ face!(
     weighted_reallocate
 );
 face!(DoubleBuddy<'static>, double_new, double_allocate, double_aligned, double_deallocate, double_reallocate);
+type Tree<L, O> = Alone<'static, TreeBuddy<'static, 64, L, O>>;
+face!(
+    Tree<OutOfBand, Faithful>,
+    tree_buddy_new,
+    tree_buddy_allocate,
+    tree_buddy_aligned,
+    tree_buddy_deallocate,
+    tree_buddy_reallocate
+);
+face!(
+    Tree<InBand, Faithful>,
+    tree_in_band_new,
+    tree_in_band_allocate,
+    tree_in_band_aligned,
+    tree_in_band_deallocate,
+    tree_in_band_reallocate
+);
+face!(
+    Tree<OutOfBand, Everything>,
+    tree_everything_new,
+    tree_everything_allocate,
+    tree_everything_aligned,
+    tree_everything_deallocate,
+    tree_everything_reallocate
+);
+face!(
+    Tree<InBand, Everything>,
+    tree_in_band_everything_new,
+    tree_in_band_everything_allocate,
+    tree_in_band_everything_aligned,
+    tree_in_band_everything_deallocate,
+    tree_in_band_everything_reallocate
+);
 face!(SingleRegion<'static>, region_new, region_allocate, region_aligned, region_deallocate, region_reallocate);
 face!(ClassRegions<'static>, regions_new, regions_allocate, regions_aligned, regions_deallocate, regions_reallocate);
 face!(Reaps<'static>, reaps_new, reaps_allocate, reaps_aligned, reaps_deallocate, reaps_reallocate);

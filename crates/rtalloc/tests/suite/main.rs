@@ -43,6 +43,9 @@ mod subject;
 
 use rtalloc::adapt::{Alone, Locked, Masked};
 use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
+use rtalloc::concurrent::tree_buddy::{
+    Everything, Faithful, InBand, Lazy as LazyTree, OutOfBand, ReadsFirst, Rotated, TreeBuddy, Watched,
+};
 use rtalloc::mechanism::boundary_tag::{TagHeap, Thresholds};
 use rtalloc::mechanism::buddy::{Aside, InFront};
 use rtalloc::mechanism::frame::Frames;
@@ -216,6 +219,9 @@ const FINEST: u32 = if cfg!(target_pointer_width = "64") { 6 } else { 5 };
 /// Two machine words: the default granule.
 const WORDS: usize = 2 * size_of::<usize>();
 
+/// A tree buddy with options, in the hand of one user.
+type Tree<O, L = OutOfBand, const NODE: usize = 64> = Alone<'static, TreeBuddy<'static, NODE, L, O>>;
+
 /// First-fit and best-fit with the figures of Puaut's table 1, and with others that differ from every default.
 type PuautFirstFit = TagHeap<'static, Thresholds<OneList<First, Lifo>, 16, 16>, Offset32, Tallied>;
 type PuautBestFit = TagHeap<'static, Thresholds<OneList<Best, Fifo>, 16, 16>, Offset32, Untallied, Thorough>;
@@ -291,6 +297,17 @@ suite! {
     bitframe_crossing: BitframeCrossing<'static, 4096, WORDS, Tallied>, explored: (with_small_pages);
     locked_tlsf: Alone<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11), serves_again;
     locked_bitframe: Alone<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
+    tree_buddy: Tree<Faithful>, explored: (832, 20_380, 12);
+    tree_buddy_in_band: Tree<Faithful, InBand>, explored: (of 16 granules: 2408, 64_825, 12);
+    tree_buddy_small_nodes: Tree<Faithful, OutOfBand, 16>, explored: (676, 16_640, 12);
+    tree_buddy_small_nodes_in_band: Tree<Faithful, InBand, 32>, explored: (of 16 granules: 2064, 54_090, 12);
+    tree_buddy_reads_first: Tree<ReadsFirst>, explored: (832, 20_380, 12);
+    tree_buddy_lazy: Tree<LazyTree>, explored: (832, 20_380, 12);
+    tree_buddy_lazy_in_band: Tree<LazyTree, InBand>, explored: (of 16 granules: 4235, 101_260, 12);
+    tree_buddy_rotated: Tree<Rotated>, explored: (832, 20_380, 12);
+    tree_buddy_watched: Tree<Watched>, explored: (832, 20_380, 12);
+    tree_buddy_everything: Tree<Everything>, explored: (832, 20_380, 12);
+    tree_buddy_everything_in_band: Tree<Everything, InBand>, explored: (of 16 granules: 4235, 101_260, 12);
 }
 
 // Types too small for the other tests, explored for those whose states are too many.
