@@ -2,6 +2,7 @@
 
 use assert_cmd::Command;
 use rtalloc_lab::result::thesis::Thesis;
+use rtalloc_lab::result::wait_free::{Case, WaitFree};
 
 fn reproduce(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
@@ -39,4 +40,54 @@ fn the_tables_fit_the_terminal() {
     let text = reproduce(&["thesis", "--seeds", "1", "--heap", "1M"]);
     assert!(text.contains("table 7: uniform") && text.contains("table 8: small"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+/// A small heap and few repetitions of everything, on ours, one under a lock, and the system's.
+#[test]
+fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plots = folder.path().join("plots").display().to_string();
+    let csv = folder.path().join("cases.csv");
+    let json = reproduce(&[
+        "wait-free",
+        "--quick",
+        "--on",
+        "arenas,tlsf-mutex,system",
+        "--threads",
+        "1,2",
+        "--heap",
+        "4M",
+        "--pairs",
+        "300",
+        "--repeat",
+        "2",
+        "--frees",
+        "20000",
+        "--plots",
+        &plots,
+        "--csv",
+        &csv.display().to_string(),
+        "--json",
+    ]);
+    let found: WaitFree = serde_json::from_str(&json).expect("everything");
+    assert_eq!(found.cells.len(), 3 * 2 * Case::ALL.len());
+    for cell in &found.cells {
+        let figures = cell.outcome.as_ref().unwrap_or_else(|what| panic!("{} {:?}: {what}", cell.subject, cell.case));
+        let counted: u64 = figures.ticks.histogram.iter().map(|(_, operations)| operations).sum();
+        assert!(figures.ticks.count > 0 && counted == figures.ticks.count && !figures.unfinished, "{cell:?}");
+        if cell.case == Case::II {
+            assert_eq!(figures.ticks.count, 300 * u64::from(cell.threads));
+        }
+    }
+    let rows: Vec<_> = found.steps.iter().flat_map(|stepped| stepped.rows.as_ref().expect("counted")).collect();
+    assert!(rows.len() >= 5 && rows.iter().all(|row| row.within() != Some(false)), "{rows:?}");
+    let local = found.local.as_ref().expect("wanted").as_ref().expect("measured");
+    assert!(local.loads.iter().all(|load| load.ratio[1] > 0.0));
+    assert_eq!((found.scaling.len(), found.drift.len()), (4, 3));
+    assert!(found.drift.iter().all(|drift| drift.outcome.as_ref().is_ok_and(|memory| memory.points.len() == 200)));
+    assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 1 + found.cells.len());
+    for name in ["case-I.svg", "case-II.svg", "case-III.svg", "case-IV.svg", "memory.svg"] {
+        let figure = std::fs::read_to_string(folder.path().join("plots").join(name)).expect(name);
+        assert!(figure.starts_with("<svg") && figure.contains("arenas"), "{name}");
+    }
 }

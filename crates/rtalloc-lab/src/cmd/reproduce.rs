@@ -1,19 +1,22 @@
 //! `rtalloc reproduce`
 
+use super::destination::{Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
 use super::run::parse_size;
 use super::shipped;
 use crate::analysis::Analysis;
-use crate::experiment::{compact_fit, puaut, thesis};
+use crate::experiment::{compact_fit, puaut, thesis, wait_free};
 use crate::present;
 use crate::present::table::Look;
 use crate::replay::campaign::Progress;
+use crate::subject::shared::{self, SharedSubject};
 use crate::trace::Reader;
 use anyhow::Context as _;
 use pathbound::image::Process;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Repeats published experiments and prints published and own figures side by side.
 ///
@@ -32,6 +35,7 @@ enum Paper {
     Thesis(Thesis),
     Puaut(Puaut),
     CompactFit(CompactFit),
+    WaitFree(WaitFree),
 }
 
 const EXAMPLES: &str = "\
@@ -42,6 +46,9 @@ Examples:
   rtalloc reproduce compact-fit        figures 6 to 8 of Compact-fit and its other figures
   rtalloc reproduce compact-fit --plots figures
                                        the figures as SVG in a folder
+  rtalloc reproduce wait-free --quick  cases I to IV of wait-free DSA, and what it leads to
+  rtalloc reproduce wait-free --parts cases --threads 2 --on tree-buddy,tlsf-mutex --json cases.json
+                                       two allocators, with every histogram
 
 The exit status is 0 when every experiment was performed, whatever came out.";
 
@@ -104,6 +111,70 @@ struct CompactFit {
     json: bool,
 }
 
+/// Wait-free DSA (2010), figure 10: how long operations take when threads share a heap, in cases I to IV
+///
+/// Every shared allocator in a heap of 64 MiB, with 1, 2 and 16 threads: I allocates 948 B until that is refused; II allocates and
+/// frees 948 B; III allocates 10 B and 1.25 times as much each time, until refused; IV frees each of these at once. Threads are
+/// pinned to processors and run at the highest real-time priority where that is permitted; where there are more threads than
+/// processors, the figures say nothing of the paper's. Besides: steps (accesses to shared words) beside the published bounds, one
+/// thread alone with arenas and TLSF in turns, throughput by threads, and memory when every free is remote. Peers that are not
+/// installed, and locks that a thread may not take, are said to be so. Takes a few minutes; nothing else should run meanwhile.
+#[derive(Debug, clap::Args)]
+struct WaitFree {
+    /// Allocators and groups (all, ours, peers, options), a leading - excludes: --on=-options.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
+    on: Vec<String>,
+
+    /// Parts of the experiment; all without this.
+    #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',')]
+    parts: Vec<wait_free::Part>,
+
+    /// Numbers of threads.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1, 2, 16],
+          value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: Vec<u8>,
+
+    /// Bytes of the heap, with suffix K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
+    heap: u64,
+
+    /// Pairs that each thread performs in case II.
+    #[arg(long, value_name = "N", default_value_t = wait_free::PAIRS)]
+    pairs: u64,
+
+    /// A minute or two: cases I and II once, 10^6 remote frees.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// Cases I and II 20 times, III and IV 1,000 times, 10^8 remote frees: most of an hour.
+    #[arg(long)]
+    full: bool,
+
+    /// Repetitions of cases III and IV [default: 100; with --full 1,000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    repeat: Option<u64>,
+
+    /// Remote frees over which memory is watched [default: 10^7; with --quick 10^6, with --full 10^8].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    frees: Option<u64>,
+
+    /// Seconds for one allocator in one case; what is not done by then is marked.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+
+    /// Writes the figures as SVG to a folder, which is made if there is none: one for each case, options.svg, memory.svg.
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+
+    /// Writes everything as JSON, every histogram included; without a file, in place of the tables.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+
+    /// Writes cases I to IV as CSV; without a file, in place of the tables.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    csv: Option<PathBuf>,
+}
+
 /// Runs the verb.
 ///
 /// # Errors
@@ -114,23 +185,96 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Paper::Thesis(thesis) => of_thesis(thesis),
         Paper::Puaut(puaut) => of_puaut(puaut),
         Paper::CompactFit(compact_fit) => of_compact_fit(compact_fit),
+        Paper::WaitFree(wait_free) => of_wait_free(wait_free),
     }
 }
 
-fn of_compact_fit(CompactFit { seed, plots, json }: &CompactFit) -> anyhow::Result<ExitCode> {
-    if let Some(folder) = plots {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("--plots: cannot make the folder {}; choose another place", folder.display()))?;
+fn of_wait_free(arguments: &WaitFree) -> anyhow::Result<ExitCode> {
+    let subjects = shared::select(&arguments.on).context("--on")?;
+    anyhow::ensure!(
+        !(is_stdout(arguments.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
+        "--json and --csv cannot both go to standard output; give one of them a file"
+    );
+    make_folder(arguments.plots.as_deref())?;
+    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
+    let found = wait_free::measure(&settings(arguments, subjects), &mut {
+        let bar = Bar::new();
+        move |progress: Progress<'_>| {
+            bar.show(progress);
+            if progress.done == progress.total {
+                bar.clear();
+            }
+        }
+    })
+    .context("cannot run an allocator in a process of its own")?;
+    if let Some(folder) = &arguments.plots {
+        write_figures(folder, present::wait_free::figures(&found)?)?;
     }
+    let mut replaced = false;
+    if let Some(json) = json {
+        replaced |= json.write(&(serde_json::to_string(&found).context("the figures as JSON")? + "\n"))?;
+    }
+    if let Some(csv) = csv {
+        replaced |= csv.write(&present::wait_free::csv(&found))?;
+    }
+    if !replaced {
+        let look = Look::of_stdout();
+        print(&present::wait_free::tables(&found, Look { columns: look.columns.min(120), ..look }))
+            .context("standard output")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(arguments: &WaitFree, subjects: Vec<&'static SharedSubject>) -> wait_free::Settings {
+    use clap::ValueEnum as _;
+    let WaitFree { quick, full, .. } = *arguments;
+    let of = |quickly: u64, usually: u64, fully: u64| match (quick, full) {
+        (true, _) => quickly,
+        (_, true) => fully,
+        _ => usually,
+    };
+    let seconds = arguments.seconds.unwrap_or_else(|| of(2, 10, 120));
+    let parts =
+        if arguments.parts.is_empty() { wait_free::Part::value_variants().into() } else { arguments.parts.clone() };
+    wait_free::Settings {
+        subjects,
+        parts,
+        threads: arguments.threads.iter().map(|threads| usize::from(*threads)).collect(),
+        heap_bytes: arguments.heap as usize,
+        pairs: arguments.pairs,
+        repetitions: (of(1, 5, 20), arguments.repeat.unwrap_or_else(|| of(100, 100, 1000))),
+        allocations: of(50_000, 200_000, 1_000_000),
+        rounds: of(3, 7, 15) as usize,
+        frees: arguments.frees.unwrap_or_else(|| of(1_000_000, 10_000_000, 100_000_000)),
+        limit: Duration::from_secs(seconds),
+        drift_limit: Duration::from_secs(seconds.max(of(10, 60, 600))),
+    }
+}
+
+/// A folder for figures, before anything is measured.
+fn make_folder(folder: Option<&Path>) -> anyhow::Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("--plots: cannot make the folder {}; choose another place", folder.display()))
+}
+
+fn write_figures(folder: &Path, figures: Vec<(String, String)>) -> anyhow::Result<()> {
+    for (name, content) in figures {
+        let path = folder.join(name);
+        std::fs::write(&path, content).with_context(|| format!("--plots: cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn of_compact_fit(CompactFit { seed, plots, json }: &CompactFit) -> anyhow::Result<ExitCode> {
+    make_folder(plots.as_deref())?;
     let process = Process::current()?;
     let bar = Bar::new();
     let found = compact_fit::measure(&process, *seed, &mut |done, total| bar.show(Progress { done, total, last: "" }));
     bar.clear();
     if let Some(folder) = plots {
-        for (name, content) in present::compact_fit::figures(&found)? {
-            let path = folder.join(name);
-            std::fs::write(&path, content).with_context(|| format!("--plots: cannot write {}", path.display()))?;
-        }
+        write_figures(folder, present::compact_fit::figures(&found)?)?;
     }
     let look = Look::of_stdout();
     let text = if *json {

@@ -10,3 +10,4 @@ pub mod size_classes;
 pub mod thesis;
 pub mod threads;
 pub mod tune;
+pub mod wait_free;

@@ -23,6 +23,7 @@ pub mod thesis;
 pub mod threads;
 pub mod tune;
 pub mod verdict;
+pub mod wait_free;
 
 #[cfg(test)]
 mod fixture;

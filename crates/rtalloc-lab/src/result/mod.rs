@@ -13,3 +13,4 @@ pub mod schema;
 pub mod thesis;
 pub mod threads;
 pub mod tune;
+pub mod wait_free;

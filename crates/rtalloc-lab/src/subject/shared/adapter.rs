@@ -5,9 +5,13 @@ use super::super::{Entries, NATURAL_ALIGN_BYTES, Reach, View, WalkEntry};
 use super::lock::Lock;
 use super::{Count, SharedSubject};
 use crate::result::schema::Origin;
+use rtalloc::adapt::Locked;
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Atomics;
-use rtalloc::contract::{AllocError, Observable, Operation, Progress, SharedAllocator, SharedError, Slot, Steps};
+use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Shape};
+use rtalloc::contract::{
+    AllocError, Observable, Operation, Progress, RegionAllocator, SharedAllocator, SharedError, Slot, Steps,
+};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -267,6 +271,14 @@ pub(super) const fn together<H: Tuned + 'static>(
     }
 }
 
+/// One of our sequential allocators under a lock, as the library has it.
+pub(super) const fn locked<H: RegionAllocator<'static> + Send + 'static, L: Lock + Send + Sync + 'static>(
+    name: &'static str,
+) -> SharedSubject {
+    let subject = together::<Locked<'static, H, L>>(name, None);
+    SharedSubject { lock: Some(L::NAME), ready: L::ready, ..subject }
+}
+
 /// How the heap of one of ours is made for a number of users.
 pub trait Tuned: SharedAllocator<'static> {
     /// The configuration.
@@ -281,6 +293,14 @@ impl<H: Observable<'static> + 'static, A: Atomics> Tuned for Arenas<'static, H, 
         ArenasConfig { slots: users, ..ArenasConfig::default() }
     }
 }
+
+impl<const LEAF: usize, A: Atomics, S: Shape> Tuned for BitmapBuddy<'static, LEAF, A, S> {
+    fn tuned(users: usize) -> Self::Config {
+        BitmapConfig { slots: users }
+    }
+}
+
+impl<H: RegionAllocator<'static> + Send, L: Lock + Send + Sync> Tuned for Locked<'static, H, L> {}
 
 /// One of our shared allocators.
 pub struct Together<H>(PhantomData<H>);
@@ -417,7 +437,10 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
         L::ready()
     }
 
-    unsafe fn make(region: *mut u8, bytes: usize, _users: usize) -> Result<Made, String> {
+    unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
+        if users > L::MOST_USERS {
+            return Err(format!("{users} users, and no lock"));
+        }
         // SAFETY: the caller's promise.
         let made = unsafe { T::make(region, bytes) }?;
         let guarded = Box::new(Guarded { lock: L::INIT, context: made.context });

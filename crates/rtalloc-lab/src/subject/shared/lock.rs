@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 pub trait Lock: RawMutex {
     /// What it is.
     const NAME: &'static str;
+    /// Most users.
+    const MOST_USERS: usize = usize::MAX;
 
     /// Whether a thread like the calling one can take it.
     ///
@@ -94,6 +96,31 @@ unsafe impl RawMutex for Ticket {
 
 impl Lock for Ticket {
     const NAME: &'static str = "ticket";
+}
+
+/// No lock, for one user.
+#[derive(Debug)]
+pub(super) struct Nobody;
+
+// SAFETY: nobody else is there ([`Lock::MOST_USERS`]).
+unsafe impl RawMutex for Nobody {
+    const INIT: Self = Self;
+    type GuardMarker = GuardSend;
+
+    #[inline(always)]
+    fn lock(&self) {}
+
+    fn try_lock(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn unlock(&self) {}
+}
+
+impl Lock for Nobody {
+    const NAME: &'static str = "none: one user";
+    const MOST_USERS: usize = 1;
 }
 
 /// A mutex of the C library, made when it is first used: it may not move from then on.

@@ -22,6 +22,7 @@ use crate::result::schema::Origin;
 use crate::subject::Refusal;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::Told;
+use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::contract::{Block, Operation, Progress, SharedError, Steps};
 use rtalloc::segregated::{HalfFit, Tlsf};
 use std::ffi::c_void;
@@ -285,14 +286,26 @@ pub fn all() -> &'static [SharedSubject] {
 static ARENAS_STEPPED: SharedSubject =
     adapter::together::<Arenas<'static, Tlsf<'static>, Told<Counting>>>("arenas", None);
 
+static BITMAP_BUDDY_STEPPED: SharedSubject =
+    adapter::together::<BitmapBuddy<'static, 64, Told<Counting>>>("bitmap-buddy", None);
+
+/// A subject with the reasons why it refuses requests that a larger heap would serve.
+const fn refusing(refuses: &'static [&'static str], subject: SharedSubject) -> SharedSubject {
+    SharedSubject { refuses, ..subject }
+}
+
 static ALL: &[SharedSubject] = &[
-    adapter::together::<Arenas<'static>>("arenas", Some(&ARENAS_STEPPED)),
-    adapter::under::<super::Ours<Tlsf<'static>>, Spin>("tlsf-spin", Origin::Ours),
-    adapter::under::<super::Ours<Tlsf<'static>>, Ticket>("tlsf-ticket", Origin::Ours),
-    adapter::under::<super::Ours<Tlsf<'static>>, Mutex>("tlsf-mutex", Origin::Ours),
-    adapter::under::<super::Ours<Tlsf<'static>>, Inheriting>("tlsf-pi", Origin::Ours),
-    adapter::under::<super::Ours<Tlsf<'static>>, Ceiling>("tlsf-ceiling", Origin::Ours),
-    adapter::under::<super::Ours<HalfFit<'static>>, Spin>("half-fit-spin", Origin::Ours),
+    refusing(&["exhausted", "pending"], adapter::together::<Arenas<'static>>("arenas", Some(&ARENAS_STEPPED))),
+    refusing(
+        &["exhausted", "contended"],
+        adapter::together::<BitmapBuddy<'static>>("bitmap-buddy", Some(&BITMAP_BUDDY_STEPPED)),
+    ),
+    adapter::locked::<Tlsf<'static>, Spin>("tlsf-spin"),
+    adapter::locked::<Tlsf<'static>, Ticket>("tlsf-ticket"),
+    adapter::locked::<Tlsf<'static>, Mutex>("tlsf-mutex"),
+    adapter::locked::<Tlsf<'static>, Inheriting>("tlsf-pi"),
+    adapter::locked::<Tlsf<'static>, Ceiling>("tlsf-ceiling"),
+    adapter::locked::<HalfFit<'static>, Spin>("half-fit-spin"),
     adapter::under::<super::peers::Rlsf, Spin>("rlsf-spin", Origin::Peer),
     adapter::under::<super::peers::Talc, Spin>("talc-spin", Origin::Peer),
     adapter::under::<super::peers::BuddySystem, Spin>("buddy-system-spin", Origin::Peer),
@@ -301,6 +314,14 @@ static ALL: &[SharedSubject] = &[
     adapter::paged::<peers::AtomicOps>("atomic-ops", Origin::Peer),
     adapter::paged::<super::paged::SystemMalloc>("system", Origin::System),
 ];
+
+static ALONE: SharedSubject = adapter::under::<super::Ours<Tlsf<'static>>, lock::Nobody>("tlsf-alone", Origin::Ours);
+
+/// TLSF for one user and without a lock, which makes no heap for more: what sharing is compared with.
+#[must_use]
+pub fn alone() -> &'static SharedSubject {
+    &ALONE
+}
 
 /// A choice of shared subjects that names one there is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

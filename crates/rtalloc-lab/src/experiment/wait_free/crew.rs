@@ -1,0 +1,86 @@
+//! Threads as the paper has them: each on a processor, at the highest real-time priority where that is permitted.
+
+use std::sync::Barrier;
+
+/// Where threads work.
+#[derive(Clone, Debug)]
+pub(super) struct Crew {
+    processors: Vec<usize>,
+    /// The priority, or why there is none.
+    pub priority: Result<i32, String>,
+}
+
+impl Crew {
+    /// The processors this process may use, and the highest priority it may have.
+    pub fn here() -> Self {
+        let mut processors = Vec::new();
+        // SAFETY: plain system calls on a set of processors and a parameter that are values of ours.
+        let priority = unsafe {
+            let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) == 0 {
+                processors.extend((0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &allowed)));
+            }
+            let highest = libc::sched_get_priority_max(libc::SCHED_FIFO);
+            let before = libc::sched_getscheduler(0);
+            let mut old: libc::sched_param = std::mem::zeroed();
+            libc::sched_getparam(0, &mut old);
+            let refused = prioritise(highest);
+            libc::sched_setscheduler(0, before, &old);
+            refused.map(|()| highest)
+        };
+        Self { processors, priority }
+    }
+
+    /// Processors.
+    pub fn size(&self) -> usize {
+        self.processors.len().max(1)
+    }
+
+    /// Lets every worker work at a time, each in a thread of its own, and gives what they bring home.
+    pub fn perform<W: Send, R: Send>(&self, workers: Vec<W>, work: impl Fn(W, &Barrier) -> R + Sync) -> Vec<R> {
+        let barrier = Barrier::new(workers.len());
+        std::thread::scope(|scope| {
+            let (barrier, work) = (&barrier, &work);
+            let threads: Vec<_> = workers
+                .into_iter()
+                .enumerate()
+                .map(|(number, worker)| {
+                    scope.spawn(move || {
+                        self.enter(number);
+                        work(worker, barrier)
+                    })
+                })
+                .collect();
+            let bring = |thread: std::thread::ScopedJoinHandle<'_, R>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(bring).collect()
+        })
+    }
+
+    /// Sends the calling thread to its processor, at the priority.
+    fn enter(&self, number: usize) {
+        if let Some(processor) = self.processors.get(number % self.size()) {
+            // SAFETY: a plain system call on a set that is a value of ours.
+            unsafe {
+                let mut chosen: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(*processor, &mut chosen);
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &chosen);
+            }
+        }
+        if let Ok(priority) = self.priority {
+            // What was permitted before is permitted now; if it is not, the figures are those of an ordinary thread.
+            let _ = prioritise(priority);
+        }
+    }
+}
+
+fn prioritise(priority: i32) -> Result<(), String> {
+    // SAFETY: a plain system call on a parameter of ours.
+    let refused = unsafe {
+        let mut parameter: libc::sched_param = std::mem::zeroed();
+        parameter.sched_priority = priority;
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter)
+    };
+    if refused == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().to_string()) }
+}

@@ -1,0 +1,490 @@
+//! The wait-free paper's test cases for the terminal, as CSV, and as SVG.
+
+use super::claims::{claims, listed};
+use super::compact_fit::table;
+use super::number;
+use super::palette;
+use super::plot::curves::{Panel, Spacing, curves};
+use super::plot::{Cast, PlotError, standalone};
+use super::standing::Standing;
+use super::table::Look;
+use crate::experiment::wait_free::PUBLISHED;
+use crate::result::schema::{Origin, SubjectFacts};
+use crate::result::wait_free::{Case, Cell, Facts, Figures, Interval, Load, Published, WaitFree};
+use std::fmt::Write as _;
+
+/// Everything for the terminal.
+#[must_use]
+pub fn tables(found: &WaitFree, look: Look) -> String {
+    let setting = &found.setting;
+    let mut text = format!(
+        "Wait-free DSA 2010, test cases I to IV: ticks of operations in a heap of {}\n",
+        number::bytes(setting.heap_bytes)
+    );
+    for threads in threads(found) {
+        for case in Case::ALL {
+            if found.cells.iter().any(|cell| cell.threads == threads && cell.case == case) {
+                let _ = writeln!(text, "\nCase {}, {}: {}", case.name(), with_threads(found, threads), case.what());
+                text.push_str(&of_case(found, case, threads, look));
+            }
+        }
+    }
+    if !found.steps.is_empty() {
+        text.push_str("\nSteps: most accesses to shared words of an operation, read-modify-writes + loads + stores\n");
+        text.push_str(&steps(found, look));
+    }
+    if let Some(Ok(local)) = &found.local {
+        let _ = writeln!(
+            text,
+            "\nOne thread alone: {} and {} in turns, mean ticks of an operation",
+            local.subject, local.against
+        );
+        let rows = local.loads.iter().map(|load| {
+            let [first, second] = load.ticks.map(|ticks| format!("{ticks:.1}"));
+            let [low, median, high] = load.ratio.map(|ratio| format!("{ratio:.2}"));
+            vec![load.what.clone(), first, second, median, format!("{low} to {high}"), number::grouped(load.rounds)]
+        });
+        text.push_str(&table(&["load", &local.subject, &local.against, "ratio", "quartiles", "rounds"], 1, rows, look));
+    }
+    if !found.scaling.is_empty() {
+        text.push_str("\nThroughput: millions of operations in a second, of all threads together\n");
+        text.push_str(&scaling(found, look));
+    }
+    if !found.drift.is_empty() {
+        text.push_str("\nMemory over remote frees: one thread allocates, another frees\n");
+        text.push_str(&drift(found, look));
+    }
+    if !found.claims.is_empty() {
+        text.push_str(&listed("What we want of ours", &found.targets, look));
+        text.push_str(&claims(&found.claims, &notes(found), look));
+    }
+    text
+}
+
+/// Numbers of threads, those with a processor each first, the most first.
+fn threads(found: &WaitFree) -> Vec<u32> {
+    let mut threads: Vec<u32> = found.cells.iter().map(|cell| cell.threads).collect();
+    threads.sort_by_key(|threads| (!found.setting.is_comparable(*threads), std::cmp::Reverse(*threads)));
+    threads.dedup();
+    threads
+}
+
+fn with_threads(found: &WaitFree, threads: u32) -> String {
+    let mut text = number::counted(threads.into(), "thread");
+    if !found.setting.is_comparable(threads) {
+        let _ = write!(
+            text,
+            " on {} (oversubscribed: not comparable)",
+            number::counted(found.setting.processors.into(), "processor")
+        );
+    }
+    text
+}
+
+const COLUMNS: [&str; 11] = [
+    "\nallocator",
+    "\nmin",
+    "\nmedian",
+    "\np99.9",
+    "\nmax",
+    "\nmean",
+    "95 %\n\u{b1}",
+    "\ncv",
+    "used\n%",
+    "\nrefused",
+    "of these\nspurious",
+];
+
+fn of_case(found: &WaitFree, case: Case, threads: u32, look: Look) -> String {
+    let published = PUBLISHED.iter().map(|(name, _, cases)| {
+        let column = cases[Case::ALL.iter().position(|one| *one == case).unwrap_or(0)];
+        of_paper(name, &column)
+    });
+    let cells = found.cells.iter().filter(|cell| cell.threads == threads && cell.case == case);
+    let with_spurious = case != Case::IV;
+    let columns = if with_spurious { &COLUMNS[..] } else { &COLUMNS[..COLUMNS.len() - 1] };
+    let rows = published.chain(cells.map(of_cell)).map(|mut row| {
+        row.truncate(columns.len());
+        row
+    });
+    table(columns, 1, rows, look)
+}
+
+fn of_paper(name: &str, published: &Published) -> Vec<String> {
+    let cycles = number::compact;
+    vec![
+        format!("paper: {name}"),
+        cycles(published.min),
+        cycles(published.median),
+        String::new(),
+        cycles(published.max),
+        cycles(published.mean),
+        String::new(),
+        format!("{:.2}", published.cv),
+        published.utilisation.map_or_else(String::new, |share| format!("{:.2}", 100.0 * share)),
+        String::new(),
+        String::new(),
+    ]
+}
+
+fn of_cell(cell: &Cell) -> Vec<String> {
+    let mut row = vec![cell.subject.clone()];
+    match &cell.outcome {
+        Ok(figures) if figures.ticks.count > 0 => {
+            let ticks = &figures.ticks;
+            #[allow(clippy::cast_precision_loss)] // shown to three digits
+            let compact = |value: u64| number::compact(value as f64);
+            if figures.unfinished {
+                row[0].push('*');
+            }
+            row.extend([compact(ticks.min), compact(ticks.p50), compact(ticks.p999), compact(ticks.max)]);
+            row.push(number::compact(ticks.mean));
+            row.push(if figures.mean.half > 0.0 { number::compact(figures.mean.half) } else { String::new() });
+            row.push(format!("{:.2}", figures.cv()));
+            row.push(figures.utilisation.map_or_else(String::new, share));
+            row.push(number::grouped(figures.refused.total()));
+            row.push(figures.spurious.map_or_else(String::new, number::grouped));
+        }
+        _ => row.extend(vec!["-".to_string(); COLUMNS.len() - 1]),
+    }
+    row
+}
+
+fn share(interval: Interval) -> String {
+    if interval.half < 0.000_05 {
+        return format!("{:.2}", 100.0 * interval.mean);
+    }
+    format!("{:.2} \u{b1} {:.2}", 100.0 * interval.mean, 100.0 * interval.half)
+}
+
+fn steps(found: &WaitFree, look: Look) -> String {
+    let sum = |steps: [u64; 3]| steps.map(number::grouped).join(" + ");
+    let rows = found.steps.iter().flat_map(|stepped| {
+        stepped.rows.iter().flatten().map(move |row| {
+            vec![
+                stepped.subject.clone(),
+                row.what.words().into(),
+                number::grouped(row.operations),
+                sum(row.observed),
+                row.bound.map_or_else(|| "-".into(), sum),
+            ]
+        })
+    });
+    table(&["allocator", "operation", "observed", "most", "bound"], 2, rows, look)
+}
+
+fn scaling(found: &WaitFree, look: Look) -> String {
+    let mut columns: Vec<(Load, u32)> = Vec::new();
+    for row in found.scaling.iter().flat_map(|scaling| scaling.outcome.iter().flatten()) {
+        if !columns.contains(&(row.load, row.threads)) {
+            columns.push((row.load, row.threads));
+        }
+    }
+    let mut headings = vec!["\nallocator".to_string()];
+    for (load, threads) in &columns {
+        headings.push(format!("{}\n{threads}", load.words()));
+        if *load == Load::Mix && *threads > 1 {
+            headings.push("\nspeed-up".into());
+        }
+    }
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let rows = found.scaling.iter().map(|scaling| {
+        let mut texts = vec![scaling.subject.clone()];
+        for (load, threads) in &columns {
+            let rows = scaling.outcome.as_ref().ok();
+            let row = rows.and_then(|rows| rows.iter().find(|row| (row.load, row.threads) == (*load, *threads)));
+            texts.push(row.map_or_else(|| "-".into(), |row| format!("{:.2}", row.operations_per_second / 1e6)));
+            if *load == Load::Mix && *threads > 1 {
+                let speed_up = row.and_then(|row| row.speed_up);
+                texts.push(speed_up.map_or_else(|| "-".into(), |[_, median, _]| format!("{median:.2}")));
+            }
+        }
+        texts
+    });
+    table(&headings, 1, rows, look)
+}
+
+fn drift(found: &WaitFree, look: Look) -> String {
+    let rows = found.drift.iter().map(|drift| match &drift.outcome {
+        Ok(memory) => {
+            let at = |place: usize| memory.points.get(place).map_or_else(|| "-".into(), |point| number::bytes(point.1));
+            let last = memory.points.len().saturating_sub(1);
+            vec![
+                drift.subject.clone(),
+                memory.points.last().map_or_else(|| "-".into(), |point| number::grouped(point.0)),
+                at(0),
+                at(last / 2),
+                at(last),
+                format!("{:.3}", memory.growth()),
+                number::grouped(memory.refused),
+            ]
+        }
+        Err(_) => std::iter::once(drift.subject.clone()).chain(vec!["-".to_string(); 6]).collect(),
+    });
+    let headings =
+        ["\nallocator", "remote\nfrees", "memory\nat first", "\nhalf-way", "\nat last", "\ngrowth", "\nrefused"];
+    table(&headings, 1, rows, look)
+}
+
+fn notes(found: &WaitFree) -> Vec<String> {
+    let (setting, environment) = (&found.setting, &found.environment);
+    let priority = match &setting.priority {
+        Ok(priority) => format!("real-time priority {priority} (SCHED_FIFO), the highest"),
+        Err(why) => format!("ordinary priority: the system refuses a real-time one ({why})"),
+    };
+    let (few, many) = setting.repetitions;
+    let mut notes = vec![
+        format!(
+            "ours: ticks of the time-stamp counter ({:.2} GHz, {}), the timer's {} ticks subtracted; threads pinned to {} in turns, at \
+             {priority}. Cases I and II once each in {few} repetitions, III and IV in {many}, with fresh heaps and threads; II: {} pairs \
+             in each thread. The machine's interruptions are in the maxima.",
+            environment.tsc_hz as f64 / 1e9,
+            environment.cpu,
+            environment.timer_overhead_ticks,
+            number::counted(setting.processors.into(), "processor"),
+            number::grouped(setting.pairs),
+        ),
+        "paper: cycles of 16 cores (Xeon E7340, 2.4 GHz) with 16 threads; its TLSF has a global lock, atops is AO_malloc. ±: half of the 95 % \
+         interval of the repetitions' means. used: requested bytes / bytes of the heap when every thread was refused; without a figure where \
+         memory comes from the system, which gets requests of as many bytes and no more. *: the time was over before the case was."
+            .into(),
+        "refused: requests, not timed. spurious: in I and III refused, and served when repeated after all threads had stopped (nothing is \
+         freed there); in II every refusal; in IV nobody can tell."
+            .into(),
+    ];
+    if !found.scaling.is_empty() {
+        notes.push(
+            "throughput: own blocks: every thread performs the TLSF paper's third profile on blocks of its own; all frees remote: half of the \
+             threads allocate the same sizes, the others free. speed-up: by one thread, round by round, the median. growth: the most memory \
+             in the last half of the frees by the most in the first tenth."
+                .into(),
+        );
+    }
+    for facts in &found.subjects {
+        let mut failures: Vec<&String> = found
+            .cells
+            .iter()
+            .filter(|cell| cell.subject == facts.name)
+            .filter_map(|cell| cell.outcome.as_ref().err())
+            .chain(found.steps.iter().filter(|one| one.subject == facts.name).filter_map(|one| one.rows.as_ref().err()))
+            .chain(
+                found
+                    .scaling
+                    .iter()
+                    .filter(|one| one.subject == facts.name)
+                    .filter_map(|one| one.outcome.as_ref().err()),
+            )
+            .chain(
+                found.drift.iter().filter(|one| one.subject == facts.name).filter_map(|one| one.outcome.as_ref().err()),
+            )
+            .collect();
+        failures.dedup();
+        failures.sort_unstable();
+        failures.dedup();
+        notes.extend(failures.into_iter().map(|what| format!("{}: {what}.", facts.name)));
+    }
+    if let Some(Err(what)) = &found.local {
+        notes.push(format!("one thread alone: {what}."));
+    }
+    notes
+}
+
+/// One line for each cell of cases I to IV.
+#[must_use]
+pub fn csv(found: &WaitFree) -> String {
+    let mut text = String::from(
+        "subject,case,threads,comparable,operations,min,p50,p99,p999,max,mean,std,cv,mean_half,used,used_half,refused_request,\
+         refused_exhausted,refused_contended,refused_pending,spurious,unfinished,error\n",
+    );
+    for cell in &found.cells {
+        let _ = write!(
+            text,
+            "{},{},{},{},",
+            cell.subject,
+            cell.case.name(),
+            cell.threads,
+            found.setting.is_comparable(cell.threads)
+        );
+        match &cell.outcome {
+            Ok(figures) => text.push_str(&fields(figures)),
+            Err(what) => {
+                let what = what.replace('"', "\"\"").replace('\n', " ");
+                let _ = write!(text, "{}\"{what}\"", ",".repeat(18));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn fields(figures: &Figures) -> String {
+    let (ticks, refused) = (&figures.ticks, &figures.refused);
+    let used = figures.utilisation.map_or_else(|| ",".into(), |used| format!("{:.6},{:.6}", used.mean, used.half));
+    let spurious = figures.spurious.map_or_else(String::new, |spurious| spurious.to_string());
+    format!(
+        "{},{},{},{},{},{},{:.3},{:.3},{:.4},{:.3},{used},{},{},{},{},{spurious},{},",
+        ticks.count,
+        ticks.min,
+        ticks.p50,
+        ticks.p99,
+        ticks.p999,
+        ticks.max,
+        ticks.mean,
+        ticks.std,
+        figures.cv(),
+        figures.mean.half,
+        refused.request,
+        refused.exhausted,
+        refused.contended,
+        refused.pending,
+        figures.unfinished
+    )
+}
+
+/// A figure for each case, one for the options, and one for memory: name and content.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn figures(found: &WaitFree) -> Result<Vec<(String, String)>, PlotError> {
+    let mut files = Vec::new();
+    let usual: Vec<&Facts> = found.subjects.iter().filter(|facts| facts.option_of.is_none()).collect();
+    for case in Case::ALL {
+        let panels: Vec<Panel> =
+            threads(found).into_iter().map(|threads| of_quantiles(found, &usual, case, threads)).collect();
+        let description = format!("Wait-free DSA 2010, case {}: how long operations take", case.name());
+        files.extend(file(&format!("case-{}.svg", case.name()), &panels, &usual, &description)?);
+    }
+    let options: Vec<&Facts> = found
+        .subjects
+        .iter()
+        .filter(|facts| {
+            facts.option_of.is_some() || found.subjects.iter().any(|one| one.option_of.as_ref() == Some(&facts.name))
+        })
+        .collect();
+    let most = threads(found).first().copied().unwrap_or(1);
+    let panels: Vec<Panel> = Case::ALL.into_iter().map(|case| of_quantiles(found, &options, case, most)).collect();
+    files.extend(file("options.svg", &panels, &options, "Options of the tree buddy: how long operations take")?);
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let memory = |facts: &&Facts| {
+        let drift = found.drift.iter().find(|drift| drift.subject == facts.name);
+        let points = drift.and_then(|drift| drift.outcome.as_ref().ok()).map(|memory| memory.points.iter());
+        points.into_iter().flatten().map(|(frees, bytes)| (*frees as f64, *bytes as f64)).collect()
+    };
+    let panel = Panel {
+        title: "Memory while one thread allocates and another frees".into(),
+        x: ("remote frees".into(), Spacing::Even),
+        y: (
+            "bytes: end of the highest block, or resident pages where they come from the system".into(),
+            Spacing::Logarithmic,
+        ),
+        curves: (0..).zip(usual.iter().map(memory)).collect(),
+        marked: true,
+    };
+    files.extend(file("memory.svg", &[panel], &usual, "Memory over remote frees")?);
+    Ok(files)
+}
+
+/// How long operations take, from the usual to the rarest.
+fn of_quantiles(found: &WaitFree, subjects: &[&Facts], case: Case, threads: u32) -> Panel {
+    let cell = |facts: &&Facts| {
+        found.cells.iter().find(|cell| cell.subject == facts.name && cell.case == case && cell.threads == threads)
+    };
+    let points = |facts: &&Facts| {
+        cell(facts).and_then(|cell| cell.outcome.as_ref().ok()).map_or_else(Vec::new, |figures| rarity(figures))
+    };
+    Panel {
+        title: format!("Case {}, {}: {}", case.name(), with_threads(found, threads), case.what()),
+        x: ("of so many operations one takes as long or longer".into(), Spacing::Logarithmic),
+        y: ("ticks; at the right the longest".into(), Spacing::Logarithmic),
+        curves: (0..).zip(subjects.iter().map(points)).collect(),
+        marked: true,
+    }
+}
+
+/// Of how many operations one takes as long as so many ticks, or longer.
+#[allow(clippy::cast_precision_loss)] // drawn
+fn rarity(figures: &Figures) -> Vec<(f64, f64)> {
+    let count = figures.ticks.count;
+    let mut shorter = 0;
+    let mut points = Vec::new();
+    for (ticks, operations) in &figures.ticks.histogram {
+        points.push((count as f64 / (count - shorter) as f64, (*ticks as f64).max(1.0)));
+        shorter += operations;
+    }
+    if let Some((_, longest)) = points.last().copied() {
+        points.push((count as f64, longest));
+    }
+    points
+}
+
+fn file(
+    name: &str,
+    panels: &[Panel],
+    subjects: &[&Facts],
+    description: &str,
+) -> Result<Option<(String, String)>, PlotError> {
+    let standings: Vec<Standing> = subjects.iter().map(|facts| standing(facts)).collect();
+    let styles = palette::of(&standings);
+    let figure = curves(panels, Cast { standings: &standings, styles: &styles }, description)?;
+    Ok(figure.map(|figure| (name.to_string(), standalone(&figure, &styles))))
+}
+
+/// Who a curve is of: those under a lock are a family, and the others one each.
+fn standing(facts: &Facts) -> Standing {
+    let family = match (facts.origin, &facts.lock) {
+        (Origin::Ours, Some(_)) => "locked",
+        (Origin::Ours, None) => facts.name.as_str(),
+        (_, Some(_)) => "locked peers",
+        _ => "paged",
+    };
+    Standing {
+        subject: SubjectFacts {
+            name: facts.name.clone(),
+            origin: if facts.lock.is_some() { Origin::Peer } else { facts.origin },
+            family: family.into(),
+            cost: String::new(),
+            largest_request_bytes: None,
+            largest_alignment_bytes: None,
+            read_instructions: None,
+        },
+        worst: None,
+        heap: None,
+        growth: None,
+        troubles: Vec::new(),
+        own_pages: facts.own_pages,
+        only_beyond_reach: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::schema::Distribution;
+    use crate::subject::shared::Refused;
+
+    fn figures() -> Figures {
+        let ticks =
+            Distribution { count: 10, histogram: vec![(5, 8), (7, 1), (100, 1)], max: 100, ..Distribution::default() };
+        Figures {
+            ticks,
+            mean: Interval::default(),
+            utilisation: None,
+            refused: Refused::default(),
+            spurious: None,
+            unfinished: false,
+        }
+    }
+
+    #[test]
+    fn the_longest_of_ten_operations_is_one_in_ten() {
+        assert_eq!(rarity(&figures()), [(1.0, 5.0), (5.0, 7.0), (10.0, 100.0), (10.0, 100.0)]);
+    }
+
+    #[test]
+    fn every_line_of_csv_has_as_many_fields() {
+        let head = 23;
+        assert_eq!(format!("a,I,2,true,{}", fields(&figures())).split(',').count(), head);
+        assert_eq!(format!("a,I,2,true,{}\"what\"", ",".repeat(18)).split(',').count(), head);
+    }
+}
