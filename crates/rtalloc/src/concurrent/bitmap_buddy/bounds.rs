@@ -49,8 +49,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     fn unlisting(above: usize) -> Steps {
         match above {
             0 => NOTHING,
-            1 => steps(3, 1, 0),
-            _ => steps(3 * above + 1, 2 * above - 1, 0),
+            1 => steps(3, 2, 0),
+            _ => steps(3 * above + 1, 3 * above - 2, 0),
         }
     }
 
@@ -60,7 +60,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         // SAFETY: the highest level is one.
         let roots = unsafe { self.control.level(self.control.top) }.words;
         // A node found empty, the second above the words at the lowest, is struck out.
-        let struck = if above < 2 { NOTHING } else { steps(2 * above - 1, above - 1, 0) };
+        let struck = if above < 2 { NOTHING } else { steps(2 * above - 1, 2 * above - 3, 0) };
         let named = steps(0, roots + above - 1, 0) + struck;
         steps(0, 1, 0) + LOOK + times(S::FAN_LOG2 as usize - run, named) + times(TRIES, LOOK)
     }
@@ -109,6 +109,6 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 lowest = here;
             }
         }
-        lowest + steps(2, 1 + Self::digits_of(leaves), 1)
+        lowest + steps(3, 1 + Self::digits_of(leaves), 0)
     }
 }

@@ -24,7 +24,7 @@
 //! take      a word                [1 1 1 1] -> [. 1 1 1]      one fetch-and; a run: one compare-and-swap
 //! open      a bit above           [1 1 . .] -> [. 1 . .]      taken first: what lies below is its taker's
 //!           the word below        (0)       -> [. 1 1 1]      stored, with what the taker does not need
-//! give      a word                [. 1 1 .] -> [1 1 1 .]      one fetch-or; a bit that was set before is a double free
+//! give      a word                [. 1 1 .] -> [1 1 1 .]      one fetch-and-add
 //! close     the word, if full     [1 1 1 1] -> (0)            one compare-and-swap; who fails leaves it open
 //!           the bit above         [. 1 . .] -> [1 1 . .]      and so on upwards
 //! ```
@@ -34,15 +34,15 @@
 //! | transition | step | order | by |
 //! |---|---|---|---|
 //! | any to fewer bits | fetch-and of one bit, compare-and-swap of several | acquire | any taker; the bits that were set are its own then |
-//! | any to more bits | fetch-or | release, acquire | the owner of those bits |
+//! | any to more bits | fetch-and-add: they are clear | release, acquire | the owner of those bits |
 //! | full to empty | compare-and-swap | acquire | whoever gave a bit back to it; then the bit above is its own |
 //! | empty to some bits | store | release | the owner of the bit above, who took it |
 //!
 //! Nobody changes an empty word whose bit above is set, or taken and not opened yet: a fetch-and of clear bits changes nothing, a
 //! compare-and-swap finds another value, and no bit below has an owner. A bit always means the same memory, so that it does
 //! no harm if a word changed and changed back between a look and a compare-and-swap. The order: what an owner did with a
-//! block comes before its fetch-or; takers of the same bits see that by their acquire; a closer sees it by its
-//! compare-and-swap, and hands it on by its fetch-or of the bit above (a release); an opener sees it by taking that bit and
+//! block comes before it adds the bits; takers of the same bits see that by their acquire; a closer sees it by its
+//! compare-and-swap, and hands it on as it adds the bit above (a release); an opener sees it by taking that bit and
 //! hands it on by its store, which ends the sequence of changes in steps that carried it.
 //!
 //! # Trimmed blocks
@@ -52,7 +52,7 @@
 //! How many leaves a block has is told by the bytes of its own leaves in the map of bytes: the first has the logarithm, the
 //! next ones the number, six bits each. A block of so many leaves that there are two such bytes always has that many leaves.
 //! Freed, its leaves are a run of one word per level, and if the word below closes, the bit for that is the next one of the
-//! run: so the block, however trimmed, is given back with one fetch-or per level.
+//! run: so the block, however trimmed, is given back with one fetch-and-add per level.
 //!
 //! # Where a search looks
 //!
@@ -61,7 +61,7 @@
 //! when a given bit makes its longest run longer; that its run became shorter is found by who looks there in vain, and finds
 //! a block elsewhere: only then is it struck out. Then a bit of the next level is opened. At last every word is looked at once.
 //! Lists are hints, but none is ever lost: who strikes out looks at the word again, by a change in one step that changes nothing
-//! (a release), and whoever gives a bit back after that sees the list as it is (the acquire of its fetch-or). So, when
+//! (a release), and whoever gives a bit back after that sees the list as it is (the acquire of that). So, when
 //! nobody is at work, every word that has a free bit is in the list of its longest run or of a longer one, which
 //! [`check`](SharedAllocator::check) verifies.
 //!
@@ -79,8 +79,8 @@
 //! # Costs
 //!
 //! With n leaves, L levels (1 to 6), and W = n/63 words: an allocation takes one load of a hint, one of a word and one change in
-//! one step where the slot's word has a run; else at most a few dozen; and where nearly all is taken, 2·W and some.
-//! A deallocation takes 1 load, 1 store, 2 counts, and on each level up to where the merging ends one fetch-or
+//! one step where the slot's word has a run; else about seven loads and two changes in the mean of a churned heap; and where nearly all is taken, 2·W and some.
+//! A deallocation takes 1 load, 1 swap of a byte, 2 counts, and on each level up to where the merging ends one fetch-and-add
 //! and one compare-and-swap. [`most_steps`](SharedAllocator::most_steps) has the exact bounds. All operations are wait-free. Nothing
 //! is ever read or written in free memory. Beside the leaves there are a byte for each, a bit and a seventieth for each
 //! with the bits of the upper levels, six seventieths for the lists, and a line of 64 bytes for each slot: 1.8 % with leaves of 64.
@@ -99,9 +99,16 @@
 //!
 //! # Misuse
 //!
-//! A byte of the map has a parity bit, and tells that a block is live; freed, it does not. So a second free, a pointer into a
-//! block, and a byte that somebody changed one bit of are reported, and nothing is changed. Two threads that free the same
-//! block at the same time are seen if the first one's bits are still set when the second sets them.
+//! A byte of the map has a parity bit, and tells that a block is live; whoever frees the block swaps that for nothing. So a
+//! second free, even at the same time, a pointer into a block, and a byte that somebody changed one bit of are reported, and
+//! nothing is changed.
+//!
+//! # Instructions
+//!
+//! A step is one instruction where the machine has one for it, and x86-64 has none that sets or clears bits and tells what they
+//! all were: a compiler makes a loop of it, which others can keep turning. So bits are given back by adding (they are clear),
+//! taken by an and that asks for one bit (`btr`) or a single compare-and-swap, and listed without asking. Machines that have
+//! load-linked and store-conditional alone make a loop of every step: there all this is lock-free.
 
 mod bounds;
 mod layout;
@@ -340,15 +347,17 @@ unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Slot for BitmapSlot<'_, LEA
         let address = block.addr().get();
         match self.locate(address) {
             Ok((leaf, leaves)) => {
+                // Of several that free the block at a time, one finds it live.
+                // SAFETY: the leaf is the heap's.
+                if unsafe { self.control.tag(leaf) }.swap(tag::NONE, Relaxed) & tag::LIVE == 0 {
+                    return Self::report(MisuseKind::DoubleFree, address);
+                }
                 self.begin();
-                // SAFETY: the leaf is the heap's, and a block's that is the caller's.
-                let was_live = unsafe {
-                    self.control.tag(leaf).store(tag::NONE, Relaxed);
-                    self.give_back(leaf, 0, leaves)
-                };
+                // SAFETY: the block was live, and is the caller's.
+                let was_live = unsafe { self.give_back(leaf, 0, leaves) };
                 self.end();
                 if !was_live {
-                    Self::report(MisuseKind::DoubleFree, address);
+                    Self::report(MisuseKind::ContradictoryTags, address);
                 }
             }
             Err(kind) => Self::report(kind, address),

@@ -137,12 +137,13 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     unsafe fn set(self, level: usize, word: usize, mask: usize) -> Set {
         // SAFETY: the level has the word.
         let cell = unsafe { self.control.word(level, word) };
+        // The bits are clear, so that adding sets them; and adding is one instruction on every machine that has one.
         // Release: what this block's owner did with the memory comes before what the next one does. Acquire: that the word
         // was struck out of a list is seen, so that it is listed again.
-        let before = cell.fetch_or(mask, AcqRel);
+        let before = cell.fetch_add(mask, AcqRel);
         if before & mask != 0 {
             // SAFETY: the level has the word.
-            return unsafe { self.undo(level, word, mask & !before) };
+            return unsafe { self.undo(level, word, mask) };
         }
         let mut now = before | mask;
         if level == self.control.top {
@@ -166,7 +167,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         Set::Open
     }
 
-    /// Takes back bits that were set of a block of which a part was free already.
+    /// Takes back what was added for a block of which a part was free already: somebody changed its bytes.
     ///
     /// # Safety
     ///
@@ -175,7 +176,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     #[inline(never)]
     unsafe fn undo(self, level: usize, word: usize, mask: usize) -> Set {
         // SAFETY: the level has the word.
-        unsafe { self.control.word(level, word) }.fetch_and(!mask, Relaxed);
+        unsafe { self.control.word(level, word) }.fetch_add(mask.wrapping_neg(), Relaxed);
         Set::WasFree
     }
 

@@ -4,12 +4,12 @@ use super::layout::{level_of, place_of, unit_log2, word_of};
 use super::shape::{Shape, all, first_from, longest_run, ones, runs};
 use super::{BitmapSlot, tag};
 use crate::concurrent::atomics::Atomics;
-use crate::mechanism::bits::{first_set, floor_log2};
+use crate::mechanism::bits::{computed, first_set, floor_log2};
 use core::num::NonZeroUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// How many words of a level are tried that its lists name, before another level is asked.
-pub(super) const TRIES: usize = 3;
+pub(super) const TRIES: usize = 8;
 
 /// What a look at a word gave.
 enum Look {
@@ -74,11 +74,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         let value = cell.load(Relaxed);
         let Some(places) = NonZeroUsize::new(runs::<S>(value, run)) else { return Look::Empty };
         let place = first_set(places) as usize;
-        let mask = ones::<S>(count).wrapping_shl(place as u32);
         // Acquire: what others did with the memory before they freed it, and before they merged it, comes first.
         let is_taken = if count == 1 {
-            cell.fetch_and(!mask, Acquire) & mask != 0
+            // Asked for that bit alone, and as a value, it is one instruction on every machine that has one: of x86-64's, a
+            // compiler would make a loop of any other question.
+            let bit = 1usize.wrapping_shl(place as u32);
+            computed((cell.fetch_and(!bit, Acquire) & bit) as u64) != 0
         } else {
+            let mask = ones::<S>(count).wrapping_shl(place as u32);
             cell.compare_exchange(value, value & !mask, Acquire).is_ok()
         };
         if is_taken { Look::Taken(word << S::FAN_LOG2 | place) } else { Look::Lost }
@@ -140,7 +143,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             while list < S::FAN_LOG2 as usize && tries < TRIES {
                 let (node, mut value) = self.named(level, list);
                 let mut empty = 0;
-                // turns: 3
+                // turns: 8
                 while tries < TRIES {
                     let Some(names) = NonZeroUsize::new(value) else { break };
                     let place = first_from(names, self.start());
@@ -292,7 +295,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     #[inline(always)]
     fn tidy(self, stale: &Stale) {
         let mut words = stale.words;
-        // turns: 3
+        // turns: 8
         while let Some(word) = NonZeroUsize::new(words) {
             let place = first_set(word) as usize;
             // SAFETY: the list named the word.
@@ -393,7 +396,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         }
     }
 
-    /// Lists a word of a level, or on a higher level the node above it: sets its bit, and where a node was empty, that node's.
+    /// Lists a word of a level, or a node: sets its bit on every level above, up to where it is set already.
     ///
     /// # Safety
     ///
@@ -411,9 +414,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 return;
             }
             // Acquire: who found this node empty cleared its bit above before; that is seen, and set again.
-            if node.fetch_or(bit, Acquire) != 0 {
-                return;
-            }
+            node.fetch_or(bit, Acquire);
             below = word_of::<S>(below);
             above += 1;
         }
@@ -433,17 +434,18 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             let bit = 1 << place_of::<S>(below);
             // SAFETY: there is a node above every word and every node but the highest.
             unsafe {
-                let rest = self.control.node(level, list, above, word_of::<S>(below)).fetch_and(!bit, Relaxed) & !bit;
+                let node = self.control.node(level, list, above, word_of::<S>(below));
+                node.fetch_and(!bit, Relaxed);
                 // Release: who adds to the word or node after this look sees that its bit was cleared, and sets it.
                 if above == level + 1 {
-                    let now = self.control.word(level, below).fetch_or(0, Release);
+                    let now = self.control.word(level, below).fetch_add(0, Release);
                     if let Some(now) = NonZeroUsize::new(now) {
                         self.list(level, longest_run::<S>(now), above, below);
                     }
-                } else if self.control.node(level, list, above - 1, below).fetch_or(0, Release) != 0 {
+                } else if self.control.node(level, list, above - 1, below).fetch_add(0, Release) != 0 {
                     return self.list(level, list, above, below);
                 }
-                if rest != 0 {
+                if node.load(Relaxed) != 0 {
                     return;
                 }
             }
