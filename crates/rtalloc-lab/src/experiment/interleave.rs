@@ -26,6 +26,7 @@ use crate::subject::shared::Tuned;
 use load::Worker;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::Told;
+use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::contract::SharedAllocator;
 use rtalloc::segregated::Tlsf;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
@@ -71,8 +72,10 @@ pub struct Candidate {
 }
 
 /// All.
-pub const CANDIDATES: &[Candidate] =
-    &[candidate::<Arenas<'static, Tlsf<'static>, Told<Turnstile>>>("arenas", 16 << 10)];
+pub const CANDIDATES: &[Candidate] = &[
+    candidate::<Arenas<'static, Tlsf<'static>, Told<Turnstile>>>("arenas", 16 << 10),
+    candidate::<BitmapBuddy<'static, 64, Told<Turnstile>>>("bitmap-buddy", 16 << 10),
+];
 
 /// A candidate with the default configuration.
 const fn candidate<H: Tuned + 'static>(name: &'static str, heap_bytes: usize) -> Candidate {
