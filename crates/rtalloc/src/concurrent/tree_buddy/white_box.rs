@@ -287,13 +287,12 @@ fn an_underflown_counter_hands_nothing_out() {
 /// Trap 5: two frees of one block at a time. The tags cannot tell, the counter does.
 #[test]
 fn racing_frees_of_one_block_are_seen() {
-    let heap: &mut Heap = heap(3);
-    let shared: &'static Heap = unsafe { NonNull::from(&*heap).as_ref() };
-    let block = shared.take_height(1).unwrap();
+    let heap: &Heap = heap(3);
+    let block = heap.take_height(1).unwrap();
     // The first has read the tag.
-    let reports = reports_of(|| interleaved(1, move || shared.free(block), || shared.free(block)));
+    let reports = reports_of(|| interleaved(1, move || heap.free(block), || heap.free(block)));
     assert_eq!(reports, [MisuseKind::ContradictoryTags]);
-    assert_eq!(heap.check(), Ok(()));
+    assert_eq!(heap.tree.check(), Ok(()));
 }
 
 #[test]
@@ -403,13 +402,12 @@ fn a_lazy_tree_is_opened_once() {
 
 #[test]
 fn a_closed_tree_is_passed_by() {
-    let heap: &mut Heap<InBand, Lazy> = heap(3);
-    let shared: &'static Heap<InBand, Lazy> = unsafe { NonNull::from(&*heap).as_ref() };
+    let heap: &Heap<InBand, Lazy> = heap(3);
     // Whoever comes first has reserved one leaf of the root and not yet initialised its children.
-    let other = move || assert_eq!(shared.take_height(1), Err(SharedError::Contended));
-    assert!(interleaved(1, other, || shared.take_height(1)).is_ok());
-    assert!(shared.take_height(1).is_ok());
-    assert_eq!(heap.check(), Ok(()));
+    let other = move || assert_eq!(heap.take_height(1), Err(SharedError::Contended));
+    assert!(interleaved(1, other, || heap.take_height(1)).is_ok());
+    assert!(heap.take_height(1).is_ok());
+    assert_eq!(heap.tree.check(), Ok(()));
 }
 
 #[test]
