@@ -40,12 +40,8 @@ mod watch;
 mod world;
 
 use bits::{Bits, fault};
-<<<<<<< HEAD
 use rtalloc::adapt::{Locked, Patient};
-=======
-use rtalloc::Tlsf;
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
->>>>>>> 75e92b1 (Put arenas under the models and the suite of shared heaps, and both into CI; ThreadSanitizer on real threads)
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::{TagConfig, Tlsf};
 use watch::Watched;
