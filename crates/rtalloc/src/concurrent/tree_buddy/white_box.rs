@@ -414,10 +414,7 @@ fn a_closed_tree_is_passed_by() {
 fn slots_go_different_ways() {
     let heap: &Heap<OutOfBand, Rotated> = heap(4);
     // Bit 0 of the slot's number decides at the root, bit 1 below it, bit 2 below that.
-    let firsts = [0, 8, 4, 12, 2, 10, 6, 14].map(|leaf| {
-        let way = usize::from(leaf & 8 != 0) * 8 | (leaf & 4) | usize::from(leaf & 2 != 0) * 2;
-        Node::root(4).towards(way).towards(way).towards(way).at
-    });
+    let firsts = [0, 8, 4, 12, 2, 10, 6, 14].map(|way| Node::root(4).towards(way).towards(way).towards(way).at);
     for (slot, at) in firsts.into_iter().enumerate() {
         let block = heap.user(slot).allocate_bytes(64, 1).unwrap();
         assert_eq!(block.addr().get(), heap.tree.begin(at), "slot {slot}");
