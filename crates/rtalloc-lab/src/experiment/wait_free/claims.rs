@@ -110,7 +110,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
         ),
     );
     let free = row(found, TREE, What::FreeLarge);
-    let subtree = nodes.next_power_of_two() / 2;
+    let subtree = nodes / 4;
     let allowed = subtree + u64::from(nodes.max(1).ilog2()) + 1;
     claim(
         "free takes at most as many steps as the subtree has nodes, and one for each level (section 3.3)".into(),

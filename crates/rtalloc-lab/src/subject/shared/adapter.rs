@@ -9,6 +9,7 @@ use rtalloc::adapt::Locked;
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Atomics;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Shape};
+use rtalloc::concurrent::tree_buddy::{Layout, Options, TreeBuddy};
 use rtalloc::contract::{
     AllocError, Observable, Operation, Progress, RegionAllocator, SharedAllocator, SharedError, Slot, Steps,
 };
@@ -299,6 +300,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> Tuned for BitmapBuddy<'static, LEA
         BitmapConfig { slots: users }
     }
 }
+
+impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tuned for TreeBuddy<'static, NODE, L, O, A> {}
 
 impl<H: RegionAllocator<'static> + Send, L: Lock + Send + Sync> Tuned for Locked<'static, H, L> {}
 

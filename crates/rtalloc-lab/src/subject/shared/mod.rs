@@ -23,6 +23,7 @@ use crate::subject::Refusal;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::Told;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
+use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
 use rtalloc::contract::{Block, Operation, Progress, SharedError, Steps};
 use rtalloc::segregated::{HalfFit, Tlsf};
 use std::ffi::c_void;
@@ -289,6 +290,21 @@ static ARENAS_STEPPED: SharedSubject =
 static BITMAP_BUDDY_STEPPED: SharedSubject =
     adapter::together::<BitmapBuddy<'static, 64, Told<Counting>>>("bitmap-buddy", None);
 
+/// A tree buddy and the same whose steps are told; an option of the first where it is not the first itself.
+macro_rules! tree {
+    ($name:literal, $node:literal, $layout:ty, $options:ty, $option_of:expr) => {{
+        static STEPPED: SharedSubject =
+            adapter::together::<TreeBuddy<'static, $node, $layout, $options, Told<Counting>>>($name, None);
+        SharedSubject {
+            option_of: $option_of,
+            ..refusing(
+                &["exhausted", "contended"],
+                adapter::together::<TreeBuddy<'static, $node, $layout, $options>>($name, Some(&STEPPED)),
+            )
+        }
+    }};
+}
+
 /// A subject with the reasons why it refuses requests that a larger heap would serve.
 const fn refusing(refuses: &'static [&'static str], subject: SharedSubject) -> SharedSubject {
     SharedSubject { refuses, ..subject }
@@ -300,6 +316,15 @@ static ALL: &[SharedSubject] = &[
         &["exhausted", "contended"],
         adapter::together::<BitmapBuddy<'static>>("bitmap-buddy", Some(&BITMAP_BUDDY_STEPPED)),
     ),
+    tree!("tree-buddy", 64, tree_buddy::OutOfBand, tree_buddy::Faithful, None),
+    tree!("tree-buddy-in-band", 64, tree_buddy::InBand, tree_buddy::Faithful, Some("tree-buddy")),
+    tree!("tree-buddy-32", 32, tree_buddy::OutOfBand, tree_buddy::Faithful, Some("tree-buddy")),
+    tree!("tree-buddy-128", 128, tree_buddy::OutOfBand, tree_buddy::Faithful, Some("tree-buddy")),
+    tree!("tree-buddy-reads-first", 64, tree_buddy::OutOfBand, tree_buddy::ReadsFirst, Some("tree-buddy")),
+    tree!("tree-buddy-lazy", 64, tree_buddy::OutOfBand, tree_buddy::Lazy, Some("tree-buddy")),
+    tree!("tree-buddy-rotated", 64, tree_buddy::OutOfBand, tree_buddy::Rotated, Some("tree-buddy")),
+    tree!("tree-buddy-watched", 64, tree_buddy::OutOfBand, tree_buddy::Watched, Some("tree-buddy")),
+    tree!("tree-buddy-everything", 64, tree_buddy::OutOfBand, tree_buddy::Everything, Some("tree-buddy")),
     adapter::locked::<Tlsf<'static>, Spin>("tlsf-spin"),
     adapter::locked::<Tlsf<'static>, Ticket>("tlsf-ticket"),
     adapter::locked::<Tlsf<'static>, Mutex>("tlsf-mutex"),
