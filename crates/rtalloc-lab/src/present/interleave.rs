@@ -31,8 +31,8 @@ pub fn tables(found: &Interleaved, look: Look) -> String {
 
 const NOTES: [&str; 3] = [
     "A step is an access to a word that other threads may access too: a read-modify-write (rmw), a load or a store. Most of each kind over \
-     all operations, not necessarily of the same one, / its published bound. total: most steps of any one operation, / the sum of its \
-     bounds; alone: the same where each thread had the heap to itself; by: the adversary that found it.",
+     all operations, not necessarily of the same one, / its published bound. total: most steps of any one operation; \
+     alone: the same where each thread had the heap to itself; by: the adversary that found it.",
     "refused: all reasons together. contended: others were at work. spurious: refused, and not when the same was asked for again at once, \
      undisturbed.",
     "Schedules interleave threads at their steps, and every step is seen by all at once: weaker memory orderings are what the model \
@@ -60,9 +60,9 @@ fn of_allocator(allocator: &Explored, look: Look) -> String {
         "\ntotal",
         "\nalone",
         "\nby",
-        "\nrefused",
-        "\ncontended",
-        "\nspurious",
+        "refused\nall",
+        "con-\ntended",
+        "spu-\nrious",
     ];
     let mut last = "";
     let rows = allocator.operations.iter().map(|operation| {
@@ -91,7 +91,7 @@ fn row(operation: &OperationSteps, first: bool) -> Vec<String> {
         beside(most.read_modify_writes, bound.map(|bound| bound.read_modify_writes)),
         beside(most.loads, bound.map(|bound| bound.loads)),
         beside(most.stores, bound.map(|bound| bound.stores)),
-        beside(operation.most_total, bound.map(|bound| bound.total())),
+        number::grouped(operation.most_total),
         number::grouped(operation.alone_total),
         operation.found_by.clone(),
         number::compact(operation.refused.total() as f64),

@@ -153,7 +153,8 @@ fn notes(run: &ThreadedRun) -> Vec<String> {
          A thread that loses its processor in an operation has that in its maximum. cv: standard deviation / mean."
             .to_string(),
         "smallest heap: the smallest region that serves the whole trace in its recorded order. refused: in all replays, the one that \
-         verifies every block among them. waits: operations that waited for another thread before they began, which no figure contains."
+         verifies every block among them. most live may be more than in the program: nothing keeps a thread from running ahead of the one \
+         that frees, unless `--order recorded` does. waits: operations that waited for another thread before they began, which no figure contains."
             .to_string(),
     ];
     if run.traces.iter().any(|trace| trace.threads > cores) {
