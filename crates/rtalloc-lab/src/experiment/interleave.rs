@@ -27,6 +27,7 @@ use load::Worker;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::Told;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
+use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
 use rtalloc::contract::SharedAllocator;
 use rtalloc::segregated::Tlsf;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
@@ -71,10 +72,16 @@ pub struct Candidate {
     explore: fn(Candidate, &Settings, &mut dyn FnMut(&'static str)) -> Explored,
 }
 
+/// A tree buddy whose steps are interleaved.
+type Tree<L, O> = TreeBuddy<'static, 64, L, O, Told<Turnstile>>;
+
 /// All.
 pub const CANDIDATES: &[Candidate] = &[
     candidate::<Arenas<'static, Tlsf<'static>, Told<Turnstile>>>("arenas", 16 << 10),
     candidate::<BitmapBuddy<'static, 64, Told<Turnstile>>>("bitmap-buddy", 16 << 10),
+    candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Faithful>>("tree-buddy", 16 << 10),
+    candidate::<Tree<tree_buddy::InBand, tree_buddy::Faithful>>("tree-buddy-in-band", 16 << 10),
+    candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Everything>>("tree-buddy-everything", 16 << 10),
 ];
 
 /// A candidate with the default configuration.
