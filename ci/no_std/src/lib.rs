@@ -20,7 +20,7 @@ use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, Bitframe, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy,
+    AddressOrderedFirstFit, Arenas, BestFit, BinaryBuddy, Bitframe, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy,
     FastFit, FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley, LeftmostFastFit, LifoNextFit, NextFit,
     QuickFit, Reaps, RegionAllocator, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
@@ -212,6 +212,7 @@ face!(
     crossing_deallocate,
     crossing_reallocate
 );
+face!(Alone<'static, Arenas<'static>>, arenas_new, arenas_allocate, arenas_aligned, arenas_deallocate, arenas_reallocate);
 face!(QuickFit<'static>, quick_new, quick_allocate, quick_aligned, quick_deallocate, quick_reallocate);
 
 /// As `face!`, for heaps of handles.

@@ -50,6 +50,7 @@
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
 //! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`] |
 //! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator |
+//! | [`concurrent`] | heaps that several threads, cores or interrupt levels use at a time, without a lock: [`Arenas`] |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
 //!
@@ -84,6 +85,7 @@
 //! | [`SingleRegion`] | O(1), fewest instructions | most: a live block keeps its page | none |
 //! | [`CompactFit`] | O(1), O(s) when a free moves an object of s bytes | predictable: live objects decide it, history does not; requests below 16 KiB | 4 B, and 16 B of entry |
 //! | [`CompactFitNonMoving`] | O(s), O(1) but O(s) when a free compacts | the same; a free page-block costs its place in a block table alone | 14 B per 32 B: entry and block table |
+//! | [`Arenas`] | O(1) as [`Tlsf`], for several threads, whatever the others do | as that, for each slot; what others freed, a little later | as that |
 
 #![no_std]
 

@@ -19,11 +19,6 @@ pub struct Alone<'r, H> {
 }
 
 impl<'r, H: SharedAllocator<'r>> Alone<'r, H> {
-    /// The user alone of a heap that nobody shares yet, or any more.
-    pub fn new_of(heap: H) -> Self {
-        Alone { heap, region: PhantomData }
-    }
-
     /// The shared heap.
     pub fn into_inner(self) -> H {
         self.heap

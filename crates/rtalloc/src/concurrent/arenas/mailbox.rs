@@ -3,9 +3,9 @@
 //! # Idea
 //!
 //! Every pair of slots has a mailbox, which one of them alone fills (the *producer*) and the other alone empties (the
-//! *owner*). It is one word: a stack of *letters*, each of which holds the link to the one it was put upon. A letter is a
-//! number that the two agree upon, not zero, and has a word of memory for its link while it is in the mail. Every owner has
-//! another word, its *notices*: a bit for every producer that says where to look.
+//! *owner*). It is one word: a stack of *letters*, each of which holds the link to the one it was put upon. A letter is
+//! a number that the two agree upon, not zero, and has a word of memory for its link while it is in the mail. Every
+//! owner has another word, its *notices*: a bit for every producer that says where to look.
 //!
 //! ```text
 //! notices of owner 2     0 1 0 1          mail from 0 and from 2
@@ -20,22 +20,23 @@
 //! | [`put`](Mailbox::put) in an empty mailbox | 1 load, 2 stores, then a notice: 1 fetch-or |
 //! | [`collect`](Notices::collect) | 2 loads, 1 fetch-and, 1 swap; more where producers share a bit |
 //!
-//! A queue of several producers that swap its end would take one step less, and would not do: one producer that is stopped
-//! between its swap and its link hides whatever the others put behind it.
+//! A queue of several producers that swap its end would take one step less, and would not do: one producer that is
+//! stopped between its swap and its link hides whatever the others put behind it.
 //!
 //! # Why nobody waits
 //!
 //! Only the producer puts a number into a mailbox, only the owner puts *none* there. A compare-and-swap of the producer
-//! therefore fails for one reason: the owner has emptied the mailbox. From then on it stays empty until the producer writes,
-//! so that its next step, a plain store, succeeds. (Another compare-and-swap could not fail, and so is not needed.) There is
-//! no ABA: a letter that the producer found in the mailbox can come back there only by the producer itself.
+//! therefore fails for one reason: the owner has emptied the mailbox. From then on it stays empty until the producer
+//! writes, so that its next step, a plain store, succeeds. (Another compare-and-swap could not fail, and so is not
+//! needed.) There is no ABA: a letter that the producer found in the mailbox can come back there only by the producer
+//! itself.
 //!
 //! # Why nothing is lost
 //!
 //! The first letter in an empty mailbox is followed by a notice. Later ones need none: as long as the mailbox is not
-//! empty, either the notice stands, or the owner has withdrawn it and has yet to empty the mailbox, which takes them all.
-//! Withdrawing comes first, and no step of emptying is made before it; were it the other way round, a notice could be
-//! withdrawn whose letter was not seen.
+//! empty, either the notice stands, or the owner has withdrawn it and has yet to empty the mailbox, which takes them
+//! all. Withdrawing comes first, and no step of emptying is made before it; were it the other way round, a notice could
+//! be withdrawn whose letter was not seen.
 //!
 //! # Orders
 //!
@@ -62,7 +63,18 @@ pub type Letter = NonZeroU32;
 #[repr(transparent)]
 pub struct Link<A: Atomics = Native>(Shared<u32, A>);
 
+impl<A: Atomics> Default for Link<A> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<A: Atomics> Link<A> {
+    /// A link that leads nowhere.
+    pub const fn new() -> Self {
+        Link(Shared::new(0))
+    }
+
     /// The link at an address.
     ///
     /// # Safety
@@ -117,8 +129,8 @@ impl<A: Atomics> Mailbox<A> {
     ///
     /// # Safety
     ///
-    /// The caller is the producer, and whoever puts into this mailbox after it does so after it. The letter is in no mailbox. Its
-    /// link is the caller's until this returns, and then the owner's.
+    /// The caller is the producer, and whoever puts into this mailbox after it does so after it. The letter is in no
+    /// mailbox. Its link is the caller's until this returns, and then the owner's.
     ///
     /// # Time
     ///
@@ -198,8 +210,8 @@ impl<A: Atomics, const BITS: usize> Notices<A, BITS> {
     /// Whether there is mail at this moment: every notice that was given before is seen.
     #[inline(always)]
     pub fn any_now(&self) -> bool {
-        // A change of nothing reads the latest of all changes, which a load need not. It orders nothing: no memory is used
-        // because of the answer.
+        // A change of nothing reads the latest of all changes, which a load need not. It orders nothing: no memory is
+        // used because of the answer.
         self.bits.fetch_or(0, Relaxed) != 0
     }
 
@@ -214,9 +226,9 @@ impl<A: Atomics, const BITS: usize> Notices<A, BITS> {
         self.bits.fetch_or(Self::bit(producer), Release);
     }
 
-    /// Collects the letters of one producer, if there is mail: the latest one, whose link leads to the others. `mailbox` gives
-    /// the mailbox of each of the `producers` to this owner. None, too, if a notice had been given for letters that were
-    /// collected before, which happens where producers share a bit.
+    /// Collects the letters of one producer, if there is mail: the latest one, whose link leads to the others.
+    /// `mailbox` gives the mailbox of each of the `producers` to this owner. None, too, if a notice had been given for
+    /// letters that were collected before, which happens where producers share a bit.
     ///
     /// # Safety
     ///

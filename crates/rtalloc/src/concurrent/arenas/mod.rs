@@ -3,10 +3,11 @@
 //! # Idea
 //!
 //! The region is divided into equal *arenas*, one for each slot, and every arena is run by a sequential heap, [`Tlsf`]
-//! unless the type says otherwise. A slot allocates from its own arena, as if it were alone: no other thread ever touches
-//! that heap. A block that another slot frees is not freed by it; it is *mailed* to the owner ([`mailbox`]), who frees it
-//! when it allocates the next time. So the shared part of the allocator is a set of stacks with one producer and one
-//! consumer each, and everything else is the sequential heap with its bound, its tests and its fragmentation.
+//! unless the type says otherwise. A slot allocates from its own arena, as if it were alone: no other thread ever
+//! touches that heap. A block that another slot frees is not freed by it; it is *mailed* to the owner ([`mailbox`]),
+//! who frees it when it allocates the next time. So the shared part of the allocator is a set of stacks with one
+//! producer and one consumer each, and everything else is the sequential heap with its bound, its tests and its
+//! fragmentation.
 //!
 //! ```text
 //! slot 0                         slot 1                          slot 2
@@ -21,19 +22,19 @@
 //! ```
 //!
 //! An allocation looks whether there is mail, and if so takes back at most K blocks (`taken_back`) before it serves its
-//! request. If the heap then finds nothing, it takes back at most K_miss (`taken_back_on_miss`) more and tries once more.
-//! What is collected from a mailbox at once and not needed at once waits in the slot's own *chain*.
+//! request. If the heap then finds nothing, it takes back at most K_miss (`taken_back_on_miss`) more and tries once
+//! more. What is collected from a mailbox at once and not needed at once waits in the slot's own *chain*.
 //!
-//! No source describes this combination; its parts are old. Arenas by thread are Hoard's and ptmalloc's, lists of what others
-//! freed are those of snmalloc and mimalloc, stacks with one producer are folklore. Wait-free allocators exist on paper for
-//! segregated sizes. What was put together here is a constant-time heap that coalesces and a remote free whose bound
-//! does not depend on anybody.
+//! We found no source that describes this combination; its parts are old. Heaps by thread are Hoard's and ptmalloc's,
+//! lists of what others freed are those of mimalloc and snmalloc, and it is not the first wait-free allocator: wfspan
+//! (2022) exists on paper. What is put together here is a constant-time heap that coalesces, and a remote free whose
+//! bound depends on nobody.
 //!
 //! # Progress, and why
 //!
-//! Every operation is *wait-free*: it ends within a number of its own steps that [`most_steps`] tells beforehand, whatever the
-//! other threads do: run, wait, or stop for ever in the midst of any operation. T is the number of slots, K and K_miss as
-//! above, c = 2 (3 where T is more than the bits of a word), g = T / bits of a word, rounded up.
+//! Every operation is *wait-free*: it ends within a number of its own steps that [`most_steps`] tells beforehand,
+//! whatever the other threads do: run, wait, or stop for ever in the midst of any operation. T is the number of slots,
+//! K and K_miss as above, c = 2 (3 where T is more than the bits of a word), g = T / bits of a word, rounded up.
 //!
 //! | operation | sequential part | steps on shared words |
 //! |---|---|---|
@@ -46,71 +47,74 @@
 //! | reclaim of n blocks | n deallocates of H | for each, c changes, 2 + g loads |
 //! | take, release | none | 1 change, 1 store |
 //!
-//! A *change* is one instruction that reads and writes (fetch-and-or, swap, compare-and-swap). Tags are not counted: the
-//! size that a remote deallocate reads in front of the block, and ordinary stores to tags.
+//! A *change* is one instruction that reads and writes (fetch-and-or, swap, compare-and-swap). Tags are not counted:
+//! the size that a remote deallocate reads in front of the block, and ordinary stores to tags.
 //!
 //! 1. *Nobody's step waits for another's.* There is no loop that ends when somebody else does something. Loops turn as
 //!    often as there are blocks to take back, at most K, K_miss or the budget, or words of producers, at most g.
 //! 2. *A compare-and-swap fails at most once.* The only one on the way of a free is that of its mailbox, which only the
 //!    owner empties; after a failure the mailbox is empty, and only this producer can change that ([`mailbox`]).
-//! 3. *No two threads use one heap.* A heap is used by whoever has its slot, one at a time (`claim`, or the promise made to
-//!    [`slot`](SharedAllocator::slot)). Other slots touch of an arena the blocks that are theirs, and the size in front of one that they free or
-//!    resize, which does not change while the block is live; the flag beside it does, so both sides access that
-//!    word by (relaxed) atomic loads and stores, which are ordinary instructions.
-//! 4. *No block is lost or freed twice.* A block is in the user's hand, in one mailbox, in one chain, or free. From hand to
-//!    mailbox it goes by the step that changes the mailbox, from mailbox to chain by the swap that empties it. Chains are
-//!    the owner's own.
-//! 5. *What was written before a free is seen by the block's next user:* release in the mailbox, acquire in the swap, and
-//!    from there on the order of the owner's thread.
-//! 6. *Exhausted is certain.* When it is answered, H has refused, the chain is empty, and at a moment after that no notice
-//!    stood: every free that had come to its end by then was taken back before.
+//! 3. *No two threads use one heap.* A heap is used by whoever has its slot, one at a time (`claim`, or the promise
+//!    made to [`slot`](SharedAllocator::slot)). Other slots touch of an arena the blocks that are theirs, and the size
+//!    in front of one that they free or resize, which does not change while the block is live; the flag beside it does,
+//!    so both sides access that word by (relaxed) atomic loads and stores, which are ordinary instructions.
+//! 4. *No block is lost or freed twice.* A block is in the user's hand, in one mailbox, in one chain, or free. From
+//!    hand to mailbox it goes by the step that changes the mailbox, from mailbox to chain by the swap that empties it.
+//!    Chains are the owner's own.
+//! 5. *What was written before a free is seen by the block's next user:* release in the mailbox, acquire in the swap,
+//!    and from there on the order of the owner's thread.
+//! 6. *Exhausted is certain.* When it is answered, H has refused, the chain is empty, and at a moment after that no
+//!    notice stood: every free that had come to its end by then was taken back before.
 //!
-//! The local pair has no atomic instruction beyond a load that is an ordinary one: no lock prefix, no fence, no exclusive
-//! load or store. A handler may therefore interrupt its thread anywhere, in the midst of an operation too, and allocate and free *by its own
-//! slot*: give every interrupt level one, as every core. It finds no lock, and nothing of the other slot that it needs.
+//! The local pair has no atomic instruction beyond a load that is an ordinary one: no lock prefix, no fence, no
+//! exclusive load or store. A handler may therefore interrupt its thread anywhere, in the midst of an operation too,
+//! and allocate and free *by its own slot*: give every interrupt level one, as every core. It finds no lock, and
+//! nothing of the other slot that it needs.
 //!
 //! # Memory
 //!
-//! - Fixed: two cache lines for each slot, a row of 4·T bytes in whole cache lines for each: 4·T² bytes or little more. Two
-//!   lines for the plan. 4 slots: 1 KiB; 64 slots: 24.1 KiB.
-//! - The shares are equal and of whole cache lines: less than T lines of the region's end are not used. (Shares of a power of two
-//!   would make the owner of a block a shift, and would lose up to half of the region. A division costs what a cache miss hides, and
-//!   only a remote free makes one.)
-//! - A request larger than the largest block of one arena is too large, however much is free in others: about 1/T of the region.
-//! - *Blow-up.* A block returns to the arena it came from, so that producers and consumers do not let memory drift: what
-//!   an arena needs follows from what its own slot allocates. Let m(s) be the most that slot s has allocated at a time,
-//!   by whomever it is freed. Then arena s needs what H needs for m(s), plus what waits in the mail. If every task has a
-//!   budget, the arenas are as large as the budgets and nothing is lost. If the peaks move from slot to slot, each arena must
-//!   hold the largest of them: T times what one heap would have needed, and not more.
-//! - *What waits in the mail* was freed, and is used until it is taken back. With K >= 2 an owner that goes on allocating
-//!   takes two back for every one it hands out, so that a backlog shrinks by one with every allocation: a block waits
-//!   for no more allocations than there were live blocks when it was mailed. An allocation that finds nothing takes K_miss
-//!   at once, and says [`Pending`](SharedError::Pending) if more are left: repeating it makes progress each time.
+//! - Fixed: two cache lines for each slot, a row of 4·T bytes in whole cache lines for each: 4·T² bytes or little more.
+//!   Two lines for the plan. 4 slots: 896 B; 64 slots: 24.1 KiB.
+//! - The shares are equal and of whole cache lines, and the last arena takes what is left: nothing of the region is
+//!   lost but what aligns its start to a line. (Shares of a power of two would make the owner of a block a shift, and
+//!   could lose half of the region. The division that stands in its place is made by remote frees alone, beside which
+//!   the cache lines that pass from core to core cost more.)
+//! - A request larger than the largest block of one arena is too large, however much is free in others: about 1/T of
+//!   the region.
+//! - *Blow-up.* A block returns to the arena it came from, so that producers and consumers do not let memory drift:
+//!   what an arena needs follows from what its own slot allocates. Let m(s) be the most that slot s has allocated at a
+//!   time, by whomever it is freed. Then arena s needs what H needs for m(s), plus what waits in the mail. If every
+//!   task has a budget, the arenas are as large as the budgets and nothing is lost. If the peaks move from slot to
+//!   slot, each arena must hold the largest of them: T times what one heap would have needed, and not more.
+//! - *What waits in the mail* was freed, and is used until it is taken back. With K >= 2 an owner that goes on
+//!   allocating takes two back for every one it hands out, so that a backlog shrinks by one with every allocation: a
+//!   block waits for no more allocations than there were live blocks when it was mailed. An allocation that finds
+//!   nothing takes K_miss at once, and says [`Pending`](SharedError::Pending) if more are left: repeating it makes
+//!   progress each time.
 //!
 //! # Weak points
 //!
-//! - Mailboxes grow with the square of the slots. Hundreds of threads are no use for this allocator; hundreds of slots, for
-//!   threads that come and go, are what [`claim_any`](SharedAllocator::claim_any) shares out.
-//! - An owner that never allocates keeps what others free of it, until it calls [`reclaim`](Slot::reclaim) or its slot is
-//!   taken by somebody who allocates. An arena whose slot nobody has serves nobody.
+//! - Mailboxes grow with the square of the slots. Hundreds of threads are no use for this allocator; hundreds of slots,
+//!   for threads that come and go, are what [`claim_any`](SharedAllocator::claim_any) shares out.
+//! - An owner that never allocates keeps what others free of it, until it calls [`reclaim`](Slot::reclaim) or its slot
+//!   is taken by somebody who allocates. An arena whose slot nobody has serves nobody.
 //! - An arena does not lend to another. A slot may be exhausted beside an empty arena.
-//! - On processors that make a change by a pair of exclusive load and store (Armv7, Armv8.0, RISC-V without Zacas), a
+//! - On processors that make a change by a pair of exclusive load and store (Armv7, Armv8.0; RISC-V without Zacas for the compare-and-swap), a
 //!   step may have to be repeated, because somebody wrote to the same cache line: there each step is lock-free,
 //!   and what the bounds count is steps, not instructions.
-//! - Remote frees of one producer are taken back latest first. Blocks that a producer frees once and never again are not
-//!   older than its mailbox.
-//! - Misuse. A foreign pointer is known by its address. A second free by the owner is found as H finds it. Of a
-//!   second free in which another slot has a hand, these are found: at once by the same slot; when the block was taken back and its tag
-//!   still says so; by H when the second letter is opened, unless the memory was handed out again. Not found: mailed
-//!   twice with others in between, or by two slots; the chain of letters is then damaged, what is behind the second letter may be lost
-//!   or come twice, and the tags that H tests are what is left between that and a block given to two users. A block that is written to while it is in the mail
-//!   breaks the chain, which is found if the link leads out of the arena.
+//! - Misuse. A foreign pointer is known by its address. A second free by the owner is found as H finds it. Of a second
+//!   free in which another slot has a hand, these are found: at once by the same slot; when the block was taken back
+//!   and its tag still says so; by H when the second letter is opened, unless the memory was handed out again. Not
+//!   found: mailed twice with others in between, or by two slots; the chain of letters is then damaged, what is behind
+//!   the second letter may be lost or come twice, and the tags that H tests are what is left between that and a block
+//!   given to two users. A block that is written to while it is in the mail breaks the chain, which is found if the
+//!   link leads out of the arena.
 //!
 //! # When it wins, when it loses
 //!
-//! It is the allocator for several cores with bounds: an allocation and a deallocation of one thread cost what [`Tlsf`] costs and
-//! two or three loads more. It loses where one thread needs what all others have free, and against a single heap under a lock when memory is
-//! short and time is not.
+//! It is the allocator for several cores with bounds: an allocation and a deallocation of one thread cost what [`Tlsf`]
+//! costs and five instructions more each. It loses where one thread needs what all others have free, and against a single
+//! heap under a lock when memory is short and time is not.
 //!
 //! [`most_steps`]: SharedAllocator::most_steps
 
@@ -132,6 +136,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::num::NonZeroUsize;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use mailbox::{Letter, Link, Mailbox, Notices, PUT_STEPS, Put, collect_steps};
@@ -150,8 +155,8 @@ struct Line<T>(T);
 pub struct ArenasConfig<C> {
     /// Number of slots, at least 1: threads, cores, interrupt levels. Each gets the same share of the region.
     pub slots: usize,
-    /// Most blocks that an allocation takes back before it serves its request, at least 1; from 2 on, every block is taken
-    /// back some time if only its owner goes on allocating.
+    /// Most blocks that an allocation takes back before it serves its request, at least 1; from 2 on, every block is
+    /// taken back some time if only its owner goes on allocating.
     pub taken_back: usize,
     /// Most blocks that an allocation takes back when it finds no free block, before it tries again, at least 1.
     pub taken_back_on_miss: usize,
@@ -160,9 +165,9 @@ pub struct ArenasConfig<C> {
 }
 
 impl<C: Default> Default for ArenasConfig<C> {
-    /// One slot, 2 blocks taken back, 32 on a miss.
+    /// 4 slots, 2 blocks taken back, 32 on a miss.
     fn default() -> Self {
-        ArenasConfig { slots: 1, taken_back: 2, taken_back_on_miss: 32, heap: C::default() }
+        ArenasConfig { slots: 4, taken_back: 2, taken_back_on_miss: 32, heap: C::default() }
     }
 }
 
@@ -185,8 +190,19 @@ struct Plan {
     mailboxes: usize,
     /// Address of the first arena.
     arenas: usize,
-    /// Bytes of an arena, whole cache lines.
+    /// Bytes of an arena, whole cache lines; the last one takes what is left as well.
     share_bytes: NonZeroUsize,
+    /// First address behind the region.
+    end: usize,
+}
+
+impl Plan {
+    /// Addresses of the arena of a slot.
+    fn arena(&self, slot: usize) -> Range<usize> {
+        let start = self.arenas.wrapping_add(slot.wrapping_mul(self.share_bytes.get()));
+        let is_last = slot.wrapping_add(1) == self.slots;
+        start..if is_last { self.end } else { start.wrapping_add(self.share_bytes.get()) }
+    }
 }
 
 /// Requests refused.
@@ -214,6 +230,21 @@ struct Own<H> {
     span_bytes: usize,
     /// The heap in the arena: one pointer, which nobody writes. Whoever works with it makes a copy.
     heap: ManuallyDrop<H>,
+    /// What the three words before it make together, so that a check follows none of them that somebody wrote over.
+    seal: usize,
+}
+
+impl<H> Own<H> {
+    /// The address that the heap is.
+    fn heap_at(&self) -> usize {
+        // SAFETY: a heap is one pointer.
+        unsafe { core::mem::transmute_copy::<_, NonNull<u8>>(&self.heap) }.addr().get()
+    }
+
+    /// The seal of the words in front of it.
+    fn sealed(&self) -> usize {
+        !(self.first ^ self.span_bytes.rotate_left(1) ^ self.heap_at().rotate_left(2))
+    }
 }
 
 /// What others write.
@@ -234,8 +265,8 @@ pub struct Arenas<'r, H = Tlsf<'r>, A: Atomics = Native> {
     heaps: PhantomData<H>,
 }
 
-// SAFETY: what threads share are atomic words and what nobody writes; a heap in an arena is used by one at a time, and may go
-// from thread to thread.
+// SAFETY: what threads share are atomic words and what nobody writes; a heap in an arena is used by one at a time, and
+// may go from thread to thread.
 unsafe impl<H: Send, A: Atomics> Send for Arenas<'_, H, A> {}
 // SAFETY: as above.
 unsafe impl<H: Send, A: Atomics> Sync for Arenas<'_, H, A> {}
@@ -335,6 +366,31 @@ struct Remote<'h, H, A: Atomics> {
     link: &'h Link<A>,
 }
 
+/// An answer that took longer. It is returned in two registers, so that the short way needs no memory for the long
+/// one's answer.
+struct Late {
+    block: Option<NonNull<u8>>,
+    /// Why there is no block.
+    error: SharedError,
+}
+
+impl From<Result<NonNull<u8>, SharedError>> for Late {
+    #[inline(always)]
+    fn from(answer: Result<NonNull<u8>, SharedError>) -> Self {
+        match answer {
+            Ok(block) => Late { block: Some(block), error: SharedError::Exhausted },
+            Err(error) => Late { block: None, error },
+        }
+    }
+}
+
+impl From<Late> for Result<NonNull<u8>, SharedError> {
+    #[inline(always)]
+    fn from(Late { block, error }: Late) -> Self {
+        block.ok_or(error)
+    }
+}
+
 impl<H, A: Atomics> ArenaSlot<'_, '_, H, A> {
     /// The slot's number.
     #[inline(always)]
@@ -399,8 +455,8 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         let address = Arenas::<'r, H, A>::address_of(self.own(), letter)?;
         let mut arena = self.arena();
         let block = core::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: no region contains address zero. Whoever mailed the block gave it to this slot, if it kept the contract; that it
-        // is no live block at all, the tags may show.
+        // SAFETY: no region contains address zero. Whoever mailed the block gave it to this slot, if it kept the
+        // contract; that it is no live block at all, the tags may show.
         unsafe {
             let block = NonNull::new_unchecked(block);
             if !arena.looks_live(block) {
@@ -445,43 +501,35 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
     /// Allocates when there is mail.
     #[cold]
     #[inline(never)]
-    fn allocate_with_mail(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+    fn allocate_with_mail(&mut self, size_bytes: usize, align_bytes: usize) -> Late {
         self.take_back(self.view.plan().taken_back);
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
-            Ok(block) => Ok(block),
-            Err(error) => self.allocate_after_miss(error, size_bytes, align_bytes),
+            Ok(block) => Ok(block).into(),
+            Err(_) => self.allocate_after_miss(size_bytes, align_bytes),
         }
     }
 
-    /// Allocates when the heap has refused.
+    /// Allocates when the heap has refused. Why it did, it says once more: on the way here nobody kept it.
     #[cold]
     #[inline(never)]
-    fn allocate_after_miss(
-        &mut self,
-        error: AllocError,
-        size_bytes: usize,
-        align_bytes: usize,
-    ) -> Result<NonNull<u8>, SharedError> {
-        self.after_miss(error, |slot| slot.arena().allocate_bytes(size_bytes, align_bytes))
+    fn allocate_after_miss(&mut self, size_bytes: usize, align_bytes: usize) -> Late {
+        self.after_miss(|slot| slot.arena().allocate_bytes(size_bytes, align_bytes)).into()
     }
 
     /// Takes back what can be taken when the heap has refused, and tries once more.
     #[inline(always)]
     fn after_miss(
         &mut self,
-        error: AllocError,
         again: impl FnOnce(&mut Self) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, SharedError> {
-        if error != AllocError::Exhausted {
-            return Err(self.refuse(error.into()));
-        }
-        if self.take_back(self.view.plan().taken_back_on_miss) != 0 {
-            if let Ok(block) = again(self) {
-                return Ok(block);
-            }
-        }
-        let is_pending = self.own().chain.get() != 0 || self.common().notices.any_now();
-        Err(self.refuse(if is_pending { SharedError::Pending } else { SharedError::Exhausted }))
+        self.take_back(self.view.plan().taken_back_on_miss);
+        again(self).map_err(|error| {
+            let has_more = || self.own().chain.get() != 0 || self.common().notices.any_now();
+            self.refuse(match error {
+                AllocError::Exhausted if has_more() => SharedError::Pending,
+                error => error.into(),
+            })
+        })
     }
 
     /// The block of another slot at an address.
@@ -492,10 +540,8 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
     #[inline(always)]
     fn find_remote(&self, address: usize) -> Result<Remote<'_, H, A>, MisuseKind> {
         let plan = self.view.plan();
-        let owner = address.wrapping_sub(plan.arenas) / plan.share_bytes;
-        if owner >= plan.slots {
-            return Err(MisuseKind::ForeignPointer);
-        }
+        // Of an address outside, this is the last one, whose bounds it fails.
+        let owner = (address.wrapping_sub(plan.arenas) / plan.share_bytes).min(plan.slots.wrapping_sub(1));
         // SAFETY: there is such a slot, and its place is initialised.
         let place = unsafe { self.view.place(owner).as_ref() };
         let distance = address.wrapping_sub(place.own.0.first);
@@ -526,7 +572,8 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         let producer = self.number();
         match self.find_remote(address) {
             Ok(Remote { owner, place, letter, link }) => {
-                // SAFETY: there are such slots, and this one is the producer; the block was the caller's, and so is its link.
+                // SAFETY: there are such slots, and this one is the producer; the block was the caller's, and so is its
+                // link.
                 let put = unsafe { self.view.mailbox(producer, owner).put(letter, link) };
                 match put {
                     Put::Upon => {}
@@ -579,17 +626,17 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
     }
 }
 
-// SAFETY: blocks come from the heap in the slot's arena, which the slot's user alone works with; blocks of other arenas are
-// handed to those who may.
+// SAFETY: blocks come from the heap in the slot's arena, which the slot's user alone works with; blocks of other arenas
+// are handed to those who may.
 unsafe impl<'r, H: Observable<'r>, A: Atomics> Slot for ArenaSlot<'_, 'r, H, A> {
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         if self.has_mail() {
-            return self.allocate_with_mail(size_bytes, align_bytes);
+            return self.allocate_with_mail(size_bytes, align_bytes).into();
         }
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block),
-            Err(error) => self.allocate_after_miss(error, size_bytes, align_bytes),
+            Err(_) => self.allocate_after_miss(size_bytes, align_bytes).into(),
         }
     }
 
@@ -623,7 +670,8 @@ unsafe impl<'r, H: Observable<'r>, A: Atomics> Slot for ArenaSlot<'_, 'r, H, A> 
         let resize = |slot: &mut Self| unsafe { slot.arena().reallocate_bytes(block, size_bytes, align_bytes) };
         match resize(self) {
             Ok(block) => Ok(block),
-            Err(error) => self.after_miss(error, resize),
+            Err(AllocError::Exhausted) => self.after_miss(resize),
+            Err(error) => Err(self.refuse(error.into())),
         }
     }
 
@@ -646,9 +694,10 @@ unsafe impl<'r, H: Observable<'r>, A: Atomics> Slot for ArenaSlot<'_, 'r, H, A> 
     }
 }
 
-/// Bytes from the region's start to its first arena, and to its end, if everything that is planned has room.
+/// How a region is divided.
 struct Layout {
     plan: Plan,
+    /// Address of the control structure.
     control: usize,
 }
 
@@ -669,8 +718,8 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
     /// A copy of the heap in a place: one pointer, as good as the original.
     #[inline(always)]
     fn copy_of(place: &Own<H>) -> ManuallyDrop<H> {
-        // SAFETY: an `Observable` heap may be copied as long as the copies are not dropped and one is used at a time, except for
-        // what others may ask it.
+        // SAFETY: an `Observable` heap may be copied as long as the copies are not dropped and one is used at a time,
+        // except for what others may ask it.
         unsafe { core::ptr::read(&raw const place.heap) }
     }
 
@@ -692,7 +741,8 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
         unsafe { Link::at(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// Bytes in front of the arenas, whole cache lines, and of one producer's mailboxes; `None` beyond the address space.
+    /// Bytes in front of the arenas, whole cache lines, and of one producer's mailboxes; `None` beyond the address
+    /// space.
     fn front_bytes(slots: usize) -> Option<(usize, usize)> {
         let row_bytes = round_up(slots.checked_mul(size_of::<Mailbox<A>>())?, LINE_BYTES)?;
         let each_bytes = size_of::<Place<H, A>>().checked_add(row_bytes)?;
@@ -714,7 +764,8 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
         let control = round_up(start, LINE_BYTES)?;
         let (front_bytes, row_bytes) = Self::front_bytes(config.slots)?;
         let arenas = control.checked_add(front_bytes)?;
-        let room = start.checked_add(len_bytes)?.checked_sub(arenas)?;
+        let end = start.checked_add(len_bytes)?;
+        let room = end.checked_sub(arenas)?;
         let share_bytes = NonZeroUsize::new(room.checked_div(config.slots)? & !(LINE_BYTES - 1))?;
         let plan = Plan {
             slots: config.slots,
@@ -724,6 +775,7 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
             mailboxes: arenas.checked_sub(config.slots.checked_mul(row_bytes)?)?,
             arenas,
             share_bytes,
+            end,
         };
         Some(Layout { plan, control })
     }
@@ -743,9 +795,9 @@ fn times(count: usize, steps: Steps) -> Steps {
     }
 }
 
-// SAFETY: the arenas lie apart in the region, behind the control structure, and each is a sequential heap that one slot's
-// user works with. A block that another slot frees reaches its owner by mail, whose release and acquire order what was done
-// to it before what is done to it after.
+// SAFETY: the arenas lie apart in the region, behind the control structure, and each is a sequential heap that one
+// slot's user works with. A block that another slot frees reaches its owner by mail, whose release and acquire order
+// what was done to it before what is done to it after.
 unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Arenas<'r, H, A> {
     type Config = ArenasConfig<H::Config>;
 
@@ -774,9 +826,8 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
         let too_small = InitError::TooSmall { needed_bytes: Self::needed_bytes(&config) };
         let start = region.as_ptr().addr();
         let Layout { plan, control } = Self::plan(start, region.len(), &config).ok_or(too_small)?;
-        let share_bytes = plan.share_bytes.get();
         let max_share_bytes = Self::LARGEST_ARENA_BYTES.min(H::CONTRACT.max_span_bytes);
-        if share_bytes > max_share_bytes {
+        if plan.arena(plan.slots.wrapping_sub(1)).len() > max_share_bytes {
             return Err(InitError::OutOfReach { max_span_bytes: max_share_bytes.saturating_mul(plan.slots) });
         }
         let _region = Region::new(region);
@@ -785,16 +836,17 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
         let arenas = Arenas { control, region: PhantomData, heaps: PhantomData };
         let view: View<'_, H, A> = arenas.view();
         for slot in 0..plan.slots {
-            let start = plan.arenas.wrapping_add(slot.wrapping_mul(share_bytes));
-            // SAFETY: the shares lie in the region, apart from each other.
-            let heap = H::new(unsafe { Region::return_to_user(start, share_bytes) }, config.heap).map_err(|error| {
-                // All arenas are alike, so that the first is refused, before anything is written, or none.
-                if matches!(error, InitError::TooSmall { .. }) { too_small } else { error }
-            })?;
-            let mut first = start.wrapping_add(share_bytes);
+            let arena = plan.arena(slot);
+            // SAFETY: the arenas lie in the region, apart from each other.
+            let memory = unsafe { Region::return_to_user(arena.start, arena.len()) };
+            // The first is refused, before anything is written, or none: the others are alike, but for the rest of the last.
+            let heap = H::new(memory, config.heap)
+                .map_err(|error| if matches!(error, InitError::TooSmall { .. }) { too_small } else { error })?;
+            let mut first = arena.end;
             heap.walk(&mut |block| first = first.min(block.address));
-            let span_bytes = start.wrapping_add(share_bytes).wrapping_sub(first);
-            let own = Own { chain: Cell::new(0), first, span_bytes, heap: ManuallyDrop::new(heap) };
+            let span_bytes = arena.end.wrapping_sub(first);
+            let mut own = Own { chain: Cell::new(0), first, span_bytes, heap: ManuallyDrop::new(heap), seal: 0 };
+            own.seal = own.sealed();
             let common = Common { notices: Notices::new(), claim: Shared::new(0) };
             // SAFETY: places and mailboxes lie between the control structure and the arenas, aligned to whole lines.
             unsafe {

@@ -1,40 +1,487 @@
-//! White-box tests of the arenas.
+//! White-box tests of the arenas: every step of one side, interrupted by the other; what is left behind; what is found.
 
 extern crate std;
 use super::*;
+use crate::concurrent::atomics::{Change, Listener, Step, Told};
+use crate::contract::{Claim, Misuse};
+use crate::hook::set_misuse_hook;
+use std::boxed::Box;
+use std::cell::RefCell;
+use std::sync::Once;
 use std::{vec, vec::Vec};
 
-type Heap = Arenas<'static>;
+type Heap = Arenas<'static, Tlsf<'static>, Told<Script>>;
+type Hand<'h> = Claim<'h, 'static, Heap>;
 
-fn heap(slots: usize, len_bytes: usize) -> Heap {
-    let memory = vec![MaybeUninit::new(0xA5_u8); len_bytes].leak();
-    Heap::new(memory, ArenasConfig { slots, ..Default::default() }).unwrap()
+/// What is to happen before a step of an operation, numbered from 0.
+struct Interruption<'a> {
+    step: usize,
+    act: Box<dyn FnOnce() + 'a>,
+}
+
+std::thread_local! {
+    static STEPS: Cell<Steps> = const { Cell::new(Steps { read_modify_writes: 0, loads: 0, stores: 0 }) };
+    static SCRIPT: RefCell<Vec<Interruption<'static>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Counts steps, and interrupts those that it was told to.
+#[derive(Clone, Copy, Default)]
+struct Script;
+
+impl Listener for Script {
+    fn before(step: Step) {
+        let steps = STEPS.get();
+        let due = SCRIPT.with_borrow_mut(|script| script.pop_if(|next| next.step == steps.total()));
+        if let Some(Interruption { act, .. }) = due {
+            // The steps of the interruption are not the operation's; nor is it interrupted by what comes later.
+            let later = SCRIPT.take();
+            act();
+            SCRIPT.set(later);
+        }
+        let one = match step {
+            Step::Load => Steps { loads: 1, ..Steps::default() },
+            Step::Store => Steps { stores: 1, ..Steps::default() },
+            Step::Modify(Change::Add | Change::And | Change::Or | Change::Swap) | Step::CompareExchange => {
+                Steps { read_modify_writes: 1, ..Steps::default() }
+            }
+        };
+        STEPS.set(steps + one);
+    }
+}
+
+/// Runs an operation, interrupted before the steps of the script, which are given in order; returns its own steps.
+fn steps_of(script: Vec<Interruption<'_>>, operation: impl FnOnce()) -> Steps {
+    let mut script = script;
+    script.reverse();
+    // SAFETY: what is left of the script is dropped before this returns.
+    SCRIPT.set(unsafe { core::mem::transmute::<Vec<Interruption<'_>>, Vec<Interruption<'static>>>(script) });
+    STEPS.set(Steps::default());
+    operation();
+    SCRIPT.set(Vec::new());
+    STEPS.get()
+}
+
+fn config(slots: usize) -> ArenasConfig<crate::TagConfig> {
+    ArenasConfig { slots, ..Default::default() }
+}
+
+/// A heap in memory that is never freed.
+fn heap(len_bytes: usize, config: ArenasConfig<crate::TagConfig>) -> Heap {
+    Heap::new(vec![MaybeUninit::new(0xA5_u8); len_bytes].leak(), config).unwrap()
+}
+
+fn state(heap: &mut Heap) -> Vec<usize> {
+    heap.check().unwrap();
+    let mut words = vec![];
+    heap.fingerprint(&mut |word| words.push(word));
+    words
+}
+
+/// Gives a block back by a slot, whoever owns it.
+fn free(hand: &mut Hand<'_>, block: NonNull<u8>) {
+    // SAFETY: the tests free live blocks, or know what they do.
+    unsafe { hand.deallocate(block) }
+}
+
+fn blocks<const COUNT: usize>(hand: &mut Hand<'_>) -> [NonNull<u8>; COUNT] {
+    [(); COUNT].map(|()| hand.allocate_bytes(100, 8).unwrap())
 }
 
 #[test]
-fn blocks_of_another_slot_come_back_to_their_owner() {
-    let mut heap = heap(2, 1 << 16);
-    let fresh: Vec<usize> = {
-        let mut words = vec![];
-        heap.fingerprint(&mut |word| words.push(word));
-        words
-    };
-    {
-        let mut owner = heap.claim(0).unwrap();
-        let mut other = heap.claim(1).unwrap();
-        let blocks: Vec<_> = (0..10).map(|number| owner.allocate_bytes(100 + number, 8).unwrap()).collect();
-        for block in blocks {
-            unsafe { other.deallocate(block) };
+fn every_step_of_a_free_survives_its_owner() {
+    let mut longest = Steps::default();
+    let bound = heap(1 << 16, config(2)).most_steps(Operation::Deallocate { size_bytes: 100, align_bytes: 8 }).unwrap();
+    for mailed_before in 0..3 {
+        for taken_back in 1..4 {
+            for step in 0..6 {
+                let mut heap = heap(1 << 14, config(2));
+                let fresh = state(&mut heap);
+                {
+                    let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+                    let [first, second, third] = blocks(&mut owner);
+                    [first, second][..mailed_before].iter().for_each(|&block| free(&mut other, block));
+                    let act = Box::new(|| {
+                        let taken = owner.reclaim(taken_back);
+                        assert!(taken <= mailed_before + 1);
+                    });
+                    let steps = steps_of(vec![Interruption { step, act }], || free(&mut other, third));
+                    assert!(steps.within(bound), "{steps:?}");
+                    longest.read_modify_writes = longest.read_modify_writes.max(steps.read_modify_writes);
+                    longest.loads = longest.loads.max(steps.loads);
+                    longest.stores = longest.stores.max(steps.stores);
+                    [first, second][mailed_before..].iter().for_each(|&block| free(&mut other, block));
+                    // Before the first step, between any two, after the last: nothing is lost.
+                    owner.reclaim(9);
+                }
+                assert_eq!(fresh, state(&mut heap), "{mailed_before} mailed, {taken_back} taken at step {step}");
+            }
         }
-        assert_eq!(owner.reclaim(3), 3);
-        assert_eq!(owner.reclaim(30), 7);
-        assert_eq!(owner.reclaim(30), 0);
+    }
+    assert_eq!(longest, bound, "the bound is reached");
+}
+
+#[test]
+fn every_step_of_taking_back_survives_two_senders() {
+    let mut longest = 0;
+    for budget in 1..5 {
+        for first_step in 0..14 {
+            for second_step in first_step..14 {
+                let mut heap = heap(1 << 14, config(3));
+                let fresh = state(&mut heap);
+                {
+                    let [mut owner, mut left, mut right] = [0, 1, 2].map(|slot| heap.claim(slot).unwrap());
+                    let [a, b, c, d, e] = blocks(&mut owner);
+                    free(&mut left, a);
+                    let bound = heap.most_steps(Operation::Reclaim { budget }).unwrap();
+                    let mut taken = 0;
+                    let left = core::cell::RefCell::new(left);
+                    let script = vec![
+                        Interruption {
+                            step: first_step,
+                            act: Box::new(|| [b, c].into_iter().for_each(|block| free(&mut left.borrow_mut(), block))),
+                        },
+                        Interruption {
+                            step: second_step,
+                            act: Box::new(|| {
+                                free(&mut left.borrow_mut(), d);
+                                free(&mut right, e);
+                            }),
+                        },
+                    ];
+                    let steps = steps_of(script, || taken = owner.reclaim(budget));
+                    assert!(steps.within(bound), "{steps:?} for {taken} of {budget}");
+                    assert!((1..=budget).contains(&taken));
+                    longest = longest.max(steps.total());
+                    // What came too late, or never, is found afterwards.
+                    let mut left = left.into_inner();
+                    let late = owner.reclaim(9) + taken;
+                    if late < 5 {
+                        let missing = [b, c, d, e];
+                        let unsent = if steps.total() <= first_step { &missing[..] } else { &missing[2..] };
+                        assert_eq!(late + unsent.len(), 5, "at {first_step} and {second_step}");
+                        unsent.iter().for_each(|&block| free(&mut left, block));
+                        assert_eq!(owner.reclaim(9), unsent.len());
+                    }
+                }
+                assert_eq!(fresh, state(&mut heap), "{budget} taken back, mail at {first_step} and {second_step}");
+            }
+        }
+    }
+    assert!(longest >= 10, "the script interrupts as many steps as there are: {longest}");
+}
+
+#[test]
+fn producers_that_share_a_bit_are_all_found() {
+    const PRODUCERS: usize = 5;
+    type Shares = Notices<Told<Script>, 2>;
+    for step in 0..16 {
+        for late in 0..PRODUCERS {
+            let links: [Link<Told<Script>>; 2 * PRODUCERS] = Default::default();
+            let boxes: [Mailbox<Told<Script>>; PRODUCERS] = Default::default();
+            let notices = Shares::new();
+            let send = |letter: usize| {
+                let producer = letter % PRODUCERS;
+                // SAFETY: nobody else is this producer, and each letter is sent once.
+                let put = unsafe { boxes[producer].put(Letter::new(letter as u32 + 1).unwrap(), &links[letter]) };
+                if put == Put::First {
+                    notices.notify(producer);
+                }
+            };
+            (0..PRODUCERS).for_each(send);
+            let mut seen = vec![];
+            let mut turns = 0;
+            let act = Box::new(|| send(PRODUCERS + late));
+            let bound = collect_steps(PRODUCERS, 2);
+            let mut script = vec![Interruption { step, act }];
+            while notices.any() || !script.is_empty() {
+                let mut top = None;
+                let steps = steps_of(core::mem::take(&mut script), || {
+                    // SAFETY: there is one owner.
+                    top = unsafe { notices.collect(PRODUCERS, |at| &boxes[at]) }
+                });
+                assert!(steps.within(bound), "{steps:?}");
+                while let Some(letter) = top {
+                    seen.push(letter.get() as usize - 1);
+                    top = links[letter.get() as usize - 1].next();
+                }
+                turns += 1;
+                assert!(turns < 12, "notices without mail");
+            }
+            seen.sort_unstable();
+            let is_sent = seen.len() > PRODUCERS;
+            let all: Vec<usize> = (0..PRODUCERS).chain(is_sent.then_some(PRODUCERS + late)).collect();
+            assert_eq!(seen, all, "late mail of {late} at step {step}");
+        }
+    }
+}
+
+#[test]
+fn the_local_pair_takes_one_load() {
+    let heap = heap(1 << 14, config(2));
+    let mut hand = heap.claim(0).unwrap();
+    let mut block = None;
+    let steps = steps_of(vec![], || block = hand.allocate_bytes(100, 8).ok());
+    assert_eq!(steps, Steps { loads: 1, ..Steps::default() });
+    assert_eq!(steps_of(vec![], || free(&mut hand, block.unwrap())), Steps::default());
+}
+
+#[test]
+fn an_allocation_takes_back_as_many_blocks_as_it_was_told() {
+    let heap = heap(1 << 16, ArenasConfig { taken_back: 3, ..config(2) });
+    let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+    blocks::<10>(&mut owner).into_iter().for_each(|block| free(&mut other, block));
+    let bound = heap.most_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
+    let steps = steps_of(vec![], || assert!(owner.allocate_bytes(1, 1).is_ok()));
+    assert!(steps.within(bound), "{steps:?}");
+    assert_eq!(owner.reclaim(usize::MAX), 7);
+}
+
+#[test]
+fn pending_is_not_exhausted() {
+    let heap = heap(1 << 14, ArenasConfig { taken_back: 1, taken_back_on_miss: 4, ..config(2) });
+    let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+    let all: Vec<_> = core::iter::from_fn(|| owner.allocate_bytes(200, 8).ok()).collect();
+    assert!(all.len() > 20);
+    assert_eq!(owner.allocate_bytes(200, 8), Err(SharedError::Exhausted));
+    all.iter().for_each(|&block| free(&mut other, block));
+    let whole = 200 * all.len();
+    let bound = heap.most_steps(Operation::Allocate { size_bytes: whole, align_bytes: 1 }).unwrap();
+    let mut refused = 0;
+    loop {
+        let mut answer = Err(SharedError::Contended);
+        let steps = steps_of(vec![], || answer = owner.allocate_bytes(whole, 1));
+        assert!(steps.within(bound), "{steps:?}");
+        match answer {
+            Ok(block) => break free(&mut owner, block),
+            Err(error) => assert_eq!(error, SharedError::Pending),
+        }
+        refused += 1;
+    }
+    // Each refusal took back one block on its way in and four on the miss.
+    assert_eq!(refused, all.len().div_ceil(5) - 1);
+    assert_eq!(owner.allocate_bytes(1 << 14, 1), Err(SharedError::Request(AllocError::TooLarge)));
+    assert_eq!(owner.allocate_bytes(1, 3), Err(SharedError::Request(AllocError::Alignment)));
+    // The one that ended the filling, and the one asked for by name.
+    let refusals = heap.refusals();
+    assert_eq!(refusals, Refusals { request: 2, exhausted: 2, contended: 0, pending: refused });
+}
+
+#[test]
+fn whoever_takes_a_slot_takes_its_arena_its_chain_and_its_mail() {
+    let mut heap = heap(1 << 14, config(2));
+    let fresh = state(&mut heap);
+    {
+        let mut other = heap.claim(1).unwrap();
+        let mut owner = heap.claim(0).unwrap();
+        assert!(heap.claim(0).is_none() && heap.claim_any().is_none() && heap.claim(2).is_none());
+        let [kept, a, b, c, d] = blocks(&mut owner);
+        [a, b, c].into_iter().for_each(|block| free(&mut other, block));
+        assert_eq!(owner.reclaim(1), 1);
+        free(&mut other, d);
+        drop(owner);
+        // What is freed meanwhile waits for the next one.
+        let mut next = heap.claim_any().unwrap();
+        assert_eq!(next.number(), 0);
+        assert_eq!(next.reclaim(9), 3);
+        free(&mut next, kept);
+    }
+    assert_eq!(fresh, state(&mut heap));
+}
+
+#[test]
+fn a_block_of_another_slot_is_resized_by_its_copy() {
+    let mut heap = heap(1 << 14, config(2));
+    let fresh = state(&mut heap);
+    {
+        let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+        let [block] = blocks(&mut owner);
+        // SAFETY: the block is live, here and below.
+        unsafe {
+            assert_eq!(other.usable_size(block), owner.usable_size(block));
+            block.write_bytes(0x5A, 100);
+            assert_eq!(other.reallocate_bytes(block, 40, 8), Ok(block), "what shrinks stays");
+            assert_eq!(other.reallocate_bytes(block, 0, 8), Err(SharedError::Request(AllocError::ZeroSize)));
+            assert_eq!(other.reallocate_bytes(block, 40, 3), Err(SharedError::Request(AllocError::Alignment)));
+            assert_eq!(other.reallocate_bytes(block, 1 << 14, 8), Err(SharedError::Request(AllocError::TooLarge)));
+            let moved = other.reallocate_bytes(block, 300, 8).unwrap();
+            assert!(other.is_own(moved.addr().get()) && !owner.is_own(moved.addr().get()));
+            assert!(core::slice::from_raw_parts(moved.as_ptr(), 100).iter().all(|&byte| byte == 0x5A));
+            assert_eq!(owner.reclaim(9), 1, "the old block was mailed");
+            free(&mut owner, moved);
+            assert_eq!(other.reclaim(9), 1);
+        }
+    }
+    assert_eq!(fresh, state(&mut heap));
+}
+
+std::thread_local! {
+    static REPORTS: RefCell<Vec<Misuse>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What was reported on this thread since the last time.
+fn reports() -> Vec<(MisuseKind, usize)> {
+    static HOOKED: Once = Once::new();
+    HOOKED.call_once(|| set_misuse_hook(Some(|misuse| REPORTS.with_borrow_mut(|reports| reports.push(*misuse)))));
+    REPORTS.take().into_iter().map(|misuse| (misuse.kind, misuse.address)).collect()
+}
+
+#[test]
+fn misuse_by_another_slot_is_found_as_far_as_it_can_be() {
+    let mut heap = heap(1 << 14, config(2));
+    let fresh = state(&mut heap);
+    {
+        let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+        let [a, b, c, d] = blocks(&mut owner);
+        let at = |block: NonNull<u8>| block.addr().get();
+        assert_eq!(reports(), []);
+        // Foreign pointers: outside of the region, in the control structure, off the grid.
+        let control = heap.control.addr().get();
+        for address in [16, usize::MAX & !15, control, control + 64, at(a) + 8, heap.view().plan().arenas + 16] {
+            free(&mut other, NonNull::new(core::ptr::without_provenance_mut(address)).unwrap());
+            assert_eq!(reports(), [(MisuseKind::ForeignPointer, address)]);
+        }
+        // Twice, one after the other.
+        free(&mut other, a);
+        free(&mut other, a);
+        assert_eq!(reports(), [(MisuseKind::DoubleFree, at(a))]);
+        // By the owner in between: the letter is no live block when it is opened.
+        free(&mut owner, a);
+        assert_eq!(owner.reclaim(9), 1);
+        assert_eq!(reports(), [(MisuseKind::DoubleFree, at(a))]);
+        // After it was taken back.
+        free(&mut other, a);
+        assert_eq!(reports(), [(MisuseKind::DoubleFree, at(a))]);
+        // A link that was written over; the letters behind it are lost, and nothing else.
+        free(&mut other, b);
+        free(&mut other, c);
+        // SAFETY: not what a user may do.
+        unsafe { c.cast::<u32>().write(u32::MAX) };
+        assert_eq!(owner.reclaim(9), 1);
+        assert_eq!(reports(), [(MisuseKind::ContradictoryTags, at(c))]);
+        [b, c, d].into_iter().for_each(|block| free(&mut owner, block));
+        assert_eq!(reports(), []);
+        // SAFETY: not what the contract asks for.
+        let answer = unsafe { other.reallocate_bytes(a, 300, 8) };
+        assert_eq!(answer, Err(SharedError::Request(AllocError::Misused)));
+        assert_eq!(reports().len(), 1);
+    }
+    assert_eq!(fresh, state(&mut heap));
+}
+
+#[test]
+fn configurations_and_regions_are_judged() {
+    let refused = |config| Heap::new(&mut [], config).unwrap_err();
+    for config in
+        [config(0), ArenasConfig { taken_back: 0, ..config(1) }, ArenasConfig { taken_back_on_miss: 0, ..config(1) }]
+    {
+        assert!(matches!(refused(config), InitError::Configuration { .. }));
+    }
+    assert_eq!(refused(config(usize::MAX)), InitError::TooSmall { needed_bytes: usize::MAX });
+    for slots in [1, 2, 3, 7, 65] {
+        let InitError::TooSmall { needed_bytes } = refused(config(slots)) else { panic!() };
+        let memory = vec![MaybeUninit::new(0_u8); needed_bytes + 128].leak();
+        for offset in [0, 1, 17, 64, 127] {
+            // SAFETY: the heap before is gone, and the memory is never freed.
+            let region = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().add(offset), needed_bytes) };
+            let mut heap = Heap::new(region, config(slots)).unwrap();
+            assert_eq!(heap.slots(), slots);
+            heap.check().unwrap();
+            assert!((0..slots).all(|slot| heap.largest_allocatable_by(slot) != 0));
+        }
+    }
+}
+
+/// Every bit of what stands in front of the arenas, flipped one at a time while there is mail: checking never goes
+/// astray, and finds what must be found.
+#[test]
+fn check_finds_what_was_written_over() {
+    let mut heap = heap(1 << 13, config(2));
+    {
+        let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+        blocks::<4>(&mut owner).into_iter().for_each(|block| free(&mut other, block));
+        assert_eq!(owner.reclaim(1), 1);
+        let block = owner.allocate_bytes(10, 8).unwrap();
+        free(&mut other, block);
     }
     heap.check().unwrap();
-    let now: Vec<usize> = {
-        let mut words = vec![];
-        heap.fingerprint(&mut |word| words.push(word));
-        words
+    let plan = *heap.view().plan();
+    let control = heap.control.addr().get();
+    // SAFETY: there is a first slot.
+    let place = unsafe { heap.view().place(0) }.addr().get();
+    let own = core::mem::offset_of!(Own<Tlsf<'static>>, first)..core::mem::offset_of!(Own<Tlsf<'static>>, seal) + 8;
+    let must_be_found = |address: usize| {
+        let of_plan = address.wrapping_sub(control);
+        let of_place = address.wrapping_sub(place);
+        let is_number = [core::mem::offset_of!(Plan, taken_back), core::mem::offset_of!(Plan, taken_back_on_miss)]
+            .into_iter()
+            .any(|at| (at..at + size_of::<usize>()).contains(&of_plan));
+        of_plan < size_of::<Plan>() && !is_number || own.contains(&of_place)
     };
+    for address in control..plan.arenas {
+        let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
+        for bit in 0..8 {
+            // SAFETY: the byte is the heap's, and what was there is put back.
+            let answer = unsafe {
+                let whole = byte.read();
+                byte.write(whole ^ 1 << bit);
+                let answer = heap.check();
+                byte.write(whole);
+                answer
+            };
+            assert!(answer.is_err() || !must_be_found(address), "bit {bit} of byte {}", address - control);
+        }
+    }
+    heap.check().unwrap();
+}
+
+#[test]
+fn threads_free_each_others_blocks() {
+    const THREADS: usize = 3;
+    let mut heap: Arenas<'static> = Arenas::new(vec![MaybeUninit::new(0_u8); 1 << 18].leak(), config(THREADS)).unwrap();
+    let mut fresh = vec![];
+    heap.fingerprint(&mut |word| fresh.push(word));
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| std::sync::mpsc::channel::<usize>()).unzip();
+    std::thread::scope(|scope| {
+        for (number, receiver) in receivers.into_iter().enumerate() {
+            let (heap, senders) = (&heap, senders.clone());
+            scope.spawn(move || {
+                let mut hand = heap.claim_any().unwrap();
+                let mut random = 88172645463325252_usize ^ number;
+                let free = |hand: &mut Claim<'_, 'static, Arenas<'static>>, address: usize| {
+                    let block: NonNull<u8> = NonNull::new(core::ptr::with_exposed_provenance_mut(address)).unwrap();
+                    // SAFETY: the block is live, and holds its own address.
+                    unsafe {
+                        assert_eq!(block.cast::<usize>().read(), address);
+                        hand.deallocate(block);
+                    }
+                };
+                for turn in 0..20_000 {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    if let Ok(block) = hand.allocate_bytes(8 + random % 200, 8) {
+                        // SAFETY: the block is as large as its address.
+                        unsafe { block.cast::<usize>().write(block.addr().get()) };
+                        senders[random / 256 % THREADS].send(block.as_ptr().expose_provenance()).unwrap();
+                    }
+                    while let Ok(address) = receiver.try_recv() {
+                        free(&mut hand, address);
+                    }
+                    if turn % 1000 == 999 {
+                        hand.reclaim(100);
+                    }
+                }
+                drop(senders);
+                receiver.iter().for_each(|address| free(&mut hand, address));
+            });
+        }
+        drop(senders);
+    });
+    heap.check().unwrap();
+    for slot in 0..THREADS {
+        heap.claim(slot).unwrap().reclaim(usize::MAX);
+    }
+    let mut now = vec![];
+    heap.fingerprint(&mut |word| now.push(word));
     assert_eq!(fresh, now);
 }

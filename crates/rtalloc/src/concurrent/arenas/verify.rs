@@ -1,7 +1,7 @@
 //! Checking and fingerprinting arenas, while nobody is at work.
 
 use super::mailbox::{Letter, Mailbox};
-use super::{Arenas, LINE_BYTES, Own, Place};
+use super::{Arenas, LINE_BYTES, Place};
 use crate::concurrent::atomics::Atomics;
 use crate::contract::{Corruption, Observable};
 use core::mem::ManuallyDrop;
@@ -44,7 +44,11 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
             let arenas = control.wrapping_add(front_bytes);
             (arenas.wrapping_sub(row_bytes.wrapping_mul(plan.slots)), arenas, row_bytes)
         });
-        let is_whole = plan.slots != 0 && plan.share_bytes.get() % LINE_BYTES == 0;
+        let rest = plan.end.wrapping_sub(plan.arenas.wrapping_add(plan.slots.wrapping_mul(plan.share_bytes.get())));
+        let is_whole = plan.slots != 0
+            && plan.share_bytes.get().is_multiple_of(LINE_BYTES)
+            && rest / LINE_BYTES < plan.slots
+            && plan.arenas.wrapping_add(plan.share_bytes.get()) <= plan.end;
         if front != Some((plan.mailboxes, plan.arenas, plan.row_bytes)) || !is_whole {
             return Err(Corruption {
                 invariant: "mailboxes follow the places, and arenas the mailboxes",
@@ -59,22 +63,18 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
 
     /// Verifies that a slot's place leads into its arena.
     fn verify_place(&self, slot: usize) -> Result<(), Corruption> {
-        let plan = self.view().plan();
-        let share_bytes = plan.share_bytes.get();
-        let start = plan.arenas.wrapping_add(slot.wrapping_mul(share_bytes));
+        let arena = self.view().plan().arena(slot);
         let place = self.place(slot);
-        let Own { first, span_bytes, ref heap, .. } = place.own.0;
-        // SAFETY: a heap is one pointer.
-        let base: NonNull<u8> = unsafe { core::mem::transmute_copy(heap) };
-        let distance = first.wrapping_sub(start);
-        let is_inside = base.addr().get().wrapping_sub(start) < share_bytes
-            && distance < share_bytes
-            && distance.wrapping_add(span_bytes) == share_bytes;
+        let own = &place.own.0;
+        let is_inside = arena.contains(&own.heap_at())
+            && arena.contains(&own.first)
+            && own.span_bytes == arena.end.wrapping_sub(own.first)
+            && own.seal == own.sealed();
         if !is_inside {
-            return Err(Corruption { invariant: "a slot's heap lies in its arena", address: first });
+            return Err(Corruption { invariant: "a slot's heap lies in its arena", address: own.first });
         }
         if place.common.0.claim.load(Relaxed) > 1 {
-            return Err(Corruption { invariant: "somebody has a slot, or nobody", address: first });
+            return Err(Corruption { invariant: "somebody has a slot, or nobody", address: own.first });
         }
         Ok(())
     }
@@ -116,8 +116,11 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
         let notices = &place.common.0.notices;
         for producer in 0..slots {
             let top = self.mailbox(producer, owner).top();
-            if top.is_some() && (producer == owner || !notices.names(producer)) {
-                return broken("there is a notice of every mailbox that is not empty", place_at);
+            let is_alone = slots <= usize::BITS as usize;
+            if top.is_some() && (producer == owner || !notices.names(producer))
+                || top.is_none() && is_alone && notices.names(producer)
+            {
+                return broken("there is a notice of every mailbox that is not empty, and of no other", place_at);
             }
             follow(top)?;
         }
@@ -131,7 +134,9 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
     /// Emits what was chosen, then each arena with its mail.
     pub(super) fn emit_state(&mut self, word: &mut dyn FnMut(usize)) {
         let plan = *self.view().plan();
-        [plan.slots, plan.taken_back, plan.taken_back_on_miss, plan.share_bytes.get()].into_iter().for_each(&mut *word);
+        [plan.slots, plan.taken_back, plan.taken_back_on_miss, plan.share_bytes.get(), plan.end]
+            .into_iter()
+            .for_each(&mut *word);
         for owner in 0..plan.slots {
             self.heap_of(owner).fingerprint(word);
             let place = self.place(owner);
