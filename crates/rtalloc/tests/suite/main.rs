@@ -22,6 +22,7 @@
 //! | [`detection`] | that the suite finds faults: a naive allocator with each of many |
 
 mod apart;
+mod arena;
 mod bad_input;
 // What the faults change depends on the granule; that of 64-bit machines is enough to judge the suite.
 #[cfg(target_pointer_width = "64")]
@@ -41,6 +42,7 @@ mod resize;
 mod shadow;
 mod subject;
 
+use arena::WithSlots;
 use rtalloc::adapt::{Alone, Locked, Masked};
 use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
 use rtalloc::concurrent::tree_buddy::{
@@ -295,6 +297,9 @@ suite! {
     bitframe_16: Bitframe16<'static, 8192, WORDS, Tallied>, explored: (with_small_pages);
     bitframe_4: Bitframe4<'static, 4096, WORDS>, explored: (with_small_pages);
     bitframe_crossing: BitframeCrossing<'static, 4096, WORDS, Tallied>, explored: (with_small_pages);
+    arenas: WithSlots<1>, explored: (22_854, 657_425, 11), serves_again;
+    arenas_of_two: WithSlots<2>, explored: (22_854, 657_425, 11), serves_again;
+    arenas_thorough: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, Tallied, Thorough>>, explored: (with_small_pages), serves_again;
     locked_tlsf: Alone<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11), serves_again;
     locked_bitframe: Alone<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
     tree_buddy: Tree<Faithful>, explored: (832, 20_380, 12);

@@ -114,7 +114,10 @@ impl<A: RegionAllocator<'static>> Erased<A> {
         walk: |word, visitor| Self::heap(word).walk(visitor),
         check: |word| Self::heap(word).check(),
         fingerprint: |word, emit| Self::heap(word).fingerprint(emit),
-        is_shared: || std::any::type_name::<A>().starts_with("rtalloc::adapt::alone::Alone<"),
+        is_shared: || {
+            let name = std::any::type_name::<A>();
+            name.starts_with("rtalloc::adapt::alone::Alone<") || name.contains("::arena::WithSlots<")
+        },
     };
 
     fn heap(word: Word) -> ManuallyDrop<A> {
