@@ -79,7 +79,7 @@ pub unsafe trait Layout: Sealed + Copy + Debug + Send + Sync + 'static {
     /// The counter of a node.
     fn counter(place: Place, node_bytes: usize, at: usize) -> *mut u32;
 
-    /// The tag for a payload: [`tag::NONE`] where none is, and something beyond every tag where somebody wrote over it.
+    /// The tag for a payload: 0 where none is, and something beyond every tag where somebody wrote over it.
     ///
     /// # Safety
     ///
