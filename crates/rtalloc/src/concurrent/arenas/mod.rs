@@ -113,8 +113,8 @@
 //! # When it wins, when it loses
 //!
 //! It is the allocator for several cores with bounds: an allocation and a deallocation of one thread cost what [`Tlsf`]
-//! costs and five instructions more each. It loses where one thread needs what all others have free, and against a single
-//! heap under a lock when memory is short and time is not.
+//! costs and, on x86-64, six and five instructions more. It loses where one thread needs what all others have free, and
+//! against a single heap under a lock when memory is short and time is not.
 //!
 //! [`most_steps`]: SharedAllocator::most_steps
 
