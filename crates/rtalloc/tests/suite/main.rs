@@ -45,6 +45,8 @@ mod subject;
 use arena::WithSlots;
 use rtalloc::adapt::{Alone, Locked, Masked};
 use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
+use rtalloc::concurrent::atomics::Native;
+use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, Trimmed, Whole};
 use rtalloc::concurrent::tree_buddy::{
     Everything, Faithful, InBand, Lazy as LazyTree, OutOfBand, ReadsFirst, Rotated, TreeBuddy, Watched,
 };
@@ -233,6 +235,9 @@ type FewerLifoBlocks = TagHeap<'static, Thresholds<OneList<Next, Lifo>, 0, 32>, 
 /// Nor can the trees of blocks this large be counted. The smallest are three granules.
 type FewerWideBlocks = TagHeap<'static, Thresholds<SizeTree, 0, 96>, Wide, Untallied, Thorough>;
 
+/// Bitmap buddies in one hand.
+type AloneBitmapBuddy<const LEAF: usize = 64, S = Trimmed> = Alone<'static, BitmapBuddy<'static, LEAF, Native, S>>;
+
 suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
     tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
@@ -300,6 +305,10 @@ suite! {
     arenas: WithSlots<1>, explored: (22_854, 657_425, 11), serves_again;
     arenas_of_two: WithSlots<2>, explored: (22_854, 657_425, 11), serves_again;
     arenas_thorough: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, Tallied, Thorough>>, explored: (with_small_pages), serves_again;
+    bitmap_buddy: AloneBitmapBuddy, explored: (3920, 114_800, 13), serves_again;
+    bitmap_buddy_whole: AloneBitmapBuddy<64, Whole>, explored: (3380, 100_100, 15), serves_again;
+    bitmap_buddy_small_leaves: AloneBitmapBuddy<16>, explored: (3695, 109_125, 13), serves_again;
+    bitmap_buddy_deep: AloneBitmapBuddy<32, Trimmed<2>>, explored: (with_small_pages), serves_again;
     locked_tlsf: Alone<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11), serves_again;
     locked_bitframe: Alone<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
     tree_buddy: Tree<Faithful>, explored: (832, 20_380, 12);
@@ -322,4 +331,6 @@ explore! {
     tiny_bitframe_pages: Bitframe<'static, Frames<4, 4, 0>, Lazy, 128, 16, 1>, explored: (1501, 35_950, 12);
     tiny_bitframe_4: Bitframe<'static, Frames<4, 2, 0>, Lazy, 256, 16, 2>, explored: (57_801, 1_980_945, 18);
     tiny_bitframe_crossing: Bitframe<'static, Frames<4, 2, 1>, Lazy, 256, 16, 2>, explored: (77_004, 2_599_185, 18);
+    bitmap_buddy_of_eight: AloneBitmapBuddy<128, Trimmed<3>>, explored: (70_538, 2_173_180, 18);
+    bitmap_buddy_of_eight_whole: AloneBitmapBuddy<128, Whole<3>>, explored: (41_557, 1_274_515, 19);
 }

@@ -117,6 +117,8 @@ mod search;
 mod shape;
 mod tag;
 mod verify;
+#[cfg(test)]
+mod white_box;
 
 pub use shape::{Shape, Trimmed, WORD_LOG2, Whole};
 
