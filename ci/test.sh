@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo test --workspace
-# The fixed-seed runs of 10^6 operations per allocator, and the tests without debug assertions.
+# The fixed-seed runs of 10^6 operations per allocator, and the tests without debug assertions. What threads share is tested in
+# release by ci/concurrency.sh.
 # Without optimising over the whole program: what is tested is the library, and the suite compiles five times faster.
-CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo test --release -p rtalloc
+CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo test --release -p rtalloc --lib --test suite
