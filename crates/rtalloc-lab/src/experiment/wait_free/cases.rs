@@ -422,7 +422,7 @@ mod tests {
     /// Under a lock nothing is spurious, and every case ends by itself.
     #[test]
     fn every_case_ends() {
-        let crew = Crew { priority: Err("not wanted".into()), ..Crew::here() };
+        let crew = Crew::without_priority();
         let subject = one("tlsf-mutex").expect("ours");
         for case in Case::ALL {
             for threads in [1, 3] {
@@ -446,7 +446,7 @@ mod tests {
     /// Whose heap cannot be limited gets so many bytes and no more.
     #[test]
     fn a_purse_limits_what_the_heap_does_not() {
-        let crew = Crew { priority: Err("not wanted".into()), ..Crew::here() };
+        let crew = Crew::without_priority();
         let found = perform::<Timer>(one("system").expect("it"), &crew, Case::I, 2, &plan()).expect("performed");
         assert_eq!(found.samples.distribution().count, 2 * ((1 << 20) / SIZE as u64));
         assert!(found.utilisations.is_empty() && found.refused.total() == 0);

@@ -31,6 +31,12 @@ impl Crew {
         Self { processors, priority }
     }
 
+    /// The same at the priority that this process has.
+    #[cfg(test)]
+    pub fn without_priority() -> Self {
+        Self { priority: Err("not wanted".into()), ..Self::here() }
+    }
+
     /// Processors.
     pub fn size(&self) -> usize {
         self.processors.len().max(1)

@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn every_load_is_measured_with_every_number_of_threads() {
-        let crew = Crew { priority: Err("not wanted".into()), ..Crew::here() };
+        let crew = Crew::without_priority();
         let scaling = scaling(one("tlsf-mutex").expect("ours"), &crew, 1_000_000_000, &[1, 2], &plan());
         let rows = scaling.outcome.expect("measured");
         let what: Vec<(Load, u32)> = rows.iter().map(|row| (row.load, row.threads)).collect();
@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn memory_is_told_over_remote_frees_and_does_not_grow_under_a_lock() {
-        let crew = Crew { priority: Err("not wanted".into()), ..Crew::here() };
+        let crew = Crew::without_priority();
         let memory = memory(one("tlsf-mutex").expect("ours"), &crew, &plan()).expect("measured");
         assert_eq!(memory.points.len(), 200);
         assert_eq!(memory.points.last().map(|point| point.0), Some(20_000));

@@ -180,7 +180,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// See [`Slot::reallocate_bytes`].
+    /// See [`reallocate_bytes`](crate::contract::Slot::reallocate_bytes).
     ///
     /// # Safety
     ///
