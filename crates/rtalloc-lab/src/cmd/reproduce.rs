@@ -234,7 +234,7 @@ fn settings(arguments: &WaitFree, subjects: Vec<&'static SharedSubject>) -> wait
         (_, true) => fully,
         _ => usually,
     };
-    let seconds = arguments.seconds.unwrap_or_else(|| of(2, 10, 120));
+    let seconds = arguments.seconds.unwrap_or_else(|| of(4, 20, 120));
     let parts =
         if arguments.parts.is_empty() { wait_free::Part::value_variants().into() } else { arguments.parts.clone() };
     wait_free::Settings {

@@ -164,13 +164,12 @@ fn steps(found: &WaitFree, look: Look) -> String {
             vec![
                 stepped.subject.clone(),
                 row.what.words().into(),
-                number::grouped(row.operations),
                 sum(row.observed),
                 row.bound.map_or_else(|| "-".into(), sum),
             ]
         })
     });
-    table(&["allocator", "operation", "observed", "most", "bound"], 2, rows, look)
+    table(&["allocator", "operation", "most observed", "bound"], 2, rows, look)
 }
 
 fn scaling(found: &WaitFree, look: Look) -> String {
@@ -236,12 +235,14 @@ fn notes(found: &WaitFree) -> Vec<String> {
     let mut notes = vec![
         format!(
             "ours: ticks of the time-stamp counter ({:.2} GHz, {}), the timer's {} ticks subtracted; threads pinned to {} in turns, at \
-             {priority}. Cases I and II once each in {few} repetitions, III and IV in {many}, with fresh heaps and threads; II: {} pairs \
+             {priority}. Cases I and II: {}, III and IV: {}, with fresh heaps and threads; II: {} pairs \
              in each thread. The machine's interruptions are in the maxima.",
             environment.tsc_hz as f64 / 1e9,
             environment.cpu,
             environment.timer_overhead_ticks,
             number::counted(setting.processors.into(), "processor"),
+            number::counted(few, "repetition"),
+            number::counted(many, "repetition"),
             number::grouped(setting.pairs),
         ),
         "paper: cycles of 16 cores (Xeon E7340, 2.4 GHz) with 16 threads; its TLSF has a global lock, atops is AO_malloc. ±: half of the 95 % \
@@ -440,7 +441,7 @@ fn standing(facts: &Facts) -> Standing {
     };
     Standing {
         subject: SubjectFacts {
-            name: facts.name.clone(),
+            name: facts.option_of.as_ref().map_or(facts.name.as_str(), |of| facts.name.trim_start_matches(of).trim_start_matches('-')).into(),
             origin: if facts.lock.is_some() { Origin::Peer } else { facts.origin },
             family: family.into(),
             cost: String::new(),

@@ -235,9 +235,9 @@ impl What {
             What::Allocate => "allocate 948 B, alone",
             What::FreeLocal => "free it, by who allocated it",
             What::FreeRemote => "free it, by another",
-            What::AllocateAfterRemote => "allocate 948 B after others freed",
-            What::Pair => "allocate and free 948 B, two threads at a time",
-            What::AllocateWorst => "allocate where only single nodes are free (figure 8), refused",
+            What::AllocateAfterRemote => "allocate 948 B after that",
+            What::Pair => "both, two threads at a time",
+            What::AllocateWorst => "refuse 100 B, only leaves free (fig. 8)",
             What::FreeLarge => "free a quarter of the heap",
         }
     }

@@ -42,6 +42,14 @@ impl Crew {
         self.processors.len().max(1)
     }
 
+    /// Gives the calling thread the priority of the workers, for what it does when they are done: some locks are for no other.
+    pub fn lead(&self) {
+        if let Ok(priority) = self.priority {
+            // What was permitted before is permitted now; if it is not, the figures are those of an ordinary thread.
+            let _ = prioritise(priority);
+        }
+    }
+
     /// Lets every worker work at a time, each in a thread of its own, and gives what they bring home.
     pub fn perform<W: Send, R: Send>(&self, workers: Vec<W>, work: impl Fn(W, &Barrier) -> R + Sync) -> Vec<R> {
         let barrier = Barrier::new(workers.len());
@@ -74,10 +82,7 @@ impl Crew {
                 libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &chosen);
             }
         }
-        if let Ok(priority) = self.priority {
-            // What was permitted before is permitted now; if it is not, the figures are those of an ordinary thread.
-            let _ = prioritise(priority);
-        }
+        self.lead();
     }
 }
 

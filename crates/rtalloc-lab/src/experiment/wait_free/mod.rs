@@ -295,9 +295,10 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Whether the crew's threads can use it.
+/// Whether the crew's threads can use it, and the calling one, which becomes one of them.
 fn ready(crew: &Crew, subject: &'static SharedSubject) -> Result<(), String> {
-    crew.perform(vec![()], |(), _| subject.ready()).into_iter().collect()
+    crew.lead();
+    subject.ready()
 }
 
 /// Adds what a process sent.
