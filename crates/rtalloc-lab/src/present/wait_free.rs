@@ -441,7 +441,11 @@ fn standing(facts: &Facts) -> Standing {
     };
     Standing {
         subject: SubjectFacts {
-            name: facts.option_of.as_ref().map_or(facts.name.as_str(), |of| facts.name.trim_start_matches(of).trim_start_matches('-')).into(),
+            name: facts
+                .option_of
+                .as_ref()
+                .map_or(facts.name.as_str(), |of| facts.name.trim_start_matches(of).trim_start_matches('-'))
+                .into(),
             origin: if facts.lock.is_some() { Origin::Peer } else { facts.origin },
             family: family.into(),
             cost: String::new(),

@@ -225,10 +225,8 @@ fn below_every_peer(found: &WaitFree, of: Of) -> (Option<bool>, String) {
     let (mut beaten_by, mut compared, mut beaten) = (Vec::new(), 0, 0);
     for case in Case::ALL {
         let Some(ours) = figures(found, ARENAS, case) else { return (None, "not measured".into()) };
-        let others: Vec<(&str, f64)> = peers
-            .iter()
-            .filter_map(|peer| Some((peer.name.as_str(), of(figures(found, &peer.name, case)?))))
-            .collect();
+        let others: Vec<(&str, f64)> =
+            peers.iter().filter_map(|peer| Some((peer.name.as_str(), of(figures(found, &peer.name, case)?)))).collect();
         compared += others.len();
         let below: Vec<String> = others
             .iter()
