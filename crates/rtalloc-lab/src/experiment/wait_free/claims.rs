@@ -188,8 +188,8 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     );
     let drift = found.drift.iter().find(|drift| drift.subject == ARENAS).and_then(|drift| drift.outcome.as_ref().ok());
     claim(
-        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most a tenth more than the first tenth)",
-        drift.map(|memory| memory.growth() <= 1.1),
+        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most twice what the first tenth needs; the live memory itself differs by that)",
+        drift.map(|memory| memory.growth() <= 2.0),
         drift.map_or_else(
             || "not measured".into(),
             |memory| {

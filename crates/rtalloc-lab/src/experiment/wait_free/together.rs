@@ -271,16 +271,16 @@ fn memory(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<M
                     }
                 }
             } else {
-                if number as usize >= sent.load(Ordering::Acquire) {
-                    break;
-                }
                 let size = next();
                 let place = ring.place(number);
+                // Half a ring of blocks is live at least, so that memory tells how it is used and not who is ahead.
+                let behind = ring.place(number + RING as u64 / 2);
                 let block = wait(|| {
+                    let last = (plan.frees as usize).min(sent.load(Ordering::Acquire)) as u64;
                     let block = place.load(Ordering::Acquire);
-                    (!block.is_null() || number as usize >= sent.load(Ordering::Acquire)).then_some(block)
+                    let filled = number + RING as u64 / 2 >= last || !behind.load(Ordering::Acquire).is_null();
+                    (number >= last || filled && !block.is_null()).then_some(block)
                 });
-                let block = if block.is_null() { place.load(Ordering::Acquire) } else { block };
                 if block.is_null() {
                     break;
                 }
@@ -431,6 +431,6 @@ mod tests {
         let memory = memory(one("tlsf-mutex").expect("ours"), &crew, &plan()).expect("measured");
         assert_eq!(memory.points.len(), 200);
         assert_eq!(memory.points.last().map(|point| point.0), Some(20_000));
-        assert!(memory.growth() < 2.0 && memory.points.iter().all(|point| point.1 > 10_000), "{memory:?}");
+        assert!(memory.growth() < 2.5 && memory.points.iter().all(|point| point.1 > 10_000), "{memory:?}");
     }
 }
