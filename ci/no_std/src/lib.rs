@@ -13,6 +13,8 @@ use core::ptr::{NonNull, null_mut};
 use rtalloc::adapt::Alone;
 use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
+use rtalloc::concurrent::atomics::Native;
+use rtalloc::concurrent::bitmap_buddy::Whole;
 use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
 use rtalloc::contract::Handle;
 use rtalloc::mechanism::scrutiny::Thorough;
@@ -20,9 +22,10 @@ use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Untallied;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
-    AddressOrderedFirstFit, Arenas, BestFit, BinaryBuddy, Bitframe, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy,
-    FastFit, FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley, LeftmostFastFit, LifoNextFit, NextFit,
-    QuickFit, Reaps, RegionAllocator, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    AddressOrderedFirstFit, Arenas, BestFit, BinaryBuddy, Bitframe, BitmapBuddy, ClassRegions, CompactFit,
+    CompactFitNonMoving, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley,
+    LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator, SimpleSegregated, SingleRegion,
+    ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
 
 unsafe extern "C" {
@@ -212,7 +215,17 @@ face!(
     crossing_deallocate,
     crossing_reallocate
 );
-face!(Alone<'static, Arenas<'static>>, arenas_new, arenas_allocate, arenas_aligned, arenas_deallocate, arenas_reallocate);
+face!(Alone<'static, BitmapBuddy<'static>>, bits_new, bits_allocate, bits_aligned, bits_deallocate, bits_reallocate);
+type WholeBits = Alone<'static, BitmapBuddy<'static, 16, Native, Whole>>;
+face!(WholeBits, whole_bits_new, whole_bits_allocate, whole_bits_aligned, whole_bits_deallocate, whole_bits_reallocate);
+face!(
+    Alone<'static, Arenas<'static>>,
+    arenas_new,
+    arenas_allocate,
+    arenas_aligned,
+    arenas_deallocate,
+    arenas_reallocate
+);
 face!(QuickFit<'static>, quick_new, quick_allocate, quick_aligned, quick_deallocate, quick_reallocate);
 
 /// As `face!`, for heaps of handles.

@@ -59,6 +59,8 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
         "4M",
         "--pairs",
         "300",
+        "--seconds",
+        "60",
         "--repeat",
         "2",
         "--frees",

@@ -50,7 +50,6 @@
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
 //! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`] |
 //! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator |
-//! | [`concurrent`] | heaps that several threads, cores or interrupt levels use at a time, without a lock: [`Arenas`] |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
 //!
@@ -79,6 +78,7 @@
 //! | [`WeightedBuddy`] | O(log region), most turns | up to 1.5 times, more between blocks | 2, 4 or 8 B |
 //! | [`DoubleBuddy`] | O(log region) | up to 1.5 times; two parts | none; 1/16 of the region |
 //! | [`TreeBuddy`] | O(region), O(s + log region), wait-free for many users | up to twice the request, and half of the heap where all blocks are smallest | none; 5 B per 64 B |
+//! | [`BitmapBuddy`] | O(region), O(log region), wait-free for many users | up to twice the request, and less than a leaf of it is lost: the tail is free | none; 9.2 bits per 64 B |
 //! | [`QuickFit`] | O(region), O(1) | up to twice the request | none; a header per page |
 //! | [`Reaps`] | O(1) | little where small blocks are many; no large ones | none |
 //! | [`ClassRegions`] | O(1) | most: a live block keeps its page | none |

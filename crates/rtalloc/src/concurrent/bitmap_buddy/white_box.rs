@@ -1,11 +1,13 @@
 //! What only the inside can ask for: an operation interrupted at each of its steps by another one, and damaged bytes.
 
 extern crate std;
+use super::shape::longest_run;
 use super::{BitmapBuddy, BitmapConfig, Shape, Trimmed, Whole, tag};
 use crate::concurrent::atomics::{Listener, Step, Told};
 use crate::contract::{Operation, SharedAllocator, SharedError, Slot, Steps};
 use core::cell::{Cell, RefCell};
 use core::mem::MaybeUninit;
+use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use std::boxed::Box;
@@ -103,6 +105,30 @@ impl<S: Shape> Scene<S> {
         // SAFETY: any number is a slot's.
         let slot = unsafe { self.heap.slot(0) };
         assert_eq!(slot.verify(), Ok(()));
+    }
+
+    /// Forgets what lists name in vain.
+    fn list_afresh(&self) {
+        // SAFETY: any number is a slot's; levels have their words, and nodes for the words above.
+        unsafe {
+            let slot = self.heap.slot(0);
+            for level in 0..slot.control.top {
+                for above in level + 1..=slot.control.top {
+                    let nodes = slot.control.level(above);
+                    for list in 0..S::FAN_LOG2 as usize {
+                        for node in nodes.first..nodes.first + nodes.words {
+                            slot.control.node(level, list, above, node).store(0, Relaxed);
+                        }
+                    }
+                }
+                let words = slot.control.level(level);
+                for word in words.first..words.first + words.words {
+                    if let Some(value) = NonZeroUsize::new(slot.control.word(level, word).load(Relaxed)) {
+                        slot.list(level, longest_run::<S>(value), level + 1, word);
+                    }
+                }
+            }
+        }
     }
 
     /// Bytes of the largest block there is.
@@ -217,6 +243,20 @@ fn closing_against_a_taker<S: Shape>() {
     });
 }
 
+/// A word is full, and somebody takes a leaf of it before it is closed: it stays open, and who looks for a run finds it.
+fn kept_open<S: Shape>() {
+    at_every_step(|step| {
+        let scene: &'static Scene<S> = Box::leak(Box::new(Scene::new(16)));
+        (0..4).for_each(|leaf| scene.free(0, scene.leaves[leaf]));
+        let three = scene.allocate(0, 3).unwrap();
+        scene.list_afresh();
+        let ((), steps, is_interrupted) = interrupted(step, || scene.free(0, three), || drop(scene.allocate(1, 1)));
+        scene.assert_within(steps, Operation::Deallocate { size_bytes: 3 * LEAF, align_bytes: 1 });
+        scene.assert_whole();
+        is_interrupted
+    });
+}
+
 /// A word is struck out of a list while somebody gives a bit back to it: it is in a list afterwards.
 fn striking_out<S: Shape>() {
     at_every_step(|step| {
@@ -238,7 +278,7 @@ fn striking_out<S: Shape>() {
                 slot.control.served(0, 0).store(level.first, Relaxed);
             }
         }
-        let (mine, steps, is_interrupted) = interrupted(step, || scene.allocate(0, 1), move || scene.free(1, free[1]));
+        let (mine, steps, is_interrupted) = interrupted(step, || scene.allocate(0, 1), move || scene.free(1, free[0]));
         scene.assert_within(steps, Operation::Allocate { size_bytes: LEAF, align_bytes: 1 });
         assert!(mine.is_ok());
         scene.assert_whole();
@@ -315,6 +355,7 @@ shapes! {
     opening
     closing_together
     closing_against_a_taker
+    kept_open
     striking_out
     freeing_twice
     flipped_bits
