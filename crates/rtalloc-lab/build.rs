@@ -80,12 +80,13 @@ fn list_traces(folder: &Path) -> Result<(), String> {
 }
 
 /// Writes `turns.rs`: the table of what the library's source says of its loops, in comments `// turns: WHAT` in front of them.
-/// A loop goes from there to the brace that closes its body.
+/// A loop goes from there to the brace that closes its body. Those of `adapt` wait for others or go round the slots of a
+/// program: a reader wants to know, and no bound is made of it.
 fn list_turns(folder: &Path) -> Result<(), String> {
     println!("cargo:rerun-if-changed={}", folder.display());
     let mut table =
         String::from("/// File, first line, last line, and what bounds the turns.\nstatic MARKS: &[Mark] = &[\n");
-    for path in rust_files(folder)? {
+    for path in rust_files(folder)?.iter().filter(|path| !path.starts_with(folder.join("adapt"))) {
         let text =
             std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let lines: Vec<&str> = text.lines().collect();

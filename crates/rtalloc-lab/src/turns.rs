@@ -66,6 +66,8 @@ enum Turns {
     NodesOfABlock,
     FreeBlocks,
     Pages,
+    /// The words of a level of a bitmap buddy.
+    Words,
     /// The granules of a page, divided by this.
     Granules(u64),
     /// The bytes of a page-block, divided by this.
@@ -86,6 +88,7 @@ impl Turns {
             "free blocks" => Self::FreeBlocks,
             "pages" => Self::Pages,
             "N" => Self::Chosen,
+            "words" => Self::Words,
             other if other.starts_with("leaves") || other.starts_with("pieces") => Self::Chosen,
             "granules of a page" => Self::Granules(1),
             other => {
@@ -109,6 +112,7 @@ impl Turns {
             Self::NodesOfABlock => "node".into(),
             Self::FreeBlocks => "free block".into(),
             Self::Pages => "page".into(),
+            Self::Words => "word".into(),
             Self::PageBlock(bytes) => format!("piece of {bytes} bytes"),
             Self::Granules(_) | Self::Chosen | Self::Fixed(_) => "turn".into(),
         }
@@ -123,7 +127,7 @@ impl Turns {
             // A node is entered once and left once.
             Self::Visits => depth(subject.name, heap_bytes).map(|depth| 2 * ((1 << depth) - 1)),
             Self::NodesOfABlock => depth(subject.name, heap_bytes).map(|depth| (1 << depth) - 1),
-            Self::FreeBlocks | Self::Pages | Self::Chosen => None,
+            Self::FreeBlocks | Self::Pages | Self::Words | Self::Chosen => None,
             Self::Granules(divisor) => {
                 let contract = subject.view?.contract;
                 Some((contract.page_bytes / contract.granule_bytes) as u64 / divisor)

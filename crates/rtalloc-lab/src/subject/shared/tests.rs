@@ -60,11 +60,15 @@ fn a_refusal_is_counted_with_its_kind() {
     let mut region = Region::new(BYTES, false).expect("memory");
     let heap = SharedHeap::new(one("tlsf-spin").expect("ours"), &mut region, BYTES, 1).expect("room");
     let mut user = heap.join(0).expect("a place");
-    assert!(user.allocate(BYTES, 16).is_null());
+    assert!(!user.allocate(BYTES / 2, 16).is_null());
+    assert_eq!(user.refused().total(), 0);
+    assert!(user.allocate(BYTES / 2, 16).is_null(), "the other half is not whole");
     assert_eq!(user.refused(), Refused { exhausted: 1, ..Refused::default() });
     assert_eq!(user.last_refusal(), Some(SharedError::Exhausted));
-    assert!(!user.allocate(BYTES / 2, 16).is_null());
-    assert_eq!(user.refused().total(), 1);
+    assert!(user.allocate(BYTES, 16).is_null(), "more than the heap ever had");
+    assert_eq!(user.refused(), Refused { exhausted: 1, request: 1, ..Refused::default() });
+    assert!(!user.allocate(BYTES / 4, 16).is_null());
+    assert_eq!(user.refused().total(), 2);
 }
 
 #[test]
