@@ -156,7 +156,29 @@ pub const fn ours<A: RegionAllocator<'static>>(name: &'static str) -> Subject {
     subject::<Ours<A>>(name, Origin::Ours, A::CONTRACT.mechanism.name(), A::CONTRACT.allocate.notation())
 }
 
-/// One of our allocators with its default configuration. The value is one pointer into the region, so that the
+/// A subject that is one of our allocators with a configuration of its own. Subjects of one allocator that differ in their
+/// configuration have the same entry points.
+pub const fn configured<A: RegionAllocator<'static>, C: Choice<A::Config>>(name: &'static str) -> Subject {
+    Subject { make: Ours::<A>::configured::<C>, ..ours::<A>(name) }
+}
+
+/// A choice of what a heap is made with.
+pub trait Choice<Config> {
+    /// The configuration.
+    fn config() -> Config;
+}
+
+/// The allocator's own default.
+#[derive(Clone, Copy, Debug)]
+pub struct AsDefault;
+
+impl<Config: Default> Choice<Config> for AsDefault {
+    fn config() -> Config {
+        Config::default()
+    }
+}
+
+/// One of our allocators. The value is one pointer into the region, so that the
 /// context of the entry points is the allocator itself, as behind its C interface.
 #[derive(Debug)]
 pub struct Ours<A>(PhantomData<A>);
@@ -169,6 +191,21 @@ impl<A: RegionAllocator<'static>> Ours<A> {
         let () = Self::IS_ONE_POINTER;
         // SAFETY: `context` is the value `make` took apart, and an `A` is exactly that pointer.
         unsafe { std::mem::transmute_copy(&context) }
+    }
+
+    unsafe fn configured<C: Choice<A::Config>>(region: *mut u8, bytes: usize) -> Result<Made, String> {
+        let () = Self::IS_ONE_POINTER;
+        // SAFETY: the caller gives the region to this heap alone, for as long as anybody calls it.
+        let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
+        let heap = A::new(memory, C::config()).map_err(|error| error.to_string())?;
+        let mut first_block_address = usize::MAX;
+        heap.walk(&mut |block| {
+            first_block_address = first_block_address.min(block.address - block.front_bytes);
+        });
+        let heap = ManuallyDrop::new(heap);
+        // SAFETY: an `A` is exactly one pointer.
+        let context = unsafe { std::mem::transmute_copy(&heap) };
+        Ok(Made { context, first_block_address, outside_bytes: 0 })
     }
 
     unsafe fn fingerprint(context: *mut c_void, word: &mut dyn FnMut(usize)) {
@@ -196,18 +233,8 @@ unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
     const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
-        let () = Self::IS_ONE_POINTER;
-        // SAFETY: the caller gives the region to this heap alone, for as long as anybody calls it.
-        let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
-        let heap = A::new(memory, A::Config::default()).map_err(|error| error.to_string())?;
-        let mut first_block_address = usize::MAX;
-        heap.walk(&mut |block| {
-            first_block_address = first_block_address.min(block.address - block.front_bytes);
-        });
-        let heap = ManuallyDrop::new(heap);
-        // SAFETY: an `A` is exactly one pointer.
-        let context = unsafe { std::mem::transmute_copy(&heap) };
-        Ok(Made { context, first_block_address, outside_bytes: 0 })
+        // SAFETY: the caller's promise.
+        unsafe { Self::configured::<AsDefault>(region, bytes) }
     }
 
     unsafe fn release(_context: *mut c_void) {}

@@ -14,17 +14,13 @@ use std::mem::MaybeUninit;
 #[derive(Clone, Copy, Debug)]
 pub struct NotFull<const PAGES: u32>;
 
-impl<const PAGES: u32, L: Ladder, T: Tally, const IOTA: usize> Choice<CompactFit<'static, L, T, IOTA>>
-    for NotFull<PAGES>
-{
+impl<const PAGES: u32> Choice<CompactFitConfig> for NotFull<PAGES> {
     fn config() -> CompactFitConfig {
         CompactFitConfig::with_most_not_full(PAGES)
     }
 }
 
-impl<const PAGES: u32, L: Ladder, T: Tally, const FRAME: usize> Choice<CompactFitNonMoving<'static, L, FRAME, T>>
-    for NotFull<PAGES>
-{
+impl<const PAGES: u32> Choice<NonMovingConfig> for NotFull<PAGES> {
     fn config() -> NonMovingConfig {
         CompactFitConfig::with_most_not_full(PAGES).into()
     }
@@ -47,13 +43,13 @@ impl Tuned {
     };
 }
 
-impl<L: Ladder, T: Tally, const IOTA: usize> Choice<CompactFit<'static, L, T, IOTA>> for Tuned {
+impl Choice<CompactFitConfig> for Tuned {
     fn config() -> CompactFitConfig {
         Self::CONFIG
     }
 }
 
-impl<L: Ladder, T: Tally, const FRAME: usize> Choice<CompactFitNonMoving<'static, L, FRAME, T>> for Tuned {
+impl Choice<NonMovingConfig> for Tuned {
     fn config() -> NonMovingConfig {
         Self::CONFIG.into()
     }

@@ -100,25 +100,9 @@ pub fn count_call(process: &Process, function: u64, call: impl FnOnce(*const c_v
     }
 }
 
-/// How a heap is configured, as a type, since a subject's entry points carry no values.
-pub trait Choice<A: HandleAllocator<'static>> {
-    /// The configuration.
-    fn config() -> A::Config;
-}
-
-/// The allocator's own default.
-#[derive(Clone, Copy, Debug)]
-pub struct AsDefault;
-
-impl<A: HandleAllocator<'static>> Choice<A> for AsDefault {
-    fn config() -> A::Config {
-        A::Config::default()
-    }
-}
-
 /// A subject that is one of our allocators of objects that move. Subjects of one allocator that differ in their
 /// configuration have the same entry points.
-pub const fn subject<A: HandleAllocator<'static>, C: Choice<A>>(name: &'static str) -> Subject {
+pub const fn subject<A: HandleAllocator<'static>, C: Choice<A::Config>>(name: &'static str) -> Subject {
     let make: Make = OurHandles::<A>::configured::<C>;
     let cost = A::CONTRACT.allocate.notation();
     Subject { make, ..adapter::subject::<OurHandles<A>>(name, Origin::Ours, FAMILY, cost) }
@@ -154,7 +138,7 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
         Handle::from_bits(unsafe { NonZeroU64::new_unchecked(block as u64) })
     }
 
-    unsafe fn configured<C: Choice<A>>(region: *mut u8, bytes: usize) -> Result<Made, String> {
+    unsafe fn configured<C: Choice<A::Config>>(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let heap = || {
             // SAFETY: the caller gives the region to this heap alone, for as long as anybody calls it; of the two that are
             // made here, the first is gone when the second is made.

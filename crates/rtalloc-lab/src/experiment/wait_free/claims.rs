@@ -1,7 +1,7 @@
 //! What the paper says and what we want, held against figures by rules that are told with them.
 
 use super::{ARENAS, PUBLISHED, TREE, is_a_peer};
-use crate::result::wait_free::{Case, Claim, Facts, Figures, Load, StepRow, WaitFree, What};
+use crate::result::wait_free::{Case, Claim, Facts, Figures, Load, Memory, StepRow, WaitFree, What};
 
 /// "Far below": at most this share.
 const FAR_BELOW: f64 = 0.5;
@@ -188,8 +188,8 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     );
     let drift = found.drift.iter().find(|drift| drift.subject == ARENAS).and_then(|drift| drift.outcome.as_ref().ok());
     claim(
-        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most twice what the first tenth needs; the live memory itself differs by that)",
-        drift.map(|memory| memory.growth() <= 2.0),
+        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most 1.25 times what the first tenth needs)",
+        drift.map(|memory| memory.growth() <= Memory::STEADY),
         drift.map_or_else(
             || "not measured".into(),
             |memory| {
