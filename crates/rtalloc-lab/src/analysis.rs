@@ -5,13 +5,15 @@
 
 use crate::observe::Operation;
 use crate::subject::Subject;
+use crate::subject::shared::{self, SharedSubject};
 use crate::turns;
+use pathbound::bound::Turning;
 use pathbound::certificate::Certificate;
-use pathbound::facts::Place;
+use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, ImageError, Process};
 use pathbound::{Bound, Decline, Facts, bound, check};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
 pub type Limits = [Option<u64>; Operation::ALL.len()];
@@ -91,6 +93,31 @@ impl Analysis {
     #[must_use]
     pub fn entry(&self, subject: &Subject, operation: Operation) -> u64 {
         subject.entries.addresses()[operation as usize].wrapping_sub(self.bias())
+    }
+
+    /// The most instructions for which the locks of the table of shared heaps are held by an operation of a heap under them, by
+    /// kind of lock: the bound of the whole operation under the lock, from its entry point on, where nobody else wants it. That
+    /// holds of operations without loops; of locks that are the system's, nothing is known.
+    #[must_use]
+    pub fn holds(&self, subject: &Subject, operation: Operation) -> BTreeMap<String, u64> {
+        let file = self.file();
+        let never = NeverReturns::default();
+        let bound = |entry: u64| {
+            let graph = Graph::explore(file, &[entry], &never).ok()?;
+            // All that turns is who waits.
+            let tried = |one: &Turning| LoopFact { place: Place::Address(one.place), at_most: 1 };
+            let loops = pathbound::loops(file, &graph, entry).ok()?.iter().map(tried).collect();
+            Some(proved(file, entry, &Facts { loops, ..Facts::default() }, &never).ok()?.instructions)
+        };
+        let under: Vec<_> = shared::all().iter().filter(|one| one.guards == Some(subject.name)).collect();
+        if under.is_empty() || proved(file, self.entry(subject, operation), &Facts::default(), &never).is_err() {
+            return BTreeMap::new();
+        }
+        let hold = |one: &&SharedSubject| {
+            let entry = one.entries.addresses()[operation as usize].wrapping_sub(self.bias());
+            Some((one.lock?.to_string(), bound(entry)?))
+        };
+        under.iter().filter_map(hold).collect()
     }
 
     /// The bounds of a subject in a heap of any size, by what the library's source says of its loops.

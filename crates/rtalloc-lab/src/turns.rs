@@ -15,6 +15,9 @@
 //! |---|---|
 //! | `splits`, `merges` | of a buddy system's two loops, at most: computed by the system itself from the region's size |
 //! | `levels`, `visits`, `nodes of a block` | levels of a tree buddy, nodes that a search enters or leaves, nodes of a block: at most those of the tree that the region holds |
+//! | `words` | words of a bitmap buddy, on all levels together: at most those of the region |
+//! | `blocks taken back` | blocks that others freed and an allocation of arenas takes back, before it serves its request and again if it finds nothing: each time at most as many as the heap was made with |
+//! | `words of notices`, `lines` | by the number of slots the heap was made with: one |
 //! | `free blocks` | the number of free blocks: no bound, a cost for each |
 //! | `pages` | the number of pages: no bound, a cost for each |
 //! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
@@ -26,7 +29,7 @@ use crate::analysis::{Analysis, Unbounded, proved};
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
-use crate::subject::Subject;
+use crate::subject::{Subject, alone};
 use pathbound::bound::Turning;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
@@ -36,7 +39,6 @@ use rtalloc::buddy::binary::{Binary, UNLIMITED};
 use rtalloc::buddy::double::Double;
 use rtalloc::buddy::fibonacci::Fibonacci;
 use rtalloc::buddy::weighted::Weighted;
-use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
 use rtalloc::mechanism::buddy::{Aside, Buddies, InFront, Placement, System};
 use rtalloc::mechanism::word::Offset32;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,8 +68,14 @@ enum Turns {
     NodesOfABlock,
     FreeBlocks,
     Pages,
-    /// The words of a level of a bitmap buddy.
+    /// The words of a bitmap buddy.
     Words,
+    /// The slots of which a bitmap buddy counts operations.
+    Lines,
+    /// The blocks that an allocation of arenas takes back.
+    TakenBack,
+    /// The words that tell an arena of mail.
+    Notices,
     /// The granules of a page, divided by this.
     Granules(u64),
     /// The bytes of a page-block, divided by this.
@@ -89,6 +97,9 @@ impl Turns {
             "pages" => Self::Pages,
             "N" => Self::Chosen,
             "words" => Self::Words,
+            "lines" => Self::Lines,
+            "blocks taken back" => Self::TakenBack,
+            "words of notices" => Self::Notices,
             other if other.starts_with("leaves") || other.starts_with("pieces") => Self::Chosen,
             "granules of a page" => Self::Granules(1),
             other => {
@@ -113,21 +124,33 @@ impl Turns {
             Self::FreeBlocks => "free block".into(),
             Self::Pages => "page".into(),
             Self::Words => "word".into(),
+            Self::TakenBack => "block taken back".into(),
             Self::PageBlock(bytes) => format!("piece of {bytes} bytes"),
-            Self::Granules(_) | Self::Chosen | Self::Fixed(_) => "turn".into(),
+            Self::Granules(_) | Self::Lines | Self::Notices | Self::Chosen | Self::Fixed(_) => "turn".into(),
         }
+    }
+
+    /// Whether most calls do not come to such a loop: others freed blocks of this slot, or nothing was found where it is looked for
+    /// first.
+    fn is_seldom(self) -> bool {
+        matches!(self, Self::TakenBack | Self::Notices | Self::Words | Self::Lines)
     }
 
     /// How many, in a heap of so many bytes; `None` where its size bounds them by what no operation should take.
     fn most(self, subject: &Subject, heap_bytes: usize) -> Option<u64> {
+        let of_shared = || alone::turns(subject.name, heap_bytes);
         match self {
             Self::Splits => levels(subject.name).map(|levels| (levels.splits)(heap_bytes) as u64),
             Self::Merges => levels(subject.name).map(|levels| (levels.merges)(heap_bytes) as u64),
-            Self::Levels => depth(subject.name, heap_bytes).map(u64::from),
+            Self::Levels => of_shared().levels.map(u64::from),
             // A node is entered once and left once.
-            Self::Visits => depth(subject.name, heap_bytes).map(|depth| 2 * ((1 << depth) - 1)),
-            Self::NodesOfABlock => depth(subject.name, heap_bytes).map(|depth| (1 << depth) - 1),
-            Self::FreeBlocks | Self::Pages | Self::Words | Self::Chosen => None,
+            Self::Visits => of_shared().levels.map(|levels| 2 * ((1 << levels) - 1)),
+            Self::NodesOfABlock => of_shared().levels.map(|levels| (1 << levels) - 1),
+            Self::Words => of_shared().words.map(|words| words as u64),
+            Self::Lines => of_shared().lines.map(|lines| lines as u64),
+            Self::TakenBack => of_shared().taken_back.map(|blocks| blocks as u64),
+            Self::Notices => of_shared().notices.map(|words| words as u64),
+            Self::FreeBlocks | Self::Pages | Self::Chosen => None,
             Self::Granules(divisor) => {
                 let contract = subject.view?.contract;
                 Some((contract.page_bytes / contract.granule_bytes) as u64 / divisor)
@@ -135,15 +158,6 @@ impl Turns {
             Self::PageBlock(divisor) => Some(subject.view?.contract.page_bytes as u64 / divisor),
             Self::Fixed(turns) => Some(turns),
         }
-    }
-}
-
-/// Depth of a tree buddy's tree in a region of so many bytes.
-fn depth(name: &str, region_bytes: usize) -> Option<u32> {
-    match name {
-        "tree-buddy-in-band" | "tree-buddy-lazy-in-band" => Some(TreeBuddy::<64, InBand>::depth_in(region_bytes)),
-        name if name.starts_with("tree-buddy") => Some(TreeBuddy::<64>::depth_in(region_bytes)),
-        _ => None,
     }
 }
 
@@ -214,11 +228,26 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
         let all: Option<Vec<u64>> = known.iter().map(|known| known.turns.most(subject, bytes)).collect();
         all.map(|_| bound(&|turns| turns.most(subject, bytes).unwrap_or(0))).transpose()
     };
+    let at_once = || {
+        let fact = |known: &Known| {
+            let turns = known.turns.most(subject, HEAP_BYTES)?;
+            Some(LoopFact { place: known.fact.place.clone(), at_most: turns + u64::from(known.once_more) })
+        };
+        let (seldom, often): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|known| known.turns.is_seldom());
+        let never = |known: &&Known| Conflict { first: known.fact.place.clone(), second: known.fact.place.clone() };
+        let loops: Vec<LoopFact> = often.into_iter().map(fact).collect::<Option<_>>()?;
+        let facts = Facts { loops, conflicts: seldom.iter().map(never).collect() };
+        if seldom.is_empty() {
+            return None;
+        }
+        proved(file, entry, &facts, &NeverReturns::default()).ok().map(|bound| bound.instructions)
+    };
     let kinds: BTreeSet<Turns> = known.iter().map(|known| known.turns).collect();
+    let formula = formula(subject, &kinds, &|turns| Ok(bound(turns)?.instructions))?;
     Ok(Some(Told {
         bound: in_heap(HEAP_BYTES)?,
         in_largest: in_heap(LARGEST_HEAP_BYTES)?.map(|bound| bound.instructions),
-        formula: formula(subject, &kinds, &|turns| Ok(bound(turns)?.instructions))?,
+        formula: formula.map(|formula| Formula { at_once: at_once(), ..formula }),
     }))
 }
 
@@ -304,7 +333,7 @@ fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>)
     const FEW: u64 = 8;
     const MANY: u64 = 4096;
     let fixed = |turns: Turns| match turns {
-        Turns::Fixed(_) | Turns::Granules(_) => turns.most(subject, HEAP_BYTES),
+        Turns::Fixed(_) | Turns::Granules(_) | Turns::Lines | Turns::Notices => turns.most(subject, HEAP_BYTES),
         _ => None,
     };
     let few = bound(&|turns| fixed(turns).unwrap_or(FEW))?;
@@ -319,7 +348,7 @@ fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>)
         let turns = kind.most(subject, HEAP_BYTES);
         terms.push(Term { instructions: each, unit: kind.unit(), turns });
     }
-    Ok(base.filter(|_| expected == all && !terms.is_empty()).map(|base| Formula { base, terms }))
+    Ok(base.filter(|_| expected == all && !terms.is_empty()).map(|base| Formula { base, terms, at_once: None }))
 }
 
 /// What the source says of every loop; `None` where it is silent about one.
@@ -400,6 +429,11 @@ mod tests {
                     let turns = |term: &Term| match term.unit.as_str() {
                         "split" => Turns::Splits.most(subject, point.heap_bytes as usize).expect("a buddy system"),
                         "merge" => Turns::Merges.most(subject, point.heap_bytes as usize).expect("a buddy system"),
+                        "level" => Turns::Levels.most(subject, point.heap_bytes as usize).expect("a tree buddy"),
+                        "visit" => Turns::Visits.most(subject, point.heap_bytes as usize).expect("a tree buddy"),
+                        "node" => Turns::NodesOfABlock.most(subject, point.heap_bytes as usize).expect("a tree buddy"),
+                        "word" => Turns::Words.most(subject, point.heap_bytes as usize).expect("a bitmap buddy"),
+                        "block taken back" => term.turns.expect("as many as it was made with"),
                         "free block" => point.free_blocks,
                         unit if unit.starts_with("piece") => term.turns.expect("a page's at most"),
                         _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,

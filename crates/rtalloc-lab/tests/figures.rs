@@ -7,7 +7,8 @@
 //! //! <!-- end of figures -->
 //! ```
 //!
-//! of a module's documentation stands a table with a row for each allocator named. `UPDATE_FIGURES=1 cargo test -p
+//! of a module's documentation stands a table with a row for each allocator named; for how long they hold locks, between
+//! `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p
 //! rtalloc-lab --test figures` writes them anew. The bounds are those in `bounds/x86_64.json`.
 
 use rtalloc_lab::present::number::grouped;
@@ -32,6 +33,12 @@ const HEADING: &str = "\
 //! |---|---|---|---|---|---|
 ";
 
+const HOLDS: &str = "//! <!-- holds:";
+const HOLDS_HEADING: &str = "\
+//! | heap, lock | longest hold: allocate, aligned, deallocate |
+//! |---|---|
+";
+
 #[test]
 fn the_tables_in_the_documentation_are_what_the_laboratory_finds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -43,13 +50,11 @@ fn the_tables_in_the_documentation_are_what_the_laboratory_finds() {
     let mut stale = Vec::new();
     for path in sources {
         let text = std::fs::read_to_string(&path).expect("a source file");
-        if !text.contains(BEGIN) {
-            continue;
-        }
-        let fresh = with_figures(&text, |name| {
+        let with_figures = tabled(&text, BEGIN, HEADING, |name| {
             *seen.entry(name.into()).or_default() += 1;
-            laboratory.row(name)
+            vec![laboratory.row(name)]
         });
+        let fresh = tabled(&with_figures, HOLDS, HOLDS_HEADING, |name| laboratory.holds(name));
         if fresh != text {
             if update {
                 std::fs::write(&path, fresh).expect("a source file that can be written");
@@ -82,16 +87,16 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text with its tables written anew.
-fn with_figures(text: &str, mut row: impl FnMut(&str) -> String) -> String {
+/// The text with those of its tables written anew that begin so.
+fn tabled(text: &str, begin: &str, heading: &str, mut rows: impl FnMut(&str) -> Vec<String>) -> String {
     let mut fresh = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let _ = writeln!(fresh, "{line}");
-        let Some(names) = line.strip_prefix(BEGIN) else { continue };
-        fresh.push_str(HEADING);
-        for name in names.trim_end_matches("-->").split_whitespace() {
-            let _ = writeln!(fresh, "//! | {} |", row(name));
+        let Some(names) = line.strip_prefix(begin) else { continue };
+        fresh.push_str(heading);
+        for row in names.trim_end_matches("-->").split_whitespace().flat_map(&mut rows) {
+            let _ = writeln!(fresh, "//! | {row} |");
         }
         let end = lines.find(|line| *line == END).expect("a table that begins ends");
         let _ = writeln!(fresh, "{end}");
@@ -125,14 +130,17 @@ impl Laboratory {
         let bounds = self.bounds.bounds.get(name);
         let bound = |operation: &str| {
             let of = |name: &str| bounds.and_then(|bounds| bounds.get(name));
-            if let Some(bound) = of(operation) {
+            // A number of so many digits says less than what it is made of.
+            if let Some(bound) = of(operation).filter(|bound| **bound < 10_000) {
                 return grouped(*bound);
             }
-            // Of a loop whose turns the heap decides.
+            // Of loops whose turns the heap decides.
             let turns = format!("{operation}, per ");
-            let per = bounds.and_then(|bounds| bounds.iter().find(|(name, _)| name.starts_with(&turns)));
-            match (of(&format!("{operation}, base")), per) {
-                (Some(base), Some((name, per))) => format!("{base} + {per} per {}", &name[turns.len()..]),
+            let terms = bounds.into_iter().flatten().filter_map(|(name, per)| Some((name.strip_prefix(&turns)?, per)));
+            let terms: String = terms.map(|(unit, per)| format!(" + {per} per {unit}")).collect();
+            let at_once = of(&format!("{operation}, at once")).map_or_else(String::new, |most| format!("{most}, or "));
+            match of(&format!("{operation}, base")) {
+                Some(base) if !terms.is_empty() => format!("{at_once}{base}{terms}"),
                 _ => "-".into(),
             }
         };
@@ -152,6 +160,18 @@ impl Laboratory {
             self.fragmentation(subject, 0),
             self.fragmentation(subject, 1),
         )
+    }
+
+    /// A row for each lock that an allocator is put under.
+    fn holds(&mut self, name: &str) -> Vec<String> {
+        let bounds = &self.bounds.bounds[name];
+        let locks = bounds.keys().filter_map(|what| what.strip_prefix("allocate, under "));
+        let row = |lock: &str| {
+            let operations = ["allocate", "allocate aligned", "deallocate"];
+            let hold = |operation| grouped(bounds[&format!("{operation}, under {lock}")]);
+            format!("`{name}`, {lock} | {}", operations.map(hold).join(", "))
+        };
+        locks.map(row).collect()
     }
 
     /// F on the blocks of a trace that the subject serves; a dash where they are less than half of it, or none, since both

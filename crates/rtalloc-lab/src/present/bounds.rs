@@ -189,6 +189,10 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
         } else if !bounded.facts.is_empty() {
             notes.push(format!("{name} assumes: {}.", bounded.facts.join("; ")));
         }
+        if !operation.holds.is_empty() {
+            let holds: Vec<String> = operation.holds.iter().map(|(lock, most)| format!("{lock} {most}")).collect();
+            notes.push(format!("{name} under a lock, which is held no longer than that: {}.", holds.join(", ")));
+        }
         if !bounded.never_returning.is_empty() {
             notes.push(format!(
                 "{name} may, instead of returning, call what never returns: {}. What is executed then is in no bound.",
@@ -330,6 +334,7 @@ mod tests {
             operation: operation.into(),
             answer,
             formula: None,
+            holds: BTreeMap::from([("spin".to_string(), 9)]),
             scenario: None,
             observed: seen(),
             observed_by: BTreeMap::new(),
@@ -365,7 +370,14 @@ mod tests {
         let lines = lines(&text);
         assert!(lines.contains(&vec!["tlsf", "allocate", "1", "-", "1", "2", "1"]), "{text}");
         assert!(lines.contains(&vec!["reallocate", "-", "-", "1", "-", "-", "loop"]), "{text}");
-        for note in ["in a trace", "SHA-256 of the binary 5a", "at most 3 times", "never returns: abort", "--explain"] {
+        for note in [
+            "in a trace",
+            "SHA-256 of the binary 5a",
+            "at most 3 times",
+            "never returns: abort",
+            "--explain",
+            "no longer than that: spin 9",
+        ] {
             assert!(text.contains(note), "{note}: {text}");
         }
         assert!(!text.contains("0x40"), "{text}");

@@ -92,6 +92,9 @@ pub struct OperationBounds {
     /// The bound as a function of how often loops turn, where the source says what bounds them.
     #[serde(default)]
     pub formula: Option<Formula>,
+    /// The most instructions for which a lock is held that this operation is performed under, by kind of lock.
+    #[serde(default)]
+    pub holds: BTreeMap<String, u64>,
     /// The most instructions in the scenarios that papers call the worst case.
     pub scenario: Option<Seen>,
     /// The most instructions in anything that was performed.
@@ -122,6 +125,9 @@ pub struct Formula {
     pub base: u64,
     /// What turns add.
     pub terms: Vec<Term>,
+    /// The bound of calls that turn no loop which most calls do not come to; `None` where there is no such loop.
+    #[serde(default)]
+    pub at_once: Option<u64>,
 }
 
 /// What the turns of a loop add.
@@ -137,6 +143,9 @@ pub struct Term {
 
 impl std::fmt::Display for Formula {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(at_once) = self.at_once {
+            write!(f, "{at_once}, or ")?;
+        }
         write!(f, "{}", self.base)?;
         self.terms.iter().try_for_each(|term| write!(f, " + {} per {}", term.instructions, term.unit))
     }
@@ -253,9 +262,15 @@ impl Baseline {
                 if let Answer::Bounded(bounded) = &operation.answer {
                     enter(operation.operation.clone(), bounded.most);
                 }
+                for (lock, most) in &operation.holds {
+                    enter(format!("{}, under {lock}", operation.operation), *most);
+                }
                 // What each turn costs may not grow either: where nothing bounds the turns, that is all there is.
                 if let Some(formula) = &operation.formula {
                     enter(format!("{}, base", operation.operation), formula.base);
+                    if let Some(at_once) = formula.at_once {
+                        enter(format!("{}, at once", operation.operation), at_once);
+                    }
                     for term in &formula.terms {
                         enter(format!("{}, per {}", operation.operation, term.unit), term.instructions);
                     }

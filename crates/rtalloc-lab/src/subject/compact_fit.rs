@@ -1,11 +1,12 @@
 //! Compact-fit with the parameters of the paper's experiments (2008, section 5).
 
 use super::Subject;
-use super::handles::{AsDefault, Choice, ReadEntry, count_call, subject};
+use super::adapter::{AsDefault, Choice};
+use super::handles::{ReadEntry, count_call, subject};
 use pathbound::image::Process;
 use rtalloc::HandleAllocator as _;
 use rtalloc::compact_fit::{CompactFitConfig, DefaultLadder, Framed, Ladder, NonMovingConfig, PaperLadder};
-use rtalloc::mechanism::tally::{Tally, Untallied};
+use rtalloc::mechanism::tally::Untallied;
 use rtalloc::{CompactFit, CompactFitNonMoving};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;

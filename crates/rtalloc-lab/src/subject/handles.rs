@@ -4,7 +4,7 @@
 //! address, so that everything that only allocates and frees needs not know. Whoever looks at memory asks the heap where
 //! an object [is](super::Heap::pieces), each time, since a free may have moved it.
 
-use super::adapter::{self, Made, Make, Target};
+use super::adapter::{self, AsDefault, Choice, Made, Make, Target};
 use super::{Heap, NATURAL_ALIGN_BYTES, Reach, Region, Subject, View};
 use crate::result::schema::Origin;
 use pathbound::counter::{Counter, Record, executed};

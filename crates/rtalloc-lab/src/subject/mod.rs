@@ -8,6 +8,7 @@
 //! table in this file.
 
 pub(crate) mod adapter;
+pub(crate) mod alone;
 mod card;
 pub(crate) mod compact_fit;
 mod counted;
@@ -337,6 +338,10 @@ static ALL: &[Subject] = &[
     compact_fit::NAMED[3],
     compact_fit::NAMED[4],
     compact_fit::NAMED[5],
+    alone::NAMED[0],
+    alone::NAMED[1],
+    alone::NAMED[2],
+    alone::NAMED[3],
     adapter::subject::<peers::Rlsf>("rlsf", Peer, "segregated", "O(1)"),
     adapter::subject::<peers::Talc>("talc", Peer, "segregated", "O(n)"),
     adapter::subject::<peers::Dlmalloc>("dlmalloc", Peer, "hybrid", "O(log n)"),

@@ -126,6 +126,35 @@ pub(super) const NOTES: &[Note] = &[
         "as compact-fit",
     ),
     note(
+        "arenas",
+        "A TLSF heap for each slot; a block that another slot frees is mailed to its owner, who takes back a few when it allocates.",
+        "several cores with deadlines: no operation waits for another's, and alone it costs what TLSF costs and a handful",
+        "a slot may be exhausted beside an empty arena; mailboxes grow with the square of the slots",
+        "slots, blocks taken back by an allocation and by one that finds nothing, any heap with boundary tags in the arenas",
+    ),
+    note(
+        "bitmap-buddy",
+        "Binary buddies whose free blocks are bits of a hierarchy of words; taking and giving back are steps on one word per level.",
+        "several cores, one common memory: a free in logarithmic time, no word inside free memory",
+        "an allocation from a heap that is nearly full looks at every word; blocks have 64 bytes at least",
+        "size of a leaf, blocks trimmed to the leaves they need or whole powers of two, slots",
+    ),
+    note(
+        "tree-buddy",
+        "A counter of free leaves for every node of a tree; an allocation takes its leaves from each on its way, and gives them back.",
+        "a published proof, and bounds that nobody's state and number of threads changes",
+        "a request finds nothing only after every node; half of the nodes serve the smallest requests in vain",
+        "size of a node, counters beside the nodes or in them, reading before writing, lazy resets, other ways for other slots, \
+         certain refusals",
+    ),
+    note(
+        "tree-buddy-in-band",
+        "The tree buddy whose counters lie in the nodes, as the paper has them.",
+        "less memory for bookkeeping than with counters and tags aside",
+        "a block that is written past its end overwrites a counter; 24 bytes of every block serve nobody",
+        "as tree-buddy",
+    ),
+    note(
         "half-fit",
         "One list and one bit per power of two; a request is served from the first range whose every block is large enough.",
         "the shortest bounds of the allocators with constant time that serve any size, and the smallest control structure",

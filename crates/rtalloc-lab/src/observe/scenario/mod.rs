@@ -15,7 +15,9 @@
 //! | bitframe | a new page (thesis 6.3); harder: one that was given back | the longest sequence of a page changes (6.3); harder: the last block of a page |
 //! | Compact-fit | one large block, smallest request | one of a full page, while another page is not full (2.6) |
 //! | simple segregated, Kingsley | an empty list: a block is cut from new memory (thesis 6.3) | any block |
-//! | TLSF, half-fit | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
+//! | tree buddy | every second leaf is live: a search for two visits every node, in vain (Fig. 8) | the largest block: every counter in it is reset |
+//! | bitmap buddy | nothing is free: every word is looked at, in vain | the only block of a largest one: a word of every level is closed |
+//! | TLSF, half-fit, arenas | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
 
 mod recipes;
 mod rehearsal;

@@ -16,8 +16,10 @@ const FROM_THE_CONTRACT: &str = "ours: the worst allocate, and the copy of a sma
 
 const THESIS: &str = "bitframe thesis 2012, section 6.3";
 
-/// TLSF and half-fit in all their types.
-const GOOD_FITS: &[&str] = &["tlsf", "tlsf-exact", "tlsf-thorough", "half-fit"];
+const WAIT_FREE: &str = "Wait-free DSA 2010, section 3.3 and Fig. 8";
+
+/// TLSF and half-fit in all their types; arenas, which are TLSF as long as there is no mail, and who is alone has none.
+const GOOD_FITS: &[&str] = &["tlsf", "tlsf-exact", "tlsf-thorough", "half-fit", "arenas"];
 /// Those that search a list of free blocks.
 const SEQUENTIAL: &[&str] = &["first-fit", "first-fit-address", "best-fit", "next-fit", "next-fit-lifo"];
 /// Those of them that keep the list in address order.
@@ -36,6 +38,10 @@ const PAGED: &[&str] = &["regis1", "regis2", "reaps"];
 const BITFRAMES: &[&str] = &["bitframe", "bitframe-eager", "bitframe-16", "bitframe-4", "bitframe-crossing"];
 /// Those whose objects move within their class; named by their contracts.
 const COMPACTING: &[&str] = &["compact-fit", "compact-fit-non-moving"];
+/// Trees of counters.
+const TREES: &[&str] = &["tree-buddy", "tree-buddy-in-band"];
+/// Hierarchies of bitmaps.
+const BITMAPS: &[&str] = &["bitmap-buddy"];
 /// Those that cut blocks off and never give them back.
 const BUMPING: &[&str] = &["simple-segregated", "kingsley"];
 
@@ -383,6 +389,76 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "every second leaf live, two leaves asked for",
+        source: WAIT_FREE,
+        operation: Operation::Allocate,
+        recipe: Recipe::Paper,
+        subjects: TREES,
+        build: |r| {
+            every_second_leaf(r)?;
+            r.refuse(r.granule() + 1)
+        },
+    },
+    Scenario {
+        name: "the largest block",
+        source: WAIT_FREE,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Paper,
+        subjects: TREES,
+        build: |r| {
+            let largest = r.largest()?;
+            let block = r.allocate(largest)?;
+            r.deallocate(block);
+            Some(())
+        },
+    },
+    Scenario {
+        name: "every second leaf live, one of them to have two",
+        source: FROM_THE_CONTRACT,
+        operation: Operation::Reallocate,
+        recipe: Recipe::Harder,
+        subjects: TREES,
+        build: |r| {
+            let block = every_second_leaf(r)?;
+            r.refuse_to_move(block, r.granule() + 1)
+        },
+    },
+    Scenario {
+        name: "nothing free",
+        source: FROM_THE_BOUND,
+        operation: Operation::Allocate,
+        recipe: Recipe::Harder,
+        subjects: BITMAPS,
+        build: |r| {
+            r.fill(LEAST);
+            r.refuse(LEAST)
+        },
+    },
+    Scenario {
+        name: "the only block of a largest one, of the smallest size",
+        source: FROM_THE_BOUND,
+        operation: Operation::Deallocate,
+        recipe: Recipe::Harder,
+        subjects: BITMAPS,
+        build: |r| {
+            one_largest_free(r)?;
+            let block = r.allocate(LEAST)?;
+            r.deallocate(block);
+            Some(())
+        },
+    },
+    Scenario {
+        name: "nothing free, a leaf to have two",
+        source: FROM_THE_CONTRACT,
+        operation: Operation::Reallocate,
+        recipe: Recipe::Harder,
+        subjects: BITMAPS,
+        build: |r| {
+            let block = r.fill(LEAST).pop()?;
+            r.refuse_to_move(block, r.granule() + 1)
+        },
+    },
+    Scenario {
         name: "an empty list: a block cut from new memory",
         source: THESIS,
         operation: Operation::Allocate,
@@ -577,6 +653,16 @@ fn one_largest_free(r: &mut Rehearsal<'_>) -> Option<usize> {
     r.fill(r.smallest());
     r.deallocate(block);
     Some(largest)
+}
+
+/// A request that any leaf serves, in bytes.
+const LEAST: usize = 1;
+
+/// Of each two leaves below a node the left one is free and the right one, which cannot grow, live. Returns the last of these.
+fn every_second_leaf(r: &mut Rehearsal<'_>) -> Option<Slot> {
+    let leaves = r.fill_by_address(LEAST);
+    r.deallocate_all(leaves.iter().copied().step_by(2));
+    leaves.last().copied()
 }
 
 /// `[f page][* in a page of its own][f page][L page]`

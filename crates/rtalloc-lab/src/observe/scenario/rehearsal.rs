@@ -75,6 +75,21 @@ impl<'heap> Rehearsal<'heap> {
         Some(slot)
     }
 
+    /// Asks for what is refused, which is written down; `None`, and nothing is, where it is served.
+    pub fn refuse(&mut self, size: usize) -> Option<()> {
+        if self.call(size).is_some() {
+            return None;
+        }
+        self.script.allocate_aligned(size, 1);
+        self.blocks.push((0, size));
+        Some(())
+    }
+
+    /// As [`reallocate`](Self::reallocate) of what is refused; `None` where it is served.
+    pub fn refuse_to_move(&mut self, slot: Slot, size: usize) -> Option<()> {
+        self.reallocate(slot, size).is_none().then_some(())
+    }
+
     /// The largest request that is served now, in bytes, found by asking.
     pub fn largest(&mut self) -> Option<usize> {
         let (mut served, mut refused) = (0, self.heap_bytes.min(self.largest_request().saturating_add(1)));

@@ -220,6 +220,7 @@ const fn subject<T: SharedTarget>(name: &'static str, origin: Origin) -> SharedS
         name,
         origin,
         lock: None,
+        guards: None,
         progress: None,
         refuses: &["exhausted"],
         option_of: None,
@@ -277,7 +278,7 @@ pub(super) const fn locked<H: RegionAllocator<'static> + Send + 'static, L: Lock
     name: &'static str,
 ) -> SharedSubject {
     let subject = together::<Locked<'static, H, L>>(name, None);
-    SharedSubject { lock: Some(L::NAME), ready: L::ready, ..subject }
+    SharedSubject { lock: Some(L::NAME), guards: Some(H::CONTRACT.name), ready: L::ready, ..subject }
 }
 
 /// How the heap of one of ours is made for a number of users.

@@ -41,6 +41,8 @@ pub struct SharedSubject {
     pub origin: Origin,
     /// What keeps threads apart: "none", or the kind of lock.
     pub lock: Option<&'static str>,
+    /// Which of our sequential allocators is under it, by its contract's name.
+    pub guards: Option<&'static str>,
     /// What its author promises of the progress of allocate and deallocate; `None` where nobody does.
     pub progress: Option<(Progress, Progress)>,
     /// Why it may refuse a request, in the contract's words.

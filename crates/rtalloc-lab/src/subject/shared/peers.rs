@@ -2,12 +2,15 @@
 
 use super::super::Reach;
 use super::super::adapter::{Made, Target};
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 /// `AO_malloc` of the atomic_ops project, after Michael (2004): the peer of the wait-free paper. Its library is not a part of
-/// ours; it is taken where the system has it.
+/// ours; it is taken where the system has it. Debian's package libatomic-ops-dev has an archive only, which the C compiler
+/// makes a library of.
 ///
 /// Caveat: it never gives memory back to larger sizes, and asks the system for large blocks only if told so, as here.
 pub struct AtomicOps;
@@ -24,10 +27,12 @@ struct Functions {
 fn functions() -> Result<Functions, String> {
     static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
     let found = FUNCTIONS.get_or_init(|| {
-        // SAFETY: a library is loaded for good, and its functions have the types that its header tells.
+        // SAFETY: a library is loaded for good.
+        let load =
+            |name: &CStr| Some(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }).filter(|it| !it.is_null());
+        let library = LIBRARIES.into_iter().find_map(load).or_else(|| of_archive(load))?;
+        // SAFETY: its functions have the types that its header tells.
         unsafe {
-            let library = LIBRARIES.iter().map(|name| libc::dlopen(name.as_ptr(), libc::RTLD_NOW));
-            let library = library.into_iter().find(|library| !library.is_null())?;
             let find = |name: &CStr| Some(libc::dlsym(library, name.as_ptr())).filter(|found| !found.is_null());
             let (malloc, free) = (find(c"AO_malloc")?, find(c"AO_free")?);
             if let Some(enable) = find(c"AO_malloc_enable_mmap") {
@@ -36,7 +41,21 @@ fn functions() -> Result<Functions, String> {
             Some(Functions { malloc: std::mem::transmute(malloc), free: std::mem::transmute(free) })
         }
     });
-    found.ok_or_else(|| "this system has no libatomic_ops_gpl.so".into())
+    found.ok_or_else(|| "this system has no libatomic_ops_gpl (Debian: libatomic-ops-dev)".into())
+}
+
+/// What `load` makes of a library of the archive's objects.
+fn of_archive<T>(load: impl FnOnce(&CStr) -> Option<T>) -> Option<T> {
+    let folder = tempfile::tempdir().ok()?;
+    let library = folder.path().join("libatomic_ops_gpl.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-Wl,--whole-archive", "-l:libatomic_ops_gpl.a", "-l:libatomic_ops.a"]);
+    compiler.arg("-Wl,--no-whole-archive").arg("-o").arg(&library).stdout(Stdio::null()).stderr(Stdio::null());
+    if !compiler.status().ok()?.success() {
+        return None;
+    }
+    // What is loaded stays, also when its file is gone.
+    load(&CString::new(library.as_os_str().as_bytes()).ok()?)
 }
 
 #[inline(always)]

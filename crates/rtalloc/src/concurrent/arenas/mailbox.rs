@@ -249,7 +249,7 @@ impl<A: Atomics, const BITS: usize> Notices<A, BITS> {
         self.bits.fetch_and(!bit, Acquire);
         let mut found = None;
         let mut producer = first;
-        // turns: N
+        // turns: words of notices
         while producer < producers {
             let mailbox = mailbox(producer);
             if mailbox.top().is_some() {

@@ -117,6 +117,11 @@
 //! against a single heap under a lock when memory is short and time is not.
 //!
 //! [`most_steps`]: SharedAllocator::most_steps
+//!
+//! # Figures
+//!
+//! <!-- figures: arenas -->
+//! <!-- end of figures -->
 
 pub mod mailbox;
 #[cfg(test)]
@@ -481,16 +486,14 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         let slots = view.plan().slots;
         let mut chain = Letter::new(self.own().chain.get() as u32);
         let mut taken = 0;
-        // turns: N
+        // turns: blocks taken back
         while taken < budget {
-            let Some(letter) = chain else {
+            let latest = match chain {
+                Some(letter) => Some(letter),
                 // SAFETY: there are such slots, and this one is the owner.
-                chain = unsafe { self.common().notices.collect(slots, |producer| view.mailbox(producer, number)) };
-                if chain.is_none() {
-                    break;
-                }
-                continue;
+                None => unsafe { self.common().notices.collect(slots, |producer| view.mailbox(producer, number)) },
             };
+            let Some(letter) = latest else { break };
             chain = self.open(letter);
             taken += 1;
         }

@@ -115,6 +115,17 @@ const fn last_order(first: usize, end: usize) -> usize {
     order
 }
 
+/// The most words of all levels over so many leaves, wherever they begin.
+pub(super) const fn most_words<S: Shape>(leaves: usize) -> usize {
+    let (mut words, mut level) = (0, 0);
+    // No level is above that of an order the leaves suffice for.
+    while leaves >> unit_log2::<S>(level) != 0 {
+        words += units_from(leaves - 1, unit_log2::<S>(level) + S::FAN_LOG2) + 1;
+        level += 1;
+    }
+    words
+}
+
 impl<S: Shape, A: Atomics> Control<S, A> {
     /// Plans the leaves from `first` to `end` behind a control structure at `start`, which is the beginning of a line.
     /// Returns it with the address behind all bookkeeping.

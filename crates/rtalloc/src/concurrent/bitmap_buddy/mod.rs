@@ -109,6 +109,11 @@
 //! all were: a compiler makes a loop of it, which others can keep turning. So bits are given back by adding (they are clear),
 //! taken by an and that asks for one bit (`btr`) or a single compare-and-swap, and listed without asking. Machines that have
 //! load-linked and store-conditional alone make a loop of every step: there all this is lock-free.
+//!
+//! # Figures
+//!
+//! <!-- figures: bitmap-buddy -->
+//! <!-- end of figures -->
 
 mod bounds;
 mod layout;
@@ -329,6 +334,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             self.deallocate(block);
         }
         Ok(moved)
+    }
+}
+
+impl<const LEAF: usize, A: Atomics, S: Shape> BitmapBuddy<'_, LEAF, A, S> {
+    /// The most words that the bitmaps of a region of so many bytes have, on all levels together, wherever it begins: as many as
+    /// an allocation looks at that finds nothing.
+    pub const fn most_words(region_bytes: usize) -> usize {
+        layout::most_words::<S>(region_bytes / LEAF)
     }
 }
 

@@ -204,27 +204,33 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         // What this slot marks itself is no other's work.
         let ended = self.ended();
         let mut is_lost = false;
-        let mut number = level;
-        // turns: 6
-        while number <= self.control.top {
-            let (run, count) = Self::sought(number, level, run, leaves);
-            // SAFETY: the level is one of the heap's, here and below.
-            let (first, words) = unsafe {
-                let level = self.control.level(number);
-                (level.first, level.words)
-            };
-            let mut word = first;
-            // turns: words
-            while word < first + words {
-                // SAFETY: the level has the word.
-                match unsafe { self.look(number, word, run, count) } {
-                    Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, search)),
-                    Look::Lost => is_lost = true,
-                    Look::Empty => {}
-                }
-                word += 1;
+        let (mut number, mut run_here, mut count) = (level, run, Self::sought(level, level, run, leaves).1);
+        // SAFETY: the level is one of the heap's, here and below.
+        let mut here = unsafe { *self.control.level(level) };
+        let mut word = here.first;
+        // turns: words
+        loop {
+            // One loop over the words of all levels, so that one number bounds its turns: told what stays the same within a level,
+            // the compiler makes two of it.
+            number = computed(number as u64) as usize;
+            word = computed(word as u64) as usize;
+            // SAFETY: the level has the word.
+            match unsafe { self.look(number, word, run_here, count) } {
+                Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, search)),
+                Look::Lost => is_lost = true,
+                Look::Empty => {}
             }
-            number += 1;
+            word += 1;
+            if word == here.first + here.words {
+                if number == self.control.top {
+                    break;
+                }
+                number += 1;
+                (run_here, count) = Self::sought(number, level, run, leaves);
+                // SAFETY: as above.
+                here = unsafe { *self.control.level(number) };
+                word = here.first;
+            }
         }
         // None ended meanwhile that is not counted in both, and none is under way.
         let is_alone = self.begun().wrapping_sub(usize::from(search.is_marked)) == ended;
@@ -237,7 +243,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     /// All operations that ended, on any line.
     fn ended(self) -> usize {
         let mut sum = 0usize;
-        // turns: N
+        // turns: lines
         for line in 0..=self.control.line_mask {
             // Acquire: what those operations made free is seen by the scan that follows.
             // SAFETY: every line exists.
@@ -249,7 +255,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     /// All operations that began, on any line.
     fn begun(self) -> usize {
         let mut sum = 0usize;
-        // turns: N
+        // turns: lines
         for line in 0..=self.control.line_mask {
             // Release: whoever begins after this changes no word before the scan read it. A load could be of an older number.
             // SAFETY: every line exists.

@@ -50,6 +50,23 @@ impl Listener for Interrupter {
     }
 }
 
+/// The bitmaps have no more words than are told beforehand, and not many fewer, wherever the region begins.
+#[test]
+fn words_are_told_beforehand() {
+    let memory = std::vec![MaybeUninit::new(0_u8); 3 << 16].leak();
+    for (start, len_bytes) in [(0, 1 << 17), (16, 1 << 17), (8 << 10, 100_000), (40_000, 9_999), (100, 700)] {
+        let Ok(heap) = BitmapBuddy::<'_, LEAF>::new(&mut memory[start..start + len_bytes], BitmapConfig { slots: 1 })
+        else {
+            panic!("no heap in {len_bytes} bytes");
+        };
+        // SAFETY: the heap exists.
+        let control = unsafe { heap.control.as_ref() };
+        let words: usize = (0..=control.top).map(|level| control.planned(level).words).sum();
+        let told = BitmapBuddy::<'_, LEAF>::most_words(len_bytes);
+        assert!(words <= told && told <= words + words / 4 + 6, "{words} words of {len_bytes} bytes, {told} told");
+    }
+}
+
 /// Runs an operation, and another one in front of its step number `step`, if it has so many. Returns what the operation returned,
 /// its own steps, and whether it was interrupted.
 fn interrupted<R>(step: usize, operation: impl FnOnce() -> R, other: impl FnOnce() + 'static) -> (R, Steps, bool) {

@@ -96,6 +96,11 @@
 //! A bound that does not depend on what others do, in interrupt handlers too, with no state per thread. Every operation writes
 //! the root, so it does not scale; a search in a fragmented heap takes time in proportion to it; half of the memory is lost on
 //! small blocks.
+//!
+//! # Figures
+//!
+//! <!-- figures: tree-buddy tree-buddy-in-band -->
+//! <!-- end of figures -->
 
 mod layout;
 mod operations;
