@@ -26,6 +26,7 @@ use controls::Model;
 use plays::Cast;
 use rtalloc::Tlsf;
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
+use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Whole};
 use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::word::Offset16;
 use scene::Loomed;
@@ -111,6 +112,28 @@ fn arenas() {
         Model::of::<ThreeArenas>("others free", plays::others_free::<ThreeArenas>).fewer(2),
     ];
     controls::verify("arenas", &[heaps.as_slice(), &mail::models()].concat());
+}
+
+/// Bitmaps of words of two bits, with a line for each of two slots.
+type TinyBitmap<S> = BitmapBuddy<'static, 64, Loomed, S>;
+
+cast! {
+    FourLeaves: TinyBitmap<Whole<1>>, BitmapConfig { slots: 2 }, region: 0x300, size: 64
+}
+
+fn bitmap() -> Vec<Model> {
+    vec![
+        Model::of::<FourLeaves>("both are refused", plays::both_are_refused::<FourLeaves>),
+        Model::of::<FourLeaves>("each its own", plays::each_its_own::<FourLeaves>).fewer(2),
+        Model::of::<FourLeaves>("one is left", plays::one_is_left::<FourLeaves>).fewer(2),
+        Model::of::<FourLeaves>("one frees twice", plays::one_frees_twice::<FourLeaves>).fewer(2),
+        Model::of::<FourLeaves>("one frees", plays::one_frees::<FourLeaves>).fewer(2),
+    ]
+}
+
+#[test]
+fn bitmap_buddy() {
+    controls::verify("bitmap buddy", &bitmap());
 }
 
 /// Nobody has a number that another has, and whatever an owner did comes before the next one's.
