@@ -97,6 +97,8 @@ fn two_send<const BITS: usize>() {
 
 /// Two producers and an owner. Where they share a bit, a notice of one leads to letters of the other.
 pub fn models() -> [Model; 2] {
-    let model = |name, execution| Model { name, region_bytes: REGION_BYTES, preemptions: None, execution }.fewer(2);
+    let model = |name, execution| {
+        Model { name, region_bytes: REGION_BYTES, preemptions: None, stores_are_ordered: false, execution }.fewer(2)
+    };
     [model("mail with a bit for each", two_send::<2>), model("mail with a bit for both", two_send::<1>)]
 }

@@ -80,7 +80,19 @@ fn visit_alone(numbers: &'static Word) -> [bool; 3] {
 }
 
 pub const MODELS: [Model; 3] = [
-    Model { name: "a number for each", region_bytes: 256, preemptions: None, execution: one_for_each },
-    Model { name: "too few numbers", region_bytes: 256, preemptions: None, execution: too_few },
-    Model { name: "numbers again", region_bytes: 256, preemptions: None, execution: again },
+    Model {
+        name: "a number for each",
+        region_bytes: 256,
+        preemptions: None,
+        stores_are_ordered: false,
+        execution: one_for_each,
+    },
+    Model {
+        name: "too few numbers",
+        region_bytes: 256,
+        preemptions: None,
+        stores_are_ordered: false,
+        execution: too_few,
+    },
+    Model { name: "numbers again", region_bytes: 256, preemptions: None, stores_are_ordered: false, execution: again },
 ];

@@ -14,6 +14,10 @@ pub trait Cast: 'static {
     const REGION_BYTES: usize;
     /// What is asked for.
     const SIZE_BYTES: usize;
+    /// What is asked for where blocks of two sizes meet.
+    const LARGE_BYTES: usize;
+    /// Whether only the owner of a word's memory stores to it.
+    const STORES_ARE_ORDERED: bool = false;
     /// How it is made.
     fn config() -> <Self::Heap as SharedAllocator<'static>>::Config;
 }
@@ -157,6 +161,24 @@ pub fn each_its_own<C: Cast>() {
     set.close([]);
 }
 
+/// One thread allocates a large block and frees it, another a small one.
+pub fn large_and_small<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let other = set.thread(1, |mut user| {
+        if let Ok(block) = user.allocate(C::LARGE_BYTES) {
+            user.free(block);
+        }
+    });
+    let mut user = set.user(0);
+    if let Ok(block) = user.allocate(C::SIZE_BYTES) {
+        user.free(block);
+    }
+    drop(user);
+    other.join().expect("a thread that ends");
+    set.close([]);
+}
+
 /// One block is left in the heap when three threads begin: one frees another block, two allocate.
 pub fn one_frees<C: Cast>() {
     let set = Set::<C::Heap>::new(C::config());
@@ -192,6 +214,40 @@ pub fn one_is_left<C: Cast>() {
         );
     }
     set.close(all.into_iter().chain([mine, yours].into_iter().flatten()));
+}
+
+/// A small block comes and goes, then the whole heap, then a small block, while another thread allocates a small one.
+pub fn small_and_whole<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let other = set.thread(1, |mut user| user.allocate(C::SIZE_BYTES).ok());
+    let mut user = set.user(0);
+    for size_bytes in [C::SIZE_BYTES, set.fresh_largest, C::SIZE_BYTES] {
+        if let Ok(block) = user.allocate(size_bytes) {
+            user.free(block);
+        }
+    }
+    drop(user);
+    let left = other.join().expect("a thread that ends");
+    set.close(left);
+}
+
+/// Every other block of a full heap is free: a thread seeks a larger one, another frees the rest and takes it all.
+pub fn search_in_vain<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let mut user = set.user(0);
+    let all: Vec<Owned> = std::iter::from_fn(|| user.allocate(C::SIZE_BYTES).ok()).collect();
+    let (odd, even): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(index, _)| index % 2 == 1);
+    odd.into_iter().for_each(|(_, block)| user.free(block));
+    let other = set.thread(1, |mut user| user.allocate(C::LARGE_BYTES).ok());
+    even.into_iter().for_each(|(_, block)| user.free(block));
+    if let Ok(block) = user.allocate(set.fresh_largest) {
+        user.free(block);
+    }
+    drop(user);
+    let left = other.join().expect("a thread that ends");
+    set.close(left);
 }
 
 /// Two threads ask for what no heap has.

@@ -48,6 +48,8 @@ struct SharedWord {
     writes: Cell<usize>,
     /// Whether it was ever changed by a step that reads and writes.
     is_changed: Cell<bool>,
+    /// Written by stores, read by changes, where these must be ordered.
+    stores: UnsafeCell<()>,
 }
 
 /// Calls a method of the atomic with numbers of its width.
@@ -86,6 +88,9 @@ struct Stage {
     memory: Option<NonNull<u8>>,
     region_bytes: usize,
     is_shared: bool,
+    /// Every store of a word must come before or after each change of it, by what the threads know of each other: it is the
+    /// owner's. (loom lets a change read the last write there is, known or not.)
+    stores_are_ordered: bool,
     /// This execution is none of the language's: nothing in it counts.
     is_void: bool,
     /// The words of this execution, by address.
@@ -115,7 +120,7 @@ fn stage<R>(look: impl FnOnce(&mut Stage) -> R) -> R {
 }
 
 /// Begins to explore a model from nothing but its shared words, as far as they were learned.
-pub fn reset(model: &'static str, region_bytes: usize, weakened: Option<Control>) {
+pub fn reset(model: &'static str, region_bytes: usize, stores_are_ordered: bool, weakened: Option<Control>) {
     let memory = stage(|stage| stage.memory.filter(|_| stage.region_bytes == region_bytes && stage.model == model));
     let memory = memory.unwrap_or_else(|| {
         let layout = Layout::from_size_align(region_bytes, ALIGN_BYTES).expect("a small layout");
@@ -127,7 +132,15 @@ pub fn reset(model: &'static str, region_bytes: usize, weakened: Option<Control>
     let known = LEARNED.with_borrow(|learned| learned.get(model).cloned()).unwrap_or_default();
     let known = known.into_iter().map(|(offset, width)| (start + offset, width)).collect();
     stage(|stage| {
-        *stage = Stage { model, memory: Some(memory), region_bytes, weakened, known, ..Stage::default() };
+        *stage = Stage {
+            model,
+            memory: Some(memory),
+            region_bytes,
+            stores_are_ordered,
+            weakened,
+            known,
+            ..Stage::default()
+        };
     });
 }
 
@@ -173,7 +186,13 @@ pub fn share() {
         };
         (
             address,
-            Rc::new(SharedWord { atom, last: Cell::new(value), writes: Cell::new(0), is_changed: Cell::new(false) }),
+            Rc::new(SharedWord {
+                atom,
+                last: Cell::new(value),
+                writes: Cell::new(0),
+                is_changed: Cell::new(false),
+                stores: UnsafeCell::new(()),
+            }),
         )
     });
     let words = words.collect();
@@ -312,6 +331,13 @@ fn meet<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<Shared
     (Some(word), order)
 }
 
+/// A change of a word comes after every store of it that is not to come after the change.
+fn meet_stores(word: &SharedWord) {
+    if stage(|stage| stage.stores_are_ordered && !stage.is_void) {
+        word.stores.with(|_| ());
+    }
+}
+
 /// Notes what the word is now.
 ///
 /// # Safety
@@ -355,6 +381,9 @@ unsafe impl Atomics for Loomed {
             return unsafe { cell.write(value) };
         };
         let value = value.widen();
+        if stage(|stage| stage.stores_are_ordered && !stage.is_void) {
+            word.stores.with_mut(|_| ());
+        }
         // A step that reads and writes reads what was written last before it. loom forgets that: to it, a store may come before
         // a change that is over, by another thread, of an older value. So the store follows a change of nothing, and an
         // execution in which somebody writes between the two is none.
@@ -392,6 +421,7 @@ unsafe impl Atomics for Loomed {
             Change::Or => atomic.fetch_or(narrow(operand), order),
             Change::Swap => atomic.swap(narrow(operand), order),
         });
+        meet_stores(&word);
         // SAFETY: as above.
         unsafe { put(cell, &word, changed::<W>(old, change, operand)) };
         W::narrow(old)
@@ -422,6 +452,7 @@ unsafe impl Atomics for Loomed {
                 Err(old) => old,
             }
         });
+        meet_stores(&word);
         if is_exchanged {
             // SAFETY: as above.
             unsafe { put(cell, &word, value) };
