@@ -139,6 +139,7 @@ fn bitmap() -> Vec<Model> {
 }
 
 #[test]
+#[ignore = "not yet explored to its end"]
 fn bitmap_buddy() {
     controls::verify("bitmap buddy", &bitmap());
 }
