@@ -1,8 +1,9 @@
 //! Where exhaustion is certain, nobody is told of it while there is a free block.
 
 use crate::schedules;
-use crate::world::{Family, Random, User, World};
-use rtalloc::contract::{SharedAllocator, SharedError};
+use crate::subject::Subject;
+use crate::world::{Random, User, World};
+use rtalloc::contract::SharedError;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ const SCHEDULES: usize = if cfg!(debug_assertions) { 500 } else { 20_000 };
 const USERS: usize = 3;
 
 /// There is a free block for everybody at every moment. Where exhaustion is certain, nobody may be told of it.
-fn enough_for_all<F: Family>(scheduler: impl Scheduler + 'static) -> usize {
+fn enough_for_all(subject: &'static Subject, scheduler: impl Scheduler + 'static) -> usize {
     schedules::run(scheduler, || {
-        let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(USERS));
-        let size_bytes = F::SIZES[0];
+        let world = World::new(subject.watched, subject.small_bytes, USERS);
+        let size_bytes = subject.sizes[0];
         let mut first = User::new(&world, 0, 1);
         let mut held: Vec<_> = std::iter::from_fn(|| first.allocate(size_bytes, 1).ok()).collect();
         assert!(held.len() >= USERS, "a block for everybody");
@@ -48,12 +49,12 @@ fn enough_for_all<F: Family>(scheduler: impl Scheduler + 'static) -> usize {
 }
 
 /// Of a heap whose users share all memory.
-pub fn exhaustion_is_certain<F: Family>() {
-    let contract = F::Watched::CONTRACT;
+pub fn exhaustion_is_certain(subject: &'static Subject) {
+    let contract = subject.contract;
     if !contract.exhaustion_is_certain || contract.slots_are_exclusive {
         return;
     }
-    let executions = enough_for_all::<F>(RandomScheduler::new_from_seed(0x5EED, SCHEDULES))
-        + enough_for_all::<F>(PctScheduler::new_from_seed(0x5EED, 3, SCHEDULES));
+    let executions = enough_for_all(subject, RandomScheduler::new_from_seed(0x5EED, SCHEDULES))
+        + enough_for_all(subject, PctScheduler::new_from_seed(0x5EED, 3, SCHEDULES));
     println!("{}: never exhausted in {executions} schedules", contract.alone.name);
 }

@@ -1,8 +1,8 @@
 //! That the suite finds faults: the pool with each of many, and the tests that must fail for it.
 
 use crate::bits::{Bits, fault};
+use crate::subject::{Family, Subject};
 use crate::watch::{self, Watched};
-use crate::world::Family;
 use crate::{certainty, history, refusals, schedules, stalls};
 use rtalloc::concurrent::atomics::Native;
 use std::cell::Cell;
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// Fails unless a test fails.
-fn must_fail(test: fn()) {
+fn must_fail(test: fn(&'static Subject), subject: &'static Subject) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = take_hook();
@@ -39,7 +39,7 @@ fn must_fail(test: fn()) {
         }));
     });
     QUIET.set(true);
-    let answer = catch_unwind(test);
+    let answer = catch_unwind(|| test(subject));
     QUIET.set(false);
     watch::at_every_step(None, None);
     schedules::end();
@@ -55,7 +55,7 @@ macro_rules! detection {
                 $(
                     #[test]
                     fn $test() {
-                        must_fail($module::$test::<Faulty<{ fault::$fault }>>);
+                        must_fail($module::$test, Faulty::<{ fault::$fault }>::SUBJECT);
                     }
                 )*
             }

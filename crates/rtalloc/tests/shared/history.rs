@@ -2,8 +2,8 @@
 //! which nothing comes before what was over when it began.
 
 use crate::schedules;
-use crate::world::{Family, User, World};
-use rtalloc::contract::{SharedAllocator, Slot};
+use crate::subject::Subject;
+use crate::world::{User, World};
 use shuttle::scheduler::RandomScheduler;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,11 +30,7 @@ enum Act {
 }
 
 /// Whether one user after the other can do the rest of a history; `blocks` are those there are, by number.
-fn is_possible<H: SharedAllocator<'static> + 'static>(
-    world: &World<H>,
-    rest: &mut Vec<Event>,
-    blocks: &mut Vec<(usize, NonNull<u8>)>,
-) -> bool {
+fn is_possible(world: &World, rest: &mut Vec<Event>, blocks: &mut Vec<(usize, NonNull<u8>)>) -> bool {
     if rest.is_empty() {
         return true;
     }
@@ -80,13 +76,13 @@ fn is_possible<H: SharedAllocator<'static> + 'static>(
 }
 
 /// Histories of three users who allocate and free.
-pub fn without_refusal<F: Family>() {
+pub fn without_refusal(subject: &'static Subject) {
     let judged = Arc::new(AtomicUsize::new(0));
     let count = judged.clone();
     let seeds = AtomicUsize::new(0);
     let executions = schedules::run(RandomScheduler::new_from_seed(0x415, SCHEDULES), move || {
         let seed = seeds.fetch_add(1, Ordering::Relaxed) as u64;
-        let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(USERS));
+        let world = World::new(subject.watched, subject.small_bytes, USERS);
         // SAFETY: nobody is at work.
         let fresh = unsafe { world.image() };
         let history = Arc::new(Mutex::new(Vec::new()));
@@ -99,7 +95,7 @@ pub fn without_refusal<F: Family>() {
                     let mut user = User::new(&world, number, seed);
                     let now = || clock.fetch_add(1, Ordering::Relaxed);
                     for turn in 0..3 {
-                        let size_bytes = F::SIZES[user.random.below(F::SIZES.len())];
+                        let size_bytes = subject.sizes[user.random.below(subject.sizes.len())];
                         let begun = now();
                         let name = number * 10 + turn;
                         let (live, is_freed) = (user.allocate(size_bytes, 1), user.random.below(2) == 0);
@@ -133,6 +129,6 @@ pub fn without_refusal<F: Family>() {
         assert!(is_possible(&world, &mut events, &mut Vec::new()), "no user alone could have done {events:#?}");
     });
     let judged = count.load(Ordering::Relaxed);
-    println!("{}: {judged} histories without refusal of {executions}", F::Watched::CONTRACT.alone.name);
+    println!("{}: {judged} histories without refusal of {executions}", subject.name());
     assert!(judged > executions / 20, "{judged} histories of {executions}: nearly all had refusals");
 }

@@ -3,9 +3,10 @@
 //! A test of these has a process of its own. What the handler and the thread share lies in statics; the handler takes no
 //! lock and asks the system for no memory.
 
+use crate::subject::{Heap, Subject};
 use crate::watch;
-use crate::world::{Books, Family, User, World};
-use rtalloc::contract::{Operation, Refusals, SharedAllocator, SharedError, Slot};
+use crate::world::{Books, User, World};
+use rtalloc::contract::{Operation, Refusals, SharedError};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -21,9 +22,9 @@ const ACTS: usize = if cfg!(debug_assertions) { 2_000 } else { 50_000 };
 const THREAD: usize = 0;
 const HANDLER: usize = 1;
 
-/// What the handler does, with what.
-static HANDLE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-static WORLD: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// What the handler uses, and what it asks for.
+static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
+static SIZE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// A block on its way from the thread to the handler or back: all have the same size.
 static PARCEL: AtomicUsize = AtomicUsize::new(0);
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
@@ -31,17 +32,16 @@ static SERVED: AtomicUsize = AtomicUsize::new(0);
 /// Refusals of exchanges: exhausted, contended, pending.
 static REFUSED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-type Handle = fn();
-
 extern "C" fn on_signal(_signal: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
-    let handle = HANDLE.load(Ordering::Acquire);
-    // SAFETY: the only value stored, before any signal is asked for, is a `Handle`.
-    unsafe { std::mem::transmute::<*mut (), Handle>(handle)() }
+    let world = WORLD.load(Ordering::Acquire);
+    // SAFETY: the world is there as long as signals come.
+    let world = unsafe { &*world };
+    exchange(&world.heap, &world.books, HANDLER, SIZE_BYTES.load(Ordering::Acquire));
 }
 
 /// Takes a block out of the parcel and frees it, and puts a new one in its place: as the handler, or as the thread.
-fn exchange<H: SharedAllocator<'static> + 'static>(heap: &H, books: &Books, number: usize, size_bytes: usize) {
+fn exchange(heap: &Heap, books: &Books, number: usize, size_bytes: usize) {
     // SAFETY: thread and handler each have their slot.
     let mut slot = unsafe { heap.slot(number) };
     if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(PARCEL.swap(0, Ordering::AcqRel))) {
@@ -88,21 +88,14 @@ fn raise() {
     }
 }
 
-fn handle<F: Family>() {
-    let world = WORLD.load(Ordering::Acquire).cast::<World<F::Watched>>();
-    // SAFETY: the world is there as long as signals come.
-    let world = unsafe { &*world };
-    exchange(&world.heap, &world.books, HANDLER, F::SIZES[0]);
-}
-
 /// Calls `act` while signals may come, for a world of two.
-fn interrupted<F: Family>(begin: fn(), act: impl FnOnce(&mut User<F::Watched>, &World<F::Watched>), end: fn()) {
-    let fresh = || World::<F::Watched>::new(F::SMALL_BYTES, F::config(2));
-    let capacity = fresh().capacity(2, F::SIZES[0]);
+fn interrupted(subject: &'static Subject, begin: fn(), act: impl FnOnce(&mut User, &World), end: fn()) {
+    let fresh = || World::new(subject.watched, subject.small_bytes, 2);
+    let capacity = fresh().capacity(2, subject.sizes[0]);
     let world = fresh();
     assert!(world.heap.take(HANDLER), "the handler's slot is free");
-    HANDLE.store(handle::<F> as Handle as *mut (), Ordering::Release);
-    WORLD.store(Arc::as_ptr(&world).cast_mut().cast(), Ordering::Release);
+    SIZE_BYTES.store(subject.sizes[0], Ordering::Release);
+    WORLD.store(Arc::as_ptr(&world).cast_mut(), Ordering::Release);
     for signal in [libc::SIGUSR1, libc::SIGALRM] {
         // SAFETY: an empty action, and then one with a function of the right kind.
         unsafe {
@@ -120,11 +113,11 @@ fn interrupted<F: Family>(begin: fn(), act: impl FnOnce(&mut User<F::Watched>, &
     act(&mut user, &world);
     end();
     let (signals, served) = (SIGNALS.load(Ordering::Relaxed), SERVED.load(Ordering::Relaxed));
-    println!("{}: {signals} signals, {served} blocks exchanged", F::Watched::CONTRACT.alone.name);
+    println!("{}: {signals} signals, {served} blocks exchanged", subject.name());
     assert!(signals > 100 && served > 100, "{signals} signals, {served} blocks");
 
     if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(PARCEL.swap(0, Ordering::AcqRel))) {
-        world.books.disown(block, F::SIZES[0]);
+        world.books.disown(block, subject.sizes[0]);
         // SAFETY: the block was in the parcel.
         unsafe { world.heap.slot(THREAD).deallocate(block) };
     }
@@ -133,24 +126,24 @@ fn interrupted<F: Family>(begin: fn(), act: impl FnOnce(&mut User<F::Watched>, &
     unsafe { world.heap.release(HANDLER) };
     let [exhausted, contended, pending] = REFUSED.each_ref().map(|count| count.load(Ordering::Relaxed));
     world.tell(Refusals { request: 0, exhausted, contended, pending });
-    world.close(2, F::SIZES[0], capacity);
+    world.close(2, subject.sizes[0], capacity);
 }
 
 /// A signal at every step of the thread.
-pub fn at_every_step<F: Family>() {
+pub fn at_every_step(subject: &'static Subject) {
     let begin = || watch::at_every_step(Some(raise), None);
     let end = || watch::at_every_step(None, None);
-    let act = |user: &mut User<F::Watched>, world: &World<F::Watched>| {
+    let act = |user: &mut User, world: &World| {
         for _ in 0..ACTS {
-            user.act(F::SIZES);
-            exchange(&world.heap, &world.books, THREAD, F::SIZES[0]);
+            user.act(subject.sizes);
+            exchange(&world.heap, &world.books, THREAD, subject.sizes[0]);
         }
     };
-    interrupted::<F>(begin, act, end);
+    interrupted(subject, begin, act, end);
 }
 
 /// Signals from a timer, at whatever place the thread is.
-pub fn at_any_time<F: Family>() {
+pub fn at_any_time(subject: &'static Subject) {
     let mut timer: libc::timer_t = std::ptr::null_mut();
     // SAFETY: a valid event: the signal is this thread's, and not that of the one that waits for it. All out pointers are valid.
     unsafe {
@@ -166,16 +159,16 @@ pub fn at_any_time<F: Family>() {
         // SAFETY: a timer made above, and a valid period.
         assert_eq!(unsafe { libc::timer_settime(timer, 0, &period, std::ptr::null_mut()) }, 0);
     };
-    let act = |user: &mut User<F::Watched>, world: &World<F::Watched>| {
+    let act = |user: &mut User, world: &World| {
         set(PERIOD_NS);
         let begin = std::time::Instant::now();
         while begin.elapsed().as_secs() < SECONDS {
             for _ in 0..1_000 {
-                user.act(F::SIZES);
-                exchange(&world.heap, &world.books, THREAD, F::SIZES[0]);
+                user.act(subject.sizes);
+                exchange(&world.heap, &world.books, THREAD, subject.sizes[0]);
             }
         }
         set(0);
     };
-    interrupted::<F>(|| (), act, || ());
+    interrupted(subject, || (), act, || ());
 }

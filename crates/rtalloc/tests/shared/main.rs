@@ -2,6 +2,7 @@
 //!
 //! | module | what it tests |
 //! |---|---|
+//! | [`subject`] | the heap under test, whichever it is, behind one type |
 //! | [`watch`] | every step of a heap: counted, held against the bound, a point where something happens |
 //! | [`world`] | a heap, its users, and the books beside it: who owns which granule, what was refused |
 //! | [`stress`] | threads of the operating system |
@@ -36,6 +37,7 @@ mod schedules;
 #[cfg(target_pointer_width = "64")]
 mod stalls;
 mod stress;
+mod subject;
 mod watch;
 mod world;
 
@@ -44,8 +46,8 @@ use rtalloc::adapt::{Locked, Patient};
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::{TagConfig, Tlsf};
+use subject::{Family, family};
 use watch::Watched;
-use world::Family;
 
 /// Calls a macro with a family and every test that heaps pass whose users may wait for each other.
 macro_rules! tests_of_blocking {
@@ -88,7 +90,7 @@ macro_rules! instantiate {
             #[test]
             fn $test() {
                 use $path as run;
-                call!($test, run::<$family> $(, $apart)?);
+                call!($test, || run(<$family>::SUBJECT) $(, $apart)?);
             }
         )*
     };
@@ -97,7 +99,7 @@ macro_rules! instantiate {
 /// Calls a test, in a process of its own if it is marked so.
 macro_rules! call {
     ($test:ident, $function:expr) => {
-        $function()
+        ($function)()
     };
     ($test:ident, $function:expr, apart) => {
         crate::apart::run(concat!(module_path!(), "::", stringify!($test)), $function)
@@ -129,28 +131,6 @@ macro_rules! suite_of_blocking {
                 tests_of_blocking!(instantiate, Heaps);
             }
         )*
-    };
-}
-
-/// Makes a type tell heaps apart. The heap's type is one of `A`, its atomics.
-macro_rules! family {
-    ($family:ident: $heap:ty, |$users:ident| $config:expr, $small:literal, $large:literal, $sizes:expr) => {
-        pub struct $family;
-
-        type Of<A> = $heap;
-
-        impl Family for $family {
-            type Config = <Of<Native> as rtalloc::SharedAllocator<'static>>::Config;
-            type Watched = Of<Watched>;
-            type Bare = Of<Native>;
-            const SMALL_BYTES: usize = $small;
-            const LARGE_BYTES: usize = $large;
-            const SIZES: &'static [usize] = $sizes;
-
-            fn config($users: usize) -> Self::Config {
-                $config
-            }
-        }
     };
 }
 

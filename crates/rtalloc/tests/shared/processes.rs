@@ -1,9 +1,9 @@
 //! Two processes share a heap: all of it is in the region, and the region is in memory that both have at the same address. One is
 //! stopped in the midst of an operation; the other goes on.
 
+use crate::subject::{HeapSlot, Subject};
 use crate::watch;
-use crate::world::{Family, User, World};
-use rtalloc::contract::SharedAllocator;
+use crate::world::{User, World};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
@@ -49,16 +49,16 @@ fn stops(child: libc::pid_t) -> bool {
 
 /// Stops a process at every step of an allocation and of a free, of its own block and of another's. It is killed there; or
 /// it goes on in the end, and then the heap is as good as new.
-pub fn stopped_at_every_step<F: Family>() {
-    let capacity = World::<F::Watched>::new(F::LARGE_BYTES, F::config(2)).capacity(2, F::SIZES[0]);
-    let memory = common(F::LARGE_BYTES + 4096);
+pub fn stopped_at_every_step(subject: &'static Subject) {
+    let capacity = World::new(subject.watched, subject.large_bytes, 2).capacity(2, subject.sizes[0]);
+    let memory = common(subject.large_bytes + 4096);
     let mut places = 0;
     for is_killed in [false, true] {
         for after in 0.. {
             // SAFETY: the mapping is longer than that; the child before this one is gone.
-            let world = unsafe { World::<F::Watched>::at(memory, F::LARGE_BYTES, F::config(2)) };
+            let world = unsafe { World::at(subject.watched, memory, subject.large_bytes, 2) };
             let mut user = User::new(&world, 0, after as u64);
-            let parcel = user.allocate(F::SIZES[0], 1).expect("a fresh heap serves");
+            let parcel = user.allocate(subject.sizes[0], 1).expect("a fresh heap serves");
             // SAFETY: the child does nothing but use the heap and end: it needs no lock that another thread may hold.
             let child = unsafe { libc::fork() };
             assert!(child >= 0, "a process more");
@@ -69,7 +69,7 @@ pub fn stopped_at_every_step<F: Family>() {
                     let mut slot = unsafe { world.heap.slot(1) };
                     LEFT.set(after);
                     watch::at_every_step(Some(step), None);
-                    use_heap(&mut slot, F::SIZES, parcel.pointer);
+                    use_heap(&mut slot, subject.sizes, parcel.pointer);
                 }));
                 // SAFETY: ends this process and nothing else.
                 unsafe { libc::_exit(i32::from(answer.is_err())) };
@@ -77,8 +77,8 @@ pub fn stopped_at_every_step<F: Family>() {
             let has_stopped = stops(child);
             // The child has the parcel.
             world.books.disown(parcel.pointer, parcel.usable_bytes);
-            (0..ACTS).for_each(|_| user.act(&F::SIZES[..1]));
-            let served = user.allocate(F::SIZES[0], 1);
+            (0..ACTS).for_each(|_| user.act(&subject.sizes[..1]));
+            let served = user.allocate(subject.sizes[0], 1);
             let served =
                 served.unwrap_or_else(|error| panic!("refused while another stands after {after} steps: {error}"));
             user.free(served);
@@ -96,15 +96,15 @@ pub fn stopped_at_every_step<F: Family>() {
             } else {
                 assert!(!stops(child), "a process stops once");
                 drop(user);
-                world.close(2, F::SIZES[0], capacity);
+                world.close(2, subject.sizes[0], capacity);
             }
         }
     }
     assert!(places > 0, "the process makes no step");
-    println!("{}: a process stopped at {places} places", F::Watched::CONTRACT.alone.name);
+    println!("{}: a process stopped at {places} places", subject.name());
 }
 
-fn use_heap(slot: &mut impl rtalloc::Slot, sizes: &[usize], parcel: NonNull<u8>) {
+fn use_heap(slot: &mut HeapSlot, sizes: &[usize], parcel: NonNull<u8>) {
     let mine = sizes.first().and_then(|&size_bytes| slot.allocate_bytes(size_bytes, 1).ok());
     // SAFETY: the parent gave the parcel away, and the other block is this process' own.
     unsafe {

@@ -1,15 +1,16 @@
 //! A refusal is an answer, and says what is true.
 
-use crate::world::{Family, User, World};
-use rtalloc::contract::{SharedAllocator, SharedError};
+use crate::subject::Subject;
+use crate::world::{User, World};
+use rtalloc::contract::SharedError;
 
 /// Alone, who is refused could not have been served, and what is freed can be had again.
-pub fn alone<F: Family>() {
-    let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(1));
+pub fn alone(subject: &'static Subject) {
+    let world = World::new(subject.watched, subject.small_bytes, 1);
     let mut user = User::new(&world, 0, 1);
     let mut held = Vec::new();
     for turn in 0..400 {
-        let size_bytes = F::SIZES[user.random.below(F::SIZES.len())];
+        let size_bytes = subject.sizes[user.random.below(subject.sizes.len())];
         if turn % 3 == 2 && !held.is_empty() {
             let index = user.random.below(held.len());
             user.free(held.swap_remove(index));
@@ -19,9 +20,8 @@ pub fn alone<F: Family>() {
             Ok(live) => held.push(live),
             Err(SharedError::Request(error)) => panic!("{size_bytes} bytes: {error}"),
             Err(error) => {
-                // SAFETY: nobody is at work; the copy of the heap's pointer is gone before the heap is used again.
-                let mut heap = std::mem::ManuallyDrop::new(unsafe { std::ptr::read(&world.heap) });
-                let largest_bytes = heap.largest_allocatable();
+                // SAFETY: nobody is at work.
+                let largest_bytes = unsafe { world.heap.largest_allocatable() };
                 assert!(largest_bytes < size_bytes, "{error}: {size_bytes} bytes, and {largest_bytes} are there");
             }
         }
@@ -30,10 +30,10 @@ pub fn alone<F: Family>() {
 }
 
 /// What another freed is found by its owner, after a bounded number of refusals that say so.
-pub fn freed_by_another<F: Family>() {
-    let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(2));
+pub fn freed_by_another(subject: &'static Subject) {
+    let world = World::new(subject.watched, subject.small_bytes, 2);
     let (mut owner, mut other) = (User::new(&world, 0, 1), User::new(&world, 1, 1));
-    let size_bytes = F::SIZES[0];
+    let size_bytes = subject.sizes[0];
     for _ in 0..50 {
         let mut held: Vec<_> = std::iter::from_fn(|| owner.allocate(size_bytes, 1).ok()).collect();
         let count = held.len();

@@ -4,9 +4,9 @@
 //! A scheduler runs all users on one thread of the operating system, and every step of a heap is a point where another may go
 //! on. A load sees the last store: weaker orders are for the models.
 
+use crate::subject::Subject;
 use crate::watch;
-use crate::world::{Family, User, World};
-use rtalloc::contract::SharedAllocator;
+use crate::world::{User, World};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::atomic::AtomicUsize;
 use std::cell::RefCell;
@@ -64,9 +64,9 @@ pub fn run(scheduler: impl Scheduler + 'static, execution: impl Fn() + Send + Sy
 }
 
 /// Users who do this and that, under a scheduler.
-fn users_under<F: Family>(scheduler: impl Scheduler + 'static, users: usize, name: &str) {
-    let fresh = move || World::<F::Watched>::new(F::SMALL_BYTES, F::config(users));
-    let capacity = fresh().capacity(users, F::SIZES[0]);
+fn users_under(subject: &'static Subject, scheduler: impl Scheduler + 'static, users: usize, name: &str) {
+    let fresh = move || World::new(subject.watched, subject.small_bytes, users);
+    let capacity = fresh().capacity(users, subject.sizes[0]);
     let seeds = AtomicSeed::new(0);
     let executions = run(scheduler, move || {
         let seed = seeds.fetch_add(1, Ordering::Relaxed);
@@ -77,27 +77,27 @@ fn users_under<F: Family>(scheduler: impl Scheduler + 'static, users: usize, nam
                 let world = Arc::clone(&world);
                 shuttle::thread::spawn(move || {
                     let mut user = User::new(&world, number, seed);
-                    (0..ACTS).for_each(|_| user.act(F::SIZES));
+                    (0..ACTS).for_each(|_| user.act(subject.sizes));
                 })
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("a user who ends"));
         end();
-        world.close(users, F::SIZES[0], capacity);
+        world.close(users, subject.sizes[0], capacity);
     });
-    let heap = F::Watched::CONTRACT.alone.name;
+    let heap = subject.name();
     println!("{heap}: {users} users, {name}: {executions} schedules, at most {} steps", watch::longest());
 }
 
 type AtomicSeed = std::sync::atomic::AtomicU64;
 
 /// Users under a random scheduler.
-pub fn at_random<F: Family>() {
-    users_under::<F>(RandomScheduler::new_from_seed(0x5EED, SCHEDULES / 2), 4, "random");
+pub fn at_random(subject: &'static Subject) {
+    users_under(subject, RandomScheduler::new_from_seed(0x5EED, SCHEDULES / 2), 4, "random");
 }
 
 /// Users under PCT.
-pub fn by_priorities<F: Family>() {
-    users_under::<F>(PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 2), 4, "PCT");
-    users_under::<F>(PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 10), 8, "PCT");
+pub fn by_priorities(subject: &'static Subject) {
+    users_under(subject, PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 2), 4, "PCT");
+    users_under(subject, PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 10), 8, "PCT");
 }

@@ -3,9 +3,9 @@
 //! within the promised steps all the same.
 
 use crate::schedules;
+use crate::subject::Subject;
 use crate::watch;
-use crate::world::{Family, Random, User, World};
-use rtalloc::contract::SharedAllocator;
+use crate::world::{Random, User, World};
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -77,11 +77,7 @@ impl Scheduler for Stalling {
 }
 
 /// What the victim does: everything a user can do, with blocks of several sizes, its own and others'.
-fn script<H: SharedAllocator<'static> + 'static>(
-    user: &mut User<H>,
-    parcel: Option<crate::world::Live>,
-    sizes: &[usize],
-) {
+fn script(user: &mut User, parcel: Option<crate::world::Live>, sizes: &[usize]) {
     for &size_bytes in sizes {
         let answer = user.allocate(size_bytes, 1);
         user.mine.extend(answer.ok());
@@ -97,7 +93,7 @@ fn script<H: SharedAllocator<'static> + 'static>(
 }
 
 /// One execution: the victim stops after so many steps. Whether it did.
-fn stalled<F: Family>(after: usize, seed: u64, len_bytes: usize) -> bool {
+fn stalled(subject: &'static Subject, after: usize, seed: u64, len_bytes: usize) -> bool {
     STOP.set(Stop { after, ..Stop::default() });
     let finished = Arc::new(AtomicUsize::new(0));
     let served = Arc::new(AtomicUsize::new(0));
@@ -105,24 +101,24 @@ fn stalled<F: Family>(after: usize, seed: u64, len_bytes: usize) -> bool {
     let scheduler = Stalling { victim_first: seed.is_multiple_of(2), random: Random(seed), is_done: false };
     schedules::run(scheduler, move || {
         let (finished, served) = (finished.clone(), served.clone());
-        let world = World::<F::Watched>::new(len_bytes, F::config(OTHERS + 1));
-        let parcel = User::new(&world, 1, seed).allocate(F::SIZES[0], 1).ok();
+        let world = World::new(subject.watched, len_bytes, OTHERS + 1);
+        let parcel = User::new(&world, 1, seed).allocate(subject.sizes[0], 1).ok();
         schedules::begin(step);
         let victim = {
             let world = Arc::clone(&world);
-            shuttle::thread::spawn(move || script(&mut User::new(&world, 0, seed), parcel, F::SIZES))
+            shuttle::thread::spawn(move || script(&mut User::new(&world, 0, seed), parcel, subject.sizes))
         };
         let others: Vec<_> = (1..=OTHERS)
             .map(|number| {
                 let (world, served) = (Arc::clone(&world), served.clone());
                 shuttle::thread::spawn(move || {
                     let mut user = User::new(&world, number, seed);
-                    (0..ACTS).for_each(|_| user.act(F::SIZES));
+                    (0..ACTS).for_each(|_| user.act(subject.sizes));
                     while let Some(live) = user.mine.pop() {
                         user.free(live);
                     }
                     // Others' frees, not taken back yet, may stand in the way a few times.
-                    let answer = (0..ACTS).find_map(|_| user.allocate(F::SIZES[0], 1).ok());
+                    let answer = (0..ACTS).find_map(|_| user.allocate(subject.sizes[0], 1).ok());
                     served.fetch_add(usize::from(answer.is_some()), Ordering::Relaxed);
                     user.mine.extend(answer);
                 })
@@ -145,19 +141,19 @@ fn stalled<F: Family>(after: usize, seed: u64, len_bytes: usize) -> bool {
 }
 
 /// A user stands still at every step of what it does.
-pub fn at_every_step<F: Family>() {
+pub fn at_every_step(subject: &'static Subject) {
     let mut places = 0;
     let mut executions = 0;
     for seed in 0..ORDERS {
         let mut after = 0;
-        while stalled::<F>(after, seed, F::LARGE_BYTES) {
+        while stalled(subject, after, seed, subject.large_bytes) {
             after += 1;
         }
         executions += after + 1;
         places = places.max(after);
     }
     assert!(places > 0, "the victim makes no step");
-    let heap = F::Watched::CONTRACT.alone.name;
+    let heap = subject.name();
     println!("{heap}: {places} places to stand still, {executions} executions, at most {} steps", watch::longest());
 }
 
@@ -190,22 +186,22 @@ impl Scheduler for Starving {
 }
 
 /// A user is slow, where memory is short.
-pub fn slow_among_fast<F: Family>() {
-    let capacity = World::<F::Watched>::new(F::SMALL_BYTES, F::config(FAST + 1)).capacity(FAST + 1, F::SIZES[0]);
+pub fn slow_among_fast(subject: &'static Subject) {
+    let capacity = World::new(subject.watched, subject.small_bytes, FAST + 1).capacity(FAST + 1, subject.sizes[0]);
     let mut executions = 0;
     for pace in [4, 12, 40] {
         let seeds = AtomicUsize::new(pace);
         let scheduler = Starving { pace, random: Random(pace as u64), left: SLOW };
         executions += schedules::run(scheduler, move || {
             let seed = seeds.fetch_add(1, Ordering::Relaxed) as u64;
-            let world = World::<F::Watched>::new(F::SMALL_BYTES, F::config(FAST + 1));
-            let parcel = User::new(&world, 1, seed).allocate(F::SIZES[0], 1).ok();
+            let world = World::new(subject.watched, subject.small_bytes, FAST + 1);
+            let parcel = User::new(&world, 1, seed).allocate(subject.sizes[0], 1).ok();
             let is_done = Arc::new(AtomicBool::new(false));
             schedules::begin(schedules::switch);
             let victim = {
                 let (world, is_done) = (Arc::clone(&world), is_done.clone());
                 shuttle::thread::spawn(move || {
-                    script(&mut User::new(&world, 0, seed), parcel, F::SIZES);
+                    script(&mut User::new(&world, 0, seed), parcel, subject.sizes);
                     is_done.store(true, Ordering::Relaxed);
                 })
             };
@@ -215,7 +211,7 @@ pub fn slow_among_fast<F: Family>() {
                     shuttle::thread::spawn(move || {
                         let mut user = User::new(&world, number, seed);
                         while !is_done.load(Ordering::Relaxed) {
-                            user.act(F::SIZES);
+                            user.act(subject.sizes);
                             // An act may be none; a turn of this loop is a step in any case.
                             schedules::switch();
                         }
@@ -225,9 +221,9 @@ pub fn slow_among_fast<F: Family>() {
             victim.join().expect("a user who ends");
             others.into_iter().for_each(|other| other.join().expect("a user who ends"));
             schedules::end();
-            world.close(FAST + 1, F::SIZES[0], capacity);
+            world.close(FAST + 1, subject.sizes[0], capacity);
         });
     }
-    let heap = F::Watched::CONTRACT.alone.name;
+    let heap = subject.name();
     println!("{heap}: slow among {FAST}: {executions} executions, at most {} steps", watch::longest());
 }

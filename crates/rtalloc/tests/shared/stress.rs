@@ -1,17 +1,17 @@
 //! Threads of the operating system who do this and that, as fast as they can.
 
+use crate::subject::{Subject, Table};
 use crate::watch;
-use crate::world::{Family, User, World};
-use rtalloc::contract::SharedAllocator;
+use crate::world::{User, World};
 use std::sync::Barrier;
 
 /// What each thread does.
 const ACTS: usize = if cfg!(debug_assertions) { 20_000 } else { 400_000 };
 const THREADS: usize = 4;
 
-fn storm<H: SharedAllocator<'static> + 'static>(len_bytes: usize, config: H::Config, sizes: &'static [usize]) {
-    let capacity = World::<H>::new(len_bytes, config).capacity(THREADS, sizes[0]);
-    let world = World::<H>::new(len_bytes, config);
+fn storm(table: &'static Table, len_bytes: usize, sizes: &'static [usize]) {
+    let capacity = World::new(table, len_bytes, THREADS).capacity(THREADS, sizes[0]);
+    let world = World::new(table, len_bytes, THREADS);
     let barrier = Barrier::new(THREADS);
     let longest = std::thread::scope(|scope| {
         let run = |number| {
@@ -34,33 +34,33 @@ fn storm<H: SharedAllocator<'static> + 'static>(len_bytes: usize, config: H::Con
         threads.into_iter().map(|thread| thread.join().expect("a user who ends")).max()
     });
     world.close(THREADS, sizes[0], capacity);
-    println!("{}: {THREADS} threads, {ACTS} acts each, at most {longest:?} steps", H::CONTRACT.alone.name);
+    println!("{}: {THREADS} threads, {ACTS} acts each, at most {longest:?} steps", table.name);
 }
 
 /// Where memory is short.
-pub fn short_of_memory<F: Family>() {
-    storm::<F::Watched>(F::SMALL_BYTES, F::config(THREADS), F::SIZES);
+pub fn short_of_memory(subject: &'static Subject) {
+    storm(subject.watched, subject.small_bytes, subject.sizes);
 }
 
 /// Where it is not, and nobody counts steps.
-pub fn with_memory_to_spare<F: Family>() {
-    storm::<F::Bare>(F::LARGE_BYTES, F::config(THREADS), F::SIZES);
+pub fn with_memory_to_spare(subject: &'static Subject) {
+    storm(subject.bare, subject.large_bytes, subject.sizes);
 }
 
 /// Threads come and go: each takes a slot that somebody left, and frees what it finds.
-pub fn threads_come_and_go<F: Family>() {
-    let capacity = World::<F::Bare>::new(F::LARGE_BYTES, F::config(THREADS)).capacity(THREADS, F::SIZES[0]);
-    let world = World::<F::Bare>::new(F::LARGE_BYTES, F::config(THREADS));
+pub fn threads_come_and_go(subject: &'static Subject) {
+    let capacity = World::new(subject.bare, subject.large_bytes, THREADS).capacity(THREADS, subject.sizes[0]);
+    let world = World::new(subject.bare, subject.large_bytes, THREADS);
     for generation in 0..ACTS as u64 / 2_000 {
         std::thread::scope(|scope| {
             for number in 0..THREADS {
                 let world = &world;
                 scope.spawn(move || {
                     let mut user = User::new(world, number, generation);
-                    (0..50).for_each(|_| user.act(F::SIZES));
+                    (0..50).for_each(|_| user.act(subject.sizes));
                 });
             }
         });
     }
-    world.close(THREADS, F::SIZES[0], capacity);
+    world.close(THREADS, subject.sizes[0], capacity);
 }

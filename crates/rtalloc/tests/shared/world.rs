@@ -2,8 +2,9 @@
 //! the hands of nobody.
 
 use crate::pattern::Pattern;
+use crate::subject::{Heap, HeapSlot, Table};
 use crate::watch;
-use rtalloc::contract::{Operation, Refusals, SharedAllocator, SharedError, Slot, Steps};
+use rtalloc::contract::{Operation, Refusals, SharedError, Steps};
 use std::alloc::{Layout, alloc};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,24 +12,6 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Allocators under test, told apart by a type.
-pub trait Family: 'static {
-    /// What can be chosen.
-    type Config: Copy;
-    /// The heap, its steps watched.
-    type Watched: SharedAllocator<'static, Config = Self::Config> + 'static;
-    /// The heap as users have it.
-    type Bare: SharedAllocator<'static, Config = Self::Config> + 'static;
-    /// Length of a region in which memory is short for a few users.
-    const SMALL_BYTES: usize;
-    /// Length of a region in which it is not.
-    const LARGE_BYTES: usize;
-    /// Sizes asked for, the smallest first.
-    const SIZES: &'static [usize];
-    /// The heap for so many users.
-    fn config(users: usize) -> Self::Config;
-}
 
 /// Ownership is watched by so many bytes.
 const GRANULE_BYTES: usize = 8;
@@ -112,9 +95,9 @@ impl Books {
 }
 
 /// A heap and what is known about it.
-pub struct World<H> {
+pub struct World {
     /// The heap.
-    pub heap: H,
+    pub heap: Heap,
     /// Who owns what.
     pub books: Books,
     /// Blocks on their way from one user to another.
@@ -125,9 +108,9 @@ pub struct World<H> {
 }
 
 // SAFETY: a heap is shared by its contract, and the pointer is only used while nobody else uses the world.
-unsafe impl<H: Send> Send for World<H> {}
+unsafe impl Send for World {}
 // SAFETY: as above.
-unsafe impl<H: Sync> Sync for World<H> {}
+unsafe impl Sync for World {}
 
 thread_local! {
     /// Memory for a region of each length. A user whom nobody lets go on for ever keeps pointers into it: it is not given back.
@@ -145,12 +128,12 @@ fn memory(len_bytes: usize) -> NonNull<u8> {
     MEMORY.with_borrow_mut(|memory| *memory.entry(len_bytes).or_insert_with(fresh))
 }
 
-impl<H: SharedAllocator<'static> + 'static> World<H> {
+impl World {
     /// A fresh heap in a region of this thread.
-    pub fn new(len_bytes: usize, config: H::Config) -> Arc<Self> {
+    pub fn new(table: &'static Table, len_bytes: usize, users: usize) -> Arc<Self> {
         let memory = memory(len_bytes);
         // SAFETY: the memory is this long, and the worlds before this one are gone, or stand still for ever.
-        unsafe { Self::at(memory, len_bytes, config) }
+        unsafe { Self::at(table, memory, len_bytes, users) }
     }
 
     /// A fresh heap in this memory.
@@ -158,14 +141,14 @@ impl<H: SharedAllocator<'static> + 'static> World<H> {
     /// # Safety
     ///
     /// The memory is `len_bytes` long and a guard's length more; nobody uses it as long as the world is there.
-    pub unsafe fn at(memory: NonNull<u8>, len_bytes: usize, config: H::Config) -> Arc<Self> {
+    pub unsafe fn at(table: &'static Table, memory: NonNull<u8>, len_bytes: usize, users: usize) -> Arc<Self> {
         // SAFETY: the caller's promise.
         let region: &'static mut [MaybeUninit<u8>] = unsafe {
             memory.write_bytes(FRESH, len_bytes);
             memory.add(len_bytes).write_bytes(GUARD, GUARD_BYTES);
             std::slice::from_raw_parts_mut(memory.as_ptr().cast(), len_bytes)
         };
-        let heap = watch::undisturbed(|| H::new(region, config)).expect("a region that is large enough");
+        let heap = watch::undisturbed(|| Heap::new(table, region, users)).expect("a region that is large enough");
         let books = Books::new(memory.addr().get(), len_bytes);
         Arc::new(World { heap, books, parcels: Mutex::default(), refused: Mutex::default(), memory, len_bytes })
     }
@@ -202,9 +185,9 @@ impl<H: SharedAllocator<'static> + 'static> World<H> {
     /// What a fresh heap of this kind can hold: its largest request, and for each user the number of blocks of a size.
     pub fn capacity(self: Arc<Self>, users: usize, size_bytes: usize) -> (usize, usize) {
         watch::undisturbed(|| {
-            let mut world = Arc::into_inner(self).expect("nobody else is there");
-            let largest_bytes = world.heap.largest_allocatable();
-            let world = Arc::new(world);
+            let world = Arc::new(Arc::into_inner(self).expect("nobody else is there"));
+            // SAFETY: nobody is at work.
+            let largest_bytes = unsafe { world.heap.largest_allocatable() };
             let mut blocks = 0;
             for number in 0..users {
                 let mut user = User::new(&world, number, 0);
@@ -227,8 +210,9 @@ impl<H: SharedAllocator<'static> + 'static> World<H> {
                 let mut user = User::new(&self, number, 0);
                 while user.reclaim(usize::MAX) != 0 {}
             }
-            let mut world = Arc::into_inner(self).expect("the users are gone");
-            world.heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
+            let world = Arc::into_inner(self).expect("the users are gone");
+            // SAFETY: nobody is at work.
+            unsafe { world.heap.check() }.unwrap_or_else(|corruption| panic!("{corruption:?}"));
             assert_eq!(
                 world.heap.refusals(),
                 *world.refused.lock().expect("nobody panicked"),
@@ -247,8 +231,8 @@ impl<H: SharedAllocator<'static> + 'static> World<H> {
 }
 
 /// A user of a heap: a slot, what it has, and what it knows.
-pub struct User<H: SharedAllocator<'static> + 'static> {
-    world: Arc<World<H>>,
+pub struct User {
+    world: Arc<World>,
     /// The slot.
     pub number: usize,
     /// Its blocks.
@@ -258,15 +242,15 @@ pub struct User<H: SharedAllocator<'static> + 'static> {
     refused: Refusals,
 }
 
-impl<H: SharedAllocator<'static> + 'static> User<H> {
+impl User {
     /// Takes a slot.
-    pub fn new(world: &Arc<World<H>>, number: usize, seed: u64) -> Self {
+    pub fn new(world: &Arc<World>, number: usize, seed: u64) -> Self {
         assert!(world.heap.take(number), "slot {number} is somebody's");
         let random = Random(seed ^ (number as u64) << 32);
         User { world: world.clone(), number, mine: Vec::new(), random, refused: Refusals::default() }
     }
 
-    fn slot(&self) -> H::Slot<'_> {
+    fn slot(&self) -> HeapSlot {
         // SAFETY: `new` took the slot, and operations of a user follow each other.
         unsafe { self.world.heap.slot(self.number) }
     }
@@ -408,7 +392,7 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
     }
 }
 
-impl<H: SharedAllocator<'static> + 'static> Drop for User<H> {
+impl Drop for User {
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
