@@ -228,7 +228,7 @@ pub unsafe trait Slot: Sized {
     ///
     /// # Time
     ///
-    /// An allocate, a deallocate and a copy of the content.
+    /// [`SharedAllocator::most_steps`], and a copy of the content.
     unsafe fn reallocate_bytes(
         &mut self,
         block: NonNull<u8>,
@@ -357,6 +357,16 @@ pub enum Operation {
         /// Alignment asked for.
         align_bytes: usize,
     },
+    /// A reallocation to `size_bytes` of a block that was allocated with `old_bytes`, at the same alignment, whether it moves,
+    /// stays or is refused.
+    Reallocate {
+        /// Bytes asked for before.
+        old_bytes: usize,
+        /// Bytes asked for.
+        size_bytes: usize,
+        /// Alignment asked for.
+        align_bytes: usize,
+    },
     /// A [`Slot::reclaim`].
     Reclaim {
         /// Most blocks taken back.
@@ -379,6 +389,18 @@ impl Steps {
     /// All of them.
     pub const fn total(self) -> usize {
         self.read_modify_writes + self.loads + self.stores
+    }
+
+    /// The more of each of the three.
+    pub const fn most(self, other: Steps) -> Steps {
+        const fn more(one: usize, other: usize) -> usize {
+            if one > other { one } else { other }
+        }
+        Steps {
+            read_modify_writes: more(self.read_modify_writes, other.read_modify_writes),
+            loads: more(self.loads, other.loads),
+            stores: more(self.stores, other.stores),
+        }
     }
 
     /// Whether none of the three is more than in `bound`.

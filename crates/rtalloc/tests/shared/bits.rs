@@ -328,7 +328,7 @@ unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FA
                 Steps { loads: 1 + words, read_modify_writes: words * BLOCKS_PER_WORD + 2, stores: 0 }
             }
             Operation::Deallocate { .. } => Steps { loads: 0, read_modify_writes: 2, stores: 0 },
-            Operation::Reclaim { .. } => Steps::default(),
+            Operation::Reallocate { .. } | Operation::Reclaim { .. } => Steps::default(),
         };
         // These faults are to be found by what they do, not by the steps they take.
         let is_torn = matches!(FAULT, LOCKED | RESERVE | TORN_CLAIM | TORN_FREE | TORN_TALLY | SCRATCH | LATE_WRITE);

@@ -45,6 +45,8 @@ use bits::{Bits, fault};
 use rtalloc::adapt::{Locked, Patient};
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
+use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whole};
+use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
 use rtalloc::{TagConfig, Tlsf};
 use subject::{Family, family};
 use watch::Watched;
@@ -142,6 +144,13 @@ fn slots<C: Default>(users: usize) -> ArenasConfig<C> {
 suite! {
     sound_bits: Bits<'static, { fault::NONE }, A>, config: |_users| (), regions: 0x240 0x8000, sizes: &[64, 8, 40];
     arenas: Arenas<'static, Tlsf<'static>, A>, config: |users| slots(users), regions: 0x6000 0x40000, sizes: &[64, 200, 700, 16];
+    bitmap_buddy: BitmapBuddy<'static, 64, A>, config: |users| BitmapConfig { slots: users }, regions: 0x1000 0x40000, sizes: &[64, 200, 700, 16];
+    bitmap_buddy_deep: BitmapBuddy<'static, 64, A, Trimmed<2>>, config: |users| BitmapConfig { slots: users }, regions: 0x1000 0x10000, sizes: &[64, 200, 700, 16];
+    bitmap_buddy_whole: BitmapBuddy<'static, 64, A, Whole<1>>, config: |users| BitmapConfig { slots: users }, regions: 0x1000 0x10000, sizes: &[64, 200, 700, 16];
+    tree_buddy: TreeBuddy<'static, 64, OutOfBand, Faithful, A>, config: |_users| (), regions: 0x1000 0x10000, sizes: &[64, 8, 150, 400];
+    tree_buddy_in_band: TreeBuddy<'static, 64, InBand, Faithful, A>, config: |_users| (), regions: 0x1000 0x10000, sizes: &[40, 8, 150, 400];
+    tree_buddy_everything: TreeBuddy<'static, 64, OutOfBand, Everything, A>, config: |_users| (), regions: 0x1000 0x10000, sizes: &[64, 8, 150, 400];
+    tree_buddy_everything_in_band: TreeBuddy<'static, 64, InBand, Everything, A>, config: |_users| (), regions: 0x1000 0x10000, sizes: &[40, 8, 150, 400];
 }
 
 suite_of_blocking! {

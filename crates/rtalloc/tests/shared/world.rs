@@ -320,9 +320,7 @@ impl User {
     pub fn resize(&mut self, live: Live, size_bytes: usize) -> Live {
         self.verify(live);
         let Live { align_bytes, .. } = live;
-        let allocate = self.most(Operation::Allocate { size_bytes, align_bytes });
-        let deallocate = self.most(Operation::Deallocate { size_bytes: live.size_bytes, align_bytes });
-        let most = allocate.zip(deallocate).map(|(allocate, deallocate)| allocate + deallocate);
+        let most = self.most(Operation::Reallocate { old_bytes: live.size_bytes, size_bytes, align_bytes });
         // What stays the block's content until the answer is known is this user's; what is not, is nobody's.
         self.world.books.disown(live.pointer, live.usable_bytes);
         let answer = watch::measured(most, || {

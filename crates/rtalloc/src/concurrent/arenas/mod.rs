@@ -895,13 +895,14 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
 
     fn most_steps(&self, operation: Operation) -> Option<Steps> {
         let Plan { taken_back, taken_back_on_miss, .. } = *self.view().plan();
+        // The look for mail; blocks taken back, twice; the last look, and the refusal's counter.
+        let allocate = times(taken_back.saturating_add(taken_back_on_miss), self.steps_of_taking_back())
+            + Steps { read_modify_writes: 2, loads: 1, stores: 0 };
         Some(match operation {
-            // The look for mail; blocks taken back, twice; the last look, and the refusal's counter.
-            Operation::Allocate { .. } => {
-                times(taken_back.saturating_add(taken_back_on_miss), self.steps_of_taking_back())
-                    + Steps { read_modify_writes: 2, loads: 1, stores: 0 }
-            }
+            Operation::Allocate { .. } => allocate,
             Operation::Deallocate { .. } => PUT_STEPS,
+            // Another slot's block moves to this one.
+            Operation::Reallocate { .. } => allocate + PUT_STEPS,
             Operation::Reclaim { budget } => times(budget, self.steps_of_taking_back()),
         })
     }

@@ -20,15 +20,6 @@ const fn times(count: usize, once: Steps) -> Steps {
     steps(count * once.read_modify_writes, count * once.loads, count * once.stores)
 }
 
-/// The more of each kind.
-fn more(one: Steps, other: Steps) -> Steps {
-    steps(
-        one.read_modify_writes.max(other.read_modify_writes),
-        one.loads.max(other.loads),
-        one.stores.max(other.stores),
-    )
-}
-
 /// One word looked at, and its bits taken or not.
 const LOOK: Steps = steps(1, 1, 0);
 
@@ -87,7 +78,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         let opened = (lowest..top).fold(NOTHING, |sum, number| sum + steps(0, 0, 2) + Self::listing(top - number));
         let told = steps(0, 0, 2 + Self::digits_of(leaves));
         let tidied = times(TRIES, Self::unlisting(top - level));
-        sum + more(opened + told + tidied, steps(lines + 1, 0, 0))
+        sum + (opened + told + tidied).most(steps(lines + 1, 0, 0))
     }
 
     /// As [`steps_to_take`](Self::steps_to_take).
@@ -101,7 +92,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             let here = if level == top {
                 steps(1, 0, 0)
             } else {
-                more(steps(2, 0, 0) + merged, steps(2, 0, 0) + Self::listing(top - level) + own)
+                steps(2, 0, 0) + merged.most(Self::listing(top - level) + own)
             };
             merged = here;
             if (leaves >> unit_log2::<S>(level)) & (bits::<S>() - 1) != 0 {
@@ -109,6 +100,18 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 lowest = here;
             }
         }
-        lowest + steps(3, 1 + Self::digits_of(leaves), 0)
+        lowest + steps(3, 0, 0) + Self::locating(leaves)
+    }
+
+    /// As [`steps_to_take`](Self::steps_to_take), of a block of so many leaves to `wanted` of them: it is tried where it stands,
+    /// and then moves. What a block that stays takes is less: it is opened and told of as a new one, and its end given back.
+    pub(super) fn steps_to_resize(self, leaves: usize, order: usize, wanted: usize) -> Steps {
+        let tried = steps(3, 1, 0);
+        Self::locating(leaves) + tried + self.steps_to_take(order, wanted) + self.steps_to_give(leaves)
+    }
+
+    /// The bytes of a block read.
+    fn locating(leaves: usize) -> Steps {
+        steps(0, 1 + Self::digits_of(leaves), 0)
     }
 }

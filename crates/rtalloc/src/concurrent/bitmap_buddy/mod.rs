@@ -501,6 +501,10 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
                 None => counted,
             },
             Operation::Deallocate { size_bytes, align_bytes } => slot.steps_to_give(needs(size_bytes, align_bytes)?.1),
+            Operation::Reallocate { old_bytes, size_bytes, align_bytes } => match needs(size_bytes, align_bytes) {
+                Some((order, leaves)) => slot.steps_to_resize(needs(old_bytes, align_bytes)?.1, order, leaves),
+                None => counted,
+            },
             Operation::Reclaim { .. } => Steps::default(),
         })
     }

@@ -267,7 +267,10 @@ fn kept_open<S: Shape>() {
         (0..4).for_each(|leaf| scene.free(0, scene.leaves[leaf]));
         let three = scene.allocate(0, 3).unwrap();
         scene.list_afresh();
-        let ((), steps, is_interrupted) = interrupted(step, || scene.free(0, three), || drop(scene.allocate(1, 1)));
+        let other = || {
+            let _ = scene.allocate(1, 1);
+        };
+        let ((), steps, is_interrupted) = interrupted(step, || scene.free(0, three), other);
         scene.assert_within(steps, Operation::Deallocate { size_bytes: 3 * LEAF, align_bytes: 1 });
         scene.assert_whole();
         is_interrupted

@@ -35,6 +35,10 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
             Operation::Deallocate { size_bytes, align_bytes } => {
                 self.served(size_bytes, align_bytes).map_or(Steps::default(), |served| self.most_to_deallocate(served))
             }
+            Operation::Reallocate { old_bytes, size_bytes, align_bytes } => {
+                let old = self.served(old_bytes, align_bytes);
+                old.map_or(Steps::default(), |old| self.most_to_reallocate(old, self.served(size_bytes, align_bytes)))
+            }
             Operation::Reclaim { .. } => Steps::default(),
         }
     }
@@ -67,10 +71,40 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let on_the_way = (self.depth() - least + 1) as usize;
         Steps {
             read_modify_writes: on_the_way + Self::WATCHING,
-            // The tags; in band the canary, the counter below it, and once more its flag.
-            loads: 1 + displaced + if L::IN_BAND { 2 } else { 0 } + usize::from(Self::FLAGGED && most > 1),
+            // The flag, once more.
+            loads: Self::loads_to_find(displaced) + usize::from(Self::FLAGGED && most > 1),
             stores: 1 + displaced + if Self::RESETS { nodes(most) - 1 } else { 0 },
         }
+    }
+
+    /// The tags; in band the canary, and the counter below it.
+    fn loads_to_find(displaced: usize) -> usize {
+        1 + displaced + if L::IN_BAND { 2 } else { 0 }
+    }
+
+    /// A block is found. It is cut where it stands; or it grows there, the way to its ancestor being reserved from the root down;
+    /// or that is in vain, and it moves.
+    fn most_to_reallocate(self, old: Served, new: Option<Served>) -> Steps {
+        let found = Steps { read_modify_writes: 0, loads: Self::loads_to_find(old.displaced), stores: 0 };
+        // A size that no heap serves at this alignment may be one that the block has room for.
+        let (least, moved) = match new {
+            Some(new) => (new.least, self.most_to_allocate(new) + self.most_to_deallocate(old)),
+            None => (1, REFUSED),
+        };
+        let on_the_way = (self.depth() - old.least + 1) as usize;
+        let marks = 1 + old.displaced + Self::marks(old.displaced);
+        let cut = Steps {
+            read_modify_writes: on_the_way + Self::WATCHING,
+            loads: usize::from(Self::FLAGGED),
+            stores: marks + Self::stores_to_trim(least.min(old.most), old.most),
+        };
+        // The ancestors, each of which may be closed.
+        let above = on_the_way - 1;
+        let opened = if Self::FLAGGED { above } else { 0 };
+        let grown =
+            Steps { read_modify_writes: above + opened + Self::WATCHING, loads: 0, stores: 2 * opened + above + marks };
+        let tried = Steps { read_modify_writes: 2 * above + opened + Self::WATCHING, loads: 0, stores: 2 * opened };
+        found + cut.most(grown).most(tried + moved)
     }
 
     /// Stores that mark a block, whose payload may be displaced: the tags; in band the canary, and where the payload is.
