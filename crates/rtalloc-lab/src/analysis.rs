@@ -5,7 +5,7 @@
 
 use crate::observe::Operation;
 use crate::subject::Subject;
-use crate::subject::shared::{self, SharedSubject};
+use crate::subject::shared::{self, SharedSubject, UnderLock};
 use crate::turns;
 use pathbound::bound::Turning;
 use pathbound::certificate::Certificate;
@@ -109,15 +109,16 @@ impl Analysis {
             let loops = pathbound::loops(file, &graph, entry).ok()?.iter().map(tried).collect();
             Some(proved(file, entry, &Facts { loops, ..Facts::default() }, &never).ok()?.instructions)
         };
-        let under: Vec<_> = shared::all().iter().filter(|one| one.guards == Some(subject.name)).collect();
+        let guarded = |one: &'static SharedSubject| Some((one.lock?, one.guards.filter(|it| it.heap == subject.name)?));
+        let under: Vec<_> = shared::all().iter().filter_map(guarded).collect();
         if under.is_empty() || proved(file, self.entry(subject, operation), &Facts::default(), &never).is_err() {
             return BTreeMap::new();
         }
-        let hold = |one: &&SharedSubject| {
-            let entry = one.entries.addresses()[operation as usize].wrapping_sub(self.bias());
-            Some((one.lock?.to_string(), bound(entry)?))
+        let hold = |(lock, guarded): (&str, UnderLock)| {
+            let entry = guarded.entries.addresses()[operation as usize].wrapping_sub(self.bias());
+            Some((lock.to_string(), bound(entry)?))
         };
-        under.iter().filter_map(hold).collect()
+        under.into_iter().filter_map(hold).collect()
     }
 
     /// The bounds of a subject in a heap of any size, by what the library's source says of its loops.

@@ -18,6 +18,7 @@
 //! | `words` | words of a bitmap buddy, on all levels together: at most those of the region |
 //! | `blocks taken back` | blocks that others freed and an allocation of arenas takes back, before it serves its request and again if it finds nothing: each time at most as many as the heap was made with |
 //! | `words of notices`, `lines` | by the number of slots the heap was made with: one |
+//! | `levels of the bitmaps` | 6, whatever the heap's size |
 //! | `free blocks` | the number of free blocks: no bound, a cost for each |
 //! | `pages` | the number of pages: no bound, a cost for each |
 //! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
@@ -25,7 +26,7 @@
 //! | `N`, `leaves ...`, `pieces ...` | by what a caller asks for: in no entry point that is bounded |
 //! | a number | at most so many, whatever the heap's size |
 
-use crate::analysis::{Analysis, Unbounded, proved};
+use crate::analysis::{Analysis, Unbounded, proved, proved_as_fits};
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
@@ -34,14 +35,14 @@ use pathbound::bound::Turning;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, Image as _};
-use pathbound::{Bound, Facts};
+use pathbound::{Bound, Decline, Facts};
 use rtalloc::buddy::binary::{Binary, UNLIMITED};
 use rtalloc::buddy::double::Double;
 use rtalloc::buddy::fibonacci::Fibonacci;
 use rtalloc::buddy::weighted::Weighted;
 use rtalloc::mechanism::buddy::{Aside, Buddies, InFront, Placement, System};
 use rtalloc::mechanism::word::Offset32;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 include!(concat!(env!("OUT_DIR"), "/turns.rs"));
@@ -70,6 +71,8 @@ enum Turns {
     Pages,
     /// The words of a bitmap buddy.
     Words,
+    /// The levels of a bitmap buddy.
+    BitmapLevels,
     /// The slots of which a bitmap buddy counts operations.
     Lines,
     /// The blocks that an allocation of arenas takes back.
@@ -98,6 +101,7 @@ impl Turns {
             "N" => Self::Chosen,
             "words" => Self::Words,
             "lines" => Self::Lines,
+            "levels of the bitmaps" => Self::BitmapLevels,
             "blocks taken back" => Self::TakenBack,
             "words of notices" => Self::Notices,
             other if other.starts_with("leaves") || other.starts_with("pieces") => Self::Chosen,
@@ -124,16 +128,24 @@ impl Turns {
             Self::FreeBlocks => "free block".into(),
             Self::Pages => "page".into(),
             Self::Words => "word".into(),
-            Self::TakenBack => "block taken back".into(),
+            Self::TakenBack => "mailed block".into(),
             Self::PageBlock(bytes) => format!("piece of {bytes} bytes"),
-            Self::Granules(_) | Self::Lines | Self::Notices | Self::Chosen | Self::Fixed(_) => "turn".into(),
+            Self::Granules(_) | Self::BitmapLevels | Self::Lines | Self::Notices | Self::Chosen | Self::Fixed(_) => {
+                "turn".into()
+            }
         }
+    }
+
+    /// Whether the heap's size does not matter.
+    fn is_fixed(self) -> bool {
+        let by_kind = matches!(self, Self::BitmapLevels | Self::Lines | Self::Notices);
+        by_kind || matches!(self, Self::Fixed(_) | Self::Granules(_))
     }
 
     /// Whether most calls do not come to such a loop: others freed blocks of this slot, or nothing was found where it is looked for
     /// first.
     fn is_seldom(self) -> bool {
-        matches!(self, Self::TakenBack | Self::Notices | Self::Words | Self::Lines)
+        matches!(self, Self::TakenBack | Self::Notices | Self::BitmapLevels | Self::Words | Self::Lines)
     }
 
     /// How many, in a heap of so many bytes; `None` where its size bounds them by what no operation should take.
@@ -147,6 +159,8 @@ impl Turns {
             Self::Visits => of_shared().levels.map(|levels| 2 * ((1 << levels) - 1)),
             Self::NodesOfABlock => of_shared().levels.map(|levels| (1 << levels) - 1),
             Self::Words => of_shared().words.map(|words| words as u64),
+            // As many as orders below 2^31 have, with words of 64 bits.
+            Self::BitmapLevels => of_shared().words.map(|_| 6),
             Self::Lines => of_shared().lines.map(|lines| lines as u64),
             Self::TakenBack => of_shared().taken_back.map(|blocks| blocks as u64),
             Self::Notices => of_shared().notices.map(|words| words as u64),
@@ -240,13 +254,26 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
         if seldom.is_empty() {
             return None;
         }
-        proved(file, entry, &facts, &NeverReturns::default()).ok().map(|bound| bound.instructions)
+        // A loop within one that is never come to is none any more.
+        let bound = proved_as_fits(file, entry, &facts, &NeverReturns::default(), &mut HashSet::new());
+        bound.ok().map(|bound| bound.instructions)
     };
     let kinds: BTreeSet<Turns> = known.iter().map(|known| known.turns).collect();
     let formula = formula(subject, &kinds, &|turns| Ok(bound(turns)?.instructions))?;
+    let in_largest = match in_heap(LARGEST_HEAP_BYTES) {
+        Ok(bound) => bound.map(|bound| bound.instructions),
+        // So many turns are more than the witness has digits for; the sum says as much.
+        Err(Unbounded::Declined(Decline::Disagreement(_))) => formula.as_ref().and_then(|formula| {
+            let mut terms = kinds.iter().filter(|kind| !kind.is_fixed()).zip(&formula.terms);
+            terms.try_fold(formula.base, |sum, (kind, term)| {
+                Some(sum + term.instructions * kind.most(subject, LARGEST_HEAP_BYTES)?)
+            })
+        }),
+        Err(why) => return Err(why),
+    };
     Ok(Some(Told {
         bound: in_heap(HEAP_BYTES)?,
-        in_largest: in_heap(LARGEST_HEAP_BYTES)?.map(|bound| bound.instructions),
+        in_largest,
         formula: formula.map(|formula| Formula { at_once: at_once(), ..formula }),
     }))
 }
@@ -332,10 +359,7 @@ type BoundOfTurns<'a> = dyn Fn(&dyn Fn(Turns) -> u64) -> Result<u64, Unbounded> 
 fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>) -> Result<Option<Formula>, Unbounded> {
     const FEW: u64 = 8;
     const MANY: u64 = 4096;
-    let fixed = |turns: Turns| match turns {
-        Turns::Fixed(_) | Turns::Granules(_) | Turns::Lines | Turns::Notices => turns.most(subject, HEAP_BYTES),
-        _ => None,
-    };
+    let fixed = |turns: Turns| turns.most(subject, HEAP_BYTES).filter(|_| turns.is_fixed());
     let few = bound(&|turns| fixed(turns).unwrap_or(FEW))?;
     let all = bound(&|turns| fixed(turns).unwrap_or(MANY))?;
     let mut terms = Vec::new();
@@ -433,7 +457,7 @@ mod tests {
                         "visit" => Turns::Visits.most(subject, point.heap_bytes as usize).expect("a tree buddy"),
                         "node" => Turns::NodesOfABlock.most(subject, point.heap_bytes as usize).expect("a tree buddy"),
                         "word" => Turns::Words.most(subject, point.heap_bytes as usize).expect("a bitmap buddy"),
-                        "block taken back" => term.turns.expect("as many as it was made with"),
+                        "mailed block" => term.turns.expect("as many as it was made with"),
                         "free block" => point.free_blocks,
                         unit if unit.starts_with("piece") => term.turns.expect("a page's at most"),
                         _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,

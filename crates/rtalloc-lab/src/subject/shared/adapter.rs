@@ -1,11 +1,11 @@
 //! From an allocator for several threads to the entry points of a replay.
 
-use super::super::adapter::{Made, Target};
+use super::super::adapter::{Made, Target, ours};
 use super::super::{Entries, NATURAL_ALIGN_BYTES, Reach, View, WalkEntry};
 use super::lock::Lock;
-use super::{Count, SharedSubject};
+use super::{Count, SharedSubject, UnderLock};
 use crate::result::schema::Origin;
-use rtalloc::adapt::Locked;
+use rtalloc::adapt::{Alone, Locked};
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Atomics;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Shape};
@@ -278,7 +278,10 @@ pub(super) const fn locked<H: RegionAllocator<'static> + Send + 'static, L: Lock
     name: &'static str,
 ) -> SharedSubject {
     let subject = together::<Locked<'static, H, L>>(name, None);
-    SharedSubject { lock: Some(L::NAME), guards: Some(H::CONTRACT.name), ready: L::ready, ..subject }
+    // The functions that a program has: a user's seat and its count of refusals are the laboratory's.
+    let entries = ours::<Alone<'static, Locked<'static, H, L>>>(name).entries;
+    let guards = Some(UnderLock { heap: H::CONTRACT.name, entries });
+    SharedSubject { lock: Some(L::NAME), guards, ready: L::ready, ..subject }
 }
 
 /// How the heap of one of ours is made for a number of users.

@@ -41,8 +41,8 @@ pub struct SharedSubject {
     pub origin: Origin,
     /// What keeps threads apart: "none", or the kind of lock.
     pub lock: Option<&'static str>,
-    /// Which of our sequential allocators is under it, by its contract's name.
-    pub guards: Option<&'static str>,
+    /// Which of our sequential allocators is under it.
+    pub guards: Option<UnderLock>,
     /// What its author promises of the progress of allocate and deallocate; `None` where nobody does.
     pub progress: Option<(Progress, Progress)>,
     /// Why it may refuse a request, in the contract's words.
@@ -66,6 +66,15 @@ pub struct SharedSubject {
     check: Option<unsafe fn(*mut c_void) -> Result<(), String>>,
     walk: Option<WalkEntry>,
     most_steps: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>>,
+}
+
+/// One of our sequential allocators under a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct UnderLock {
+    /// Name of its contract.
+    pub heap: &'static str,
+    /// Its operations with the lock around them, and nothing else.
+    pub entries: Entries,
 }
 
 impl SharedSubject {

@@ -31,6 +31,14 @@ pub(super) struct Level {
     pub list_words: usize,
 }
 
+impl Level {
+    /// Number of its first word, and that behind its last.
+    #[inline(always)]
+    pub(super) const fn range(&self) -> (usize, usize) {
+        (self.first, self.first + self.words)
+    }
+}
+
 /// What a heap is, fixed when it is made.
 #[repr(C)]
 #[derive(Debug)]

@@ -97,7 +97,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     fn search(self, level: usize, run: usize, leaves: usize) -> Result<usize, Missed> {
         let mut search = Search { is_marked: false, stale: Stale { level: 0, list: 0, node: 0, words: 0 } };
         let mut number = level;
-        // turns: 6
+        // turns: levels of the bitmaps
         while number <= self.control.top {
             let (run, count) = Self::sought(number, level, run, leaves);
             if leaves & Self::within(number) != 0 && !search.is_marked {
@@ -204,32 +204,30 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         // What this slot marks itself is no other's work.
         let ended = self.ended();
         let mut is_lost = false;
-        let (mut number, mut run_here, mut count) = (level, run, Self::sought(level, level, run, leaves).1);
         // SAFETY: the level is one of the heap's, here and below.
-        let mut here = unsafe { *self.control.level(level) };
-        let mut word = here.first;
+        let (mut word, mut behind) = unsafe { self.control.level(level) }.range();
+        let (mut number, (mut seeks, mut count)) = (level, Self::sought(level, level, run, leaves));
         // turns: words
         loop {
             // One loop over the words of all levels, so that one number bounds its turns: told what stays the same within a level,
             // the compiler makes two of it.
-            number = computed(number as u64) as usize;
-            word = computed(word as u64) as usize;
+            [number, word, behind, seeks, count] =
+                [number, word, behind, seeks, count].map(|value| computed(value as u64) as usize);
             // SAFETY: the level has the word.
-            match unsafe { self.look(number, word, run_here, count) } {
+            match unsafe { self.look(number, word, seeks, count) } {
                 Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, search)),
                 Look::Lost => is_lost = true,
                 Look::Empty => {}
             }
             word += 1;
-            if word == here.first + here.words {
+            if word == behind {
                 if number == self.control.top {
                     break;
                 }
                 number += 1;
-                (run_here, count) = Self::sought(number, level, run, leaves);
+                (seeks, count) = Self::sought(number, level, run, leaves);
                 // SAFETY: as above.
-                here = unsafe { *self.control.level(number) };
-                word = here.first;
+                (word, behind) = unsafe { self.control.level(number) }.range();
             }
         }
         // None ended meanwhile that is not counted in both, and none is under way.
