@@ -71,7 +71,7 @@ unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> SharedAllocator<'s
         Some(match operation {
             Operation::Allocate { .. } => Steps { read_modify_writes: CELLS, loads: 1, stores: 0 },
             Operation::Deallocate { .. } => Steps { read_modify_writes: 1, loads: 0, stores: 0 },
-            Operation::Reclaim { .. } => Steps::default(),
+            Operation::Reallocate { .. } | Operation::Reclaim { .. } => Steps::default(),
         })
     }
 
