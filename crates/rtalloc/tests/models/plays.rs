@@ -76,22 +76,24 @@ impl<H: SharedAllocator<'static> + 'static> Set<H> {
         loom::thread::spawn(move || run(user))
     }
 
-    /// All threads are gone, and what they left is freed: the heap is sound and as good as new.
-    pub fn close(self, left: impl IntoIterator<Item = Owned>) {
+    /// All threads are gone: the heap is sound; and when what they left is freed, it is as good as new.
+    pub fn close(mut self, left: impl IntoIterator<Item = Owned>) {
+        if scene::is_void() {
+            return;
+        }
+        scene::gather();
+        let heap = Arc::get_mut(&mut self.heap).expect("the threads are gone");
+        heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
         let mut user = self.user(0);
         for block in left {
             user.free(block);
         }
         drop(user);
-        if scene::is_void() {
-            return;
-        }
         if H::CONTRACT.slots_are_exclusive {
             for number in 0..self.heap.slots() {
                 while self.user(number).reclaim(usize::MAX) != 0 {}
             }
         }
-        scene::gather();
         let mut heap = Arc::into_inner(self.heap).expect("the threads are gone");
         heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
         assert_eq!(heap.refusals(), *self.refused.lock().expect("nobody panicked"), "refusals, as counted and as told");
@@ -114,17 +116,20 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
         // SAFETY: each number is one thread's at a time in these plays, or numbers are hints.
         let mut slot = unsafe { self.heap.slot(self.number) };
         let answer = scene::measured(most, || slot.allocate_bytes(size_bytes, 1));
-        let pointer = answer.inspect_err(|error| {
-            let mut refused = self.refused.lock().expect("nobody panicked");
-            match error {
-                SharedError::Request(_) => refused.request += 1,
-                SharedError::Exhausted => refused.exhausted += 1,
-                SharedError::Contended => refused.contended += 1,
-                SharedError::Pending => refused.pending += 1,
-            }
-        })?;
+        let pointer = answer.inspect_err(|&error| self.note(error))?;
         scene::own(pointer, size_bytes);
         Ok(Owned { pointer, size_bytes })
+    }
+
+    /// Notes a refusal.
+    fn note(&self, error: SharedError) {
+        let mut refused = self.refused.lock().expect("nobody panicked");
+        match error {
+            SharedError::Request(_) => refused.request += 1,
+            SharedError::Exhausted => refused.exhausted += 1,
+            SharedError::Contended => refused.contended += 1,
+            SharedError::Pending => refused.pending += 1,
+        }
     }
 
     /// Frees within the promised steps.
@@ -133,6 +138,26 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
         scene::disown(block.pointer, block.size_bytes);
         // SAFETY: as above; the block is live, and this was its last use.
         scene::measured(most, || unsafe { self.heap.slot(self.number).deallocate(block.pointer) });
+    }
+
+    /// Resizes a block within the promised steps, or leaves it as it is.
+    pub fn resize(&mut self, block: Owned, size_bytes: usize) -> Owned {
+        let old_bytes = block.size_bytes;
+        let most = self.heap.most_steps(Operation::Reallocate { old_bytes, size_bytes, align_bytes: 1 });
+        scene::disown(block.pointer, old_bytes);
+        // SAFETY: as above; the block is live.
+        let answer = scene::measured(most, || unsafe {
+            self.heap.slot(self.number).reallocate_bytes(block.pointer, size_bytes, 1)
+        });
+        let resized = match answer {
+            Ok(pointer) => Owned { pointer, size_bytes },
+            Err(error) => {
+                self.note(error);
+                block
+            }
+        };
+        scene::own(resized.pointer, resized.size_bytes);
+        resized
     }
 
     /// Takes back what others freed.
@@ -230,6 +255,66 @@ pub fn small_and_whole<C: Cast>() {
     drop(user);
     let left = other.join().expect("a thread that ends");
     set.close(left);
+}
+
+/// A thread frees a block and wants the whole heap, while another allocates a small block and frees it.
+pub fn whole_after_small<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let mut user = set.user(0);
+    let block = user.allocate(C::SIZE_BYTES).expect("a fresh heap serves");
+    let other = set.thread(1, |mut user| {
+        if let Ok(block) = user.allocate(C::SIZE_BYTES) {
+            user.free(block);
+        }
+    });
+    user.free(block);
+    let whole = user.allocate(set.fresh_largest).ok();
+    drop(user);
+    other.join().expect("a thread that ends");
+    set.close(whole);
+}
+
+/// A thread frees the last of `COUNT` blocks, while another allocates one more.
+pub fn last_is_freed<C: Cast, const COUNT: usize>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let mut user = set.user(0);
+    let mut all = [(); COUNT].map(|()| Some(user.allocate(C::SIZE_BYTES).expect("a fresh heap serves")));
+    let last = all[COUNT - 1].take().expect("it was allocated");
+    let other = set.thread(1, move |mut user| user.free(last));
+    let more = user.allocate(C::SIZE_BYTES).ok();
+    drop(user);
+    other.join().expect("a thread that ends");
+    set.close(all.into_iter().chain([more]).flatten());
+}
+
+/// A thread frees the block behind one that another makes larger.
+pub fn grows<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let mut user = set.user(0);
+    let [block, next] = [(); 2].map(|()| user.allocate(C::SIZE_BYTES).expect("a fresh heap serves"));
+    let other = set.thread(1, move |mut user| user.free(next));
+    let block = user.resize(block, C::LARGE_BYTES);
+    drop(user);
+    other.join().expect("a thread that ends");
+    set.close([block]);
+}
+
+/// The whole heap comes and goes, then a small block comes, while another thread allocates a small one.
+pub fn small_after_whole<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let other = set.thread(1, |mut user| user.allocate(C::SIZE_BYTES).ok());
+    let mut user = set.user(0);
+    if let Ok(block) = user.allocate(set.fresh_largest) {
+        user.free(block);
+    }
+    let mine = user.allocate(C::SIZE_BYTES).ok();
+    drop(user);
+    let yours = other.join().expect("a thread that ends");
+    set.close([mine, yours].into_iter().flatten());
 }
 
 /// Every other block of a full heap is free: a thread seeks a larger one, another frees the rest and takes it all.

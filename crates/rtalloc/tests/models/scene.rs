@@ -385,8 +385,8 @@ unsafe impl Atomics for Loomed {
             word.stores.with_mut(|_| ());
         }
         // A step that reads and writes reads what was written last before it. loom forgets that: to it, a store may come before
-        // a change that is over, by another thread, of an older value. So the store follows a change of nothing, and an
-        // execution in which somebody writes between the two is none.
+        // a change that is over, by another thread, of an older value, and is lost (`reach`). So the store follows a change of
+        // nothing, and an execution in which somebody writes between the two is none.
         if word.is_changed.get() {
             with_width!(&word.atom, atomic, narrow => atomic.fetch_or(narrow(0), Ordering::Relaxed));
         }

@@ -352,7 +352,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         if !O::WATCHED {
             return 0;
         }
-        // Acquire: whatever was done by those that are not under way any more happened before.
+        // Acquire: whatever was done by those that are not under way any more happened before; and whoever begins after a search in
+        // vain ended changes no counter before that search read it.
         self.control().watch.fetch_add(BEGUN + UNDER_WAY, Acquire)
     }
 
@@ -362,7 +363,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         if !O::WATCHED {
             return 0;
         }
-        // Release: whatever was done happened before the operations that see it ended.
+        // Release: whatever was done happened before the operations that see it ended. With the acquire of these, a search that
+        // nobody is under way with is alone, whatever its own steps and theirs are ordered by.
         self.control().watch.fetch_add(UNDER_WAY.wrapping_neg(), Release)
     }
 

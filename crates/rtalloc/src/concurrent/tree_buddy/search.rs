@@ -6,7 +6,7 @@ use super::shape::{Node, leaves};
 use super::{FLAG, Tree};
 use crate::concurrent::atomics::Atomics;
 use crate::mechanism::bits::computed;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What a visit of a node found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,9 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     #[inline(always)]
     fn reserve(self, node: Node, size: usize, wanted: u32) -> bool {
         // Acquire, for the case that it succeeds: what was done in this subtree by those who freed it, or searched it in vain,
-        // happened before whatever is done there now. Where operations are watched, also Release: that this one is under way is
-        // known to whoever finds too little because of it.
-        let order = if O::WATCHED { AcqRel } else { Acquire };
+        // happened before whatever is done there now.
         let counter = self.counter(node.at);
-        let old = counter.fetch_add(Self::amount(size).wrapping_neg(), order);
+        let old = counter.fetch_add(Self::amount(size).wrapping_neg(), Acquire);
         let has_enough = Self::count(old) >= size as isize;
         if has_enough && !Self::is_closed(old, node, wanted) {
             return true;
@@ -147,8 +145,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     /// Whether the root has too little, and not only to a load, which may be stale.
     #[inline(always)]
     pub(super) fn is_lacking(self, wanted: u32) -> bool {
-        // Acquire: whoever reduced the counter told before that he was under way, which must be seen where that is watched.
-        let word = self.counter(self.root()).fetch_add(0, Acquire);
+        let word = self.counter(self.root()).fetch_add(0, Relaxed);
         Self::count(word) < leaves(wanted) as isize
     }
 
