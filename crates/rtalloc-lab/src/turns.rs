@@ -247,13 +247,13 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
             let turns = known.turns.most(subject, HEAP_BYTES)?;
             Some(LoopFact { place: known.fact.place.clone(), at_most: turns + u64::from(known.once_more) })
         };
-        let (seldom, often): (Vec<&Known>, Vec<&Known>) = known.iter().partition(|known| known.turns.is_seldom());
-        let never = |known: &&Known| Conflict { first: known.fact.place.clone(), second: known.fact.place.clone() };
-        let loops: Vec<LoopFact> = often.into_iter().map(fact).collect::<Option<_>>()?;
-        let facts = Facts { loops, conflicts: seldom.iter().map(never).collect() };
+        let never = |known: &Known| Conflict { first: known.fact.place.clone(), second: known.fact.place.clone() };
+        let seldom: Vec<Conflict> = known.iter().filter(|known| known.turns.is_seldom()).map(never).collect();
+        let loops: Vec<LoopFact> = known.iter().map(fact).collect::<Option<_>>()?;
         if seldom.is_empty() {
             return None;
         }
+        let facts = Facts { loops, conflicts: seldom };
         // A loop within one that is never come to is none any more.
         let bound = proved_as_fits(file, entry, &facts, &NeverReturns::default(), &mut HashSet::new());
         bound.ok().map(|bound| bound.instructions)
@@ -390,22 +390,30 @@ fn known(file: &ElfFile, loops: &[Turning]) -> Option<Vec<Known>> {
 
 /// The comment on the loop that most of a loop's own instructions come from.
 fn mark(file: &ElfFile, one: &Turning) -> Option<&'static Mark> {
-    let mut votes: BTreeMap<usize, usize> = BTreeMap::new();
+    // By comment: the instructions of which it is the innermost, and those that it is around.
+    let mut votes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for address in &one.own {
-        // From the innermost inlined function outwards, the first with a comment.
+        // From the innermost inlined function outwards.
         let of = |source: &pathbound::image::Source| {
             let here = MARKS.iter().enumerate().filter(|(_, mark)| {
                 (mark.first..=mark.last).contains(&source.line) && Path::new(&source.file).ends_with(mark.file)
             });
             here.min_by_key(|(_, mark)| mark.last - mark.first).map(|(index, _)| index)
         };
-        if let Some(index) = file.source(*address).iter().find_map(of) {
-            *votes.entry(index).or_default() += 1;
+        let mut around: Vec<usize> = file.source(*address).iter().filter_map(of).collect();
+        if let Some(innermost) = around.first() {
+            votes.entry(*innermost).or_default().0 += 1;
         }
+        around.sort_unstable();
+        around.dedup();
+        around.into_iter().for_each(|index| votes.entry(index).or_default().1 += 1);
     }
-    let most = votes.into_iter().max_by_key(|(_, votes)| *votes)?;
-    // Instructions hoisted into a loop from elsewhere may be many, but not most.
-    (2 * most.1 >= one.own.len()).then(|| &MARKS[most.0])
+    // Instructions hoisted into a loop from elsewhere may be many, but not most. Where others inlined into it are, which have their
+    // loops in turn, the least that is around most is meant.
+    let is_most = |votes: usize| 2 * votes >= one.own.len();
+    let own = votes.iter().filter(|(_, (own, _))| is_most(*own)).max_by_key(|(_, (own, _))| *own);
+    let around = || votes.iter().filter(|(_, (_, around))| is_most(*around)).min_by_key(|(_, (_, around))| *around);
+    own.or_else(around).map(|(index, _)| &MARKS[*index])
 }
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
