@@ -19,6 +19,11 @@
 //! entry point on, through lock, operation and unlock, to the return, where nobody else wants the lock. On x86-64:
 //!
 //! <!-- holds: tlsf half-fit -->
+//! | heap, lock | longest hold: allocate, aligned, deallocate |
+//! |---|---|
+//! | `tlsf`, spin | 244, 244, 100 |
+//! | `tlsf`, ticket | 244, 244, 99 |
+//! | `half-fit`, spin | 185, 185, 79 |
 //! <!-- end of figures -->
 //!
 //! | lock | an operation waits at most |

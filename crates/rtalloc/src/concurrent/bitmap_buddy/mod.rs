@@ -113,6 +113,9 @@
 //! # Figures
 //!
 //! <!-- figures: bitmap-buddy -->
+//! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
+//! |---|---|---|---|---|---|
+//! | `bitmap-buddy` | -, -, 1,713 | 0 B | 64 B | 1,536 B, 18,880 B | 86.4 %, 144.0 % |
 //! <!-- end of figures -->
 
 mod bounds;
