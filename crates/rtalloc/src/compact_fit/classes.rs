@@ -46,11 +46,23 @@ use core::mem::offset_of;
 
 /// A page-block: where an object is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(crate) struct Block {
     /// The header of its page.
-    pub(super) header: *mut Header,
+    pub(crate) header: *mut Header,
     /// Its number there.
-    pub(super) number: usize,
+    pub(crate) number: usize,
+}
+
+/// Address of a page-block of `bytes`.
+///
+/// # Safety
+///
+/// Its header is one.
+#[inline(always)]
+pub(crate) unsafe fn address_of<L: Ladder, X>(directory: Directory<L, X>, bytes: usize, block: Block) -> usize {
+    // SAFETY: the caller's promise.
+    let page = unsafe { (*block.header).page } as usize;
+    directory.address(page).wrapping_add(block.number.wrapping_mul(bytes))
 }
 
 /// What a variant knows of pages and page-blocks.
@@ -58,7 +70,7 @@ pub(super) struct Block {
 /// # Safety
 ///
 /// The directory has begun. A page that `open_page` gives belongs to nothing else until `close_page` gets it.
-pub(super) unsafe trait PageBlocks: Copy {
+pub(crate) unsafe trait PageBlocks: Copy {
     /// The ladder.
     type Ladder: Ladder;
     /// What the variant keeps beside the directory.
@@ -91,7 +103,7 @@ pub(super) unsafe trait PageBlocks: Copy {
 
 /// What [`give`] did beside freeing a page-block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Given {
+pub(crate) enum Given {
     /// Nothing: no object was moved, and the class has no more not-full pages than it may have.
     Free,
     /// An object was moved into the page-block.
@@ -106,7 +118,7 @@ pub(super) enum Given {
 ///
 /// The directory has begun; `class` is below the number of classes.
 #[inline(always)]
-pub(super) unsafe fn last<L: Ladder, X>(directory: Directory<L, X>, class: usize) -> Option<*mut Header> {
+pub(crate) unsafe fn last<L: Ladder, X>(directory: Directory<L, X>, class: usize) -> Option<*mut Header> {
     let record = directory.record(class);
     // SAFETY: the class has a record.
     let last = unsafe { (*record).head.prev };
@@ -123,7 +135,7 @@ pub(super) unsafe fn last<L: Ladder, X>(directory: Directory<L, X>, class: usize
 ///
 /// Constant, but for what opening a page costs the variant.
 #[inline(always)]
-pub(super) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Block> {
+pub(crate) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Block> {
     let directory = blocks.directory();
     // SAFETY: the caller's promise.
     unsafe {
@@ -152,7 +164,7 @@ pub(super) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Bloc
 ///
 /// Constant.
 #[inline(always)]
-pub(super) unsafe fn take_from<L: Ladder, X>(directory: Directory<L, X>, class: usize, header: *mut Header) -> Block {
+pub(crate) unsafe fn take_from<L: Ladder, X>(directory: Directory<L, X>, class: usize, header: *mut Header) -> Block {
     // SAFETY: the ring of a class holds its not-full pages.
     unsafe {
         let number = page::take_block(header);
@@ -173,7 +185,7 @@ pub(super) unsafe fn take_from<L: Ladder, X>(directory: Directory<L, X>, class: 
 ///
 /// Constant, but for what moving an object and closing a page cost the variant.
 #[inline(always)]
-pub(super) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, may_move: bool) -> Given {
+pub(crate) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, may_move: bool) -> Given {
     let record = blocks.directory().record(class);
     let header = block.header;
     // SAFETY: the class is one of the ladder's, the page-block one of it.
@@ -228,7 +240,7 @@ unsafe fn compact<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &Si
 ///
 /// The page-block is used, and its page in the class's ring.
 #[inline(always)]
-pub(super) unsafe fn vacate<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &SizeClass, from: Block) {
+pub(crate) unsafe fn vacate<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &SizeClass, from: Block) {
     // SAFETY: the caller's promise.
     unsafe {
         let used = page::free_block(from.header, from.number, size_class);
@@ -279,7 +291,7 @@ unsafe fn to_front(record: *mut Record, header: *mut Header) {
 /// # Safety
 ///
 /// The directory has begun. `may_owe` tells whether a class may have more not-full pages than it should.
-pub(super) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bool) -> Result<(), Corruption> {
+pub(crate) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bool) -> Result<(), Corruption> {
     let broken = |invariant, address| Err(Corruption { invariant, address });
     let mut in_rings = 0;
     // SAFETY: headers are read of pages that were taken, and links followed to them alone.
@@ -336,7 +348,7 @@ pub(super) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bo
 /// # Safety
 ///
 /// The directory has begun, and its invariants hold.
-pub(super) unsafe fn fingerprint<L: Ladder, X>(directory: Directory<L, X>, word: &mut dyn FnMut(usize)) {
+pub(crate) unsafe fn fingerprint<L: Ladder, X>(directory: Directory<L, X>, word: &mut dyn FnMut(usize)) {
     // SAFETY: rings lead to headers.
     unsafe {
         for class in 0..L::CLASSES {

@@ -26,21 +26,21 @@ pub struct SizeClass {
     /// Number of the last row.
     pub tail_row: u16,
     /// What the header of a page says whose first page-block is used.
-    pub(super) opened: State,
+    pub(crate) opened: State,
 }
 
 /// What the header of a page says of its page-blocks: two-dimensional bitmap but for the rows themselves.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Used page-blocks.
-    pub(super) used: u16,
+    pub(crate) used: u16,
     /// The rows that have a free page-block; 0 when the page is full.
-    pub(super) free_rows: u16,
+    pub(crate) free_rows: u16,
     /// The rows that have a used page-block.
-    pub(super) used_rows: u16,
+    pub(crate) used_rows: u16,
     /// The class, or what else the page is for.
-    pub(super) class: u8,
+    pub(crate) class: u8,
 }
 
 impl SizeClass {

@@ -64,17 +64,19 @@
 //! | `free_list` | numbered resources that need no initialisation |
 //! | `page` | the directory: what every page knows about itself, and its two-dimensional bitmap |
 //! | `classes` | not-full pages, rules 1 and 2, partial compaction |
+//! | `steps` | compaction in steps: what is owed, and the one move under way |
 //! | [`moving`] | the variant whose objects are contiguous, and are copied when they move |
 //! | [`non_moving`] | the variant whose objects are in block-frames that stay where they are, and tables say where |
 //! | [`guarantee`] | how many pages a program ever needs |
 
-mod classes;
-mod free_list;
+pub(crate) mod classes;
+pub(crate) mod free_list;
 pub mod guarantee;
 pub mod ladder;
 pub mod moving;
 pub mod non_moving;
-mod page;
+pub(crate) mod page;
+pub(crate) mod steps;
 
 pub use ladder::{DefaultLadder, Framed, Geometric, Ladder, PaperLadder, SizeClass};
 pub use moving::{AT_ONCE, CompactFit};

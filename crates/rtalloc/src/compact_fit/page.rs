@@ -33,42 +33,42 @@ use core::marker::PhantomData;
 use core::num::NonZeroUsize;
 
 /// The class of a page in the pool. Numbers from [`SPECIAL`] on are no size classes.
-pub(super) const FREE: u8 = u8::MAX;
+pub(crate) const FREE: u8 = u8::MAX;
 
 /// The first number that a variant may use for pages that hold no page-blocks.
-pub(super) const SPECIAL: u8 = 128;
+pub(crate) const SPECIAL: u8 = 128;
 
 /// The fixed part of a page's header; the rows of its bitmap follow.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Header {
+pub(crate) struct Header {
     /// Links of the ring of the class's not-full pages, while the page is one. In the pool, `next` is the number of the next
     /// page there.
-    pub(super) node: Node,
+    pub(crate) node: Node,
     /// Number of the page.
-    pub(super) page: u32,
+    pub(crate) page: u32,
     /// Its page-blocks, and its class.
-    pub(super) state: State,
+    pub(crate) state: State,
     /// Abstract addresses in this page that were ever taken; 0 unless it is a page of abstract addresses. It is last, because
     /// such a page has no rows and keeps more behind it.
-    pub(super) entries: u32,
+    pub(crate) entries: u32,
 }
 
 /// The links that one [`Header`] begins with are a node of a ring.
 #[inline(always)]
-pub(super) fn node(header: *mut Header) -> usize {
+pub(crate) fn node(header: *mut Header) -> usize {
     header.addr()
 }
 
 /// The header whose links are a node.
 #[inline(always)]
-pub(super) fn header_of(node: usize) -> *mut Header {
+pub(crate) fn header_of(node: usize) -> *mut Header {
     core::ptr::with_exposed_provenance_mut(node)
 }
 
 /// The rows of a page's bitmap.
 #[inline(always)]
-pub(super) fn rows(header: *mut Header) -> *mut usize {
+pub(crate) fn rows(header: *mut Header) -> *mut usize {
     header.wrapping_add(1).cast()
 }
 
@@ -80,7 +80,7 @@ fn place(block: usize) -> (usize, usize) {
 
 /// The bits of a row that stand for page-blocks.
 #[inline(always)]
-pub(super) fn valid_bits(class: &SizeClass, row: usize) -> usize {
+pub(crate) fn valid_bits(class: &SizeClass, row: usize) -> usize {
     if row == usize::from(class.tail_row) { class.tail } else { usize::MAX }
 }
 
@@ -101,7 +101,7 @@ unsafe fn first(word: usize) -> usize {
 ///
 /// The header is that of a page that was taken from the pool; `size_class` is one of the ladder `L`.
 #[inline(always)]
-pub(super) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, size_class: &SizeClass) {
+pub(crate) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, size_class: &SizeClass) {
     // SAFETY: the header is the caller's, with as many rows. Rows behind the last one are never read.
     unsafe {
         let rows = rows(header);
@@ -119,7 +119,7 @@ pub(super) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, size_class: &S
 ///
 /// The header is that of a page of a size class that is not full.
 #[inline(always)]
-pub(super) unsafe fn take_block(header: *mut Header) -> usize {
+pub(crate) unsafe fn take_block(header: *mut Header) -> usize {
     // SAFETY: a page that is not full has a free row, and that has a bit.
     unsafe {
         let free_rows = usize::from((*header).state.free_rows);
@@ -143,7 +143,7 @@ pub(super) unsafe fn take_block(header: *mut Header) -> usize {
 ///
 /// The page-block is used, and of this class.
 #[inline(always)]
-pub(super) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeClass) -> u16 {
+pub(crate) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeClass) -> u16 {
     let (row, bit) = place(block);
     // SAFETY: the page has a row for its page-block.
     unsafe {
@@ -166,7 +166,7 @@ pub(super) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeC
 ///
 /// The header is that of a page of this class that has one.
 #[inline(always)]
-pub(super) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize {
+pub(crate) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize {
     // SAFETY: a page with a used page-block has a row of it, and that a clear bit that stands for it.
     unsafe {
         let row = first((*header).state.used_rows.into());
@@ -181,7 +181,7 @@ pub(super) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize
 ///
 /// As [`used_block`], and `block` is a used page-block of the page.
 #[inline(always)]
-pub(super) unsafe fn used_block_behind(header: *mut Header, block: usize, class: &SizeClass) -> usize {
+pub(crate) unsafe fn used_block_behind(header: *mut Header, block: usize, class: &SizeClass) -> usize {
     let (row, bit) = place(block);
     // SAFETY: as in `used_block`; a row with a bit in `used_rows` has a used page-block.
     unsafe {
@@ -205,7 +205,7 @@ pub(super) unsafe fn used_block_behind(header: *mut Header, block: usize, class:
 ///
 /// The header is that of a page of a class that has a page-block of this number.
 #[inline(always)]
-pub(super) unsafe fn is_used(header: *mut Header, block: usize) -> bool {
+pub(crate) unsafe fn is_used(header: *mut Header, block: usize) -> bool {
     let (row, bit) = place(block);
     // SAFETY: the caller's promise.
     unsafe { rows(header).add(row).read() & bit == 0 }
@@ -220,7 +220,7 @@ pub(super) unsafe fn is_used(header: *mut Header, block: usize) -> bool {
 /// # Safety
 ///
 /// The header is that of a page that was taken for this class.
-pub(super) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Result<(), &'static str> {
+pub(crate) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Result<(), &'static str> {
     let (mut used, mut used_rows, mut free_rows) = (0, 0, 0);
     for row in 0..=usize::from(class.tail_row) {
         let valid = valid_bits(class, row);
@@ -259,40 +259,40 @@ const fn rows_bytes<L: Ladder>() -> usize {
 }
 
 /// Bytes behind the fixed part of a header that a page without rows may use.
-pub(super) const SPECIAL_BYTES: usize = 16;
+pub(crate) const SPECIAL_BYTES: usize = 16;
 
 /// Where in a page's header its block table is, if its ladder has one.
-pub(super) const fn block_table_at<L: Ladder>() -> usize {
+pub(crate) const fn block_table_at<L: Ladder>() -> usize {
     size_of::<Header>() + rows_bytes::<L>()
 }
 
 /// The pages that are not in use.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(crate) struct Pool {
     /// Which they are; those that were ever taken have headers.
-    pub(super) list: FreeList,
+    pub(crate) list: FreeList,
     /// Number of pages, in use or not.
-    pub(super) room: u32,
+    pub(crate) room: u32,
     /// Number of those that are not.
-    pub(super) free: u32,
+    pub(crate) free: u32,
 }
 
 /// A size class.
 #[repr(C)]
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// Head of the ring of the class's not-full pages.
-    pub(super) head: Node,
+    pub(crate) head: Node,
     /// Their number: nr_not_full_pages.
-    pub(super) not_full: u32,
+    pub(crate) not_full: u32,
     /// How many there may be: max_nr_nf_pages, at least 1.
-    pub(super) most_not_full: u32,
+    pub(crate) most_not_full: u32,
 }
 
 /// Where everything is: the base of a heap on the ladder `L`, whose variant keeps an `X` beside.
 #[derive(Debug)]
-pub(super) struct Directory<L, X> {
+pub(crate) struct Directory<L, X> {
     base: usize,
     kinds: PhantomData<(L, X)>,
 }
@@ -310,11 +310,11 @@ impl<L: Ladder, X> Directory<L, X> {
     const POOL: usize = Self::RECORDS + size_of::<Pool>();
     const EXTRA: usize = Self::POOL + size_of::<X>().next_multiple_of(align_of::<usize>());
     /// Bytes of a header, its rows and block table included.
-    pub(super) const HEADER: usize = block_table_at::<L>() + L::BLOCK_TABLE_BYTES;
+    pub(crate) const HEADER: usize = block_table_at::<L>() + L::BLOCK_TABLE_BYTES;
     /// Bytes of the fixed part of the control structure.
-    pub(super) const FIXED: usize = Self::EXTRA;
+    pub(crate) const FIXED: usize = Self::EXTRA;
     /// The base is a multiple of this.
-    pub(super) const ALIGN: usize = if L::GRAIN > 16 { L::GRAIN } else { 16 };
+    pub(crate) const ALIGN: usize = if L::GRAIN > 16 { L::GRAIN } else { 16 };
     /// Most pages: their numbers have 32 bits, and so have the distances of entries from the base in units of 16 bytes.
     const MOST_PAGES: usize = {
         let by_entries = (1u64 << 36) / L::PAGE as u64 - 1;
@@ -322,7 +322,7 @@ impl<L: Ladder, X> Directory<L, X> {
         if by_entries < by_memory { by_entries as usize } else { by_memory as usize }
     };
     /// Bytes of the largest region.
-    pub(super) const MOST_BYTES: usize = Self::MOST_PAGES * (L::PAGE + Self::HEADER);
+    pub(crate) const MOST_BYTES: usize = Self::MOST_PAGES * (L::PAGE + Self::HEADER);
 
     const VALID: () = {
         assert!(align_of::<X>() <= align_of::<usize>() && L::CLASSES <= SPECIAL as usize);
@@ -331,13 +331,13 @@ impl<L: Ladder, X> Directory<L, X> {
 
     /// The directory of the heap at a base.
     #[inline(always)]
-    pub(super) fn at(base: usize) -> Self {
+    pub(crate) fn at(base: usize) -> Self {
         Directory { base, kinds: PhantomData }
     }
 
     /// Plans as many pages as a region holds, and touches nothing. `None` if it holds none; the number is not limited to
     /// what can be named.
-    pub(super) fn plan(start: usize, len_bytes: usize) -> Option<(Self, usize)> {
+    pub(crate) fn plan(start: usize, len_bytes: usize) -> Option<(Self, usize)> {
         const { Self::VALID };
         let end = start.checked_add(len_bytes)?;
         let mut pages = len_bytes.checked_sub(Self::FIXED)? / (L::PAGE + Self::HEADER);
@@ -351,7 +351,7 @@ impl<L: Ladder, X> Directory<L, X> {
     }
 
     /// Length of a region that holds `pages` pages wherever it starts; `usize::MAX` beyond the address space.
-    pub(super) const fn needed_bytes(pages: usize) -> usize {
+    pub(crate) const fn needed_bytes(pages: usize) -> usize {
         pages.saturating_mul(L::PAGE + Self::HEADER).saturating_add(Self::FIXED + Self::ALIGN - 1)
     }
 
@@ -360,7 +360,7 @@ impl<L: Ladder, X> Directory<L, X> {
     /// # Safety
     ///
     /// The directory was planned in a region that is the caller's, with so many pages.
-    pub(super) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
+    pub(crate) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
         // SAFETY: pool and records are in the region.
         unsafe {
             self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages });
@@ -374,7 +374,7 @@ impl<L: Ladder, X> Directory<L, X> {
 
     /// The base.
     #[inline(always)]
-    pub(super) fn base(self) -> usize {
+    pub(crate) fn base(self) -> usize {
         self.base
     }
 
@@ -385,37 +385,37 @@ impl<L: Ladder, X> Directory<L, X> {
 
     /// What the variant keeps.
     #[inline(always)]
-    pub(super) fn extra(self) -> *mut X {
+    pub(crate) fn extra(self) -> *mut X {
         self.below(Self::EXTRA)
     }
 
     /// The pool.
     #[inline(always)]
-    pub(super) fn pool(self) -> *mut Pool {
+    pub(crate) fn pool(self) -> *mut Pool {
         self.below(Self::POOL)
     }
 
     /// The record of a class.
     #[inline(always)]
-    pub(super) fn record(self, class: usize) -> *mut Record {
+    pub(crate) fn record(self, class: usize) -> *mut Record {
         self.below::<Record>(Self::RECORDS).wrapping_add(class)
     }
 
     /// The header of a page.
     #[inline(always)]
-    pub(super) fn header(self, page: usize) -> *mut Header {
+    pub(crate) fn header(self, page: usize) -> *mut Header {
         self.below(Self::FIXED.wrapping_add(Self::HEADER).wrapping_add(page.wrapping_mul(Self::HEADER)))
     }
 
     /// Address of a page.
     #[inline(always)]
-    pub(super) fn address(self, page: usize) -> usize {
+    pub(crate) fn address(self, page: usize) -> usize {
         self.base.wrapping_add(page.wrapping_mul(L::PAGE))
     }
 
     /// The page of an address.
     #[inline(always)]
-    pub(super) fn page_of(self, address: usize) -> usize {
+    pub(crate) fn page_of(self, address: usize) -> usize {
         address.wrapping_sub(self.base) / L::PAGE
     }
 
@@ -429,7 +429,7 @@ impl<L: Ladder, X> Directory<L, X> {
     ///
     /// Constant.
     #[inline(always)]
-    pub(super) unsafe fn take_page(self) -> Option<*mut Header> {
+    pub(crate) unsafe fn take_page(self) -> Option<*mut Header> {
         // SAFETY: the pool is initialised; pages in its list have headers, and that of the next fresh page is the pool's.
         unsafe {
             let pool = self.pool();
@@ -452,7 +452,7 @@ impl<L: Ladder, X> Directory<L, X> {
     ///
     /// Constant.
     #[inline(always)]
-    pub(super) unsafe fn give_page(self, header: *mut Header) {
+    pub(crate) unsafe fn give_page(self, header: *mut Header) {
         // SAFETY: the caller's promise.
         unsafe {
             let pool = self.pool();
@@ -469,7 +469,7 @@ impl<L: Ladder, X> Directory<L, X> {
     ///
     /// The directory has begun.
     #[inline(always)]
-    pub(super) unsafe fn free_pages(self) -> u32 {
+    pub(crate) unsafe fn free_pages(self) -> u32 {
         // SAFETY: the pool is initialised.
         unsafe { (*self.pool()).free }
     }
@@ -479,7 +479,7 @@ impl<L: Ladder, X> Directory<L, X> {
     /// # Safety
     ///
     /// The directory has begun.
-    pub(super) unsafe fn headers(self) -> impl Iterator<Item = *mut Header> {
+    pub(crate) unsafe fn headers(self) -> impl Iterator<Item = *mut Header> {
         // SAFETY: the pool is initialised.
         let fresh = unsafe { (*self.pool()).list.fresh };
         (0..fresh as usize).map(move |page| self.header(page))
@@ -494,7 +494,7 @@ impl<L: Ladder, X> Directory<L, X> {
     /// # Safety
     ///
     /// The directory has begun.
-    pub(super) unsafe fn check_pool(self) -> Result<(), Corruption> {
+    pub(crate) unsafe fn check_pool(self) -> Result<(), Corruption> {
         let broken = |invariant, address| Err(Corruption { invariant, address });
         // SAFETY: the pool is initialised, and headers are read of pages that were taken at some time.
         unsafe {
@@ -538,7 +538,7 @@ impl<L: Ladder, X> Directory<L, X> {
     /// # Safety
     ///
     /// The directory has begun, and `head` is a head of it.
-    pub(super) unsafe fn check_ring(
+    pub(crate) unsafe fn check_ring(
         self,
         head: usize,
         visit: &mut dyn FnMut(*mut Header) -> Result<(), Corruption>,
@@ -559,7 +559,7 @@ impl<L: Ladder, X> Directory<L, X> {
     /// # Safety
     ///
     /// The directory has begun.
-    pub(super) unsafe fn fingerprint_pool(self, word: &mut dyn FnMut(usize)) {
+    pub(crate) unsafe fn fingerprint_pool(self, word: &mut dyn FnMut(usize)) {
         // SAFETY: the pool is initialised, and its list leads to pages that have headers.
         unsafe {
             let list = (*self.pool()).list;

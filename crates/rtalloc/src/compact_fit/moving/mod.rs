@@ -46,15 +46,15 @@
 
 pub(super) mod copy;
 mod entries;
-mod steps;
 mod verify;
 #[cfg(test)]
 mod white_box;
 
 use super::CompactFitConfig;
-use super::classes::{self, Block, Given, PageBlocks};
+use super::classes::{self, Block, Given, PageBlocks, address_of};
 use super::ladder::{DefaultLadder, Ladder, SizeClass};
 use super::page::{Directory, Header};
+use super::steps::{self, Steps, Stepwise};
 use crate::contract::{
     AccessError, AllocError, Coalescing, Contract, Corruption, Cost, Fragmentation, Handle, HandleAllocator,
     HandleError, InitError, Mechanism, Object, ResizeError, Stats,
@@ -66,7 +66,6 @@ use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 pub(super) use entries::ENTRY_BYTES;
 use entries::{Entries, Entry, entry_at, pointer};
-use steps::Steps;
 
 /// Bytes at the end of a page-block that say which entry its object has.
 pub(super) const BACK_BYTES: usize = size_of::<u32>();
@@ -147,16 +146,31 @@ unsafe impl<L: Ladder, T: Tally> PageBlocks for At<L, T> {
     }
 }
 
-/// Address of a page-block of `bytes`.
-///
-/// # Safety
-///
-/// Its header is one.
-#[inline(always)]
-unsafe fn address_of<L: Ladder, T>(directory: At<L, T>, bytes: usize, block: Block) -> usize {
-    // SAFETY: the caller's promise.
-    let page = unsafe { (*block.header).page } as usize;
-    directory.address(page).wrapping_add(block.number.wrapping_mul(bytes))
+// SAFETY: the steps lie beside the directory, and begin with it.
+unsafe impl<L: Ladder, T: Tally> Stepwise for At<L, T> {
+    #[inline(always)]
+    fn steps(self) -> *mut Steps {
+        self.extra().wrapping_byte_add(offset_of!(Extra<T>, steps)).cast()
+    }
+
+    #[inline(always)]
+    unsafe fn choose(self) -> Option<(usize, Block)> {
+        // SAFETY: the heap has begun.
+        unsafe { steps::first_object(self) }
+    }
+
+    #[inline(always)]
+    unsafe fn copy(from: usize, to: usize, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { copy::copy(from, to, bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn publish(self, bytes: usize, target: usize, number: usize) -> bool {
+        // SAFETY: the copy is that of an object.
+        unsafe { arrive(self, bytes, target, number) };
+        true
+    }
 }
 
 /// The number of its entry that the page-block of `bytes` at an address ends with.

@@ -2,10 +2,11 @@
 
 use super::super::ladder::{Ladder, SizeClass};
 use super::super::page::{self, FREE, Header};
-use super::super::{classes, free_list};
+use super::super::{classes, free_list, steps};
 use super::entries::{self, ENTRIES, entry_at, pointer};
-use super::{At, BACK_BYTES, Block, address_of, back_reference, class_for, steps};
+use super::{At, BACK_BYTES, Block, address_of, back_reference, class_for};
 use crate::contract::{Corruption, Fragmentation, Handle, Object};
+use crate::mechanism::tally::Tally;
 use core::num::NonZeroU32;
 
 /// Calls `visit` with every used page-block, its class and its address, page by page, but for the one that is reserved.
@@ -13,7 +14,7 @@ use core::num::NonZeroU32;
 /// # Safety
 ///
 /// The heap has begun, and its classes are verified.
-unsafe fn used_blocks<L: Ladder, T>(
+unsafe fn used_blocks<L: Ladder, T: Tally>(
     directory: At<L, T>,
     visit: &mut dyn FnMut(&SizeClass, Block, usize) -> Result<(), Corruption>,
 ) -> Result<(), Corruption> {
@@ -35,7 +36,7 @@ unsafe fn used_blocks<L: Ladder, T>(
 }
 
 /// As `HandleAllocator::walk`.
-pub(super) fn walk<L: Ladder, T>(directory: At<L, T>, visitor: &mut dyn FnMut(Object)) {
+pub(super) fn walk<L: Ladder, T: Tally>(directory: At<L, T>, visitor: &mut dyn FnMut(Object)) {
     // SAFETY: the heap has begun; a used page-block ends with the number of a live entry.
     unsafe {
         let _ = used_blocks(directory, &mut |size_class, _, address| {
@@ -57,7 +58,7 @@ pub(super) fn walk<L: Ladder, T>(directory: At<L, T>, visitor: &mut dyn FnMut(Ob
 }
 
 /// As `HandleAllocator::fragmentation`.
-pub(super) fn fragmentation<L: Ladder, T>(directory: At<L, T>) -> Fragmentation {
+pub(super) fn fragmentation<L: Ladder, T: Tally>(directory: At<L, T>) -> Fragmentation {
     let mut lost = Fragmentation::default();
     let mut used_bytes = 0;
     // SAFETY: the heap has begun.
@@ -86,7 +87,7 @@ pub(super) fn fragmentation<L: Ladder, T>(directory: At<L, T>) -> Fragmentation 
 }
 
 /// As `HandleAllocator::check`.
-pub(super) fn check<L: Ladder, T>(directory: At<L, T>, may_owe: bool) -> Result<(), Corruption> {
+pub(super) fn check<L: Ladder, T: Tally>(directory: At<L, T>, may_owe: bool) -> Result<(), Corruption> {
     let broken = |invariant, address| Err(Corruption { invariant, address });
     // SAFETY: the heap has begun, and what is read was verified before.
     unsafe {
@@ -129,7 +130,7 @@ pub(super) fn check<L: Ladder, T>(directory: At<L, T>, may_owe: bool) -> Result<
 }
 
 /// As `HandleAllocator::fingerprint`.
-pub(super) fn fingerprint<L: Ladder, T>(directory: At<L, T>, word: &mut dyn FnMut(usize)) {
+pub(super) fn fingerprint<L: Ladder, T: Tally>(directory: At<L, T>, word: &mut dyn FnMut(usize)) {
     // SAFETY: the heap has begun.
     unsafe {
         directory.fingerprint_pool(word);

@@ -1,5 +1,9 @@
 //! Compaction in steps: what is owed, and the one move under way.
 //!
+//! Which object is moved, how its bytes are copied, and how those who look for it are told, is for the heap to say
+//! ([`Stepwise`]): one whose objects are used by nobody meanwhile takes the first, and tells its entry; one whose objects others
+//! may use at any time takes one that nobody uses, and gives its copy up if somebody came.
+//!
 //! A class owes while it has more not-full pages than it may have. A move takes an object of the first not-full page of a class
 //! that owes to the first free page-block of the last one, which is reserved for it:
 //!
@@ -9,14 +13,12 @@
 //! last page   [xxxx][ccccccc-----][xxxx]        c: copied      the page-block counts as used, and no entry leads to it
 //! ```
 
-use super::super::classes::{self, Block};
-use super::super::free_list::NONE;
-use super::super::ladder::Ladder;
-use super::super::page::{self, Header, header_of};
-use super::{At, Extra, address_of, arrive, copy};
+use super::classes::{self, Block, PageBlocks, address_of};
+use super::free_list::NONE;
+use super::ladder::Ladder;
+use super::page::{self, Directory, Header, header_of};
 use crate::contract::Corruption;
 use crate::mechanism::bits::first_set;
-use core::mem::offset_of;
 use core::num::NonZeroUsize;
 
 /// Words with a bit for every class.
@@ -25,7 +27,7 @@ const WORDS: usize = 128 / usize::BITS as usize;
 /// What is owed, and the move under way.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     /// The classes that owe: a bit for each with more not-full pages than it may have.
     owing: [usize; WORDS],
     /// Class of the object under way, or [`NONE`].
@@ -41,8 +43,43 @@ pub(super) struct Steps {
     was_written: u32,
 }
 
-fn steps<L: Ladder, T>(directory: At<L, T>) -> *mut Steps {
-    directory.extra().wrapping_byte_add(offset_of!(Extra<T>, steps)).cast()
+/// A heap that compacts in steps.
+///
+/// # Safety
+///
+/// As [`PageBlocks`]. [`steps`](Self::steps) is where they are, initialised once the heap has begun.
+pub(crate) unsafe trait Stepwise: PageBlocks {
+    /// Where the steps are.
+    fn steps(self) -> *mut Steps;
+
+    /// Chooses the object that is moved next, of a class that owes: a used page-block that is not on the last not-full page. `None`
+    /// if there is none, or none was found yet.
+    ///
+    /// # Safety
+    ///
+    /// The heap has begun, and no move is under way.
+    unsafe fn choose(self) -> Option<(usize, Block)>;
+
+    /// Copies a piece of an object.
+    ///
+    /// # Safety
+    ///
+    /// So many bytes, a multiple of 4, are readable at `from` and writable at `to`, and the two do not overlap.
+    unsafe fn copy(from: usize, to: usize, bytes: usize);
+
+    /// The copy is complete: whoever looks for the object finds it there from now on. False if the object stays where it is,
+    /// because it was used meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// The object under way was copied to the page-block of `bytes` at `target`, whose number is `number`.
+    unsafe fn publish(self, bytes: usize, target: usize, number: usize) -> bool;
+}
+
+/// Where the heap's steps are.
+#[inline(always)]
+fn steps<B: Stepwise>(blocks: B) -> *mut Steps {
+    blocks.steps()
 }
 
 /// Begins without a debt.
@@ -50,7 +87,7 @@ fn steps<L: Ladder, T>(directory: At<L, T>) -> *mut Steps {
 /// # Safety
 ///
 /// The directory was planned in a region that is the caller's.
-pub(super) unsafe fn begin<L: Ladder, T>(directory: At<L, T>) {
+pub(crate) unsafe fn begin<B: Stepwise>(blocks: B) {
     let none = Steps {
         owing: [0; WORDS],
         class: NONE,
@@ -62,19 +99,19 @@ pub(super) unsafe fn begin<L: Ladder, T>(directory: At<L, T>) {
         was_written: 0,
     };
     // SAFETY: the caller's promise.
-    unsafe { steps(directory).write(none) }
+    unsafe { steps(blocks).write(none) }
 }
 
 impl Steps {
     /// Where the object under way is.
     #[inline(always)]
-    fn from<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+    fn from<L: Ladder, X>(&self, directory: Directory<L, X>) -> Block {
         Block { header: directory.header(self.from_page as usize), number: self.from_block.into() }
     }
 
     /// Where it will be.
     #[inline(always)]
-    fn to<L: Ladder, T>(&self, directory: At<L, T>) -> Block {
+    fn to<L: Ladder, X>(&self, directory: Directory<L, X>) -> Block {
         Block { header: directory.header(self.to_page as usize), number: self.to_block.into() }
     }
 }
@@ -85,12 +122,12 @@ impl Steps {
 ///
 /// The heap has begun.
 #[inline(always)]
-pub(super) unsafe fn note<L: Ladder, T>(directory: At<L, T>, class: usize) {
-    let record = directory.record(class);
+pub(crate) unsafe fn note<B: Stepwise>(blocks: B, class: usize) {
+    let record = blocks.directory().record(class);
     // SAFETY: the class has a record, and a bit.
     unsafe {
         let owes = (*record).not_full > (*record).most_not_full;
-        let word = (&raw mut (*steps(directory)).owing).cast::<usize>().add(class / usize::BITS as usize);
+        let word = (&raw mut (*steps(blocks)).owing).cast::<usize>().add(class / usize::BITS as usize);
         let bit = 1usize.wrapping_shl(class as u32);
         word.write(if owes { word.read() | bit } else { word.read() & !bit });
     }
@@ -102,9 +139,9 @@ pub(super) unsafe fn note<L: Ladder, T>(directory: At<L, T>, class: usize) {
 ///
 /// The heap has begun.
 #[inline(always)]
-unsafe fn first_owing<L: Ladder, T>(directory: At<L, T>) -> Option<usize> {
+unsafe fn first_owing<B: Stepwise>(blocks: B) -> Option<usize> {
     // SAFETY: the words are initialised.
-    let owing = unsafe { (*steps(directory)).owing };
+    let owing = unsafe { (*steps(blocks)).owing };
     let mut first = None;
     // turns: 4
     for (index, &word) in owing.iter().enumerate().rev() {
@@ -125,32 +162,47 @@ unsafe fn first_owing<L: Ladder, T>(directory: At<L, T>) -> Option<usize> {
 ///
 /// Linear in the budget, and in one page-block.
 #[inline(always)]
-pub(super) unsafe fn pay<L: Ladder, T: super::Tally>(directory: At<L, T>, budget_bytes: usize) -> usize {
-    let steps = steps(directory);
+pub(crate) unsafe fn pay<B: Stepwise>(blocks: B, budget_bytes: usize) -> usize {
+    let steps = steps(blocks);
     // SAFETY: the heap has begun; the object under way is one, and its new page-block is reserved.
     unsafe {
         if (*steps).class == NONE {
-            let Some(class) = first_owing(directory) else { return 0 };
-            begin_move(directory, class);
+            let Some((class, from)) = blocks.choose() else { return 0 };
+            begin_move(blocks, class, from);
         } else if (*steps).was_written != 0 {
-            choose_another(directory);
+            choose_another(blocks);
         }
         let class = (*steps).class as usize;
-        let bytes = L::size_class(class).block_bytes as usize;
-        let (from, to) = ((*steps).from(directory), (*steps).to(directory));
+        let bytes = B::Ladder::size_class(class).block_bytes as usize;
+        let (from, to) = ((*steps).from(blocks.directory()), (*steps).to(blocks.directory()));
         let copied = (*steps).copied as usize;
         let rest = bytes.wrapping_sub(copied);
         let piece = if budget_bytes < rest { budget_bytes & !15 } else { rest };
-        let (source, target) = (address_of(directory, bytes, from), address_of(directory, bytes, to));
-        copy::copy(source.wrapping_add(copied), target.wrapping_add(copied), piece);
+        let (source, target) = (address_of(blocks.directory(), bytes, from), address_of(blocks.directory(), bytes, to));
+        B::copy(source.wrapping_add(copied), target.wrapping_add(copied), piece);
         (*steps).copied = copied.wrapping_add(piece) as u32;
         if piece == rest {
             (*steps).class = NONE;
-            arrive(directory, bytes, target, to.number);
-            classes::give(directory, class, from, false);
-            note(directory, class);
+            let left = if blocks.publish(bytes, target, to.number) { from } else { to };
+            classes::give(blocks, class, left, false);
+            note(blocks, class);
         }
         piece
+    }
+}
+
+/// The first object of the first not-full page of the first class that owes.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(crate) unsafe fn first_object<B: Stepwise>(blocks: B) -> Option<(usize, Block)> {
+    // SAFETY: a class that owes has two not-full pages at least; each has an object.
+    unsafe {
+        let class = first_owing(blocks)?;
+        let header = header_of((*blocks.directory().record(class)).head.next);
+        Some((class, Block { header, number: page::used_block(header, B::Ladder::size_class(class)) }))
     }
 }
 
@@ -158,25 +210,22 @@ pub(super) unsafe fn pay<L: Ladder, T: super::Tally>(directory: At<L, T>, budget
 ///
 /// # Safety
 ///
-/// The class owes, and no move is under way.
+/// The class owes, the object is on a not-full page other than the last, and no move is under way.
 #[inline(always)]
-unsafe fn begin_move<L: Ladder, T: super::Tally>(directory: At<L, T>, class: usize) {
-    let record = directory.record(class);
-    // SAFETY: a class that owes has two not-full pages at least; each has an object.
+unsafe fn begin_move<B: Stepwise>(blocks: B, class: usize, from: Block) {
+    // SAFETY: the caller's promise.
     unsafe {
-        let first = header_of((*record).head.next);
-        let from_block = page::used_block(first, L::size_class(class)) as u16;
         // The class has a not-full page, so that no page is opened.
-        let Some(to) = classes::take(directory, class) else { return };
-        let steps = steps(directory);
+        let Some(to) = classes::take(blocks, class) else { return };
+        let steps = steps(blocks);
         (*steps).class = class as u32;
         (*steps).copied = 0;
-        (*steps).from_page = (*first).page;
-        (*steps).from_block = from_block;
+        (*steps).from_page = (*from.header).page;
+        (*steps).from_block = from.number as u16;
         (*steps).to_page = (*to.header).page;
         (*steps).to_block = to.number as u16;
         (*steps).was_written = 0;
-        note(directory, class);
+        note(blocks, class);
     }
 }
 
@@ -186,12 +235,12 @@ unsafe fn begin_move<L: Ladder, T: super::Tally>(directory: At<L, T>, class: usi
 ///
 /// A move is under way.
 #[inline(always)]
-unsafe fn choose_another<L: Ladder, T>(directory: At<L, T>) {
-    let steps = steps(directory);
+unsafe fn choose_another<B: Stepwise>(blocks: B) {
+    let steps = steps(blocks);
     // SAFETY: the page of the object under way has that object at least.
     unsafe {
-        let from = (*steps).from(directory);
-        let size_class = L::size_class((*steps).class as usize);
+        let from = (*steps).from(blocks.directory());
+        let size_class = B::Ladder::size_class((*steps).class as usize);
         (*steps).from_block = page::used_block_behind(from.header, from.number, size_class) as u16;
         (*steps).was_written = 0;
     }
@@ -199,10 +248,10 @@ unsafe fn choose_another<L: Ladder, T>(directory: At<L, T>) {
 
 /// Whether the object under way is in a page-block.
 #[inline(always)]
-unsafe fn is_under_way<L: Ladder, T>(directory: At<L, T>, block: Block) -> bool {
+unsafe fn is_under_way<B: Stepwise>(blocks: B, block: Block) -> bool {
     // SAFETY: the caller says that the block is one.
     unsafe {
-        let steps = &*steps(directory);
+        let steps = &*steps(blocks);
         steps.class != NONE && steps.from_page == (*block.header).page && usize::from(steps.from_block) == block.number
     }
 }
@@ -213,15 +262,15 @@ unsafe fn is_under_way<L: Ladder, T>(directory: At<L, T>, block: Block) -> bool 
 ///
 /// The heap has begun.
 #[inline(always)]
-pub(super) unsafe fn drop_move_of<L: Ladder, T: super::Tally>(directory: At<L, T>, block: Block) {
+pub(crate) unsafe fn drop_move_of<B: Stepwise>(blocks: B, block: Block) {
     // SAFETY: the page-block that is reserved is a used one of the class.
     unsafe {
-        if is_under_way(directory, block) {
-            let steps = steps(directory);
+        if is_under_way(blocks, block) {
+            let steps = steps(blocks);
             let class = (*steps).class as usize;
             (*steps).class = NONE;
-            classes::give(directory, class, (*steps).to(directory), false);
-            note(directory, class);
+            classes::give(blocks, class, (*steps).to(blocks.directory()), false);
+            note(blocks, class);
         }
     }
 }
@@ -232,12 +281,12 @@ pub(super) unsafe fn drop_move_of<L: Ladder, T: super::Tally>(directory: At<L, T
 ///
 /// The heap has begun.
 #[inline(always)]
-pub(super) unsafe fn restart_move_of<L: Ladder, T>(directory: At<L, T>, block: Block) {
+pub(crate) unsafe fn restart_move_of<B: Stepwise>(blocks: B, block: Block) {
     // SAFETY: the caller's promise.
     unsafe {
-        if is_under_way(directory, block) {
-            (*steps(directory)).copied = 0;
-            (*steps(directory)).was_written = 1;
+        if is_under_way(blocks, block) {
+            (*steps(blocks)).copied = 0;
+            (*steps(blocks)).was_written = 1;
         }
     }
 }
@@ -247,11 +296,11 @@ pub(super) unsafe fn restart_move_of<L: Ladder, T>(directory: At<L, T>, block: B
 /// # Safety
 ///
 /// The heap has begun.
-pub(super) unsafe fn reserved<L: Ladder, T>(directory: At<L, T>) -> Option<Block> {
+pub(crate) unsafe fn reserved<B: Stepwise>(blocks: B) -> Option<Block> {
     // SAFETY: the steps are initialised.
     unsafe {
-        let steps = steps(directory).read();
-        (steps.class != NONE).then(|| steps.to(directory))
+        let steps = steps(blocks).read();
+        (steps.class != NONE).then(|| steps.to(blocks.directory()))
     }
 }
 
@@ -264,9 +313,9 @@ pub(super) unsafe fn reserved<L: Ladder, T>(directory: At<L, T>) -> Option<Block
 /// # Time
 ///
 /// Constant.
-pub(super) unsafe fn owes<L: Ladder, T>(directory: At<L, T>) -> bool {
+pub(crate) unsafe fn owes<B: Stepwise>(blocks: B) -> bool {
     // SAFETY: the steps are initialised.
-    unsafe { (*steps(directory)).class != NONE || first_owing(directory).is_some() }
+    unsafe { (*steps(blocks)).class != NONE || first_owing(blocks).is_some() }
 }
 
 /// Bytes that have to be moved until no class owes, at most.
@@ -289,15 +338,15 @@ pub(super) unsafe fn owes<L: Ladder, T>(directory: At<L, T>) -> bool {
 /// # Time
 ///
 /// Constant.
-pub(super) unsafe fn owed_bytes<L: Ladder, T>(directory: At<L, T>) -> usize {
+pub(crate) unsafe fn owed_bytes<B: Stepwise>(blocks: B) -> usize {
     let mut owed = 0;
     // SAFETY: a class that owes has two not-full pages at least.
     unsafe {
-        let steps = steps(directory).read();
-        for class in 0..L::CLASSES {
-            let record = directory.record(class);
-            let size_class = L::size_class(class);
-            let left = (steps.class as usize == class).then(|| steps.from(directory).header);
+        let steps = steps(blocks).read();
+        for class in 0..B::Ladder::CLASSES {
+            let record = blocks.directory().record(class);
+            let size_class = B::Ladder::size_class(class);
+            let left = (steps.class as usize == class).then(|| steps.from(blocks.directory()).header);
             let more = left.is_some_and(|header| (*header).state.free_rows == 0);
             let not_full = (*record).not_full.wrapping_add(more.into());
             let surplus = not_full.saturating_sub((*record).most_not_full) as usize;
@@ -315,7 +364,7 @@ pub(super) unsafe fn owed_bytes<L: Ladder, T>(directory: At<L, T>) -> usize {
             }
         }
         if steps.class != NONE {
-            owed += L::size_class(steps.class as usize).block_bytes as usize - steps.copied as usize;
+            owed += B::Ladder::size_class(steps.class as usize).block_bytes as usize - steps.copied as usize;
         }
     }
     owed
@@ -330,14 +379,14 @@ pub(super) unsafe fn owed_bytes<L: Ladder, T>(directory: At<L, T>) -> usize {
 /// # Safety
 ///
 /// The heap has begun; its pages and classes are verified.
-pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<(), Corruption> {
-    let broken = |invariant| Err(Corruption { invariant, address: steps(directory).addr() });
+pub(crate) unsafe fn check<B: Stepwise>(blocks: B) -> Result<(), Corruption> {
+    let broken = |invariant| Err(Corruption { invariant, address: steps(blocks).addr() });
     // SAFETY: headers are read of pages that were taken.
     unsafe {
-        let steps = steps(directory).read();
+        let steps = steps(blocks).read();
         for class in 0..WORDS * usize::BITS as usize {
-            let owes = class < L::CLASSES && {
-                let record = directory.record(class);
+            let owes = class < B::Ladder::CLASSES && {
+                let record = blocks.directory().record(class);
                 (*record).not_full > (*record).most_not_full
             };
             if (steps.owing[class / usize::BITS as usize] >> (class % usize::BITS as usize) & 1 != 0) != owes {
@@ -348,13 +397,16 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<(), Corr
             return Ok(());
         }
         let class = steps.class as usize;
-        let fresh = (*directory.pool()).list.fresh;
-        if class >= L::CLASSES || steps.from_page >= fresh || steps.to_page >= fresh || steps.from_page == steps.to_page
+        let fresh = (*blocks.directory().pool()).list.fresh;
+        if class >= B::Ladder::CLASSES
+            || steps.from_page >= fresh
+            || steps.to_page >= fresh
+            || steps.from_page == steps.to_page
         {
             return broken("an object moves from one page to another");
         }
-        let size_class = L::size_class(class);
-        for block in [steps.from(directory), steps.to(directory)] {
+        let size_class = B::Ladder::size_class(class);
+        for block in [steps.from(blocks.directory()), steps.to(blocks.directory())] {
             let header: *mut Header = block.header;
             if usize::from((*header).state.class) != class
                 || block.number >= size_class.blocks.into()
@@ -375,9 +427,9 @@ pub(super) unsafe fn check<L: Ladder, T>(directory: At<L, T>) -> Result<(), Corr
 /// # Safety
 ///
 /// The heap has begun.
-pub(super) unsafe fn fingerprint<L: Ladder, T>(directory: At<L, T>, word: &mut dyn FnMut(usize)) {
+pub(crate) unsafe fn fingerprint<B: Stepwise>(blocks: B, word: &mut dyn FnMut(usize)) {
     // SAFETY: the steps are initialised.
-    let steps = unsafe { steps(directory).read() };
+    let steps = unsafe { steps(blocks).read() };
     if steps.class == NONE {
         word(usize::MAX);
         return;
