@@ -199,6 +199,33 @@ pub(crate) unsafe fn used_block_behind(header: *mut Header, block: usize, class:
     }
 }
 
+/// The first used page-block from a number on, if there is one.
+///
+/// # Safety
+///
+/// As [`used_block`].
+#[inline(always)]
+pub(crate) unsafe fn used_block_from(header: *mut Header, number: usize, class: &SizeClass) -> Option<usize> {
+    if number >= class.blocks.into() {
+        return None;
+    }
+    let (row, bit) = place(number);
+    // SAFETY: as in `used_block`; the row is one of the page's.
+    unsafe {
+        let used = |row: usize| !rows(header).add(row).read() & valid_bits(class, row);
+        let here = used(row) & !bit.wrapping_sub(1);
+        if here != 0 {
+            return Some(row * usize::BITS as usize + first(here));
+        }
+        let behind = usize::from((*header).state.used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
+        if behind == 0 {
+            return None;
+        }
+        let row = first(behind);
+        Some(row * usize::BITS as usize + first(used(row)))
+    }
+}
+
 /// Whether a page-block is used.
 ///
 /// # Safety

@@ -152,6 +152,53 @@ unsafe fn first_owing<B: Stepwise>(blocks: B) -> Option<usize> {
     first
 }
 
+/// The first class that owes, from a class on.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(crate) unsafe fn owing_from<B: Stepwise>(blocks: B, class: usize) -> Option<usize> {
+    // SAFETY: the words are initialised.
+    let owing = unsafe { (*steps(blocks)).owing };
+    let (row, first) = (class / usize::BITS as usize, usize::MAX.wrapping_shl(class as u32));
+    let mut found = None;
+    // turns: 4
+    for (index, &word) in owing.iter().enumerate().rev() {
+        let mask = if index == row { first } else { usize::MAX };
+        if let Some(word) = NonZeroUsize::new(word & mask)
+            && index >= row
+        {
+            found = Some(index * usize::BITS as usize + first_set(word) as usize);
+        }
+    }
+    found
+}
+
+/// How many classes owe.
+///
+/// # Safety
+///
+/// The heap has begun.
+pub(crate) unsafe fn owing_count<B: Stepwise>(blocks: B) -> u32 {
+    // SAFETY: the words are initialised.
+    unsafe { (*steps(blocks)).owing }.iter().map(|word| word.count_ones()).sum()
+}
+
+/// The page-block that the object under way is in.
+///
+/// # Safety
+///
+/// The heap has begun.
+#[inline(always)]
+pub(crate) unsafe fn under_way<B: Stepwise>(blocks: B) -> Option<Block> {
+    // SAFETY: the steps are initialised.
+    unsafe {
+        let steps = &*steps(blocks);
+        (steps.class != NONE).then(|| steps.from(blocks.directory()))
+    }
+}
+
 /// Moves at most `budget_bytes`, in whole 16, of one object, and returns how many.
 ///
 /// # Safety

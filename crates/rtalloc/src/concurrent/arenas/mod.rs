@@ -156,7 +156,7 @@ const LINE_BYTES: usize = if cfg!(target_arch = "aarch64") { 128 } else { 64 };
 #[derive(Debug)]
 #[cfg_attr(target_arch = "aarch64", repr(C, align(128)))]
 #[cfg_attr(not(target_arch = "aarch64"), repr(C, align(64)))]
-struct Line<T>(T);
+pub(super) struct Line<T>(pub(super) T);
 
 /// How [`Arenas`] are made.
 #[derive(Clone, Copy, Debug)]
@@ -793,7 +793,7 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
 }
 
 /// So many times the steps.
-fn times(count: usize, steps: Steps) -> Steps {
+pub(super) fn times(count: usize, steps: Steps) -> Steps {
     Steps {
         read_modify_writes: count.saturating_mul(steps.read_modify_writes),
         loads: count.saturating_mul(steps.loads),

@@ -1,0 +1,322 @@
+//! An entry: what a handle names, and the one word that readers, the mover and those who free agree upon.
+//!
+//! ```text
+//! state   [ generation ][ LIVE | MOVING | SECOND ][ pins ]
+//!           half a word    3 bits                   the rest
+//! places  [ address ][ address ]       SECOND says which of them is the object's
+//! ```
+//!
+//! Because the word has the generation, one addition pins the object, tells whether the handle is of this object, whether it
+//! is live, whether it is being moved, and which of the two places is its own. The other place is the mover's: it is written
+//! before the word says that it is the object's.
+//!
+//! Whoever pins without right (with an old handle, or beyond the most pins) takes the pin back and touches nothing else. So
+//! pins are counted even of entries without an object, and every change of the word leaves them as they are.
+//!
+//! | step | order | what it orders |
+//! |---|---|---|
+//! | the addition of `pin` | acquire | reading place, size and bytes comes after whoever wrote them: the allocation, a move, the pins before |
+//! | the subtraction of `unpin` | release | what was done to the bytes comes first |
+//! | the addition of `settle` | release | place and size come before the object is live |
+//! | the compare-and-swap of `begin_move` | acquire | the copy comes after what was done under pins that are gone |
+//! | the compare-and-swap of `commit` | release | the copy, and its place, come before it is the object |
+//! | clearing LIVE in `end`, the subtraction of `arrive`, the load of `is_left` | acquire | whatever the memory is used for next comes after what was done under pins that are gone |
+
+use crate::concurrent::atomics::{Atomics, Shared};
+use crate::contract::HandleError;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Half of the bits of a word.
+const HALF: u32 = usize::BITS / 2;
+/// One generation.
+const GENERATION: usize = 1 << HALF;
+/// There is an object, and its handle is good.
+const LIVE: usize = 1 << (HALF - 1);
+/// The owner is copying the object.
+const MOVING: usize = 1 << (HALF - 2);
+/// The second place is the object's.
+const SECOND: usize = 1 << (HALF - 3);
+/// One pin.
+const PIN: usize = 1;
+/// All of them.
+const PINS: usize = SECOND - 1;
+
+/// Most pins of an object at a time. As many again are counted for a moment when they are refused, so that so many threads may be
+/// refused at a time.
+pub const MOST_PINS: usize = PINS / 2;
+
+/// Why an object was not pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinError {
+    /// The handle names no live object.
+    Handle(HandleError),
+    /// The object has [`MOST_PINS`] already.
+    TooMany,
+}
+
+impl core::fmt::Display for PinError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            PinError::Handle(error) => error.fmt(f),
+            PinError::TooMany => f.write_str("the object has as many pins as are counted"),
+        }
+    }
+}
+
+impl core::error::Error for PinError {}
+
+/// An entry.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Entry<A: Atomics> {
+    state: Shared<usize, A>,
+    /// Addresses of the object: one is its own, one is the mover's.
+    places: [Shared<usize, A>; 2],
+    /// Bytes requested.
+    size: Shared<u32, A>,
+    /// Of a letter, of an entry that is not in use, or of one that waits for its last pin.
+    link: Shared<u32, A>,
+}
+
+/// What a state says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) generation: u32,
+    pub(super) is_live: bool,
+    pub(super) is_moving: bool,
+    pub(super) pins: usize,
+}
+
+/// The generation of a state.
+#[inline(always)]
+const fn generation_of(state: usize) -> u32 {
+    (state >> HALF) as u32
+}
+
+/// Which place is the object's.
+#[inline(always)]
+const fn place_of(state: usize) -> usize {
+    (state & SECOND != 0) as usize
+}
+
+/// Whether a state is of the live object that a handle of this generation names.
+///
+/// # Errors
+///
+/// What is wrong with the handle.
+#[inline(always)]
+fn agree(state: usize, generation: u32) -> Result<(), HandleError> {
+    if generation_of(state) == generation && state & LIVE != 0 {
+        return Ok(());
+    }
+    Err(if generation <= generation_of(state) { HandleError::Stale } else { HandleError::Foreign })
+}
+
+impl<A: Atomics> Entry<A> {
+    /// An entry that no object had.
+    pub(super) const EMPTY: Self = Entry {
+        state: Shared::new(0),
+        places: [Shared::new(0), Shared::new(0)],
+        size: Shared::new(0),
+        link: Shared::new(0),
+    };
+
+    /// Where its link is.
+    #[inline(always)]
+    pub(super) fn link(&self) -> &Shared<u32, A> {
+        &self.link
+    }
+
+    /// Pins the object: until [`unpin`](Self::unpin), it stays where it is. Tells its address and size.
+    ///
+    /// A move that is under way is given up: from the addition on it cannot be committed, and once MOVING is clear, it cannot
+    /// after this pin is gone either.
+    ///
+    /// # Time
+    ///
+    /// Constant: 2 changes, 2 loads.
+    #[inline(always)]
+    pub(super) fn pin(&self, generation: u32) -> Result<(usize, usize), PinError> {
+        // Acquire: place, size and bytes after whoever wrote them.
+        let state = self.state.fetch_add(PIN, Acquire);
+        if let Err(error) = agree(state, generation) {
+            self.step_back();
+            return Err(PinError::Handle(error));
+        }
+        if state & PINS >= MOST_PINS {
+            self.step_back();
+            return Err(PinError::TooMany);
+        }
+        if state & MOVING != 0 {
+            // Nothing is ordered by it: the mover reads what it had copied already, and throws it away.
+            self.state.fetch_and(!MOVING, Relaxed);
+        }
+        let address = self.places[place_of(state)].load(Relaxed);
+        Ok((address, self.size.load(Relaxed) as usize))
+    }
+
+    /// Takes back a pin under which nothing was touched.
+    #[cold]
+    #[inline(never)]
+    fn step_back(&self) {
+        self.state.fetch_add(PIN.wrapping_neg(), Relaxed);
+    }
+
+    /// Ends a pin.
+    ///
+    /// # Time
+    ///
+    /// Constant: 1 change.
+    #[inline(always)]
+    pub(super) fn unpin(&self) {
+        // Release: what was done to the bytes before the pin is gone.
+        self.state.fetch_add(PIN.wrapping_neg(), Release);
+    }
+
+    /// Ends the life of an object on behalf of somebody who is not its owner: from now on its handle is stale, and its entry has
+    /// a pin that the owner takes when it gets the letter. Of several who try, one succeeds.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the handle.
+    ///
+    /// # Time
+    ///
+    /// Constant: 2 changes, 3 if the object was freed in between.
+    #[inline(always)]
+    pub(super) fn end_for_owner(&self, generation: u32) -> Result<(), HandleError> {
+        // The pin keeps the entry from being another object's. Nothing is ordered here: the letter does.
+        let state = self.state.fetch_add(PIN, Relaxed);
+        if let Err(error) = agree(state, generation) {
+            self.step_back();
+            return Err(error);
+        }
+        if self.state.fetch_and(!(LIVE | MOVING), Relaxed) & LIVE == 0 {
+            self.step_back();
+            return Err(HandleError::Stale);
+        }
+        Ok(())
+    }
+
+    /// Ends the life of an object, for its owner. Tells whether nobody has pinned it.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the handle.
+    ///
+    /// # Time
+    ///
+    /// Constant: 1 load, 1 change.
+    #[inline(always)]
+    pub(super) fn end(&self, generation: u32) -> Result<bool, HandleError> {
+        // The generation is changed by the owner alone.
+        agree(self.state.load(Relaxed), generation)?;
+        // Acquire: what the memory is used for next after what was done under pins that are gone.
+        let state = self.state.fetch_and(!(LIVE | MOVING), Acquire);
+        if state & LIVE == 0 {
+            return Err(HandleError::Stale);
+        }
+        Ok(state & PINS == 0)
+    }
+
+    /// The owner has the letter: its pin ends. Tells whether it was the last one.
+    #[inline(always)]
+    pub(super) fn arrive(&self) -> bool {
+        // Acquire: as in `end`.
+        self.state.fetch_add(PIN.wrapping_neg(), Acquire) & PINS == PIN
+    }
+
+    /// Whether the last pin of an object that is no more is gone.
+    #[inline(always)]
+    pub(super) fn is_left(&self) -> bool {
+        // Acquire: as in `end`.
+        self.state.load(Acquire) & PINS == 0
+    }
+
+    /// Makes the entry that of a new object, and tells its generation, which is not 0. The owner's.
+    ///
+    /// # Time
+    ///
+    /// Constant: 1 load, 2 stores, 1 change.
+    #[inline(always)]
+    pub(super) fn settle(&self, address: usize, size_bytes: usize) -> u32 {
+        let state = self.state.load(Relaxed);
+        self.places[place_of(state)].store(address, Relaxed);
+        self.size.store(size_bytes as u32, Relaxed);
+        let next = state.wrapping_add(GENERATION);
+        let skipped = if next & !(GENERATION - 1) == 0 { GENERATION } else { 0 };
+        // Release: place and size before the object is live.
+        self.state.fetch_add(GENERATION.wrapping_add(skipped).wrapping_add(LIVE), Release);
+        generation_of(next.wrapping_add(skipped))
+    }
+
+    /// Where the object is. The owner's.
+    #[inline(always)]
+    pub(super) fn place(&self) -> usize {
+        self.places[place_of(self.state.load(Relaxed))].load(Relaxed)
+    }
+
+    /// Bytes requested. The owner's.
+    pub(super) fn size(&self) -> usize {
+        self.size.load(Relaxed) as usize
+    }
+
+    /// What the state says now.
+    pub(super) fn state(&self) -> State {
+        let state = self.state.load(Relaxed);
+        State {
+            generation: generation_of(state),
+            is_live: state & LIVE != 0,
+            is_moving: state & MOVING != 0,
+            pins: state & PINS,
+        }
+    }
+
+    /// Begins to move the object, unless it is pinned or no more. The owner's.
+    ///
+    /// # Time
+    ///
+    /// Constant: 1 load, 1 change.
+    #[inline(always)]
+    pub(super) fn begin_move(&self) -> bool {
+        let state = self.state.load(Relaxed);
+        if state & LIVE == 0 || state & PINS != 0 {
+            return false;
+        }
+        // Acquire: the copy after what was done under pins that are gone.
+        self.state.compare_exchange(state, state | MOVING, Acquire).is_ok()
+    }
+
+    /// Whether the move goes on: nobody has pinned or freed the object since it began. The owner's.
+    #[inline(always)]
+    pub(super) fn is_moving(&self) -> bool {
+        self.state.load(Relaxed) & MOVING != 0
+    }
+
+    /// Makes the copy at an address the object, unless somebody has pinned or freed it since the move began: then the object
+    /// stays where it is, and the move is over. The owner's.
+    ///
+    /// # Time
+    ///
+    /// Constant: 1 load, 1 store, 2 changes.
+    #[inline(always)]
+    pub(super) fn commit(&self, address: usize) -> bool {
+        let state = self.state.load(Relaxed);
+        if state & MOVING == 0 {
+            return false;
+        }
+        self.places[place_of(state) ^ 1].store(address, Relaxed);
+        let moved = (state ^ SECOND) & !MOVING;
+        // Release: the copy and its place before they are the object's.
+        if state & PINS == 0 && self.state.compare_exchange(state, moved, Release).is_ok() {
+            return true;
+        }
+        self.state.fetch_and(!MOVING, Relaxed);
+        false
+    }
+
+    /// Tells an object that nobody uses that it is elsewhere. The owner's.
+    pub(super) fn relocate(&self, address: usize) {
+        self.places[place_of(self.state.load(Relaxed))].store(address, Relaxed);
+    }
+}

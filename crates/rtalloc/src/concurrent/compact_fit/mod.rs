@@ -1,0 +1,824 @@
+//! Compact-fit for several threads: an instance for every slot, objects that any thread pins, and mail for what others free.
+//!
+//! # Idea
+//!
+//! The authors of Compact-fit found that separate instances scale and a shared one does not. So every slot has an
+//! instance of the moving heap ([`compact_fit`](crate::compact_fit)) in its share of the region: pages, size classes and compaction, which
+//! its owner alone works with. What threads share is the *entries*. A handle names an entry, wherever it is used; the
+//! entry says where the object is, and keeps it from being moved while somebody looks at it.
+//!
+//! ```text
+//! handle { entry, generation }
+//!            |          '----------- must be equal --.
+//!            '--> state  [ generation ][ live | moving | second ][ pins ]       one word
+//!                 places [ address ][ address ]                                 second says which one is the object's
+//!
+//! region: [plan][refusals][places of the slots][mailboxes][entries of slot 0][of slot 1] ... [instance 0][instance 1] ...
+//! ```
+//!
+//! *Pin.* A reader adds one to the entry's word. What was there tells all: whether the handle is good, and which place is the object's.
+//! If the object is being moved, the reader clears that bit, one change that cannot fail, and goes on with the old copy, which is
+//! whole. A [`Guard`] is the pin in hand, and the only access: no pointer outlives it.
+//!
+//! *Move.* The owner sets the bit, by a compare-and-swap, of an object without pins; copies `IOTA` bytes whenever one of its objects
+//! comes or goes; and makes the copy the object by one more compare-and-swap, which fails if anybody has pinned or freed it since:
+//!
+//! ```text
+//!                     owner: move, commit                     owner: move; a reader comes; commit
+//! state    g live - - 0   ->   g live moving - 0   ->   g live - 2nd 0
+//!                                     |  reader: + 1, then & !moving
+//!                                     '->   g live - - 1   ->   the owner finds the bit gone, drops its copy, and
+//!                                                               chooses another object
+//! first    [..o.]              [..o.]                   [....]                [..o.]   old copy: whole until the commit
+//! last     [xx..]              [xxc.]                   [xxo.]                [xx..]   c: reserved, copied piece by piece
+//! ```
+//!
+//! So a reader never waits, and the mover never spoils what somebody sees: the memory of the old copy is used again only after
+//! the commit, which found no pin, and every later pin leads to the new one. The state has the generation in it, so that
+//! nothing has to be compared twice, and there is no ABA: within a generation the bit is set only when there is no pin, and whoever
+//! clears it has one.
+//!
+//! *Free.* Who frees an object clears its live bit; of several who try, one succeeds. If the object is the slot's own and not pinned,
+//! its memory is free at once; if it is pinned, the entry waits until the last pin is gone, and the owner looks whenever it
+//! allocates. The entry of another slot's object is mailed to its owner ([`mailbox`](super::arenas::mailbox)).
+//!
+//! # Memory
+//!
+//! When nothing is left that can be moved ([`compact`](CompactFitSlot::compact) says so), a class has at most k not-full pages and one for
+//! each object that is pinned, or was freed and has not come back yet: not-full pages <= k + pinned. For the search takes objects from every
+//! not-full page but the last, which they go to; if a class has more than k >= 1 and no object can be moved, every page
+//! but the last has pinned objects alone, one at least. In between it may owe as much more as its sequential sister, and pays at most
+//! `IOTA` bytes for each object that comes or goes.
+//!
+//! An entry is two and a half words, eight bytes: 32 B on 64-bit machines. Their number is chosen when the heap is made, because
+//! a thread with an old handle must find an entry, whatever has become of the object.
+//!
+//! # Progress, and why
+//!
+//! Every operation is *wait-free*, but [`compact`](CompactFitSlot::compact), which is bounded by its budget and the objects of the classes that
+//! owe. [`most_steps`](SharedCompactFit::most_steps) tells the bounds; with K and K_miss as in [arenas](super::arenas):
+//!
+//! | operation | steps on shared words |
+//! |---|---|
+//! | pin | 2 changes, 2 loads |
+//! | a guard's end | 1 change |
+//! | allocate | a few, and those of at most 2 (K + K_miss) + 2 payments |
+//! | deallocate, of this slot's object | 1 load, 1 change, a few loads and stores, and a payment |
+//! | deallocate, of another slot's | 1 load, 3 stores, at most 4 changes |
+//! | a payment | `IOTA` / 4 loads and stores, and at most 8 objects looked at |
+//!
+//! (The mailbox takes two of the four changes, ending the object once among all who try takes the others.) There is no loop that ends
+//! when somebody else does something. A thread that stops for ever holds what it has pinned: that
+//! object stays where it is, and its memory is not used again. Nobody else notices.
+//!
+//! # Weak points
+//!
+//! - An object that is pinned most of the time is moved none of the time: each such object may cost a page.
+//! - A pin is two changes of a word, pin and end, that all readers of an object write: readers of one object keep each other's
+//!   caches busy, where those of different objects do not meet.
+//! - Objects are read and written by words of four bytes; see [`Guard`].
+//! - A handle is as good as its generation: after exactly a multiple of 2^32 - 1 objects of one entry (2^16 - 1 on 32-bit machines) an old
+//!   handle is taken for a new one.
+//! - An object is not resized: allocate, copy, deallocate.
+//! - What [arenas](super::arenas) say of mailboxes and owners that never allocate.
+//!
+//! # When it wins, when it loses
+//!
+//! It wins where threads hand objects to each other and memory must stay predictable for years. It loses where objects are read in
+//! few instructions each: a pin costs two atomic changes.
+
+mod entry;
+mod guard;
+mod instance;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use entry::{MOST_PINS, PinError};
+pub use guard::Guard;
+
+use crate::compact_fit::free_list::NONE;
+use crate::compact_fit::ladder::{DefaultLadder, Ladder};
+use crate::compact_fit::page::Directory;
+use crate::compact_fit::{CompactFitConfig, steps};
+use crate::concurrent::LINE_BYTES;
+use crate::concurrent::arenas::mailbox::{Letter, Link, Mailbox, Notices, PUT_STEPS, Put, collect_steps};
+use crate::concurrent::arenas::{Line, times};
+use crate::concurrent::atomics::{Atomics, Native, Shared};
+use crate::contract::{AllocError, Corruption, Handle, HandleError, InitError, Refusals, SharedError, Steps};
+use crate::region::round_up;
+use core::fmt;
+use core::marker::PhantomData;
+use core::num::NonZeroU32;
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use entry::Entry;
+use instance::{At, BACK_BYTES, LOOKS};
+
+/// How [`SharedCompactFit`] is made.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedCompactFitConfig {
+    /// Number of slots, at least 1: threads, cores, interrupt levels. Each gets the same share of the region.
+    pub slots: usize,
+    /// Objects that a slot may have at a time, at least 1; rounded up to a multiple of 4.
+    pub objects: usize,
+    /// Most objects that an allocation takes back before it serves its request, at least 1.
+    pub taken_back: usize,
+    /// Most objects that an allocation takes back when it finds no memory, before it tries again, at least 1.
+    pub taken_back_on_miss: usize,
+    /// How many pages of each size class of a slot may be not full: k.
+    pub not_full: CompactFitConfig,
+}
+
+impl Default for SharedCompactFitConfig {
+    /// 4 slots of 1024 objects each; 2 taken back, 32 on a miss; one not-full page.
+    fn default() -> Self {
+        let not_full = CompactFitConfig::with_most_not_full(1);
+        SharedCompactFitConfig { slots: 4, objects: 1024, taken_back: 2, taken_back_on_miss: 32, not_full }
+    }
+}
+
+/// An operation whose steps are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// [`CompactFitSlot::allocate`], whether it succeeds or not.
+    Allocate,
+    /// [`CompactFitSlot::deallocate`], of an object of whatever slot.
+    Deallocate,
+    /// [`SharedCompactFit::pin`].
+    Pin,
+    /// The end of a [`Guard`].
+    Unpin,
+    /// [`CompactFitSlot::reclaim`].
+    Reclaim {
+        /// Most objects taken back.
+        budget: usize,
+    },
+}
+
+/// The front of the region.
+#[repr(C)]
+struct Control<A: Atomics> {
+    plan: Line<Plan>,
+    refused: Line<Refused<A>>,
+}
+
+/// What is fixed when the heap is made.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    slots: usize,
+    /// Entries of a slot, at least 1.
+    objects: NonZeroU32,
+    taken_back: usize,
+    taken_back_on_miss: usize,
+    /// Bytes of one producer's mailboxes, whole cache lines.
+    row_bytes: usize,
+    /// Address of the first mailbox.
+    mailboxes: usize,
+    /// Address of the first entry.
+    entries: usize,
+    /// Address of the first instance.
+    instances: usize,
+    /// Bytes of an instance, whole cache lines.
+    share_bytes: usize,
+}
+
+impl Plan {
+    /// Addresses of the memory of a slot's instance.
+    fn share(&self, slot: usize) -> Range<usize> {
+        let start = self.instances.wrapping_add(slot.wrapping_mul(self.share_bytes));
+        start..start.wrapping_add(self.share_bytes)
+    }
+}
+
+/// Requests refused.
+struct Refused<A: Atomics> {
+    request: Shared<usize, A>,
+    exhausted: Shared<usize, A>,
+    contended: Shared<usize, A>,
+    pending: Shared<usize, A>,
+}
+
+/// What belongs to a slot.
+#[repr(C)]
+struct Place<A: Atomics> {
+    /// The base of its directory, which nobody writes.
+    base: Line<usize>,
+    common: Line<Common<A>>,
+}
+
+/// What others write.
+#[repr(C)]
+struct Common<A: Atomics> {
+    notices: Notices<A>,
+    /// 1 while somebody has the slot.
+    claim: Shared<usize, A>,
+}
+
+/// Compact-fit for several threads, on the ladder `L`: every slot has an instance, whose objects its owner moves at most `IOTA` bytes at
+/// a time, a multiple of 16.
+///
+/// The value is one pointer; everything else is in the region, which is bytes that were written once: what an object holds
+/// before it is written is what was there before.
+///
+/// ```
+/// use rtalloc::{SharedCompactFit, SharedCompactFitConfig};
+///
+/// let mut memory = vec![0; 1 << 20];
+/// let heap: SharedCompactFit = SharedCompactFit::new(&mut memory, SharedCompactFitConfig::default())?;
+/// let mut mine = heap.claim(0).expect("nobody has it");
+/// let handle = mine.allocate(100)?;
+/// heap.pin(handle)?.write(0, b"to whom it may concern")?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         let mut others = heap.claim_any().expect("one of four");
+///         let mut word = [0; 4];
+///         heap.pin(handle).and_then(|guard| Ok(guard.read(8, &mut word))).expect("live").expect("inside");
+///         assert_eq!(&word, b"it m");
+///         others.deallocate(handle).expect("live");
+///     });
+/// });
+/// assert!(heap.pin(handle).is_err(), "it was freed");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct SharedCompactFit<'r, const IOTA: usize = 256, L: Ladder = DefaultLadder, A: Atomics = Native> {
+    /// The front of the region.
+    control: NonNull<Control<A>>,
+    region: PhantomData<(&'r mut [u8], L)>,
+}
+
+// SAFETY: what threads share are atomic words and what nobody writes; an instance is used by one at a time, and may go from thread to
+// thread.
+unsafe impl<const IOTA: usize, L: Ladder, A: Atomics> Send for SharedCompactFit<'_, IOTA, L, A> {}
+// SAFETY: as above.
+unsafe impl<const IOTA: usize, L: Ladder, A: Atomics> Sync for SharedCompactFit<'_, IOTA, L, A> {}
+
+impl<const IOTA: usize, L: Ladder, A: Atomics> fmt::Debug for SharedCompactFit<'_, IOTA, L, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan().fmt(f)
+    }
+}
+
+/// A slot in the hand of its user, until this is dropped.
+pub struct CompactFitSlot<'h, 'r, const IOTA: usize, L: Ladder, A: Atomics = Native> {
+    heap: &'h SharedCompactFit<'r, IOTA, L, A>,
+    number: usize,
+    /// The slot's instance, which this one's user alone works with.
+    instance: At<L, A>,
+}
+
+impl<const IOTA: usize, L: Ladder, A: Atomics> fmt::Debug for CompactFitSlot<'_, '_, IOTA, L, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {}", self.number)
+    }
+}
+
+impl<const IOTA: usize, L: Ladder, A: Atomics> Drop for CompactFitSlot<'_, '_, IOTA, L, A> {
+    fn drop(&mut self) {
+        // SAFETY: there is such a slot.
+        let place = unsafe { self.heap.place(self.number) };
+        // Release: whatever we did to the instance comes before what the next user does.
+        place.common.0.claim.store(0, Release);
+    }
+}
+
+impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L, A> {
+    const VALID: () = assert!(IOTA != 0 && IOTA.is_multiple_of(16), "steps of whole 16 bytes");
+
+    const ENTRY_BYTES: usize = size_of::<Entry<A>>();
+
+    /// Largest request, in bytes.
+    pub const LARGEST_BYTES: usize = L::PAGE - BACK_BYTES;
+
+    /// Makes a heap in `region`, whose slots have equal shares of it.
+    ///
+    /// # Errors
+    ///
+    /// [`InitError`]; the region is then untouched.
+    ///
+    /// # Time
+    ///
+    /// Linear in slots and objects.
+    pub fn new(region: &'r mut [u8], config: SharedCompactFitConfig) -> Result<Self, InitError> {
+        const { Self::VALID };
+        let SharedCompactFitConfig { slots, objects, taken_back, taken_back_on_miss, not_full } = config;
+        if slots == 0 || objects == 0 || taken_back == 0 || taken_back_on_miss == 0 {
+            return Err(InitError::Configuration { what: "at least one slot, one object, and one taken back" });
+        }
+        let too_small = InitError::TooSmall { needed_bytes: Self::region_bytes(slots, objects, 1) };
+        let (control, plan) = Self::plan_of(region.as_ptr().addr(), region.len(), &config).ok_or(too_small)?;
+        if plan.share_bytes > At::<L, A>::MOST_BYTES {
+            return Err(InitError::OutOfReach { max_span_bytes: At::<L, A>::MOST_BYTES.saturating_mul(slots) });
+        }
+        if (plan.slots as u64).saturating_mul(plan.objects.get().into()) >= u64::from(NONE) {
+            return Err(InitError::Configuration { what: "entries that 32 bits number" });
+        }
+        if At::<L, A>::plan(plan.instances, plan.share_bytes).is_none() {
+            return Err(too_small);
+        }
+        // Exposes the provenance of the region, which the heap has for good.
+        let _ = region.as_mut_ptr().expose_provenance();
+        let control: NonNull<Control<A>> =
+            NonNull::new(core::ptr::with_exposed_provenance_mut(control)).ok_or(too_small)?;
+        let refused = Refused {
+            request: Shared::new(0),
+            exhausted: Shared::new(0),
+            contended: Shared::new(0),
+            pending: Shared::new(0),
+        };
+        // SAFETY: the control structure lies in the region, aligned.
+        unsafe { control.write(Control { plan: Line(plan), refused: Line(refused) }) };
+        let heap = SharedCompactFit { control, region: PhantomData };
+        let entries: *mut Entry<A> = core::ptr::with_exposed_provenance_mut(plan.entries);
+        let row: *mut u8 = core::ptr::with_exposed_provenance_mut(plan.mailboxes);
+        // SAFETY: mailboxes and entries are where the plan says, in the region.
+        unsafe {
+            row.write_bytes(0, plan.row_bytes.wrapping_mul(slots));
+            for number in 0..slots.wrapping_mul(plan.objects.get() as usize) {
+                entries.wrapping_add(number).write(Entry::EMPTY);
+            }
+        }
+        for slot in 0..slots {
+            let share = plan.share(slot);
+            // The first has a plan, and the others are alike.
+            let Some((directory, pages)) = At::<L, A>::plan(share.start, share.len()) else { return Err(too_small) };
+            let own = entries.wrapping_add(slot.wrapping_mul(plan.objects.get() as usize));
+            // SAFETY: the shares lie apart in the region, and the places behind the control structure.
+            unsafe {
+                directory.begin(pages as u32, &|class| not_full.most_not_full(class));
+                instance::begin(directory, own.addr(), plan.objects.get());
+                let common = Common { notices: Notices::new(), claim: Shared::new(0) };
+                heap.place_at(slot).write(Place { base: Line(directory.base()), common: Line(common) });
+            }
+        }
+        Ok(heap)
+    }
+
+    /// Length of a region that holds so many slots, each of which has so many objects at a time and pages of the ladder, wherever it
+    /// starts; `usize::MAX` beyond the address space.
+    pub const fn region_bytes(slots: usize, objects: usize, pages: usize) -> usize {
+        let share = At::<L, A>::needed_bytes(pages).saturating_add(LINE_BYTES);
+        match Self::front_bytes(slots, objects) {
+            Some((front_bytes, ..)) => front_bytes.saturating_add(slots.saturating_mul(share)).saturating_add(LINE_BYTES),
+            None => usize::MAX,
+        }
+    }
+
+    /// Bytes in front of the instances, in front of the entries, and of one producer's mailboxes, whole cache lines.
+    const fn front_bytes(slots: usize, objects: usize) -> Option<(usize, usize, usize)> {
+        let row_bytes = match slots.checked_mul(size_of::<Mailbox<A>>()) {
+            Some(bytes) => round_up(bytes, LINE_BYTES),
+            None => None,
+        };
+        let (Some(row_bytes), Some(objects)) = (row_bytes, round_up(objects, 4)) else { return None };
+        let Some(places) = slots.checked_mul(size_of::<Place<A>>() + row_bytes) else { return None };
+        let Some(before) = places.checked_add(size_of::<Control<A>>()) else { return None };
+        let Some(number) = objects.checked_mul(slots) else { return None };
+        let Some(entries) = number.checked_mul(size_of::<Entry<A>>()) else { return None };
+        let Some(front) = before.checked_add(entries) else { return None };
+        match round_up(front, LINE_BYTES) {
+            Some(front) => Some((front, before, row_bytes)),
+            None => None,
+        }
+    }
+
+    /// Divides a region: where the control structure is, and the plan.
+    fn plan_of(start: usize, len_bytes: usize, config: &SharedCompactFitConfig) -> Option<(usize, Plan)> {
+        let control = round_up(start, LINE_BYTES)?;
+        let (front_bytes, before_bytes, row_bytes) = Self::front_bytes(config.slots, config.objects)?;
+        let instances = control.checked_add(front_bytes)?;
+        let room = start.checked_add(len_bytes)?.checked_sub(instances)?;
+        let entries = control.checked_add(before_bytes)?;
+        let plan = Plan {
+            slots: config.slots,
+            objects: NonZeroU32::new(u32::try_from(round_up(config.objects, 4)?).ok()?)?,
+            taken_back: config.taken_back,
+            taken_back_on_miss: config.taken_back_on_miss,
+            row_bytes,
+            mailboxes: entries.checked_sub(config.slots.checked_mul(row_bytes)?)?,
+            entries,
+            instances,
+            share_bytes: room.checked_div(config.slots)? & !(LINE_BYTES - 1),
+        };
+        Some((control, plan))
+    }
+
+    #[inline(always)]
+    fn plan(&self) -> &Plan {
+        // SAFETY: the control structure is initialised, and this part of it never written again.
+        unsafe { &(*self.control.as_ptr()).plan.0 }
+    }
+
+    #[inline(always)]
+    fn place_at(&self, slot: usize) -> *mut Place<A> {
+        self.control.as_ptr().wrapping_add(1).cast::<Place<A>>().wrapping_add(slot)
+    }
+
+    /// The place of a slot.
+    ///
+    /// # Safety
+    ///
+    /// There is such a slot.
+    #[inline(always)]
+    unsafe fn place(&self, slot: usize) -> &Place<A> {
+        // SAFETY: the places follow the control structure, one for each slot.
+        unsafe { &*self.place_at(slot) }
+    }
+
+    /// The instance of a slot.
+    ///
+    /// # Safety
+    ///
+    /// There is such a slot.
+    #[inline(always)]
+    unsafe fn instance(&self, slot: usize) -> At<L, A> {
+        // SAFETY: the caller's promise.
+        Directory::at(unsafe { self.place(slot) }.base.0)
+    }
+
+    /// The mailbox of a pair of slots.
+    ///
+    /// # Safety
+    ///
+    /// There are such slots.
+    #[inline(always)]
+    unsafe fn mailbox(&self, producer: usize, owner: usize) -> &Mailbox<A> {
+        let plan = self.plan();
+        let row = plan.mailboxes.wrapping_add(producer.wrapping_mul(plan.row_bytes));
+        let mailbox = row.wrapping_add(owner.wrapping_mul(size_of::<Mailbox<A>>()));
+        // SAFETY: a row of mailboxes for every producer, one for each owner, lies behind the places.
+        unsafe { &*core::ptr::with_exposed_provenance(mailbox) }
+    }
+
+    /// The entry that a handle names.
+    #[inline(always)]
+    fn entry(&self, handle: Handle) -> Result<&Entry<A>, HandleError> {
+        let plan = self.plan();
+        let number = handle.address() as usize;
+        if number >= plan.slots.wrapping_mul(plan.objects.get() as usize) || handle.generation() == 0 {
+            return Err(HandleError::Foreign);
+        }
+        let first: *const Entry<A> = core::ptr::with_exposed_provenance(plan.entries);
+        // SAFETY: the entries lie behind the mailboxes, atomic words all of them.
+        Ok(unsafe { &*first.wrapping_add(number) })
+    }
+
+    /// How many slots there are.
+    #[inline(always)]
+    pub fn slots(&self) -> usize {
+        self.plan().slots
+    }
+
+    /// Takes a slot, if nobody has it, until the value is dropped.
+    ///
+    /// # Time
+    ///
+    /// Constant: one step.
+    pub fn claim(&self, slot: usize) -> Option<CompactFitSlot<'_, 'r, IOTA, L, A>> {
+        if slot >= self.slots() {
+            return None;
+        }
+        // SAFETY: there is such a slot.
+        let (place, instance) = unsafe { (self.place(slot), self.instance(slot)) };
+        // Acquire: whatever the last user of the slot did to the instance comes before what we do.
+        place.common.0.claim.compare_exchange(0, 1, Acquire).ok()?;
+        Some(CompactFitSlot { heap: self, number: slot, instance })
+    }
+
+    /// Takes the first slot that nobody has, if there is one.
+    ///
+    /// # Time
+    ///
+    /// Linear in the number of slots: one step each.
+    pub fn claim_any(&self) -> Option<CompactFitSlot<'_, 'r, IOTA, L, A>> {
+        (0..self.slots()).find_map(|slot| self.claim(slot))
+    }
+
+    /// Pins an object, whoever allocated it: as long as the guard lives the object stays where it is, and its memory is not used again
+    /// even if it is freed. A handle of a freed object is refused, by whichever thread and however short a time ago it was freed.
+    ///
+    /// # Errors
+    ///
+    /// [`PinError`]; nothing changed.
+    ///
+    /// # Time
+    ///
+    /// Constant, whatever others do: [`most_steps`](Self::most_steps).
+    #[inline(always)]
+    pub fn pin(&self, handle: Handle) -> Result<Guard<'_, A>, PinError> {
+        let entry = self.entry(handle).map_err(PinError::Handle)?;
+        let pinned = entry.pin(handle.generation())?;
+        // SAFETY: the pin is the guard's.
+        Ok(unsafe { Guard::new(entry, pinned) })
+    }
+
+    /// Most steps that one operation takes, whatever other threads do. Those of the bytes that a guard reads and writes are the
+    /// program's.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn most_steps(&self, operation: Operation) -> Steps {
+        let Plan { slots, taken_back, taken_back_on_miss, .. } = *self.plan();
+        let steps = |read_modify_writes, loads, stores| Steps { read_modify_writes, loads, stores };
+        // An object under way is looked at; another one is chosen; a piece is copied; the copy is published.
+        let words = IOTA.min(L::PAGE) / guard::WORD_BYTES;
+        let payment = steps(LOOKS + 2, 2 + 2 * LOOKS + words + 2, words + 1);
+        // The place is looked up, and the entry is linked to the others.
+        let release = steps(0, 2, 1);
+        let letter = collect_steps(slots, usize::BITS as usize) + steps(1, 1, 0);
+        // Put behind the last one that waits: two links. What is released instead is more.
+        let opened = letter + release + payment + steps(0, 0, 1);
+        let revisited = steps(0, 2, 1) + release + payment;
+        let taken = |most: usize| times(most, opened + revisited);
+        // The entry's link and state, the object's place, size and entry; or the entry's link once more.
+        let attempt = steps(1, 2, 3) + payment;
+        match operation {
+            Operation::Allocate => {
+                taken(taken_back.saturating_add(taken_back_on_miss)) + times(2, attempt) + steps(2, 1, 0)
+            }
+            Operation::Deallocate => {
+                let own = steps(1, 1, 0) + release + payment + steps(0, 0, 1);
+                let others = PUT_STEPS + steps(2, 0, 0);
+                steps(
+                    own.read_modify_writes.max(others.read_modify_writes),
+                    own.loads.max(others.loads),
+                    own.stores.max(others.stores),
+                )
+            }
+            Operation::Pin => steps(2, 2, 0),
+            Operation::Unpin => steps(1, 0, 0),
+            Operation::Reclaim { budget } => taken(budget),
+        }
+    }
+
+    /// Requests refused so far.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn refusals(&self) -> Refusals {
+        let Refused { request, exhausted, contended, pending } = self.refused();
+        Refusals {
+            request: request.load(Relaxed),
+            exhausted: exhausted.load(Relaxed),
+            contended: contended.load(Relaxed),
+            pending: pending.load(Relaxed),
+        }
+    }
+
+    fn refused(&self) -> &Refused<A> {
+        // SAFETY: the control structure is initialised, and these are atomic words.
+        unsafe { &(*self.control.as_ptr()).refused.0 }
+    }
+
+    /// Verifies every invariant of the heap. Nobody else is at work.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Corruption`] found.
+    ///
+    /// # Time
+    ///
+    /// Linear in the pages and entries.
+    pub fn check(&mut self) -> Result<(), Corruption> {
+        self.verify()
+    }
+}
+
+impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, L, A> {
+    /// Number of the slot.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What others write.
+    #[inline(always)]
+    fn common(&self) -> &'h Common<A> {
+        // SAFETY: there is such a slot.
+        &unsafe { self.heap.place(self.number) }.common.0
+    }
+
+    /// Counts and answers a refusal.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, error: SharedError) -> SharedError {
+        let refused = self.heap.refused();
+        let counter = match error {
+            SharedError::Request(_) => &refused.request,
+            SharedError::Exhausted => &refused.exhausted,
+            SharedError::Contended => &refused.contended,
+            SharedError::Pending => &refused.pending,
+        };
+        counter.fetch_add(1, Relaxed);
+        error
+    }
+
+    /// Why there is no memory: because what was freed has still to be taken back or moved, or because of pins, or for good.
+    #[cold]
+    #[inline(never)]
+    fn reason(&self) -> SharedError {
+        // SAFETY: the instance is the slot's.
+        unsafe {
+            let own = self.instance.extra();
+            let owes = steps::owes(self.instance);
+            if (*own).chain != 0 || self.common().notices.any_now() || (owes && !self.instance.is_blocked()) {
+                SharedError::Pending
+            } else if owes || (*own).waiting != [NONE; 2] {
+                SharedError::Contended
+            } else {
+                SharedError::Exhausted
+            }
+        }
+    }
+
+    /// Allocates an object of `size_bytes` bytes; moves at most `IOTA` bytes of others, and as many for each that it takes back.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedError::Request`] for no bytes or more than [`LARGEST_BYTES`](SharedCompactFit::LARGEST_BYTES);
+    /// [`Pending`](SharedError::Pending) if others' frees have still to be taken back, or objects to be moved, which repeating it goes on
+    /// with; [`Contended`](SharedError::Contended) if objects that were freed, or have to be moved, are pinned;
+    /// [`Exhausted`](SharedError::Exhausted) otherwise.
+    ///
+    /// # Time
+    ///
+    /// Constant, whatever others do: [`most_steps`](SharedCompactFit::most_steps).
+    #[inline]
+    pub fn allocate(&mut self, size_bytes: usize) -> Result<Handle, SharedError> {
+        if size_bytes.wrapping_sub(1) >= SharedCompactFit::<IOTA, L, A>::LARGEST_BYTES {
+            let error = if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge };
+            return Err(self.refuse(SharedError::Request(error)));
+        }
+        // SAFETY: the instance is the slot's.
+        let own = unsafe { &*self.instance.extra() };
+        if (own.chain != 0) | (own.waiting != [NONE; 2]) | self.common().notices.any() {
+            self.take_back(self.heap.plan().taken_back);
+        }
+        if let Some(handle) = self.attempt(size_bytes) {
+            return Ok(handle);
+        }
+        self.allocate_after_miss(size_bytes)
+    }
+
+    /// Allocates, and moves what a step moves, from what the slot has.
+    #[inline(always)]
+    fn attempt(&mut self, size_bytes: usize) -> Option<Handle> {
+        // SAFETY: the instance is the slot's; the request is from 1 to the largest.
+        unsafe {
+            self.instance.pay(IOTA);
+            let class = L::class_of(size_bytes.wrapping_add(BACK_BYTES));
+            let (number, generation) = self.instance.take(size_bytes, class)?;
+            let first = (self.number as u32).wrapping_mul(self.heap.plan().objects.get());
+            Some(Handle::new(first.wrapping_add(number), NonZeroU32::new(generation)?))
+        }
+    }
+
+    /// Takes back what can be taken, and tries once more.
+    #[cold]
+    #[inline(never)]
+    fn allocate_after_miss(&mut self, size_bytes: usize) -> Result<Handle, SharedError> {
+        self.take_back(self.heap.plan().taken_back_on_miss);
+        match self.attempt(size_bytes) {
+            Some(handle) => Ok(handle),
+            None => Err(self.refuse(self.reason())),
+        }
+    }
+
+    /// Frees an object, whoever allocated it. Its handle is stale at once; its memory is free when it has come back to its owner
+    /// and the last guard is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`HandleError`]; nothing changed. Of several who free an object, one succeeds.
+    ///
+    /// # Time
+    ///
+    /// Constant, whatever others do: [`most_steps`](SharedCompactFit::most_steps).
+    #[inline]
+    pub fn deallocate(&mut self, handle: Handle) -> Result<(), HandleError> {
+        let entry = self.heap.entry(handle)?;
+        let objects = self.heap.plan().objects;
+        let number = handle.address().wrapping_sub((self.number as u32).wrapping_mul(objects.get()));
+        if number >= objects.get() {
+            return self.mail(entry, handle, objects);
+        }
+        let is_left = entry.end(handle.generation())?;
+        // SAFETY: the entry is the slot's own, and no more live.
+        unsafe { self.take_entry(number, is_left) };
+        Ok(())
+    }
+
+    /// Mails the entry of another slot's object to its owner.
+    fn mail(&self, entry: &Entry<A>, handle: Handle, objects: NonZeroU32) -> Result<(), HandleError> {
+        entry.end_for_owner(handle.generation())?;
+        let owner = (handle.address() / objects) as usize;
+        let letter = Letter::MIN.saturating_add(handle.address() % objects);
+        // SAFETY: there are such slots, and this one is the producer. Who ended the object has its entry, and so its link.
+        unsafe {
+            let link = Link::at(core::ptr::from_ref(entry.link()).cast_mut().cast());
+            if self.heap.mailbox(self.number, owner).put(letter, link) == Put::First {
+                self.heap.place(owner).common.0.notices.notify(self.number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases an entry that nobody has pinned, and pays; or lets it wait.
+    ///
+    /// # Safety
+    ///
+    /// The entry is the slot's, not live, and in no list; `is_left` tells that it has no pin.
+    #[inline(always)]
+    unsafe fn take_entry(&mut self, number: u32, is_left: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if is_left {
+                self.instance.release(number);
+                self.instance.pay(IOTA);
+            } else {
+                self.instance.wait(number);
+            }
+        }
+    }
+
+    /// Takes back at most `budget` objects that others have freed, and as many of those that waited for their last pin. Says how many
+    /// it looked at.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&mut self, budget: usize) -> usize {
+        let slots = self.heap.slots();
+        let own = self.instance.extra();
+        let mut taken = 0;
+        // SAFETY: the instance is the slot's, and this slot the owner of its mail; letters are numbers of its entries.
+        unsafe {
+            let [_, last] = (*own).waiting;
+            // turns: N
+            while taken < budget {
+                let [first, _] = (*own).waiting;
+                if first == NONE {
+                    break;
+                }
+                if self.instance.revisit() {
+                    self.instance.pay(IOTA);
+                }
+                taken += 1;
+                if first == last {
+                    break;
+                }
+            }
+            let mut chain = Letter::new((*own).chain);
+            let mut opened = 0;
+            // turns: N
+            while opened < budget {
+                let Some(letter) = chain else {
+                    let mailbox = |producer| self.heap.mailbox(producer, self.number);
+                    chain = self.common().notices.collect(slots, mailbox);
+                    if chain.is_none() {
+                        break;
+                    }
+                    continue;
+                };
+                let number = letter.get().wrapping_sub(1);
+                let entry = self.instance.entry(number);
+                chain = Letter::new(entry.link().load(Relaxed));
+                self.take_entry(number, entry.arrive());
+                opened += 1;
+            }
+            (*own).chain = chain.map_or(0, Letter::get);
+            taken.wrapping_add(opened)
+        }
+    }
+
+    /// For idle time: takes back at most `budget` objects that others have freed, and looks at as many that were pinned when they were
+    /// freed. Says how many both are.
+    ///
+    /// # Time
+    ///
+    /// Linear in `budget`.
+    pub fn reclaim(&mut self, budget: usize) -> usize {
+        self.take_back(budget)
+    }
+
+    /// For idle time: moves at most `budget_bytes` bytes of what is owed, and says how many. Less than the budget, but for 15, if nothing
+    /// is owed or what could be moved is pinned.
+    ///
+    /// # Time
+    ///
+    /// Linear in the budget and in the objects of the classes that owe.
+    pub fn compact(&mut self, budget_bytes: usize) -> usize {
+        // SAFETY: the instance is the slot's.
+        unsafe { self.instance.compact(budget_bytes) }
+    }
+
+    /// Whether a size class has more not-full pages than it may have, or a move is under way.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn owes(&self) -> bool {
+        // SAFETY: the instance is the slot's.
+        unsafe { steps::owes(self.instance) }
+    }
+}

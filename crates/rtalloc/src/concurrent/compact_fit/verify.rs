@@ -1,0 +1,177 @@
+//! Checking a heap while nobody is at work.
+
+use super::SharedCompactFit;
+use super::instance::{At, BACK_BYTES};
+use crate::compact_fit::classes::{self, Block, address_of};
+use crate::compact_fit::free_list::NONE;
+use crate::compact_fit::ladder::Ladder;
+use crate::compact_fit::page::{self, FREE};
+use crate::compact_fit::steps;
+use crate::concurrent::arenas::mailbox::Letter;
+use crate::concurrent::atomics::Atomics;
+use crate::contract::Corruption;
+use core::sync::atomic::Ordering::Relaxed;
+
+fn broken<T>(invariant: &'static str, address: usize) -> Result<T, Corruption> {
+    Err(Corruption { invariant, address })
+}
+
+impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> {
+    /// Verifies what was planned, then each instance with its mail.
+    pub(super) fn verify(&self) -> Result<(), Corruption> {
+        let plan = self.plan();
+        let control = self.control.addr().get();
+        let fits = Self::front_bytes(plan.slots, plan.objects.get() as usize).is_some_and(|(front, before, row)| {
+            plan.instances == control.wrapping_add(front)
+                && plan.entries == control.wrapping_add(before)
+                && plan.row_bytes == row
+                && plan.mailboxes == plan.entries.wrapping_sub(row.wrapping_mul(plan.slots))
+        });
+        if !fits || plan.slots == 0 || plan.taken_back == 0 || plan.taken_back_on_miss == 0 {
+            return broken("mailboxes follow the places, entries the mailboxes, and instances the entries", control);
+        }
+        (0..plan.slots).try_for_each(|slot| self.verify_slot(slot))
+    }
+
+    fn verify_slot(&self, slot: usize) -> Result<(), Corruption> {
+        let plan = self.plan();
+        let share = plan.share(slot);
+        // SAFETY: there is such a slot; what is read was verified before.
+        unsafe {
+            let (place, instance) = (self.place(slot), self.instance(slot));
+            let planned = At::<L, A>::plan(share.start, share.len());
+            if planned.is_none_or(|(directory, _)| directory.base() != instance.base()) {
+                return broken("an instance lies in the slot's share", instance.base());
+            }
+            let own = &*instance.extra();
+            let entries = plan.entries.wrapping_add(slot.wrapping_mul(plan.objects.get() as usize * Self::ENTRY_BYTES));
+            if instance.entries() != entries || own.room != plan.objects.get() || own.list.fresh > own.room {
+                return broken("a slot knows its entries", instance.base());
+            }
+            if place.common.0.claim.load(Relaxed) > 1 {
+                return broken("somebody has a slot, or nobody", instance.base());
+            }
+            instance.check_pool()?;
+            for header in instance.headers() {
+                let class = (*header).state.class;
+                if usize::from(class) >= L::CLASSES && class != FREE {
+                    return broken("a page is free, or of a class", header.addr());
+                }
+            }
+            classes::check(instance, true)?;
+            steps::check(instance)?;
+            let housed = self.verify_objects(instance)?;
+            let live = (0..own.list.fresh).filter(|&number| instance.entry(number).state().is_live).count();
+            let moving = (0..own.list.fresh).filter(|&number| instance.entry(number).state().is_moving).count();
+            if moving > usize::from(steps::under_way(instance).is_some()) {
+                return broken("an object that is moving is under way", instance.base());
+            }
+            let leaving = self.verify_leaving(instance, slot)?;
+            let is_live = |number| instance.entry(number).state().is_live;
+            let mut strangers = 0;
+            let link = |number| instance.entry(number).link().load(Relaxed);
+            let listed = own.list.walk(link, &mut |number| strangers += u32::from(is_live(number)));
+            let Some(listed) = listed.filter(|_| strangers == 0) else {
+                return broken("entries that are not in use are in a list", instance.base());
+            };
+            if housed != live + leaving || housed + listed as usize != own.list.fresh as usize {
+                return broken("an entry has an object, or is in the list", instance.base());
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies that every used page-block but the one that is reserved is the place of the entry it names. Tells how many there are.
+    ///
+    /// # Safety
+    ///
+    /// Pages, classes and steps are verified.
+    unsafe fn verify_objects(&self, instance: At<L, A>) -> Result<usize, Corruption> {
+        let mut housed = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let reserved = steps::reserved(instance);
+            let fresh = (*instance.extra()).list.fresh;
+            for header in instance.headers().filter(|&header| usize::from((*header).state.class) < L::CLASSES) {
+                let class = usize::from((*header).state.class);
+                let size_class = L::size_class(class);
+                let bytes = size_class.block_bytes as usize;
+                for number in (0..usize::from(size_class.blocks)).filter(|&number| page::is_used(header, number)) {
+                    if reserved.is_some_and(|block| (block.header, block.number) == (header, number)) {
+                        continue;
+                    }
+                    let address = address_of(instance, bytes, Block { header, number });
+                    let entry = instance.number_at(address, bytes);
+                    if entry >= fresh || instance.entry(entry).place() != address {
+                        return broken("an object's page-block ends with the number of the entry that leads to it", address);
+                    }
+                    let size_bytes = instance.entry(entry).size();
+                    if size_bytes == 0
+                        || size_bytes > L::PAGE - BACK_BYTES
+                        || L::class_of(size_bytes + BACK_BYTES) != class
+                    {
+                        return broken("an object is in the class of its size", address);
+                    }
+                    housed += 1;
+                }
+            }
+        }
+        Ok(housed)
+    }
+
+    /// Verifies the mail of a slot, and the entries that wait for their last pin. Tells how many both are.
+    ///
+    /// # Safety
+    ///
+    /// There is such a slot, and it knows its entries.
+    unsafe fn verify_leaving(&self, instance: At<L, A>, owner: usize) -> Result<usize, Corruption> {
+        let mut leaving = 0;
+        // SAFETY: the caller's promise; links are read of entries that there are.
+        unsafe {
+            let own = &*instance.extra();
+            let fresh = own.list.fresh;
+            let mut visit = |number: u32, least_pins: usize| {
+                if number >= fresh || leaving == fresh as usize {
+                    return broken("what others freed is an object of the slot, once", instance.base());
+                }
+                leaving += 1;
+                let entry = instance.entry(number);
+                let state = entry.state();
+                if state.is_live || state.pins < least_pins {
+                    return broken("a letter is an object that is no more, and has a pin", core::ptr::from_ref(entry).addr());
+                }
+                Ok(entry.link().load(Relaxed))
+            };
+            let mut follow = |top: Option<Letter>| {
+                let mut letter = top;
+                while let Some(found) = letter {
+                    letter = Letter::new(visit(found.get().wrapping_sub(1), 1)?);
+                }
+                Ok(())
+            };
+            follow(Letter::new(own.chain))?;
+            let notices = &self.place(owner).common.0.notices;
+            let slots = self.slots();
+            for producer in 0..slots {
+                let top = self.mailbox(producer, owner).top();
+                let is_alone = slots <= usize::BITS as usize;
+                if top.is_some() && (producer == owner || !notices.names(producer))
+                    || top.is_none() && is_alone && notices.names(producer)
+                {
+                    return broken("there is a notice of every mailbox that is not empty, and of no other", instance.base());
+                }
+                follow(top)?;
+            }
+            let [first, last] = own.waiting;
+            let (mut number, mut before) = (first, NONE);
+            while number != NONE {
+                before = number;
+                number = visit(number, 0)?;
+            }
+            if before != last {
+                return broken("the last one that waits is known", instance.base());
+            }
+        }
+        Ok(leaving)
+    }
+}
