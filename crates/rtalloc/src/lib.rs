@@ -115,7 +115,9 @@ pub use buddy::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedB
 pub use compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving};
 #[cfg(target_has_atomic = "ptr")]
 #[doc(inline)]
-pub use concurrent::{Arenas, ArenasConfig, BitmapBuddy, BitmapConfig, TreeBuddy};
+pub use concurrent::{
+    Arenas, ArenasConfig, BitmapBuddy, BitmapConfig, SharedCompactFit, SharedCompactFitConfig, TreeBuddy,
+};
 #[doc(inline)]
 pub use contract::{HandleAllocator, MultiRegion, RegionAllocator, SharedAllocator, Slot};
 #[doc(inline)]

@@ -320,3 +320,70 @@ impl<A: Atomics> Entry<A> {
         self.places[place_of(self.state.load(Relaxed))].store(address, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::concurrent::atomics::Native;
+
+    fn live() -> (Entry<Native>, u32) {
+        let entry = Entry::EMPTY;
+        let generation = entry.settle(4096, 10);
+        (entry, generation)
+    }
+
+    #[test]
+    fn pins_are_bounded() {
+        let (entry, generation) = live();
+        entry.state.fetch_add(MOST_PINS - 1, Relaxed);
+        assert_eq!(entry.pin(generation), Ok((4096, 10)));
+        assert_eq!(entry.pin(generation), Err(PinError::TooMany));
+        entry.unpin();
+        assert_eq!(entry.pin(generation), Ok((4096, 10)));
+        assert_eq!(entry.state().pins, MOST_PINS);
+    }
+
+    #[test]
+    fn no_generation_is_0_and_pins_without_right_leave_nothing() {
+        let (entry, first) = live();
+        assert_eq!(entry.end(first), Ok(true));
+        assert_eq!(entry.pin(first), Err(PinError::Handle(HandleError::Stale)));
+        entry.state.fetch_add(GENERATION.wrapping_neg().wrapping_mul(2), Relaxed);
+        assert_eq!(
+            entry.state(),
+            State { generation: generation_of(usize::MAX), is_live: false, is_moving: false, pins: 0 }
+        );
+        assert_eq!(entry.settle(4096, 10), 1, "around the end, but for 0");
+        assert_eq!(entry.end_for_owner(2), Err(HandleError::Foreign));
+        assert_eq!(entry.state().pins, 0);
+    }
+
+    #[test]
+    fn a_move_is_committed_once_and_only_without_pins() {
+        let (entry, generation) = live();
+        assert!(entry.begin_move() && entry.commit(8192));
+        assert_eq!((entry.place(), entry.commit(4096)), (8192, false));
+        assert!(entry.begin_move());
+        assert_eq!(entry.pin(generation), Ok((8192, 10)));
+        assert!(!entry.is_moving() && !entry.begin_move() && !entry.commit(4096));
+        entry.unpin();
+        assert!(!entry.commit(4096), "the pin is gone, and the copy is old nevertheless");
+        assert_eq!(entry.place(), 8192);
+        // An old handle's pin is none of the object's, and the mover is careful with it.
+        assert!(entry.begin_move());
+        entry.state.fetch_add(PIN, Relaxed);
+        assert!(!entry.commit(4096) && !entry.is_moving());
+    }
+
+    #[test]
+    fn one_of_several_ends_an_object() {
+        let (entry, generation) = live();
+        assert_eq!(entry.pin(generation), Ok((4096, 10)));
+        assert_eq!(entry.end_for_owner(generation), Ok(()));
+        assert_eq!(entry.end_for_owner(generation), Err(HandleError::Stale));
+        assert_eq!(entry.end(generation), Err(HandleError::Stale));
+        assert!(!entry.arrive() && !entry.is_left());
+        entry.unpin();
+        assert!(entry.is_left());
+    }
+}

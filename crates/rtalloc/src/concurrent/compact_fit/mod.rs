@@ -360,7 +360,9 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     pub const fn region_bytes(slots: usize, objects: usize, pages: usize) -> usize {
         let share = At::<L, A>::needed_bytes(pages).saturating_add(LINE_BYTES);
         match Self::front_bytes(slots, objects) {
-            Some((front_bytes, ..)) => front_bytes.saturating_add(slots.saturating_mul(share)).saturating_add(LINE_BYTES),
+            Some((front_bytes, ..)) => {
+                front_bytes.saturating_add(slots.saturating_mul(share)).saturating_add(LINE_BYTES)
+            }
             None => usize::MAX,
         }
     }

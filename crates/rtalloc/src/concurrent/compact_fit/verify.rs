@@ -103,7 +103,10 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
                     let address = address_of(instance, bytes, Block { header, number });
                     let entry = instance.number_at(address, bytes);
                     if entry >= fresh || instance.entry(entry).place() != address {
-                        return broken("an object's page-block ends with the number of the entry that leads to it", address);
+                        return broken(
+                            "an object's page-block ends with the number of the entry that leads to it",
+                            address,
+                        );
                     }
                     let size_bytes = instance.entry(entry).size();
                     if size_bytes == 0
@@ -138,7 +141,10 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
                 let entry = instance.entry(number);
                 let state = entry.state();
                 if state.is_live || state.pins < least_pins {
-                    return broken("a letter is an object that is no more, and has a pin", core::ptr::from_ref(entry).addr());
+                    return broken(
+                        "a letter is an object that is no more, and has a pin",
+                        core::ptr::from_ref(entry).addr(),
+                    );
                 }
                 Ok(entry.link().load(Relaxed))
             };
@@ -158,7 +164,10 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
                 if top.is_some() && (producer == owner || !notices.names(producer))
                     || top.is_none() && is_alone && notices.names(producer)
                 {
-                    return broken("there is a notice of every mailbox that is not empty, and of no other", instance.base());
+                    return broken(
+                        "there is a notice of every mailbox that is not empty, and of no other",
+                        instance.base(),
+                    );
                 }
                 follow(top)?;
             }
