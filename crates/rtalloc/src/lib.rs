@@ -48,7 +48,7 @@
 //! | [`regional`] | pages cut into blocks one after the other: [`SingleRegion`], [`ClassRegions`], [`Reaps`] |
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
-//! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`] |
+//! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`], [`SharedCompactFit`] |
 //! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
@@ -85,6 +85,7 @@
 //! | [`SingleRegion`] | O(1), fewest instructions | most: a live block keeps its page | none |
 //! | [`CompactFit`] | O(1), O(s) when a free moves an object of s bytes | predictable: live objects decide it, history does not; requests below 16 KiB | 4 B, and 16 B of entry |
 //! | [`CompactFitNonMoving`] | O(s), O(1) but O(s) when a free compacts | the same; a free page-block costs its place in a block table alone | 14 B per 32 B: entry and block table |
+//! | [`SharedCompactFit`] | O(1) and IOTA bytes moved, wait-free for many users, whose pins keep objects where they are | as [`CompactFit`], for each slot, and a page for each object that is pinned | 4 B, and 32 B of entry |
 //! | [`Arenas`] | O(1) as [`Tlsf`], for several threads, whatever the others do | as that, for each slot; what others freed, a little later | as that |
 
 #![no_std]

@@ -33,6 +33,8 @@
 //! 4. Where moving an object takes a free too long, allow more not-full pages ([`CompactFitConfig`]; the command `rtalloc tune
 //!    compact-fit` finds numbers for a program), or move in steps of so many bytes ([`moving`]).
 //!
+//! For several threads, there is an instance for each of them: [`concurrent::compact_fit`](crate::concurrent::compact_fit).
+//!
 //! ```
 //! use core::mem::MaybeUninit;
 //! use rtalloc::compact_fit::Geometric;

@@ -12,10 +12,12 @@
 //! | [`plays`] | what threads do to any shared heap |
 //! | [`mail`] | the mailboxes of arenas by themselves |
 //! | [`reach`] | what the model checker does not explore |
+//! | [`compact_fit`] | objects that move while others use them |
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../shared/bits.rs"]
 mod bits;
+mod compact_fit;
 mod controls;
 mod mail;
 mod numbers;
@@ -249,4 +251,18 @@ fn tree_buddy() {
 #[test]
 fn numbers_of_threads() {
     controls::verify("numbers", &numbers::MODELS);
+}
+
+/// Readers, writers and those who free, against an owner who moves objects.
+#[test]
+fn concurrent_compact_fit() {
+    controls::verify("compact-fit", &[mail::models().as_slice(), &compact_fit::models::<Loomed>()].concat());
+}
+
+/// A move that begins or is committed in two steps, and one that no reader gives up, are found.
+#[test]
+fn concurrent_compact_fit_with_faults() {
+    controls::refute("torn begin", &compact_fit::models::<compact_fit::faults::Torn<true>>());
+    controls::refute("torn commit", &compact_fit::models::<compact_fit::faults::Torn<false>>());
+    controls::refute("no abort", &compact_fit::models::<compact_fit::faults::NoAbort>());
 }

@@ -269,6 +269,17 @@ pub fn disown(block: NonNull<u8>, len_bytes: usize) {
     }
 }
 
+/// A thread reads memory that others may read at the same time. Whoever comes to it first writes it, as far as loom is
+/// concerned.
+pub fn look(block: NonNull<u8>, len_bytes: usize) {
+    granules_of(block, len_bytes).for_each(|granule| cell_of(granule).with(|_| ()));
+}
+
+/// A thread writes memory, which nobody else uses at the same time.
+pub fn write(block: NonNull<u8>, len_bytes: usize) {
+    granules_of(block, len_bytes).for_each(|granule| cell_of(granule).with_mut(|_| ()));
+}
+
 /// Performs an operation of this thread, which must end within `most` steps.
 pub fn measured<R>(most: Option<Steps>, operation: impl FnOnce() -> R) -> R {
     let me = loom::thread::current().id();
@@ -290,7 +301,8 @@ pub struct Loomed;
 fn meet<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<SharedWord>>, Ordering) {
     let site = Site::of(Location::caller(), step);
     let address = cell.expose_provenance();
-    let is_shared = stage(|stage| stage.is_shared);
+    // What is dropped because an execution failed is no more a part of it.
+    let is_shared = stage(|stage| stage.is_shared) && !std::thread::panicking();
     if !is_shared {
         return (None, order);
     }

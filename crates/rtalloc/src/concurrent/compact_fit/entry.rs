@@ -113,13 +113,15 @@ fn agree(state: usize, generation: u32) -> Result<(), HandleError> {
 }
 
 impl<A: Atomics> Entry<A> {
-    /// An entry that no object had.
-    pub(super) const EMPTY: Self = Entry {
-        state: Shared::new(0),
-        places: [Shared::new(0), Shared::new(0)],
-        size: Shared::new(0),
-        link: Shared::new(0),
-    };
+    /// An entry that no object had. Its places are an address of its owner's pages, so that none is ever null.
+    pub(super) const fn empty(page: usize) -> Self {
+        Entry {
+            state: Shared::new(0),
+            places: [Shared::new(page), Shared::new(page)],
+            size: Shared::new(0),
+            link: Shared::new(0),
+        }
+    }
 
     /// Where its link is.
     #[inline(always)]
@@ -327,7 +329,7 @@ mod tests {
     use crate::concurrent::atomics::Native;
 
     fn live() -> (Entry<Native>, u32) {
-        let entry = Entry::EMPTY;
+        let entry = Entry::empty(2048);
         let generation = entry.settle(4096, 10);
         (entry, generation)
     }

@@ -222,7 +222,7 @@ struct Common<A: Atomics> {
 /// The value is one pointer; everything else is in the region, which is bytes that were written once: what an object holds
 /// before it is written is what was there before.
 ///
-/// ```
+/// ```standalone_crate
 /// use rtalloc::{SharedCompactFit, SharedCompactFitConfig};
 ///
 /// let mut memory = vec![0; 1 << 20];
@@ -332,20 +332,18 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         let heap = SharedCompactFit { control, region: PhantomData };
         let entries: *mut Entry<A> = core::ptr::with_exposed_provenance_mut(plan.entries);
         let row: *mut u8 = core::ptr::with_exposed_provenance_mut(plan.mailboxes);
-        // SAFETY: mailboxes and entries are where the plan says, in the region.
-        unsafe {
-            row.write_bytes(0, plan.row_bytes.wrapping_mul(slots));
-            for number in 0..slots.wrapping_mul(plan.objects.get() as usize) {
-                entries.wrapping_add(number).write(Entry::EMPTY);
-            }
-        }
+        // SAFETY: mailboxes are where the plan says, in the region.
+        unsafe { row.write_bytes(0, plan.row_bytes.wrapping_mul(slots)) };
         for slot in 0..slots {
             let share = plan.share(slot);
             // The first has a plan, and the others are alike.
             let Some((directory, pages)) = At::<L, A>::plan(share.start, share.len()) else { return Err(too_small) };
             let own = entries.wrapping_add(slot.wrapping_mul(plan.objects.get() as usize));
-            // SAFETY: the shares lie apart in the region, and the places behind the control structure.
+            // SAFETY: the shares lie apart in the region, the places behind the control structure, and the entries where the plan says.
             unsafe {
+                for number in 0..plan.objects.get() as usize {
+                    own.wrapping_add(number).write(Entry::empty(directory.base()));
+                }
                 directory.begin(pages as u32, &|class| not_full.most_not_full(class));
                 instance::begin(directory, own.addr(), plan.objects.get());
                 let common = Common { notices: Notices::new(), claim: Shared::new(0) };

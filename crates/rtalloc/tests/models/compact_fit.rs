@@ -1,0 +1,383 @@
+//! Concurrent Compact-fit: readers, writers and those who free, against an owner who moves, frees and uses memory again.
+//!
+//! The bytes of objects are shared words, so that a reader that is not ordered behind who wrote them reads what was there before. And
+//! whoever uses an object touches its memory, a loom cell, so that memory that is used again too early is found.
+
+use crate::controls::Model;
+use crate::scene::{self, Loomed};
+use rtalloc::compact_fit::Geometric;
+use rtalloc::concurrent::atomics::{Atomics, Change, Word, reading};
+use rtalloc::concurrent::compact_fit::{CompactFitSlot, Guard, Operation, SharedCompactFit};
+use rtalloc::contract::Handle;
+use rtalloc::{SharedCompactFitConfig, compact_fit::CompactFitConfig};
+use std::num::NonZeroU64;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// Pages of 1 KiB, page-blocks of 16 bytes: 64 in a page.
+type Ladder = Geometric<1024, 16, 8>;
+/// A move is one step.
+type Heap<A> = SharedCompactFit<'static, 16, Ladder, A>;
+type Hand<A> = CompactFitSlot<'static, 'static, 16, Ladder, A>;
+
+/// Objects of a full page.
+const PAGE: usize = 64;
+/// Bytes of an object.
+const BYTES: usize = 12;
+const REGION_BYTES: usize = 0x4000;
+
+/// What is written to objects while threads share the heap.
+const NEW: [u8; BYTES] = [200; BYTES];
+
+/// What an object holds before: the low byte of its handle.
+fn old(handle: Handle) -> [u8; BYTES] {
+    [handle.to_bits().get() as u8; BYTES]
+}
+
+/// A heap that two threads share from now on, slot 0 with so many objects, and a second slot.
+struct Set<A: Atomics> {
+    heap: &'static Heap<A>,
+    owner: Hand<A>,
+    other: Hand<A>,
+    handles: Vec<Handle>,
+}
+
+impl<A: Atomics> Set<A> {
+    fn new(objects: usize) -> Self {
+        let region = scene::region();
+        // SAFETY: the scene has filled the region.
+        let region = unsafe { std::slice::from_raw_parts_mut(region.as_mut_ptr().cast::<u8>(), region.len()) };
+        let not_full = CompactFitConfig::with_most_not_full(1);
+        let config = SharedCompactFitConfig { slots: 2, objects: 72, taken_back: 1, taken_back_on_miss: 1, not_full };
+        let heap: &'static Heap<A> =
+            Box::leak(Box::new(Heap::new(region, config).expect("a region that is long enough")));
+        let mut owner = heap.claim(0).expect("nobody has it");
+        let other = heap.claim(1).expect("nobody has it");
+        let handles: Vec<_> = (0..objects).map(|_| owner.allocate(BYTES).expect("room for some objects")).collect();
+        for &handle in &handles {
+            let guard = heap.pin(handle).expect("live");
+            write(&guard, &old(handle));
+            scene::write(guard.as_ptr(), BYTES);
+        }
+        scene::share();
+        Set { heap, owner, other, handles }
+    }
+
+    /// All threads are gone: the heap is whole.
+    fn close(heap: &'static Heap<A>, owner: Hand<A>) {
+        scene::gather();
+        drop(owner);
+        let heap: *mut Heap<A> = std::ptr::from_ref(heap).cast_mut();
+        // SAFETY: the heap was leaked above, and nobody has it any more.
+        let mut heap = unsafe { Box::from_raw(heap) };
+        heap.check().expect("a heap that is whole");
+    }
+}
+
+/// Makes an object one's own bytes.
+fn write<A: Atomics>(guard: &Guard<'_, A>, bytes: &[u8; BYTES]) {
+    guard.write(0, bytes).expect("inside");
+}
+
+fn read<A: Atomics>(guard: &Guard<'_, A>) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    guard.read(0, &mut bytes).expect("inside");
+    bytes
+}
+
+fn pin<A: Atomics>(heap: &'static Heap<A>, handle: Handle) -> Option<Guard<'static, A>> {
+    scene::measured(Some(heap.most_steps(Operation::Pin)), || heap.pin(handle).ok())
+}
+
+fn unpin<A: Atomics>(heap: &'static Heap<A>, guard: Guard<'static, A>) {
+    scene::measured(Some(heap.most_steps(Operation::Unpin)), || drop(guard));
+}
+
+fn free<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>, handle: Handle) {
+    let most = heap.most_steps(Operation::Deallocate);
+    scene::measured(Some(most), || hand.deallocate(handle).expect("a live object"));
+}
+
+/// Allocates an object, and writes its memory as whoever has it alone does.
+fn use_memory<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>) {
+    let most = heap.most_steps(Operation::Allocate);
+    let handle = scene::measured(Some(most), || hand.allocate(BYTES).expect("there is room"));
+    let guard = pin(heap, handle).expect("live");
+    scene::write(guard.as_ptr(), BYTES);
+    write(&guard, &NEW);
+    unpin(heap, guard);
+}
+
+/// Allocates an object, and if it is where another one was, writes its memory before anything else orders the two.
+fn use_place<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>, before: Handle, place: NonNull<u8>) {
+    let most = heap.most_steps(Operation::Allocate);
+    let handle = scene::measured(Some(most), || hand.allocate(BYTES).expect("there is room"));
+    // Of a full page one object was freed, whose entry is the first to be used again.
+    if handle.to_bits().get() as u32 == before.to_bits().get() as u32 {
+        scene::write(place, BYTES);
+    }
+}
+
+/// Reads an object that is what it was, if it is live; tells whether it was.
+fn visit<A: Atomics>(heap: &'static Heap<A>, handle: Handle) -> bool {
+    let Some(guard) = pin(heap, handle) else { return false };
+    assert_eq!(read(&guard), old(handle), "what a reader sees");
+    scene::look(guard.as_ptr(), BYTES);
+    unpin(heap, guard);
+    true
+}
+
+/// The owner frees an object of the full page, so that the first of the others is moved there, and uses what is free then.
+fn move_one<A: Atomics>(heap: &'static Heap<A>, owner: &mut Hand<A>, full: Handle) {
+    free(heap, owner, full);
+    use_memory(heap, owner);
+}
+
+/// Readers against the mover: they see the object whole, wherever it is, and its old place is not used while they see it there.
+fn readers<A: Atomics, const READERS: usize>() {
+    let Set { heap, mut owner, handles, other } = Set::<A>::new(PAGE + 2);
+    let moved = handles[PAGE];
+    let readers: [_; READERS] = std::array::from_fn(|_| loom::thread::spawn(move || assert!(visit(heap, moved))));
+    move_one(heap, &mut owner, handles[3]);
+    for reader in readers {
+        reader.join().expect("a thread that ends");
+    }
+    scene::gather();
+    drop(other);
+    assert!(visit(heap, moved));
+    Set::close(heap, owner);
+}
+
+/// A writer against the mover: what it wrote is not lost.
+fn writer<A: Atomics>() {
+    let Set { heap, mut owner, handles, other } = Set::<A>::new(PAGE + 2);
+    let moved = handles[PAGE];
+    let writer = loom::thread::spawn(move || {
+        let guard = pin(heap, moved).expect("live");
+        scene::write(guard.as_ptr(), BYTES);
+        write(&guard, &NEW);
+        unpin(heap, guard);
+    });
+    move_one(heap, &mut owner, handles[3]);
+    writer.join().expect("a thread that ends");
+    let guard = pin(heap, moved).expect("live");
+    assert_eq!(read(&guard), NEW, "what was written");
+    unpin(heap, guard);
+    scene::gather();
+    drop(other);
+    Set::close(heap, owner);
+}
+
+/// Another slot frees the object that the owner moves.
+fn remote_free<A: Atomics>() {
+    let Set { heap, mut owner, handles, mut other } = Set::<A>::new(PAGE + 2);
+    let moved = handles[PAGE];
+    let freer = loom::thread::spawn(move || {
+        assert!(visit(heap, moved));
+        free(heap, &mut other, moved);
+        other
+    });
+    move_one(heap, &mut owner, handles[3]);
+    let other = freer.join().expect("a thread that ends");
+    assert!(pin(heap, moved).is_none(), "it was freed");
+    use_memory(heap, &mut owner);
+    scene::gather();
+    drop(other);
+    Set::close(heap, owner);
+}
+
+/// A reader against somebody who frees an object, and against its owner, who uses its memory again.
+fn reader_and_freer<A: Atomics>() {
+    let Set { heap, mut owner, handles, mut other } = Set::<A>::new(PAGE);
+    let handle = handles[0];
+    let place = heap.pin(handle).expect("live").as_ptr();
+    let reader = loom::thread::spawn(move || visit(heap, handle));
+    let freer = loom::thread::spawn(move || {
+        free(heap, &mut other, handle);
+        other
+    });
+    let most = heap.most_steps(Operation::Reclaim { budget: 1 });
+    scene::measured(Some(most), || owner.reclaim(1));
+    use_place(heap, &mut owner, handle, place);
+    reader.join().expect("a thread that ends");
+    let other = freer.join().expect("a thread that ends");
+    scene::gather();
+    drop(other);
+    Set::close(heap, owner);
+}
+
+/// A reader against the owner, who frees the object and uses its memory again: at once, or when the reader is gone.
+fn owner_frees<A: Atomics>() {
+    let Set { heap, mut owner, handles, other } = Set::<A>::new(PAGE);
+    let handle = handles[0];
+    let place = heap.pin(handle).expect("live").as_ptr();
+    let reader = loom::thread::spawn(move || visit(heap, handle));
+    free(heap, &mut owner, handle);
+    use_place(heap, &mut owner, handle, place);
+    reader.join().expect("a thread that ends");
+    scene::gather();
+    drop(other);
+    Set::close(heap, owner);
+}
+
+/// Two who free one object, of whom one succeeds.
+fn both_free<A: Atomics>() {
+    let Set { heap, mut owner, handles, mut other } = Set::<A>::new(2);
+    let handle = handles[0];
+    let most = Some(heap.most_steps(Operation::Deallocate));
+    let freer = loom::thread::spawn(move || {
+        let answer = scene::measured(most, || other.deallocate(handle));
+        (answer, other)
+    });
+    let mine = scene::measured(most, || owner.deallocate(handle));
+    let (theirs, other) = freer.join().expect("a thread that ends");
+    assert!(mine.is_ok() != theirs.is_ok(), "{mine:?}, {theirs:?}");
+    use_memory(heap, &mut owner);
+    scene::gather();
+    drop(other);
+    Set::close(heap, owner);
+}
+
+/// Somebody pins what is about to be allocated, by a handle that nobody has given it: it is refused, or an object.
+fn early_bird<A: Atomics>() {
+    let Set { heap, mut owner, handles, other } = Set::<A>::new(1);
+    let next = NonZeroU64::new((1 << 32) | ((handles[0].to_bits().get() & 0xFFFF_FFFF) + 1)).expect("a generation");
+    let reader = loom::thread::spawn(move || {
+        if let Some(guard) = pin(heap, Handle::from_bits(next)) {
+            read(&guard);
+            unpin(heap, guard);
+        }
+    });
+    use_memory(heap, &mut owner);
+    reader.join().expect("a thread that ends");
+    scene::gather();
+    drop(other);
+    Set::close(heap, owner);
+}
+
+/// Two threads have a slot one after the other, and use the same memory.
+fn slot_is_adopted<A: Atomics>() {
+    let Set { heap, owner, handles, other } = Set::<A>::new(0);
+    assert!(handles.is_empty());
+    let turn = move || {
+        if let Some(mut hand) = heap.claim(0) {
+            let handle = hand.allocate(BYTES).expect("there is room");
+            let guard = pin(heap, handle).expect("live");
+            scene::write(guard.as_ptr(), BYTES);
+            unpin(heap, guard);
+            free(heap, &mut hand, handle);
+        }
+    };
+    drop(owner);
+    let next = loom::thread::spawn(turn);
+    turn();
+    next.join().expect("a thread that ends");
+    scene::gather();
+    drop(other);
+    Set::close(heap, heap.claim(0).expect("nobody has it any more"));
+}
+
+/// All models. Those of three threads with fewer preemptions.
+pub fn models<A: Atomics>() -> Vec<Model> {
+    let model = |name, execution| Model {
+        name,
+        region_bytes: REGION_BYTES,
+        preemptions: None,
+        stores_are_ordered: false,
+        execution,
+    };
+    vec![
+        model("owner frees", owner_frees::<A>),
+        model("both free", both_free::<A>),
+        model("early bird", early_bird::<A>),
+        model("slot is adopted", slot_is_adopted::<A>),
+        model("reader against mover", readers::<A, 1>),
+        model("writer against mover", writer::<A>),
+        model("remote free against mover", remote_free::<A>),
+        model("reader and freer", reader_and_freer::<A>).fewer(3),
+        model("two readers against mover", readers::<A, 2>).fewer(2),
+    ]
+}
+
+/// What a heap may not be built upon.
+pub mod faults {
+    use super::*;
+
+    /// The mover's compare-and-swap in two steps, a load and a store: where a move begins, or where it is committed.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Torn<const BEGINS: bool>;
+    /// Who pins does not clear the mover's bit.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct NoAbort;
+
+    /// The mover's bit of an entry's word.
+    const MOVING: usize = 1 << (usize::BITS / 2 - 2);
+
+    // SAFETY: a fault that is asked for, and loom's atomics otherwise.
+    unsafe impl<const BEGINS: bool> Atomics for Torn<BEGINS> {
+        #[track_caller]
+        unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
+            // SAFETY: the caller's promise, here and below.
+            unsafe { Loomed::load(cell, order) }
+        }
+
+        #[track_caller]
+        unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
+            // SAFETY: as above.
+            unsafe { Loomed::store(cell, value, order) }
+        }
+
+        #[track_caller]
+        unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
+            // SAFETY: as above.
+            unsafe { Loomed::modify(cell, change, operand, order) }
+        }
+
+        #[track_caller]
+        unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
+            let marked = if BEGINS { new } else { current };
+            // SAFETY: as above.
+            unsafe {
+                if marked.widen() & MOVING == 0 {
+                    return Loomed::compare_exchange(cell, current, new, order);
+                }
+                // A change of nothing, which sees the latest.
+                let old = Loomed::modify(cell, Change::Or, W::narrow(0), reading(order));
+                if old != current {
+                    return Err(old);
+                }
+                Loomed::store(cell, new, if order == Ordering::Acquire { Ordering::Relaxed } else { order });
+            }
+            Ok(current)
+        }
+    }
+
+    // SAFETY: as above.
+    unsafe impl Atomics for NoAbort {
+        #[track_caller]
+        unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
+            // SAFETY: the caller's promise, here and below.
+            unsafe { Loomed::load(cell, order) }
+        }
+
+        #[track_caller]
+        unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
+            // SAFETY: as above.
+            unsafe { Loomed::store(cell, value, order) }
+        }
+
+        #[track_caller]
+        unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
+            let is_abort = change == Change::And && operand.widen() == !MOVING;
+            let operand = if is_abort { W::narrow(usize::MAX) } else { operand };
+            // SAFETY: as above.
+            unsafe { Loomed::modify(cell, change, operand, order) }
+        }
+
+        #[track_caller]
+        unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
+            // SAFETY: as above.
+            unsafe { Loomed::compare_exchange(cell, current, new, order) }
+        }
+    }
+}
