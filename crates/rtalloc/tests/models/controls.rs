@@ -3,6 +3,7 @@
 //! Which accesses there are is not listed anywhere: they are those met while the models were explored. One whose weakening
 //! no model notices orders nothing, or a model is missing.
 
+use crate::effort::Effort;
 use crate::plays::Cast;
 use crate::scene::{self, NewWord};
 use rtalloc::concurrent::atomics::Step;
@@ -126,14 +127,14 @@ impl Model {
         }
     }
 
-    /// In executions with so many preemptions only, on every day: those in release have no bound.
+    /// In executions with so many preemptions only, on every day: those in earnest have no bound.
     pub fn fewer(self, preemptions: usize) -> Self {
-        Model { preemptions: cfg!(debug_assertions).then_some(preemptions), ..self }
+        Model { preemptions: Effort { daily: Some(preemptions), in_earnest: None }.now(), ..self }
     }
 
-    /// In executions with so many preemptions only, on every day and in release.
-    pub fn within(self, daily: usize, in_release: usize) -> Self {
-        Model { preemptions: Some(if cfg!(debug_assertions) { daily } else { in_release }), ..self }
+    /// In executions with so many preemptions only, on every day and in earnest.
+    pub fn within(self, daily: usize, in_earnest: usize) -> Self {
+        Model { preemptions: Some(Effort { daily, in_earnest }.now()), ..self }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where exhaustion is certain, nobody is told of it while there is a free block.
 
+use crate::effort::Effort;
 use crate::schedules;
 use crate::subject::Subject;
 use crate::world::{Random, User, World};
@@ -7,7 +8,7 @@ use rtalloc::contract::SharedError;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use std::sync::Arc;
 
-const SCHEDULES: usize = if cfg!(debug_assertions) { 500 } else { 20_000 };
+const SCHEDULES: Effort<usize> = Effort { daily: 500, in_earnest: 4_000 };
 const USERS: usize = 3;
 
 /// There is a free block for everybody at every moment. Where exhaustion is certain, nobody may be told of it.
@@ -54,7 +55,7 @@ pub fn exhaustion_is_certain(subject: &'static Subject) {
     if !contract.exhaustion_is_certain || contract.slots_are_exclusive {
         return;
     }
-    let executions = enough_for_all(subject, RandomScheduler::new_from_seed(0x5EED, SCHEDULES))
-        + enough_for_all(subject, PctScheduler::new_from_seed(0x5EED, 3, SCHEDULES));
+    let executions = enough_for_all(subject, RandomScheduler::new_from_seed(0x5EED, SCHEDULES.now()))
+        + enough_for_all(subject, PctScheduler::new_from_seed(0x5EED, 3, SCHEDULES.now()));
     println!("{}: never exhausted in {executions} schedules", contract.alone.name);
 }

@@ -1,6 +1,7 @@
 //! The history rule (the paper's 3.4.2): what several users did without a refusal, a single one could have done, in an order in
 //! which nothing comes before what was over when it began.
 
+use crate::effort::Effort;
 use crate::schedules;
 use crate::subject::Subject;
 use crate::world::{User, World};
@@ -9,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-const SCHEDULES: usize = if cfg!(debug_assertions) { 300 } else { 10_000 };
+const SCHEDULES: Effort<usize> = Effort { daily: 300, in_earnest: 2_000 };
 const USERS: usize = 3;
 
 /// What a user did, and when.
@@ -80,7 +81,7 @@ pub fn without_refusal(subject: &'static Subject) {
     let judged = Arc::new(AtomicUsize::new(0));
     let count = judged.clone();
     let seeds = AtomicUsize::new(0);
-    let executions = schedules::run(RandomScheduler::new_from_seed(0x415, SCHEDULES), move || {
+    let executions = schedules::run(RandomScheduler::new_from_seed(0x415, SCHEDULES.now()), move || {
         let seed = seeds.fetch_add(1, Ordering::Relaxed) as u64;
         let world = World::new(subject.watched, subject.small_bytes, USERS);
         // SAFETY: nobody is at work.

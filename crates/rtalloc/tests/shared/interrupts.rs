@@ -3,6 +3,7 @@
 //! A test of these has a process of its own. What the handler and the thread share lies in statics; the handler takes no
 //! lock and asks the system for no memory.
 
+use crate::effort::Effort;
 use crate::subject::{Heap, Subject};
 use crate::watch;
 use crate::world::{Books, User, World};
@@ -13,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// How long the timer runs.
-const SECONDS: u64 = if cfg!(debug_assertions) { 1 } else { 10 };
+const SECONDS: Effort<u64> = Effort { daily: 1, in_earnest: 3 };
 /// Between two signals of the timer, in nanoseconds.
 const PERIOD_NS: libc::c_long = 60_000;
 /// What the interrupted thread does at every step of which a signal comes.
-const ACTS: usize = if cfg!(debug_assertions) { 2_000 } else { 50_000 };
+const ACTS: Effort<usize> = Effort { daily: 2_000, in_earnest: 10_000 };
 /// Slots of the thread and of the handler.
 const THREAD: usize = 0;
 const HANDLER: usize = 1;
@@ -134,7 +135,7 @@ pub fn at_every_step(subject: &'static Subject) {
     let begin = || watch::at_every_step(Some(raise), None);
     let end = || watch::at_every_step(None, None);
     let act = |user: &mut User, world: &World| {
-        for _ in 0..ACTS {
+        for _ in 0..ACTS.now() {
             user.act(subject.sizes);
             exchange(&world.heap, &world.books, THREAD, subject.sizes[0]);
         }
@@ -162,7 +163,7 @@ pub fn at_any_time(subject: &'static Subject) {
     let act = |user: &mut User, world: &World| {
         set(PERIOD_NS);
         let begin = std::time::Instant::now();
-        while begin.elapsed().as_secs() < SECONDS {
+        while begin.elapsed().as_secs() < SECONDS.now() {
             for _ in 0..1_000 {
                 user.act(subject.sizes);
                 exchange(&world.heap, &world.books, THREAD, subject.sizes[0]);

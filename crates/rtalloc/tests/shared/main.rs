@@ -2,6 +2,7 @@
 //!
 //! | module | what it tests |
 //! |---|---|
+//! | [`effort`] | how much is tried |
 //! | [`subject`] | the heap under test, whichever it is, behind one type |
 //! | [`watch`] | every step of a heap: counted, held against the bound, a point where something happens |
 //! | [`world`] | a heap, its users, and the books beside it: who owns which granule, what was refused |
@@ -23,6 +24,7 @@ mod bits;
 mod certainty;
 #[cfg(target_pointer_width = "64")]
 mod detection;
+mod effort;
 #[cfg(target_pointer_width = "64")]
 mod history;
 #[cfg(target_os = "linux")]

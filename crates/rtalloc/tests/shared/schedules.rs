@@ -4,6 +4,7 @@
 //! A scheduler runs all users on one thread of the operating system, and every step of a heap is a point where another may go
 //! on. A load sees the last store: weaker orders are for the models.
 
+use crate::effort::Effort;
 use crate::subject::Subject;
 use crate::watch;
 use crate::world::{User, World};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Schedules explored by each scheduler.
-const SCHEDULES: usize = if cfg!(debug_assertions) { 1_000 } else { 100_000 };
+const SCHEDULES: Effort<usize> = Effort { daily: 1_000, in_earnest: 12_000 };
 /// What each user does in a schedule.
 const ACTS: usize = 5;
 /// Points where PCT changes priorities.
@@ -93,11 +94,11 @@ type AtomicSeed = std::sync::atomic::AtomicU64;
 
 /// Users under a random scheduler.
 pub fn at_random(subject: &'static Subject) {
-    users_under(subject, RandomScheduler::new_from_seed(0x5EED, SCHEDULES / 2), 4, "random");
+    users_under(subject, RandomScheduler::new_from_seed(0x5EED, SCHEDULES.now() / 2), 4, "random");
 }
 
 /// Users under PCT.
 pub fn by_priorities(subject: &'static Subject) {
-    users_under(subject, PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 2), 4, "PCT");
-    users_under(subject, PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES / 10), 8, "PCT");
+    users_under(subject, PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES.now() / 2), 4, "PCT");
+    users_under(subject, PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES.now() / 10), 8, "PCT");
 }

@@ -2,6 +2,7 @@
 //! promised steps, and are served. And one user is slow: the others take many steps for each of its, and it comes to its end
 //! within the promised steps all the same.
 
+use crate::effort::Effort;
 use crate::schedules;
 use crate::subject::Subject;
 use crate::watch;
@@ -18,7 +19,7 @@ const OTHERS: usize = 3;
 /// What each of them does at least.
 const ACTS: usize = 8;
 /// Orders of the others' steps for each place where the victim stops.
-const ORDERS: u64 = if cfg!(debug_assertions) { 4 } else { 64 };
+const ORDERS: Effort<u64> = Effort { daily: 4, in_earnest: 16 };
 
 #[derive(Clone, Copy, Default)]
 struct Stop {
@@ -45,7 +46,7 @@ fn step() {
 /// Users besides the slow one, who go on until it is done.
 const FAST: usize = 3;
 /// Executions with a slow user, for each of the paces.
-const SLOW: u64 = if cfg!(debug_assertions) { 20 } else { 1_000 };
+const SLOW: Effort<u64> = Effort { daily: 20, in_earnest: 200 };
 
 /// One execution, in which the victim goes on no more once it stands.
 struct Stalling {
@@ -144,7 +145,7 @@ fn stalled(subject: &'static Subject, after: usize, seed: u64, len_bytes: usize)
 pub fn at_every_step(subject: &'static Subject) {
     let mut places = 0;
     let mut executions = 0;
-    for seed in 0..ORDERS {
+    for seed in 0..ORDERS.now() {
         let mut after = 0;
         while stalled(subject, after, seed, subject.large_bytes) {
             after += 1;
@@ -191,7 +192,7 @@ pub fn slow_among_fast(subject: &'static Subject) {
     let mut executions = 0;
     for pace in [4, 12, 40] {
         let seeds = AtomicUsize::new(pace);
-        let scheduler = Starving { pace, random: Random(pace as u64), left: SLOW };
+        let scheduler = Starving { pace, random: Random(pace as u64), left: SLOW.now() };
         executions += schedules::run(scheduler, move || {
             let seed = seeds.fetch_add(1, Ordering::Relaxed) as u64;
             let world = World::new(subject.watched, subject.small_bytes, FAST + 1);

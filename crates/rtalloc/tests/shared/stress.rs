@@ -1,12 +1,13 @@
 //! Threads of the operating system who do this and that, as fast as they can.
 
+use crate::effort::Effort;
 use crate::subject::{Subject, Table};
 use crate::watch;
 use crate::world::{User, World};
 use std::sync::Barrier;
 
 /// What each thread does.
-const ACTS: usize = if cfg!(debug_assertions) { 20_000 } else { 400_000 };
+const ACTS: Effort<usize> = Effort { daily: 20_000, in_earnest: 100_000 };
 const THREADS: usize = 4;
 
 fn storm(table: &'static Table, len_bytes: usize, sizes: &'static [usize]) {
@@ -19,7 +20,7 @@ fn storm(table: &'static Table, len_bytes: usize, sizes: &'static [usize]) {
             move || {
                 let mut user = User::new(world, number, 0xACE);
                 barrier.wait();
-                for _ in 0..ACTS {
+                for _ in 0..ACTS.now() {
                     user.act(sizes);
                     // No user keeps all memory.
                     while user.mine.len() > 64 {
@@ -34,7 +35,7 @@ fn storm(table: &'static Table, len_bytes: usize, sizes: &'static [usize]) {
         threads.into_iter().map(|thread| thread.join().expect("a user who ends")).max()
     });
     world.close(THREADS, sizes[0], capacity);
-    println!("{}: {THREADS} threads, {ACTS} acts each, at most {longest:?} steps", table.name);
+    println!("{}: {THREADS} threads, {} acts each, at most {longest:?} steps", table.name, ACTS.now());
 }
 
 /// Where memory is short.
@@ -51,7 +52,7 @@ pub fn with_memory_to_spare(subject: &'static Subject) {
 pub fn threads_come_and_go(subject: &'static Subject) {
     let capacity = World::new(subject.bare, subject.large_bytes, THREADS).capacity(THREADS, subject.sizes[0]);
     let world = World::new(subject.bare, subject.large_bytes, THREADS);
-    for generation in 0..ACTS as u64 / 2_000 {
+    for generation in 0..ACTS.now() as u64 / 2_000 {
         std::thread::scope(|scope| {
             for number in 0..THREADS {
                 let world = &world;

@@ -222,6 +222,8 @@ struct Live {
 impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     /// Whether counters carry a [`FLAG`].
     const FLAGGED: bool = O::LAZY && L::IN_BAND;
+    /// Whether a search loads before it writes. In band it would load what may be somebody's memory (ThreadSanitizer found it).
+    const READS_FIRST: bool = O::READS_FIRST && !L::IN_BAND;
     /// Whether freed subtrees are reset.
     const RESETS: bool = !O::LAZY;
     /// Payloads are multiples of this without being asked, in bytes.

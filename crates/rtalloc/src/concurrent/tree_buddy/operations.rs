@@ -70,7 +70,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     #[inline(always)]
     fn take(self, wanted: u32, slot: usize) -> Option<Node> {
         let order = if O::ROTATED { slot.reverse_bits() >> (usize::BITS - self.depth()) } else { 0 };
-        if O::READS_FIRST {
+        if Self::READS_FIRST {
             match self.look(wanted, order) {
                 Some(seen) if self.reserve_way(seen, leaves(wanted)) => return Some(seen),
                 None if self.is_lacking(wanted) => return None,

@@ -30,7 +30,8 @@ use core::fmt::Debug;
 pub trait Options: Copy + Debug + Send + Sync + 'static {
     /// Names of the heap in the two layouts, [`OutOfBand`](super::OutOfBand) first.
     const NAMES: [&'static str; 2];
-    /// The tree is searched by loads before a counter is written.
+    /// The tree is searched by loads before a counter is written; out of band only. In band, a counter below one that nothing was
+    /// taken from may be somebody's memory already: to load it would race with the owner's writes.
     const READS_FIRST: bool = false;
     /// Counters inside a freed subtree are reset when a search goes there, or not at all where nobody could write them.
     const LAZY: bool = false;

@@ -52,13 +52,13 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let mut read_modify_writes = 2 * visited + REFUSED.read_modify_writes + Self::WATCHING;
         let mut loads = 0;
         let mut stores = Self::marks(displaced) + Self::stores_to_trim(least, most);
-        if O::READS_FIRST {
+        if Self::READS_FIRST {
             loads += visited;
             read_modify_writes += 2 * on_the_way;
         }
         if Self::FLAGGED {
             // Every node above the height that is sought may be closed, on the way that was read and again in the search.
-            let opened = nodes(depth - most) + if O::READS_FIRST { on_the_way - 1 } else { 0 };
+            let opened = nodes(depth - most) + if Self::READS_FIRST { on_the_way - 1 } else { 0 };
             read_modify_writes += opened;
             stores += 2 * opened;
             loads += usize::from(least != most);
