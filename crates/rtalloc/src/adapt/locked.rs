@@ -155,7 +155,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     /// # Time
     ///
     /// The heap's `CONTRACT.allocate`, under the lock.
-    #[inline]
+    #[inline(always)]
     pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         self.hold(|guarded| match guarded.heap.allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block),
@@ -172,7 +172,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     /// # Time
     ///
     /// The heap's `CONTRACT.allocate`, under the lock.
-    #[inline]
+    #[inline(always)]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         self.hold(|guarded| match guarded.heap.allocate(layout) {
             Ok(block) => Ok(block),
@@ -189,7 +189,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     /// # Time
     ///
     /// The heap's `CONTRACT.deallocate`, under the lock.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
         self.hold(|guarded| unsafe { guarded.heap.deallocate(block) });
