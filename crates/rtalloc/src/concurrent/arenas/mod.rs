@@ -123,7 +123,7 @@
 //! <!-- figures: arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `arenas` | 561 + 316 per mailed block, 569 + 316 per mailed block, 87 | 4 B | 16 B | 1,516 B, 2,028 B | 9.9 %, 21.7 % |
+//! | `arenas` | 519, or 561 + 316 per mailed block, 527, or 569 + 316 per mailed block, 87 | 4 B | 16 B | 1,516 B, 2,028 B | 9.9 %, 21.7 % |
 //! <!-- end of figures -->
 
 pub mod mailbox;
