@@ -104,7 +104,7 @@ impl Turns {
             "levels of the bitmaps" => Self::BitmapLevels,
             "blocks taken back" => Self::TakenBack,
             "words of notices" => Self::Notices,
-            other if other.starts_with("leaves") || other.starts_with("pieces") => Self::Chosen,
+            other if ["leaves", "pieces", "bytes", "budget"].iter().any(|what| other.starts_with(what)) => Self::Chosen,
             "granules of a page" => Self::Granules(1),
             other => {
                 let divided = |what: &str| other.strip_prefix(what).and_then(|divisor| divisor.strip_prefix(" / "));

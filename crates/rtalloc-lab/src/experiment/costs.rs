@@ -7,6 +7,7 @@
 use super::fit;
 use crate::observe::scenario::{self, Scenario};
 use crate::observe::{Meter, Observation, ObserveError, Operation, Stage};
+use crate::probe::instructions::ROUNDS;
 use crate::replay::campaign::Progress;
 use crate::replay::isolate::{Child, Death, Job, decode, run_all};
 use crate::result::costs::{Class, Costs, OperationCosts, Point, SubjectCosts};
@@ -126,25 +127,23 @@ fn measured(
     costs: &mut SubjectCosts,
 ) -> Result<(), CostsError> {
     let Some(view) = subject.view else { return Ok(()) };
-    let counted = Counted::new(process, subject, &[], Record::Count)?;
-    let room = heap_bytes.iter().copied().max().unwrap_or(0);
-    let mut stage = Stage::with_room(subject, &Count, room)?;
-    // By operation, a curve for each of its recipes.
-    let mut curves = OPERATIONS.map(|operation| {
-        let of_operation = scenario::of(subject).filter(|scenario| scenario.operation == operation);
-        of_operation.map(|scenario| (scenario, Vec::<Point>::new())).collect::<Vec<_>>()
-    });
-    for bytes in heap_bytes {
-        for (scenario, points) in curves.iter_mut().flatten() {
-            match point(&mut stage, &counted, scenario, *bytes) {
-                Ok(point) => points.push(point),
-                Err(error) => costs.troubles.push(error.to_string()),
-            }
+    let (mut further, mut rounds) = (Vec::new(), 0);
+    let curves = loop {
+        let counted = Counted::new(process, subject, &further, Record::Count)?;
+        let (curves, troubles) = sweep(subject, &counted, heap_bytes)?;
+        let missed = counted.counter().misses();
+        rounds += 1;
+        // Once more, with what the computed jumps led to.
+        if !missed.is_empty() && counted.computes_targets() && rounds < ROUNDS {
+            further.extend(missed);
+            continue;
         }
-    }
-    if !counted.counter().misses().is_empty() || !counted.counter().departures().is_empty() {
-        costs.troubles.push("a jump left the code that counts, the counts are too small".into());
-    }
+        costs.troubles.extend(troubles);
+        if !missed.is_empty() || !counted.counter().departures().is_empty() {
+            costs.troubles.push("a jump left the code that counts, the counts are too small".into());
+        }
+        break curves;
+    };
     for (operation, curves) in OPERATIONS.into_iter().zip(curves) {
         let stated = stated(&view.contract, operation);
         let curves: Vec<Vec<Point>> = curves.into_iter().map(|(_, points)| points).collect();
@@ -157,6 +156,28 @@ fn measured(
         costs.operations.push(OperationCosts { operation: operation.name().into(), stated, points, finding });
     }
     Ok(())
+}
+
+/// By operation, a curve for each of its recipes; and what could not be performed.
+type Curves = [Vec<(&'static Scenario, Vec<Point>)>; OPERATIONS.len()];
+
+fn sweep(subject: &Subject, counted: &Counted, heap_bytes: &[usize]) -> Result<(Curves, Vec<String>), CostsError> {
+    let room = heap_bytes.iter().copied().max().unwrap_or(0);
+    let mut stage = Stage::with_room(subject, &Count, room)?;
+    let mut curves = OPERATIONS.map(|operation| {
+        let of_operation = scenario::of(subject).filter(|scenario| scenario.operation == operation);
+        of_operation.map(|scenario| (scenario, Vec::<Point>::new())).collect::<Vec<_>>()
+    });
+    let mut troubles = Vec::new();
+    for bytes in heap_bytes {
+        for (scenario, points) in curves.iter_mut().flatten() {
+            match point(&mut stage, counted, scenario, *bytes) {
+                Ok(point) => points.push(point),
+                Err(error) => troubles.push(error.to_string()),
+            }
+        }
+    }
+    Ok((curves, troubles))
 }
 
 /// Performs a scenario and counts its last operation.

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// Replays with more and more code copied, at most. Each finds what the code copied last leads to.
-const ROUNDS: usize = 24;
+pub const ROUNDS: usize = 24;
 
 /// What a replay came to: its report, or the addresses it missed.
 #[derive(Debug, Serialize, Deserialize)]
