@@ -446,7 +446,7 @@ fn threads_free_each_others_blocks() {
             let (heap, senders) = (&heap, senders.clone());
             scope.spawn(move || {
                 let mut hand = heap.claim_any().unwrap();
-                let mut random = 88172645463325252_usize ^ number;
+                let mut random = 88_172_645_463_325_252 ^ number as u64;
                 let free = |hand: &mut Claim<'_, 'static, Arenas<'static>>, address: usize| {
                     let block: NonNull<u8> = NonNull::new(core::ptr::with_exposed_provenance_mut(address)).unwrap();
                     // SAFETY: the block is live, and holds its own address.
@@ -459,10 +459,10 @@ fn threads_free_each_others_blocks() {
                     random ^= random << 13;
                     random ^= random >> 7;
                     random ^= random << 17;
-                    if let Ok(block) = hand.allocate_bytes(8 + random % 200, 8) {
+                    if let Ok(block) = hand.allocate_bytes(8 + (random % 200) as usize, 8) {
                         // SAFETY: the block is as large as its address.
                         unsafe { block.cast::<usize>().write(block.addr().get()) };
-                        senders[random / 256 % THREADS].send(block.as_ptr().expose_provenance()).unwrap();
+                        senders[(random / 256) as usize % THREADS].send(block.as_ptr().expose_provenance()).unwrap();
                     }
                     while let Ok(address) = receiver.try_recv() {
                         free(&mut hand, address);
