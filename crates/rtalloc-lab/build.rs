@@ -88,14 +88,14 @@ fn list_turns(folder: &Path) -> Result<(), String> {
         String::from("/// File, first line, last line, and what bounds the turns.\nstatic MARKS: &[Mark] = &[\n");
     for path in rust_files(folder)?.iter().filter(|path| !path.starts_with(folder.join("adapt"))) {
         let text =
-            std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
             let Some(what) = line.trim_start().strip_prefix("// turns: ") else { continue };
             let what = what.split(['.', ';', ':']).next().unwrap_or_default().trim();
             let length = statement_lines(&lines[index + 1..])
                 .ok_or_else(|| format!("{}:{}: no loop follows the comment", path.display(), index + 1))?;
-            let file = Path::new("rtalloc/src").join(path.strip_prefix(folder).unwrap_or(&path)).display().to_string();
+            let file = Path::new("rtalloc/src").join(path.strip_prefix(folder).unwrap_or(path)).display().to_string();
             table.push_str(&format!(
                 "    Mark {{ file: {file:?}, first: {}, last: {}, what: {what:?} }},\n",
                 index + 2,
