@@ -87,8 +87,7 @@ fn list_turns(folder: &Path) -> Result<(), String> {
     let mut table =
         String::from("/// File, first line, last line, and what bounds the turns.\nstatic MARKS: &[Mark] = &[\n");
     for path in rust_files(folder)?.iter().filter(|path| !path.starts_with(folder.join("adapt"))) {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
             let Some(what) = line.trim_start().strip_prefix("// turns: ") else { continue };
