@@ -244,8 +244,8 @@ impl Execution {
                 shuttle::thread::spawn(move || {
                     turn::begin(number);
                     match heap.claim(number - 1) {
-                        // SAFETY: the slot is this thread's while it is claimed; the claim's own operations are not used.
                         Some(_claim) => {
+                            // SAFETY: the slot is this thread's while it is claimed; the claim's own operations are not used.
                             unsafe { Worker::new(&*heap, number - 1, number, range) }.work(load, seed, threads)
                         }
                         None => world::fault(|| format!("slot {} cannot be claimed", number - 1)),

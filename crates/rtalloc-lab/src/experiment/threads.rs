@@ -145,7 +145,7 @@ impl Work<'_> {
             return Ok(cell);
         }
         // Memory first: it verifies every block, and what is found broken is not timed.
-        cell.outcome = self.apart(|task| space(task), &mut cell.space)?;
+        cell.outcome = self.apart(space, &mut cell.space)?;
         done("space");
         if !matches!(cell.outcome, Outcome::Broken { .. }) {
             let outcome = self.apart(|task| time(task, clock, settings.replays), &mut cell.time)?;

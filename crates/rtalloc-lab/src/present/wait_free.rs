@@ -391,9 +391,7 @@ fn of_quantiles(found: &WaitFree, subjects: &[&Facts], case: Case, threads: u32)
     let cell = |facts: &&Facts| {
         found.cells.iter().find(|cell| cell.subject == facts.name && cell.case == case && cell.threads == threads)
     };
-    let points = |facts: &&Facts| {
-        cell(facts).and_then(|cell| cell.outcome.as_ref().ok()).map_or_else(Vec::new, |figures| rarity(figures))
-    };
+    let points = |facts: &&Facts| cell(facts).and_then(|cell| cell.outcome.as_ref().ok()).map_or_else(Vec::new, rarity);
     Panel {
         title: format!("Case {}, {}: {}", case.name(), with_threads(found, threads), case.what()),
         x: ("of so many operations one takes as long or longer".into(), Spacing::Logarithmic),

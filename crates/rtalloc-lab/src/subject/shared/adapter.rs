@@ -3,7 +3,7 @@
 use super::super::adapter::{Made, Target, ours};
 use super::super::{Entries, NATURAL_ALIGN_BYTES, Reach, View, WalkEntry};
 use super::lock::Lock;
-use super::{Count, SharedSubject, UnderLock};
+use super::{Check, Count, SharedSubject, UnderLock};
 use crate::result::schema::Origin;
 use rtalloc::adapt::{Alone, Locked};
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
@@ -37,7 +37,7 @@ pub unsafe trait SharedTarget {
     /// How to look at the blocks.
     const WALK: Option<WalkEntry> = None;
     /// How to verify a heap.
-    const CHECK: Option<unsafe fn(*mut c_void) -> Result<(), String>> = None;
+    const CHECK: Option<Check> = None;
     /// Published bounds of steps.
     const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> = None;
 
@@ -333,7 +333,7 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
     };
     // SAFETY: of all three: the heap was boxed by `make`; the first two are asked where nobody is at work.
     const WALK: Option<WalkEntry> = Some(|heap, visitor| unsafe { Self::of(heap) }.walk(visitor));
-    const CHECK: Option<unsafe fn(*mut c_void) -> Result<(), String>> =
+    const CHECK: Option<Check> =
         // SAFETY: as above.
         Some(|heap| unsafe { Self::of(heap) }.check().map_err(|corruption| corruption.to_string()));
     const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> =

@@ -173,7 +173,6 @@ impl<const PROTOCOL: i32> Pthread<PROTOCOL> {
 
 // SAFETY: a pthread mutex is had by one thread at a time.
 unsafe impl<const PROTOCOL: i32> RawMutex for Pthread<PROTOCOL> {
-    #[expect(clippy::declare_interior_mutable_const, reason = "how lock_api makes locks")]
     const INIT: Self = Self(OnceLock::new());
     type GuardMarker = lock_api::GuardNoSend;
 

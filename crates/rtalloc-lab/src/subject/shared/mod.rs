@@ -32,6 +32,9 @@ use std::marker::PhantomData;
 pub use adapter::{SharedTarget, Tuned};
 pub use lock::{Ceiling, Inheriting, Lock, Mutex, Spin, Ticket};
 
+/// Verifies the heap of a context.
+type Check = unsafe fn(*mut c_void) -> Result<(), String>;
+
 /// An allocator for several threads that can be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedSubject {
@@ -63,7 +66,7 @@ pub struct SharedSubject {
     join: unsafe fn(*mut c_void, usize) -> Option<*mut c_void>,
     leave: unsafe fn(*mut c_void, usize, *mut c_void),
     reclaim: unsafe fn(*mut c_void, usize) -> usize,
-    check: Option<unsafe fn(*mut c_void) -> Result<(), String>>,
+    check: Option<Check>,
     walk: Option<WalkEntry>,
     most_steps: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>>,
 }

@@ -18,10 +18,13 @@ pub struct AtomicOps;
 /// Names under which systems have the library.
 const LIBRARIES: [&CStr; 2] = [c"libatomic_ops_gpl.so.1", c"libatomic_ops_gpl.so"];
 
+type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+
 #[derive(Clone, Copy)]
 struct Functions {
-    malloc: unsafe extern "C" fn(usize) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
+    malloc: Malloc,
+    free: Free,
 }
 
 fn functions() -> Result<Functions, String> {
@@ -38,7 +41,10 @@ fn functions() -> Result<Functions, String> {
             if let Some(enable) = find(c"AO_malloc_enable_mmap") {
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(enable)();
             }
-            Some(Functions { malloc: std::mem::transmute(malloc), free: std::mem::transmute(free) })
+            Some(Functions {
+                malloc: std::mem::transmute::<*mut c_void, Malloc>(malloc),
+                free: std::mem::transmute::<*mut c_void, Free>(free),
+            })
         }
     });
     found.ok_or_else(|| "this system has no libatomic_ops_gpl (Debian: libatomic-ops-dev)".into())
