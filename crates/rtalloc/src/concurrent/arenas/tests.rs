@@ -336,7 +336,9 @@ fn misuse_by_another_slot_is_found_as_far_as_it_can_be() {
         assert_eq!(reports(), []);
         // Foreign pointers: outside of the region, in the control structure, off the grid.
         let control = heap.control.addr().get();
-        for address in [16, usize::MAX & !15, control, control + 64, at(a) + 8, heap.view().plan().arenas + 16] {
+        for address in
+            [16, usize::MAX & !15, control, control + 64, at(a) + size_of::<usize>(), heap.view().plan().arenas + 16]
+        {
             free(&mut other, NonNull::new(core::ptr::without_provenance_mut(address)).unwrap());
             assert_eq!(reports(), [(MisuseKind::ForeignPointer, address)]);
         }
@@ -408,7 +410,8 @@ fn check_finds_what_was_written_over() {
     let control = heap.control.addr().get();
     // SAFETY: there is a first slot.
     let place = unsafe { heap.view().place(0) }.addr().get();
-    let own = core::mem::offset_of!(Own<Tlsf<'static>>, first)..core::mem::offset_of!(Own<Tlsf<'static>>, seal) + 8;
+    let seal = core::mem::offset_of!(Own<Tlsf<'static>>, seal);
+    let own = core::mem::offset_of!(Own<Tlsf<'static>>, first)..seal + size_of::<usize>();
     let must_be_found = |address: usize| {
         let of_plan = address.wrapping_sub(control);
         let of_place = address.wrapping_sub(place);
