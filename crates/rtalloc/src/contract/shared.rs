@@ -11,7 +11,7 @@ use super::{AllocError, Block, Contract, Corruption, InitError};
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::ops::{Add, Deref, DerefMut};
+use core::ops::{Add, Deref};
 use core::ptr::NonNull;
 
 /// An allocator in memory its user gives, for several users at a time. All state lives in that region: the value itself is
@@ -282,10 +282,44 @@ impl<'h, 'r, H: SharedAllocator<'r>> Deref for Claim<'h, 'r, H> {
     }
 }
 
-impl<'r, H: SharedAllocator<'r>> DerefMut for Claim<'_, 'r, H> {
+// SAFETY: those of the slot. They are lent one by one and never as a whole: two claims whose operations were exchanged would
+// each give back what the other goes on using.
+unsafe impl<'r, H: SharedAllocator<'r>> Slot for Claim<'_, 'r, H> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.operations
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        self.operations.allocate_bytes(size_bytes, align_bytes)
+    }
+
+    #[inline(always)]
+    fn allocate(&mut self, layout: Layout) -> Result<NonNull<u8>, SharedError> {
+        self.operations.allocate(layout)
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { self.operations.deallocate(block) }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: as above.
+        unsafe { self.operations.reallocate_bytes(block, size_bytes, align_bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: as above.
+        unsafe { self.operations.usable_size(block) }
+    }
+
+    fn reclaim(&mut self, budget: usize) -> usize {
+        self.operations.reclaim(budget)
     }
 }
 
@@ -388,7 +422,7 @@ pub struct Steps {
 impl Steps {
     /// All of them.
     pub const fn total(self) -> usize {
-        self.read_modify_writes + self.loads + self.stores
+        self.read_modify_writes.saturating_add(self.loads).saturating_add(self.stores)
     }
 
     /// The more of each of the three.
@@ -414,9 +448,9 @@ impl Add for Steps {
 
     fn add(self, other: Steps) -> Steps {
         Steps {
-            read_modify_writes: self.read_modify_writes + other.read_modify_writes,
-            loads: self.loads + other.loads,
-            stores: self.stores + other.stores,
+            read_modify_writes: self.read_modify_writes.saturating_add(other.read_modify_writes),
+            loads: self.loads.saturating_add(other.loads),
+            stores: self.stores.saturating_add(other.stores),
         }
     }
 }

@@ -488,17 +488,23 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         let view = self.view;
         let slots = view.plan().slots;
         let mut chain = Letter::new(self.own().chain.get() as u32);
-        let mut taken = 0;
+        let (mut taken, mut turn) = (0, 0);
         // turns: blocks taken back
-        while taken < budget {
+        while turn < budget {
+            turn += 1;
             let latest = match chain {
                 Some(letter) => Some(letter),
                 // SAFETY: there are such slots, and this one is the owner.
                 None => unsafe { self.common().notices.collect(slots, |producer| view.mailbox(producer, number)) },
             };
-            let Some(letter) = latest else { break };
-            chain = self.open(letter);
-            taken += 1;
+            match latest {
+                Some(letter) => {
+                    chain = self.open(letter);
+                    taken += 1;
+                }
+                None if self.common().notices.any() => {} // of letters that were taken before it came; another stands
+                None => break,
+            }
         }
         self.own().chain.set(chain.map_or(0, Letter::get) as usize);
         taken
@@ -926,6 +932,9 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
     }
 
     fn largest_allocatable_by(&mut self, slot: usize) -> usize {
+        if slot >= self.slots() {
+            return 0;
+        }
         self.heap_of(slot).largest_allocatable()
     }
 
@@ -934,7 +943,9 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
     }
 
     fn walk_by(&mut self, slot: usize, visitor: &mut dyn FnMut(Block)) {
-        self.heap_of(slot).walk(visitor);
+        if slot < self.slots() {
+            self.heap_of(slot).walk(visitor);
+        }
     }
 
     fn check(&mut self) -> Result<(), Corruption> {
