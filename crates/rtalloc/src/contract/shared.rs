@@ -259,7 +259,16 @@ pub unsafe trait Slot: Sized {
     }
 }
 
-/// A slot that is taken until this is dropped.
+/// A slot that is taken until this is dropped. What it lends is used here: operations that could be exchanged between two claims
+/// would go on with a slot that was given back.
+///
+/// ```compile_fail
+/// # use rtalloc::{Arenas, SharedAllocator};
+/// # let memory = vec![core::mem::MaybeUninit::uninit(); 1 << 16].leak();
+/// let heap: Arenas<'static> = Arenas::new(memory, Default::default()).unwrap();
+/// let (mut one, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
+/// core::mem::swap(&mut *one, &mut *other);
+/// ```
 pub struct Claim<'h, 'r, H: SharedAllocator<'r>> {
     heap: &'h H,
     number: usize,

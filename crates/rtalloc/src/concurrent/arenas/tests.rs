@@ -236,6 +236,50 @@ fn an_allocation_takes_back_as_many_blocks_as_it_was_told() {
     assert_eq!(owner.reclaim(usize::MAX), 7);
 }
 
+/// Producers that share a bit: one tells of a letter that was collected before it could. The notice leads to nothing, and does
+/// not hide that of another.
+#[test]
+fn a_notice_that_comes_late_hides_no_mail() {
+    let slots = usize::BITS as usize + 2;
+    let mut heap = heap(1 << 19, config(slots));
+    let fresh = state(&mut heap);
+    {
+        let mut owner = heap.claim(1).unwrap();
+        let [sample, first, second, third] = blocks::<4>(&mut owner);
+        let mut other = heap.claim(9).unwrap();
+        let undisturbed = steps_of(vec![], || free(&mut other, sample)).total();
+        assert_eq!(owner.reclaim(1), 1);
+        free(&mut heap.claim(0).unwrap(), first);
+        // The other one with bit 0 is stopped between its letter and its notice, which is the last step of a remote free.
+        let mut late = heap.claim(slots - 2).unwrap();
+        let act = Box::new(|| {
+            assert_eq!(owner.reclaim(1), 1, "the letter of 0");
+            assert_eq!(owner.reclaim(1), 1, "the letter beside it, not told of yet");
+            free(&mut heap.claim(5).unwrap(), third);
+        });
+        steps_of(vec![Interruption { step: undisturbed - 1, act }], || free(&mut late, second));
+        assert_eq!(owner.reclaim(2), 1, "past the notice that came late");
+        assert_eq!(owner.reclaim(2), 0);
+    }
+    assert_eq!(fresh, state(&mut heap));
+}
+
+#[test]
+fn slots_that_there_are_not_have_no_arena() {
+    let mut heap = heap(1 << 16, config(2));
+    for slot in [2, 3, usize::MAX] {
+        assert_eq!(heap.largest_allocatable_by(slot), 0);
+        heap.walk_by(slot, &mut |block| panic!("{block:?}"));
+    }
+}
+
+#[test]
+fn bounds_of_all_mail_are_no_small_ones() {
+    let heap = heap(1 << 16, ArenasConfig { taken_back: usize::MAX, taken_back_on_miss: usize::MAX, ..config(2) });
+    let bound = heap.most_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
+    assert_eq!((bound.read_modify_writes, bound.total()), (usize::MAX, usize::MAX));
+}
+
 #[test]
 fn pending_is_not_exhausted() {
     let heap = heap(1 << 14, ArenasConfig { taken_back: 1, taken_back_on_miss: 4, ..config(2) });
