@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The concurrent heaps, in earnest: loom's models with more preemptions or all of them, every order weakened alone; 118,800 schedules;
 # a user who stands still at every step; threads, signals, stopped processes.
-# Needs: a 64-bit Linux machine. Takes: two minutes for the suite; arenas in the models take longer, and were not waited for. `cargo test` runs the same with less of everything.
+# Needs: a 64-bit Linux machine.
+# Takes: two minutes for the suite; arenas in the models take longer, and were not waited for.
+# `cargo test` runs the same with less of everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RTALLOC_IN_EARNEST=1

@@ -5,6 +5,7 @@
 #![no_std]
 
 mod masked;
+mod shared_objects;
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
