@@ -155,6 +155,7 @@ bitmaps! {
     FourLeaves: Whole<1>, region: 0x300, size: 64, large: 256, leaves: 4;
     SevenLeaves: Whole<1>, region: 0x400, size: 64, large: 256, leaves: 7;
     Tails: Trimmed<1>, region: 0x300, size: 64, large: 192, leaves: 4;
+    SevenTails: Trimmed<1>, region: 0x400, size: 64, large: 192, leaves: 7;
     Pairs: Whole<2>, region: 0x300, size: 128, large: 256, leaves: 5;
     Grown: Whole<1>, region: 0x300, size: 64, large: 128, leaves: 4;
 }
@@ -168,6 +169,7 @@ fn bitmap() -> Vec<Model> {
         Model::of::<Grown>("grows", plays::grows::<Grown>).within(1, 2),
         Model::of::<FourLeaves>("whole after small", plays::whole_after_small::<FourLeaves>).within(2, 2),
         Model::of::<FourLeaves>("small after whole", plays::small_after_whole::<FourLeaves>).within(1, 1),
+        Model::of::<SevenTails>("left again", plays::left_again::<SevenTails>).within(2, 2),
         Model::of::<FourLeaves>("last of two", plays::last_is_freed::<FourLeaves, 2>).within(1, 2),
         Model::of::<SevenLeaves>("last of three", plays::last_is_freed::<SevenLeaves, 3>).within(1, 2),
         Model::of::<SevenLeaves>("last of four", plays::last_is_freed::<SevenLeaves, 4>).within(1, 2),

@@ -275,6 +275,25 @@ pub fn whole_after_small<C: Cast>() {
     set.close(whole);
 }
 
+/// A large block and what was left of its memory are freed, and a large block is allocated again: what is left is as before. In
+/// the meantime, when nothing is left, somebody looks there in vain, and finds a small block elsewhere.
+pub fn left_again<C: Cast>() {
+    let set = Set::<C::Heap>::new(C::config());
+    scene::share();
+    let mut user = set.user(0);
+    let large = user.allocate(C::LARGE_BYTES).expect("a fresh heap serves");
+    let left = user.allocate(C::SIZE_BYTES).expect("a fresh heap serves");
+    drop(user);
+    let other = set.thread(0, move |mut user| {
+        user.free(left);
+        user.free(large);
+        user.allocate(C::LARGE_BYTES).ok()
+    });
+    let small = set.user(1).allocate(C::SIZE_BYTES).ok();
+    let large = other.join().expect("a thread that ends");
+    set.close([small, large].into_iter().flatten());
+}
+
 /// A thread frees the last of `COUNT` blocks, while another allocates one more.
 pub fn last_is_freed<C: Cast, const COUNT: usize>() {
     let set = Set::<C::Heap>::new(C::config());

@@ -75,7 +75,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         sum = sum + steps(if opens { 2 } else { 0 }, lines, 0);
         // Opened is what lies below the highest level, down to the last one that the block does not end with.
         let lowest = leaves.trailing_zeros() as usize / S::FAN_LOG2 as usize;
-        let opened = (lowest..top).fold(NOTHING, |sum, number| sum + steps(0, 0, 2) + Self::listing(top - number));
+        let opened = (lowest..top).fold(NOTHING, |sum, number| sum + steps(1, 0, 1) + Self::listing(top - number));
         let told = steps(0, 0, 2 + Self::digits_of(leaves));
         let tidied = times(TRIES, Self::unlisting(top - level));
         sum + (opened + told + tidied).most(steps(lines + 1, 0, 0))

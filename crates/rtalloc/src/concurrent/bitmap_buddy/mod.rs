@@ -23,7 +23,7 @@
 //! ```text
 //! take      a word                [1 1 1 1] -> [. 1 1 1]      one fetch-and; a run: one compare-and-swap
 //! open      a bit above           [1 1 . .] -> [. 1 . .]      taken first: what lies below is its taker's
-//!           the word below        (0)       -> [. 1 1 1]      stored, with what the taker does not need
+//!           the word below        (0)       -> [. 1 1 1]      one swap: what the taker does not need
 //! give      a word                [. 1 1 .] -> [1 1 1 .]      one fetch-and-add
 //! close     the word, if full     [1 1 1 1] -> (0)            one compare-and-swap; who fails leaves it open
 //!           the bit above         [. 1 . .] -> [1 1 . .]      and so on upwards
@@ -36,19 +36,19 @@
 //! | any to fewer bits | fetch-and of one bit, compare-and-swap of several | acquire | any taker; the bits that were set are its own then |
 //! | any to more bits | fetch-and-add: they are clear | release, acquire | the owner of those bits |
 //! | full to empty | compare-and-swap | acquire | whoever gave a bit back to it; then the bit above is its own |
-//! | empty to some bits | store | release | the owner of the bit above, who took it |
+//! | empty to some bits | swap | release, acquire | the owner of the bit above, who took it |
 //!
 //! Nobody changes an empty word whose bit above is set, or taken and not opened yet: a fetch-and of clear bits changes nothing, a
 //! compare-and-swap finds another value, and no bit below has an owner. A bit always means the same memory, so that it does
 //! no harm if a word changed and changed back between a look and a compare-and-swap. The order: what an owner did with a
 //! block comes before it adds the bits; takers of the same bits see that by their acquire; a closer sees it by its
 //! compare-and-swap, and hands it on as it adds the bit above (a release); an opener sees it by taking that bit and
-//! hands it on by its store, which ends the sequence of changes in steps that carried it.
+//! hands it on by its swap.
 //!
 //! # Trimmed blocks
 //!
 //! A block keeps the leaves it needs, not a power of two of them (unless [`Whole`]): the request for 3 leaves takes a run of 4
-//! and leaves the last bit set, in the same step; that for 33 takes a bit of level 1, opens it and stores the 31 others.
+//! and leaves the last bit set, in the same step; that for 33 takes a bit of level 1, opens it and leaves the 31 others below.
 //! How many leaves a block has is told by the bytes of its own leaves in the map of bytes: the first has the logarithm, the
 //! next ones the number, six bits each. A block of so many leaves that there are two such bytes always has that many leaves.
 //! Freed, its leaves are a run of one word per level, and if the word below closes, the bit for that is the next one of the
@@ -61,14 +61,15 @@
 //! when a given bit makes its longest run longer; that its run became shorter is found by who looks there in vain, and finds
 //! a block elsewhere: only then is it struck out. Then a bit of the next level is opened. At last every word is looked at once.
 //! Lists are hints, but none is ever lost: who strikes out looks at the word again, by a change in one step that changes nothing
-//! (a release), and whoever gives a bit back after that sees the list as it is (the acquire of that). So, when
+//! (a release), and whoever gives a bit back or opens the word after that sees the list as it is (the acquire of that; a store
+//! that opens could be on its way while both look). So, when
 //! nobody is at work, every word that has a free bit is in the list of its longest run or of a longer one, which
 //! [`check`](SharedAllocator::check) verifies.
 //!
 //! # Exhausted, or others in the way
 //!
 //! Memory is out of sight for a moment when a closer has emptied a word and not yet set the bit above, and when an opener has
-//! taken a bit and not yet stored the word below; and what is given back behind a search may be what it looks for. Every operation
+//! taken a bit and not yet opened the word below; and what is given back behind a search may be what it looks for. Every operation
 //! that does any of this counts itself, in the line of its slot, before and after: *begun* (acquire) and *ended* (release).
 //! A search sums what ended (acquire) before it looks at every word, and what has begun (by a fetch-and-add of zero: release)
 //! after it. If the sums are the same, all that ever began had ended before, and none began since: each line's second
@@ -80,8 +81,10 @@
 //!
 //! With n leaves, L levels (1 to 6), and W = n/63 words: an allocation takes one load of a hint, one of a word and one change in
 //! one step where the slot's word has a run; else about seven loads and two changes in the mean of a churned heap; and where nearly all is taken, 2·W and some.
-//! A deallocation takes 1 load, 1 swap of a byte, 2 counts, and on each level up to where the merging ends one fetch-and-add
-//! and one compare-and-swap. [`most_steps`](SharedAllocator::most_steps) has the exact bounds. All operations are wait-free. Nothing
+//! A deallocation takes 1 load, 1 compare-and-swap of a byte, 2 counts, and on each level up to where the merging ends one fetch-and-add
+//! and one compare-and-swap; where it ends the word may have to be listed, with a load and a change for each level above (a trimmed
+//! block, on each level where it has bits): at most 29 changes on six levels. An allocation that opens takes as much, a swap for each word
+//! that it opens, on its way back. [`most_steps`](SharedAllocator::most_steps) has the exact bounds. All operations are wait-free. Nothing
 //! is ever read or written in free memory. Beside the leaves there are a byte for each, a bit and a seventieth for each
 //! with the bits of the upper levels, six seventieths for the lists, and a line of 64 bytes for each slot: 1.8 % with leaves of 64.
 //!
@@ -99,9 +102,13 @@
 //!
 //! # Misuse
 //!
-//! A byte of the map has a parity bit, and tells that a block is live; whoever frees the block swaps that for nothing. So a
-//! second free, even at the same time, a pointer into a block, and a byte that somebody changed one bit of are reported, and
-//! nothing is changed.
+//! A byte of the map has a parity bit, and tells that a block is live; whoever frees the block swaps that for nothing, if it is
+//! still what it was. So a second free, even at the same time, a pointer into a block, and a byte that somebody changed one bit
+//! of are reported, and nothing is changed. Not found is a second free when somebody was given a block there again: before
+//! the second free looks, any block; after that, one whose first byte is the same. Then that block is freed. If it
+//! is a trimmed one of another length, bits are given back that are set or somebody else's, and adding to a set bit carries to
+//! the next: it is taken back at once, and reported, but who takes a block of that word in between may be given memory
+//! that somebody has. (An or would not carry. On x86-64 it would be a loop that others can keep turning.)
 //!
 //! # Instructions
 //!
@@ -144,6 +151,7 @@ use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 use layout::Control;
+use release::Live;
 use search::Missed;
 
 /// Most lines that a heap has for its slots.
@@ -318,7 +326,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     ) -> Result<NonNull<u8>, SharedError> {
         self.judge(size_bytes, align_bytes)?;
         let address = block.addr().get();
-        let (leaf, leaves) = match self.locate(address) {
+        let Live { leaf, leaves, .. } = match self.locate(address) {
             Ok(found) => found,
             Err(kind) => {
                 Self::report(kind, address);
@@ -364,10 +372,11 @@ unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Slot for BitmapSlot<'_, LEA
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         let address = block.addr().get();
         match self.locate(address) {
-            Ok((leaf, leaves)) => {
-                // Of several that free the block at a time, one finds it live.
+            Ok(Live { leaf, leaves, byte }) => {
+                // Of several that free the block at a time, one finds it live. A block of another length, that somebody else was
+                // given there meanwhile, is none of the caller's.
                 // SAFETY: the leaf is the heap's.
-                if unsafe { self.control.tag(leaf) }.swap(tag::NONE, Relaxed) & tag::LIVE == 0 {
+                if unsafe { self.control.tag(leaf) }.compare_exchange(byte, tag::NONE, Relaxed).is_err() {
                     return Self::report(MisuseKind::DoubleFree, address);
                 }
                 self.begin();
@@ -394,7 +403,7 @@ unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Slot for BitmapSlot<'_, LEA
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        self.locate(block.addr().get()).map_or(0, |(_, leaves)| leaves * LEAF)
+        self.locate(block.addr().get()).map_or(0, |live| live.leaves * LEAF)
     }
 }
 

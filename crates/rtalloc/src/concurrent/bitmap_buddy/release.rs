@@ -10,13 +10,13 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
-    /// The live block at an address: its first leaf and how many it has.
+    /// The live block at an address.
     ///
     /// # Errors
     ///
     /// What is wrong with the address.
     #[inline(always)]
-    pub(super) fn locate(self, address: usize) -> Result<(usize, usize), MisuseKind> {
+    pub(super) fn locate(self, address: usize) -> Result<Live, MisuseKind> {
         // One comparison for range and alignment.
         let control = self.control;
         let offset = address.wrapping_sub(control.first.wrapping_mul(LEAF)).rotate_right(LEAF.trailing_zeros());
@@ -52,7 +52,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         if leaf & (beyond - 1) != 0 || leaf + leaves > control.end {
             return contradiction;
         }
-        Ok((leaf, leaves))
+        Ok(Live { leaf, leaves, byte })
     }
 
     /// How many leaves a trimmed block has, if its bytes agree.
@@ -232,6 +232,17 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         }
         is_taken
     }
+}
+
+/// A live block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live {
+    /// Its first leaf.
+    pub leaf: usize,
+    /// How many it has.
+    pub leaves: usize,
+    /// The byte that tells so, or its beginning.
+    pub byte: u8,
 }
 
 /// What became of a word whose bits were set.

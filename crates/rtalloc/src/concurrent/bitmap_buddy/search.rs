@@ -6,7 +6,7 @@ use super::{BitmapSlot, tag};
 use crate::concurrent::atomics::Atomics;
 use crate::mechanism::bits::{computed, first_set, floor_log2};
 use core::num::NonZeroUsize;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// How many words of a level are tried that its lists name, before another level is asked.
 pub(super) const TRIES: usize = 8;
@@ -312,8 +312,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     ///
     /// ```text
     /// level 2   taken 1                   [        1        ]
-    /// level 1   stored                    [0][1][1][1][1]...
-    /// level 0   stored                    [0 0 0 1 1 1 ...]     a block of three leaves
+    /// level 1   put                       [0][1][1][1][1]...
+    /// level 0   put                       [0 0 0 1 1 1 ...]     a block of three leaves
     /// ```
     ///
     /// # Safety
@@ -331,8 +331,9 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             unsafe {
                 if let Some(free) = NonZeroUsize::new(all::<S>() & !ones::<S>(needed)) {
                     // Release: what others did with the memory before they freed it, which taking the bit above told us, comes before
-                    // what the next owner does.
-                    self.control.word(number, word).store(free.get(), Release);
+                    // what the next owner does. Acquire: that the word, while it was empty, was struck out of a list is seen, so that
+                    // it is listed again; a store could be seen after the look of who strikes out, and itself not see that.
+                    self.control.word(number, word).swap(free.get(), AcqRel);
                     self.list(number, longest_run::<S>(free), number + 1, word);
                 }
                 self.control.served(self.number, number).store(word, Relaxed);

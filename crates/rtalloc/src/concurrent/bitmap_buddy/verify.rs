@@ -31,8 +31,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
 
     /// What begins at a leaf of the heap.
     fn piece(self, leaf: usize) -> Piece {
-        if let Ok((_, leaves)) = self.locate(leaf * LEAF) {
-            return Piece::Live { leaves };
+        if let Ok(live) = self.locate(leaf * LEAF) {
+            return Piece::Live { leaves: live.leaves };
         }
         for level in (0..=self.control.top).rev() {
             let unit = unit_log2::<S>(level);

@@ -117,6 +117,12 @@ impl<S: Shape> Scene<S> {
         unsafe { self.heap.slot(slot).deallocate(block) };
     }
 
+    /// Whether a block of so many leaves is live.
+    fn has(&self, block: NonNull<u8>, leaves: usize) -> bool {
+        // SAFETY: any number is a slot's; of what is no live block the answer is 0.
+        unsafe { self.heap.slot(0).usable_size(block) == leaves * LEAF }
+    }
+
     /// Nobody is at work: all must be whole, and the blocks that are live the ones that are expected.
     fn assert_whole(&self) {
         // SAFETY: any number is a slot's.
@@ -318,6 +324,35 @@ fn freeing_twice<S: Shape>() {
     });
 }
 
+/// Of two that free a block, the slower one finds a longer block there, which somebody was given meanwhile: that one stays.
+fn freed_and_handed_out_again<S: Shape>() {
+    let mut seen = 0;
+    at_every_step(|step| {
+        let scene: &'static Scene<S> = Box::leak(Box::new(Scene::new(16)));
+        scene.free(0, scene.leaves[1]);
+        let longer: &'static Cell<Option<NonNull<u8>>> = Box::leak(Box::new(Cell::new(None)));
+        let other = || {
+            scene.free(1, scene.leaves[0]);
+            longer.set(scene.allocate(1, 2).ok());
+        };
+        let ((), _, is_interrupted) = interrupted(step, || scene.free(0, scene.leaves[0]), other);
+        if let Some(block) = longer.get() {
+            assert_eq!(block, scene.leaves[0]);
+            // Before the first look nobody can tell it from the block that was freed.
+            let is_live = scene.has(block, 2);
+            assert!(step == 0 || is_live, "at step {step}");
+            seen += usize::from(step != 0);
+            if is_live {
+                scene.free(1, block);
+            }
+        }
+        scene.assert_whole();
+        assert_eq!(scene.largest(), 2 * LEAF);
+        is_interrupted
+    });
+    assert!(seen > 0);
+}
+
 /// Whatever bit of a live block's bytes is flipped, freeing the block is refused.
 fn flipped_bits<S: Shape>() {
     let scene: Scene<S> = Scene::new(64);
@@ -378,5 +413,6 @@ shapes! {
     kept_open
     striking_out
     freeing_twice
+    freed_and_handed_out_again
     flipped_bits
 }

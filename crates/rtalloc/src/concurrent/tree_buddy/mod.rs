@@ -89,7 +89,8 @@
 //!
 //! A tag for every block tells its height; it is cleared by a free, so that a second free is seen as long as the memory is not
 //! handed out again. Of two frees of one block at the same time, the slower one finds that the root's counter would exceed its
-//! leaves, and takes back what it added: this is always reported, but somebody may have been given the block twice in between.
+//! leaves, and takes back what it added. If somebody was given the memory between the two it does not, and frees that block: to
+//! find this too, a free would have to clear the tag by a change in one step, which is one more than the paper's bound.
 //!
 //! # When it wins, when it loses
 //!
@@ -405,8 +406,10 @@ impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> TreeBuddy<'r, NOD
         Self::plan(NODE.max(64) + size_of::<Control<A>>(), end).map_or(0, |(_, depth)| depth)
     }
 
-    /// Most operations that may be under way at a time, so that no counter overflows: every one of them may have reserved a
-    /// whole tree and not yet given it back.
+    /// Most operations that may be under way at a time, so that no counter overflows and no block is handed out twice: every one of
+    /// them may have reserved a whole tree and not yet given it back. 255 in the deepest tree, twice as many for each level less.
+    /// Nothing enforces it, since slots are hints that any number of users may share: see to it that no more threads and interrupt
+    /// levels use a heap than this.
     ///
     /// # Time
     ///
