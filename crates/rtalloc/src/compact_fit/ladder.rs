@@ -41,12 +41,14 @@ pub(crate) struct State {
     pub(crate) used_rows: u16,
     /// The class, or what else the page is for.
     pub(crate) class: u8,
+    /// Nothing, so that there is no padding.
+    pub(crate) spare: u8,
 }
 
 impl SizeClass {
     /// What stands behind the last class.
     const NONE: Self = {
-        let opened = State { used: 0, free_rows: 0, used_rows: 0, class: 0 };
+        let opened = State { used: 0, free_rows: 0, used_rows: 0, class: 0, spare: 0 };
         SizeClass { tail: 0, block_bytes: 0, blocks: 0, half: 0, tail_row: 0, opened }
     };
 
@@ -66,6 +68,7 @@ impl SizeClass {
                 free_rows: if blocks == 1 { 0 } else { (u32::MAX >> (31 - tail_row)) as u16 },
                 used_rows: 1,
                 class: class as u8,
+                spare: 0,
             },
         }
     }

@@ -272,7 +272,7 @@ unsafe fn open<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
     unsafe {
         let header = directory.take_page()?;
         let begin = (*entries(directory)).epoch;
-        (*header).state = State { used: 1, free_rows: 0, used_rows: 0, class: ENTRIES };
+        (*header).state = State { used: 1, free_rows: 0, used_rows: 0, class: ENTRIES, spare: 0 };
         let list = FreeList { fresh: 1, returned: NONE };
         keep(header).write(Keep { list, highest: begin.wrapping_sub(1), begin });
         ring::insert_behind(ring_head(directory), node(header));

@@ -99,7 +99,7 @@ pub use guard::Guard;
 
 use crate::compact_fit::free_list::NONE;
 use crate::compact_fit::ladder::{DefaultLadder, Ladder};
-use crate::compact_fit::page::Directory;
+use crate::compact_fit::page::{Directory, Header, Pool, Record};
 use crate::compact_fit::{CompactFitConfig, steps};
 use crate::concurrent::LINE_BYTES;
 use crate::concurrent::arenas::mailbox::{Letter, Link, Mailbox, Notices, PUT_STEPS, Put, collect_steps};
@@ -114,7 +114,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use entry::Entry;
-use instance::{At, BACK_BYTES, LOOKS};
+use instance::{At, BACK_BYTES, Cursor, LOOKS};
 
 /// How [`SharedCompactFit`] is made.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,7 @@ struct Control<A: Atomics> {
 /// What is fixed when the heap is made.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    slots: usize,
+    slots: u32,
     /// Entries of a slot, at least 1.
     objects: NonZeroU32,
     taken_back: usize,
@@ -286,6 +286,18 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> Drop for CompactFitSlot<'_, '_, I
 impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L, A> {
     const VALID: () = assert!(IOTA != 0 && IOTA.is_multiple_of(16), "steps of whole 16 bytes");
 
+    /// Nothing that is written to the region has padding, which would be no byte of any value: whoever gave bytes may read them
+    /// when the heap is gone.
+    const DENSE: () = {
+        const fn sum(words: usize, bytes: usize) -> usize {
+            words * size_of::<usize>() + bytes
+        }
+        assert!(size_of::<Plan>() == sum(7, 8) && size_of::<Refused<A>>() == sum(4, 0));
+        assert!(size_of::<Common<A>>() == sum(2, 0) && size_of::<Entry<A>>() == sum(3, 8));
+        assert!(size_of::<Pool>() == sum(0, 16) && size_of::<Record>() == sum(2, 8));
+        assert!(size_of::<Header>() == sum(2, 16) && size_of::<steps::Steps>() == 40 && size_of::<Cursor>() == 16);
+    };
+
     const ENTRY_BYTES: usize = size_of::<Entry<A>>();
 
     /// Largest request, in bytes.
@@ -301,7 +313,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     ///
     /// Linear in slots and objects.
     pub fn new(region: &'r mut [u8], config: SharedCompactFitConfig) -> Result<Self, InitError> {
-        const { Self::VALID };
+        const { (Self::VALID, Self::DENSE) };
         let SharedCompactFitConfig { slots, objects, taken_back, taken_back_on_miss, not_full } = config;
         if slots == 0 || objects == 0 || taken_back == 0 || taken_back_on_miss == 0 {
             return Err(InitError::Configuration { what: "at least one slot, one object, and one taken back" });
@@ -311,7 +323,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         if plan.share_bytes > At::<L, A>::MOST_BYTES {
             return Err(InitError::OutOfReach { max_span_bytes: At::<L, A>::MOST_BYTES.saturating_mul(slots) });
         }
-        if (plan.slots as u64).saturating_mul(plan.objects.get().into()) >= u64::from(NONE) {
+        if u64::from(plan.slots).saturating_mul(plan.objects.get().into()) >= u64::from(NONE) {
             return Err(InitError::Configuration { what: "entries that 32 bits number" });
         }
         if At::<L, A>::plan(plan.instances, plan.share_bytes).is_none() {
@@ -327,8 +339,11 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
             contended: Shared::new(0),
             pending: Shared::new(0),
         };
-        // SAFETY: the control structure lies in the region, aligned.
-        unsafe { control.write(Control { plan: Line(plan), refused: Line(refused) }) };
+        // SAFETY: the control structure lies in the region, aligned. A line is not written whole: it has padding.
+        unsafe {
+            (&raw mut (*control.as_ptr()).plan.0).write(plan);
+            (&raw mut (*control.as_ptr()).refused.0).write(refused);
+        }
         let heap = SharedCompactFit { control, region: PhantomData };
         let entries: *mut Entry<A> = core::ptr::with_exposed_provenance_mut(plan.entries);
         let row: *mut u8 = core::ptr::with_exposed_provenance_mut(plan.mailboxes);
@@ -347,7 +362,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
                 directory.begin(pages as u32, &|class| not_full.most_not_full(class));
                 instance::begin(directory, own.addr(), plan.objects.get());
                 let common = Common { notices: Notices::new(), claim: Shared::new(0) };
-                heap.place_at(slot).write(Place { base: Line(directory.base()), common: Line(common) });
+                (&raw mut (*heap.place_at(slot)).base.0).write(directory.base());
+                (&raw mut (*heap.place_at(slot)).common.0).write(common);
             }
         }
         Ok(heap)
@@ -391,7 +407,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         let room = start.checked_add(len_bytes)?.checked_sub(instances)?;
         let entries = control.checked_add(before_bytes)?;
         let plan = Plan {
-            slots: config.slots,
+            slots: u32::try_from(config.slots).ok()?,
             objects: NonZeroU32::new(u32::try_from(round_up(config.objects, 4)?).ok()?)?,
             taken_back: config.taken_back,
             taken_back_on_miss: config.taken_back_on_miss,
@@ -456,7 +472,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     fn entry(&self, handle: Handle) -> Result<&Entry<A>, HandleError> {
         let plan = self.plan();
         let number = handle.address() as usize;
-        if number >= plan.slots.wrapping_mul(plan.objects.get() as usize) || handle.generation() == 0 {
+        if number >= (plan.slots as usize).wrapping_mul(plan.objects.get() as usize) || handle.generation() == 0 {
             return Err(HandleError::Foreign);
         }
         let first: *const Entry<A> = core::ptr::with_exposed_provenance(plan.entries);
@@ -467,7 +483,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     /// How many slots there are.
     #[inline(always)]
     pub fn slots(&self) -> usize {
-        self.plan().slots
+        self.plan().slots as usize
     }
 
     /// Takes a slot, if nobody has it, until the value is dropped.
@@ -520,14 +536,14 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     ///
     /// Constant.
     pub fn most_steps(&self, operation: Operation) -> Steps {
-        let Plan { slots, taken_back, taken_back_on_miss, .. } = *self.plan();
+        let Plan { taken_back, taken_back_on_miss, .. } = *self.plan();
         let steps = |read_modify_writes, loads, stores| Steps { read_modify_writes, loads, stores };
         // An object under way is looked at; another one is chosen; a piece is copied; the copy is published.
         let words = IOTA.min(L::PAGE) / guard::WORD_BYTES;
         let payment = steps(LOOKS + 2, 2 + 2 * LOOKS + words + 2, words + 1);
         // The place is looked up, and the entry is linked to the others.
         let release = steps(0, 2, 1);
-        let letter = collect_steps(slots, usize::BITS as usize) + steps(1, 1, 0);
+        let letter = collect_steps(self.slots(), usize::BITS as usize) + steps(1, 1, 0);
         // Put behind the last one that waits: two links. What is released instead is more.
         let opened = letter + release + payment + steps(0, 0, 1);
         let revisited = steps(0, 2, 1) + release + payment;

@@ -21,16 +21,17 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
     pub(super) fn verify(&self) -> Result<(), Corruption> {
         let plan = self.plan();
         let control = self.control.addr().get();
-        let fits = Self::front_bytes(plan.slots, plan.objects.get() as usize).is_some_and(|(front, before, row)| {
+        let slots = self.slots();
+        let fits = Self::front_bytes(slots, plan.objects.get() as usize).is_some_and(|(front, before, row)| {
             plan.instances == control.wrapping_add(front)
                 && plan.entries == control.wrapping_add(before)
                 && plan.row_bytes == row
-                && plan.mailboxes == plan.entries.wrapping_sub(row.wrapping_mul(plan.slots))
+                && plan.mailboxes == plan.entries.wrapping_sub(row.wrapping_mul(slots))
         });
-        if !fits || plan.slots == 0 || plan.taken_back == 0 || plan.taken_back_on_miss == 0 {
+        if !fits || slots == 0 || plan.taken_back == 0 || plan.taken_back_on_miss == 0 {
             return broken("mailboxes follow the places, entries the mailboxes, and instances the entries", control);
         }
-        (0..plan.slots).try_for_each(|slot| self.verify_slot(slot))
+        (0..slots).try_for_each(|slot| self.verify_slot(slot))
     }
 
     fn verify_slot(&self, slot: usize) -> Result<(), Corruption> {
