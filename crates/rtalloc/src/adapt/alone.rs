@@ -6,16 +6,23 @@
 use crate::contract::{
     AllocError, Block, Contract, Corruption, InitError, RegionAllocator, SharedAllocator, SharedError, Slot, Stats,
 };
+use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 
-/// A [`SharedAllocator`] used by one user alone.
+/// A [`SharedAllocator`] used by one user alone: it may go to another thread, but not be shared.
+///
+/// ```compile_fail,E0277
+/// fn share<T: Sync>() {}
+/// share::<rtalloc::adapt::Alone<rtalloc::Arenas>>();
+/// ```
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Alone<'r, H> {
     heap: H,
-    region: PhantomData<&'r mut [MaybeUninit<u8>]>,
+    /// Questions take `&self`, and believe that nobody is at work: not in another thread either.
+    region: PhantomData<(&'r mut [MaybeUninit<u8>], Cell<()>)>,
 }
 
 impl<'r, H: SharedAllocator<'r>> Alone<'r, H> {
@@ -34,8 +41,9 @@ impl<'r, H: SharedAllocator<'r>> Alone<'r, H> {
     /// The heap, for questions that need it whole.
     fn whole(&self) -> ManuallyDrop<H> {
         const { assert!(size_of::<H>() == size_of::<usize>(), "the value in hand is one pointer") }
-        // SAFETY: a copy of the pointer that a heap is, which is not dropped. `self` is borrowed, and every operation that changes the
-        // heap takes `&mut self`: nobody is at work, which is what the questions ask for. They only read.
+        // SAFETY: a copy of the pointer that a heap is, which is not dropped. `self` is borrowed, no other thread has a reference to it,
+        // and every operation that changes the heap takes `&mut self`: nobody is at work, which is what the questions ask for. They
+        // only read, by shared references, so that a visitor may ask while it is called.
         unsafe { core::mem::transmute_copy(&self.heap) }
     }
 }

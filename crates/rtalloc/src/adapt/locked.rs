@@ -130,10 +130,11 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
         unsafe { self.control.as_ref() }
     }
 
-    /// What the lock guards, for who has the whole heap.
-    fn whole(&mut self) -> &mut Guarded<H> {
-        // SAFETY: nobody else is at work: the heap is borrowed whole.
-        unsafe { &mut *self.control().guarded.get() }
+    /// What the lock guards, for who has the whole heap and asks it something. (It may be asked something else in the midst of a
+    /// walk, so that nobody may have more than a shared reference.)
+    fn whole(&mut self) -> &Guarded<H> {
+        // SAFETY: nobody changes anything: the heap is borrowed whole.
+        unsafe { &*self.control().guarded.get() }
     }
 
     /// Does something under the lock.
@@ -143,6 +144,16 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
         control.lock.hold(|| {
             // SAFETY: the lock is held, so that nobody else has what it guards.
             operation(unsafe { &mut *control.guarded.get() })
+        })
+    }
+
+    /// Asks something under the lock.
+    #[inline(always)]
+    fn ask<T>(&self, question: impl FnOnce(&Guarded<H>) -> T) -> T {
+        let control = self.control();
+        control.lock.hold(|| {
+            // SAFETY: the lock is held, so that nobody changes what it guards.
+            question(unsafe { &*control.guarded.get() })
         })
     }
 
@@ -235,7 +246,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     /// Constant, under the lock.
     pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
         // SAFETY: the caller's promise.
-        self.hold(|guarded| unsafe { guarded.heap.usable_size(block) })
+        self.ask(|guarded| unsafe { guarded.heap.usable_size(block) })
     }
 
     /// Running tallies, as [`RegionAllocator::stats`].
@@ -244,7 +255,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     ///
     /// As there, under the lock.
     pub fn stats(&self) -> Option<Stats> {
-        self.hold(|guarded| guarded.heap.stats())
+        self.ask(|guarded| guarded.heap.stats())
     }
 
     /// Asks the heap something under the lock. The function may not use the heap in another way: it would wait for itself.
@@ -253,7 +264,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     ///
     /// The function's, under the lock.
     pub fn inspect<T>(&self, question: impl FnOnce(&H) -> T) -> T {
-        self.hold(|guarded| question(&guarded.heap))
+        self.ask(|guarded| question(&guarded.heap))
     }
 }
 
@@ -341,7 +352,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
     }
 
     fn refusals(&self) -> Refusals {
-        self.hold(|guarded| guarded.refusals)
+        self.ask(|guarded| guarded.refusals)
     }
 
     fn largest_allocatable(&mut self) -> usize {
