@@ -97,6 +97,7 @@ pub mod adapt;
 pub mod bitmapped;
 pub mod buddy;
 pub mod compact_fit;
+#[cfg(target_has_atomic = "ptr")]
 pub mod concurrent;
 pub mod contract;
 pub mod handles;

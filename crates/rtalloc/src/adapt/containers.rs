@@ -4,6 +4,7 @@
 //! A request for nothing is served without the heap, by an address that is a multiple of its alignment.
 
 use super::current::{Anyone, CurrentSlot};
+#[cfg(target_has_atomic = "ptr")]
 use super::global::Global;
 use super::joint::{Joint, Verbs};
 use super::lock::Lock;
@@ -106,6 +107,7 @@ macro_rules! allocator {
 }
 
 allocator!(['r, H: SharedAllocator<'r>, C: CurrentSlot] &Joint<'_, 'r, H, C>, |joint: &Self| Some(joint.verbs()));
+#[cfg(target_has_atomic = "ptr")]
 allocator!([H: SharedAllocator<'static>, C: CurrentSlot] &Global<H, C>, |global: &Self| global.verbs());
 allocator!(
     ['r, H: RegionAllocator<'r> + Send, L: Lock] &Locked<'r, H, L>,

@@ -12,6 +12,7 @@ pub mod alone;
 #[cfg(feature = "allocator-api2")]
 mod containers;
 pub mod current;
+#[cfg(target_has_atomic = "ptr")]
 pub mod global;
 pub mod joint;
 pub mod lock;
@@ -23,6 +24,7 @@ pub mod threads;
 pub use alone::Alone;
 #[doc(inline)]
 pub use current::{Anyone, CurrentSlot, Numbered};
+#[cfg(target_has_atomic = "ptr")]
 #[doc(inline)]
 pub use global::{Global, Memory};
 #[doc(inline)]

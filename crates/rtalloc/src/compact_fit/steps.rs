@@ -157,6 +157,7 @@ unsafe fn first_owing<B: Stepwise>(blocks: B) -> Option<usize> {
 /// # Safety
 ///
 /// The heap has begun.
+#[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
 pub(crate) unsafe fn owing_from<B: Stepwise>(blocks: B, class: usize) -> Option<usize> {
     // SAFETY: the words are initialised.
@@ -180,6 +181,7 @@ pub(crate) unsafe fn owing_from<B: Stepwise>(blocks: B, class: usize) -> Option<
 /// # Safety
 ///
 /// The heap has begun.
+#[cfg(target_has_atomic = "ptr")]
 pub(crate) unsafe fn owing_count<B: Stepwise>(blocks: B) -> u32 {
     // SAFETY: the words are initialised.
     unsafe { (*steps(blocks)).owing }.iter().map(|word| word.count_ones()).sum()
@@ -190,6 +192,7 @@ pub(crate) unsafe fn owing_count<B: Stepwise>(blocks: B) -> u32 {
 /// # Safety
 ///
 /// The heap has begun.
+#[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
 pub(crate) unsafe fn under_way<B: Stepwise>(blocks: B) -> Option<Block> {
     // SAFETY: the steps are initialised.
