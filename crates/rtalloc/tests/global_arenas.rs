@@ -21,6 +21,10 @@ fn a_program_runs() {
     // The threads of the test harness, of this test, and what it starts, at most five at a time.
     program::runs(4);
     assert_eq!(HEAP.current().crowded(), 0, "a slot for every thread");
+    let boxes: Vec<Box<usize>> = (0..100).map(Box::new).collect();
+    std::thread::spawn(move || drop(boxes)).join().expect("no panic");
+    // All but what was taken back as this thread allocated.
+    assert!(HEAP.reclaim(1000) > 50, "what another thread freed");
     program::runs(30);
     assert!(HEAP.current().crowded() > 0, "thirty threads and {SLOTS} slots");
     let heap = HEAP.heap().expect("enough memory");

@@ -119,10 +119,59 @@ fn a_number_that_becomes_free_is_taken() {
             end.send(()).expect("the thread waits");
             first.join().expect("no panic");
             assert_eq!(number(slots, 2), 0, "the first thread has ended");
-            assert_eq!(number(slots, 3), 0, "a thread has one number");
+            assert_eq!(number(slots, 3), 1, "that was borrowed for one operation");
             assert_eq!(slots.crowded(), 2);
-            // The other number was given back for it.
+            together(1, |_| assert_eq!(number(slots, 3), 0));
+        });
+    });
+}
+
+/// A thread that has no number keeps the first that becomes free.
+#[test]
+fn who_has_no_number_keeps_one() {
+    alone(|| {
+        let slots = ThreadSlots::new();
+        let (end, told) = channel::<()>();
+        let (tell, begun) = channel::<usize>();
+        thread::scope(|scope| {
+            let slots = &slots;
+            let first = scope.spawn(move || {
+                tell.send(number(slots, 2)).expect("the test waits");
+                told.recv().expect("the test tells");
+            });
+            assert_eq!(begun.recv(), Ok(0));
+            // It asked for one below the last slot alone, and has none so far.
+            assert_eq!([number(slots, 2), number(slots, 2)], [1, 1]);
+            end.send(()).expect("the thread waits");
+            first.join().expect("no panic");
+            assert_eq!(number(slots, 2), 0);
             together(1, |_| assert_eq!(number(slots, 3), 1));
+        });
+    });
+}
+
+/// In the midst of an operation of one heap a thread uses another with fewer slots: nobody else gets the number of the first.
+#[test]
+fn a_number_in_use_is_not_given_back() {
+    alone(|| {
+        let (many, few) = (ThreadSlots::new(), ThreadSlots::new());
+        let (end, told) = channel::<()>();
+        let (tell, begun) = channel::<usize>();
+        thread::scope(|scope| {
+            let many = &many;
+            let first = scope.spawn(move || {
+                tell.send(number(many, 9)).expect("the test waits");
+                told.recv().expect("the test tells");
+            });
+            assert_eq!(begun.recv(), Ok(0));
+            let visited = many.with(9, |mine| {
+                assert_eq!(mine, 1);
+                end.send(()).expect("the thread waits");
+                first.join().expect("no panic");
+                assert_eq!(number(&few, 2), 0);
+                together(3, |_| assert_ne!(number(many, 9), mine));
+            });
+            assert_eq!(visited, Some(()));
         });
     });
 }

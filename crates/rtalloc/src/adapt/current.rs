@@ -27,11 +27,13 @@ pub unsafe trait CurrentSlot: Send + Sync {
     fn hint(&self) -> usize;
 
     /// Calls an operation with a number less than `slots` that nobody else has meanwhile. `None` if there is none for the
-    /// caller: a request is then refused, and a block that was to be freed stays as it is, for ever.
+    /// caller: a request is then refused, and a block that was to be freed stays as it is, for ever. Not called by this value inside
+    /// another of its operations.
     fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T>;
 
     /// Calls an operation with numbers that nobody has otherwise, one after the other, until it returns something: where
-    /// memory may be left when the caller's slot has none. Not called inside another operation.
+    /// memory may be left when the caller's slot has none. Not called inside another operation. Only `ThreadSlots` knows such
+    /// numbers; the others call nothing.
     fn elsewhere<T>(&self, slots: usize, operation: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let _ = (slots, operation);
         None
@@ -58,6 +60,11 @@ unsafe impl CurrentSlot for Anyone {
 }
 
 /// What a function of the platform says: the number of the core, say, times the number of interrupt levels, plus the level.
+///
+/// Who has a number that is not less than the heap's slots has none: what it requests is refused
+/// ([`Contended`](crate::contract::SharedError::Contended); by [`Global`](super::Global) a null pointer), and what it frees is not
+/// freed, then or later, and not reported. So a heap needs as many slots as the function has values. Nobody is lent another's
+/// slot: one that has no memory left refuses, whatever the others have.
 ///
 /// ```
 /// use rtalloc::adapt::Numbered;

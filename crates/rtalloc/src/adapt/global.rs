@@ -98,9 +98,15 @@ const REFUSED: u32 = 3;
 /// The shared heap `H` in a static's memory, as the global allocator of a program or as one of several; `C` tells whose
 /// slot an operation is.
 ///
-/// Refusals that only say *try again* are tried again here, and memory that the caller's slot has not got is asked of
-/// slots that nobody uses: a global allocator that refuses ends the program. What is larger than any slot's share is
-/// refused all the same.
+/// Refusals that only say *try again* are tried again here, and with `ThreadSlots` memory that the caller's slot has not got is asked
+/// of slots that nobody uses: a global allocator that refuses ends the program. What is larger than any slot's share is
+/// refused all the same. With [`Numbered`](super::Numbered) nobody else is asked.
+///
+/// A caller without a slot, who has a number that the heap has no slot for, is refused (a null pointer), and what he frees stays
+/// allocated for ever, which nothing reports.
+///
+/// Where slots own memory, blocks that others freed wait until their owner allocates or calls [`reclaim`](Self::reclaim): so a
+/// thread that seldom allocates does that when it is idle. A thread that has ended is no owner: the next thread takes its slot and what waits.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -130,10 +136,11 @@ pub struct Global<H: SharedAllocator<'static>, C> {
     error: UnsafeCell<InitError>,
 }
 
-// SAFETY: heap and error are written by one thread before the state says so, and only read from then on.
-unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot> Sync for Global<H, C> {}
+// SAFETY: heap and error are written by one thread before the state says so, and only read from then on; whichever thread makes the
+// heap copies the configuration.
+unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot> Sync for Global<H, C> {}
 // SAFETY: nothing of it is tied to a thread.
-unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot> Send for Global<H, C> {}
+unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot> Send for Global<H, C> {}
 
 impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// A heap-to-be with its default configuration.
@@ -188,6 +195,20 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
         } else {
             None
         }
+    }
+
+    /// Takes back at most `budget` blocks of the caller's slot that others freed, and says how many it took, as
+    /// [`Slot::reclaim`](crate::contract::Slot::reclaim): for idle time. 0 before the first use, and for a caller without a slot.
+    ///
+    /// # Time
+    ///
+    /// Linear in `budget`.
+    pub fn reclaim(&self, budget: usize) -> usize {
+        // Acquire: as in `heap`.
+        if self.state.load(Acquire) != READY {
+            return 0;
+        }
+        self.verbs().map_or(0, |verbs| verbs.reclaim(budget))
     }
 
     /// Who tells slots.

@@ -87,6 +87,16 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Joint<'h, 'r, H, C> {
         // SAFETY: the caller's promise.
         unsafe { self.verbs().deallocate(block) }
     }
+
+    /// Takes back at most `budget` blocks of the caller's slot that others freed, and says how many it took, as [`Slot::reclaim`]: for
+    /// idle time.
+    ///
+    /// # Time
+    ///
+    /// Linear in `budget`.
+    pub fn reclaim(&self, budget: usize) -> usize {
+        self.verbs().reclaim(budget)
+    }
 }
 
 impl<'r, H: SharedAllocator<'r>, C> Drop for Joint<'_, 'r, H, C> {
@@ -185,6 +195,11 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
         answer.ok_or(error)
     }
 
+    /// See [`Joint::reclaim`].
+    pub(super) fn reclaim(&self, budget: usize) -> usize {
+        self.with(|slot| slot.reclaim(budget)).unwrap_or(0)
+    }
+
     /// See [`Joint::deallocate`].
     ///
     /// # Safety
@@ -205,6 +220,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
     /// # Safety
     ///
     /// As [`Slot::reallocate_bytes`].
+    #[cfg(any(target_has_atomic = "ptr", feature = "allocator-api2"))]
     #[inline(always)]
     pub(super) unsafe fn reallocate(
         &self,
@@ -228,6 +244,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
     /// # Safety
     ///
     /// As [`reallocate`](Self::reallocate).
+    #[cfg(any(target_has_atomic = "ptr", feature = "allocator-api2"))]
     #[cold]
     #[inline(never)]
     unsafe fn replace(

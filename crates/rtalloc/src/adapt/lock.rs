@@ -79,7 +79,13 @@ unsafe impl<L: lock_api::RawMutex + Send + Sync> Lock for L {
 ///
 /// It is the priority ceiling at its highest: nothing else runs in between, so nobody waits for the lock, interrupt handlers may
 /// use the heap, and no priority is inverted. The price is that every interrupt of the core, whether its handler uses the heap or
-/// not, may come later by the time the lock is held. On several cores it is what the platform's implementation makes it.
+/// not, may come later by the time the lock is held.
+///
+/// What the platform's critical section does not keep out may not use the heap: non-maskable interrupts and faults (on Cortex-M NMI and
+/// HardFault run in spite of it; so do interrupts above the level, where it masks only those up to one). Such a handler
+/// that comes while the lock is held finds it so and never returns. And it is for one core: most implementations mask
+/// the interrupts of the core they run on alone, and then two cores are in the heap at a time. On several cores, see to it that the
+/// implementation keeps the others out too.
 ///
 /// A second [`hold`](Lock::hold) inside the first never returns, as with any lock: a critical section inside another is
 /// legal, a second user of what the lock guards is not.

@@ -13,13 +13,22 @@
 //!
 //! # More threads than slots
 //!
-//! The last slot is shared, under a lock, by all threads that have no number below it. A global allocator that refuses
-//! ends the program, so nobody is refused for want of a number: such a thread waits for others like it, at most for as long as one
-//! operation of each of them takes if they run, and asks each time whether a number has become free, which it then
-//! keeps. [`ThreadSlots::crowded`] counts the operations that had to share. A heap with one slot more than there are threads
-//! never has any.
+//! A thread that has no number below the last slot asks with every operation whether one is free. If it has none at all it keeps
+//! that; if it has a higher one, as a heap with more slots lets it have, it borrows the free one for the operation: its own it may
+//! be using at that moment, in the midst of an operation of the other heap. Where none is free it uses the last slot, which all such threads
+//! share under a lock: a global allocator that refuses ends the program, so nobody is refused for want of a number. The lock is
+//! not fair ([`Patient`]): how long a thread waits for others has no bound. [`ThreadSlots::crowded`] counts the operations that had to
+//! share. A thread that has ended its part, because destructors of other thread-local values still run, shares too.
 //!
-//! A thread that has ended its part, because destructors of other thread-local values still run, shares too.
+//! A heap with one slot more than there are threads has no such operations, but for three reasons: a thread came just when
+//! another went, so that the number was given back behind its look for one; a thread that has ended its part uses the heap; or a slot ran
+//! out of memory, see below.
+//!
+//! # When a slot has no memory left
+//!
+//! Then the thread asks others ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and asks that; then it
+//! borrows each number that nobody has, one after the other. For as long as that takes, threads of the last slot wait, and
+//! one that comes may find no number free and have to share.
 //!
 //! # What it is not
 //!
@@ -132,14 +141,10 @@ std::thread_local! {
     static AT_THE_END: AtTheEnd = const { AtTheEnd };
 }
 
-/// Makes a number that was taken just now the thread's. `false` if the thread has ended its part.
+/// Makes a number that was taken just now the thread's, which has none. `false` if the thread has ended its part.
 fn keep(number: usize) -> bool {
     // First the number, then the destructor: where registering one allocates, that is done in the number's name.
-    let before = NUMBER.replace(number);
-    if before < NUMBERS {
-        // SAFETY: it was this thread's, which has another one now.
-        unsafe { TAKEN.give(before) }
-    }
+    NUMBER.set(number);
     let is_alive = AT_THE_END.try_with(|_| ()).is_ok();
     if !is_alive {
         NUMBER.set(ENDED);
@@ -182,16 +187,22 @@ impl ThreadSlots {
         self.crowded.load(Relaxed)
     }
 
-    /// Calls an operation for a thread that has no number below the last one: with one that has become free, else in the last
-    /// slot.
+    /// Calls an operation for a thread that has no number below the last one: with one that is free, else in the last slot.
     #[cold]
     #[inline(never)]
     fn crowd<T>(&self, last: usize, operation: impl FnOnce(usize) -> T) -> T {
-        if NUMBER.get() != ENDED
+        let own = NUMBER.get();
+        if own != ENDED
             && let Some(number) = TAKEN.take(0, last)
-            && keep(number)
         {
-            return operation(number);
+            if own < NUMBERS {
+                // Not exchanged for its own, which may be in use: whoever calls may be in the midst of another heap's operation.
+                let lent = Lent(number);
+                return operation(lent.0);
+            }
+            if keep(number) {
+                return operation(number);
+            }
         }
         self.last.hold(|| {
             self.crowded.fetch_add(1, Relaxed);
