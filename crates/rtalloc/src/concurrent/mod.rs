@@ -1,4 +1,5 @@
-//! Heaps that several threads, cores or interrupt levels use at a time, without a lock.
+//! Heaps that several threads, cores or interrupt levels use at a time, without a lock. Targets without a compare-and-swap, as Armv6-M
+//! and RISC-V without A, have none of this.
 
 pub mod arenas;
 pub mod atomics;

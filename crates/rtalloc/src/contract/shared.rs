@@ -356,7 +356,8 @@ pub struct SharedContract {
     pub deallocate: Progress,
     /// Two users may not have the same slot at a time. Otherwise a slot's number is a hint.
     pub slots_are_exclusive: bool,
-    /// A refusal with [`SharedError::Exhausted`] proves that at some moment of the operation no free block would have served.
+    /// A refusal with [`SharedError::Exhausted`] proves that at some moment of the operation there was no block that the heap's policy
+    /// would have taken.
     pub exhaustion_is_certain: bool,
 }
 
@@ -467,16 +468,17 @@ impl Add for Steps {
 /// Why a shared heap refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedError {
-    /// The request itself: no heap of this kind serves it, or the block to be resized is none. Never
+    /// The request itself: this heap never serves such a one, however much is free, or the block to be resized is none. Never
     /// [`AllocError::Exhausted`] nor [`AllocError::Pending`].
     Request(AllocError),
-    /// No free block fits, and nobody was about to give one back.
+    /// At a moment of the operation there was no block that the heap's policy would have taken. (Where slots own memory, that is the
+    /// slot's. It is certain where [`SharedContract::exhaustion_is_certain`] says so.)
     Exhausted,
     /// No block was found, and others were at work meanwhile (or might have been, where that is not watched): one may have
     /// been there at every moment, and a repetition may find it.
     Contended,
-    /// No free block fits, but others have freed blocks of this slot that it has not taken back yet: a repetition, or a
-    /// [`Slot::reclaim`], goes on doing so.
+    /// As [`Exhausted`](Self::Exhausted), but others have freed blocks of this slot that it has not taken back yet: a repetition, or
+    /// a [`Slot::reclaim`], goes on doing so.
     Pending,
 }
 

@@ -83,21 +83,25 @@
 //!   the region.
 //! - *Blow-up.* A block returns to the arena it came from, so that producers and consumers do not let memory drift:
 //!   what an arena needs follows from what its own slot allocates. Let m(s) be the most that slot s has allocated at a
-//!   time, by whomever it is freed. Then arena s needs what H needs for m(s), plus what waits in the mail. If every
-//!   task has a budget, the arenas are as large as the budgets and nothing is lost. If the peaks move from slot to
-//!   slot, each arena must hold the largest of them: T times what one heap would have needed, and not more.
+//!   time, by whomever it is freed. Then arena s needs what H needs for m(s), plus what waits in the mail. As the shares
+//!   are equal, each must hold the largest of these needs. Where slots have like budgets, nothing is lost. Where budgets
+//!   are unlike, or a peak moves from slot to slot, the region is up to T times what one heap would have needed, and not
+//!   more: give slots with small budgets a heap of their own.
 //! - *What waits in the mail* was freed, and is used until it is taken back. With K >= 2 an owner that goes on
 //!   allocating takes two back for every one it hands out, so that a backlog shrinks by one with every allocation: a
-//!   block waits for no more allocations than there were live blocks when it was mailed. An allocation that finds
-//!   nothing takes K_miss at once, and says [`Pending`](SharedError::Pending) if more are left: repeating it makes
-//!   progress each time.
+//!   block waits for no more allocations than there were live blocks when it was mailed. (Where slots share a bit of the
+//!   notices, a notice may lead to nothing: with g slots to a bit, once for g / (g - 1) blocks at most. Two for one then
+//!   takes K >= 3 if g is 2, and K >= 4 beyond.) An allocation that finds nothing takes K_miss at once, and says
+//!   [`Pending`](SharedError::Pending) if more are left: repeating it makes progress each time.
 //!
 //! # Weak points
 //!
 //! - Mailboxes grow with the square of the slots. Hundreds of threads are no use for this allocator; hundreds of slots,
 //!   for threads that come and go, are what [`claim_any`](SharedAllocator::claim_any) shares out.
-//! - An owner that never allocates keeps what others free of it, until it calls [`reclaim`](Slot::reclaim) or its slot
-//!   is taken by somebody who allocates. An arena whose slot nobody has serves nobody.
+//! - An owner that never allocates keeps what others free of it, until it calls [`reclaim`](Slot::reclaim)
+//!   ([`Global::reclaim`](crate::adapt::Global::reclaim) where the heap is the global allocator) or its slot is taken by
+//!   somebody who allocates; no other slot can do it in its place. An arena whose slot nobody has serves nobody, unless
+//!   `ThreadSlots` lends the slot to who has no memory left.
 //! - An arena does not lend to another. A slot may be exhausted beside an empty arena.
 //! - On processors that make a change by a pair of exclusive load and store (Armv7, Armv8.0; RISC-V without Zacas for the compare-and-swap), a
 //!   step may have to be repeated, because somebody wrote to the same cache line: there each step is lock-free,
@@ -164,7 +168,7 @@ pub struct ArenasConfig<C> {
     /// Number of slots, at least 1: threads, cores, interrupt levels. Each gets the same share of the region.
     pub slots: usize,
     /// Most blocks that an allocation takes back before it serves its request, at least 1; from 2 on, every block is
-    /// taken back some time if only its owner goes on allocating.
+    /// taken back some time if only its owner goes on allocating (from 4 on, with more slots than a word has bits).
     pub taken_back: usize,
     /// Most blocks that an allocation takes back when it finds no free block, before it tries again, at least 1.
     pub taken_back_on_miss: usize,
