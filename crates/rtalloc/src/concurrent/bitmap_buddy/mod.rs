@@ -114,7 +114,7 @@
 //!
 //! A step is one instruction where the machine has one for it, and x86-64 has none that sets or clears bits and tells what they
 //! all were: a compiler makes a loop of it, which others can keep turning. So bits are given back by adding (they are clear),
-//! taken by an and that asks for one bit (`btr`) or a single compare-and-swap, and listed without asking. Machines that have
+//! taken by an and that asks for one bit (`btr`) or a single compare-and-swap, opened by a swap, and listed without asking. Machines that have
 //! load-linked and store-conditional alone make a loop of every step: there all this is lock-free.
 //!
 //! # Figures
