@@ -13,6 +13,11 @@ use core::ptr::NonNull;
 
 /// A [`SharedAllocator`] used by one user alone: it may go to another thread, but not be shared.
 ///
+/// ```
+/// fn go<T: Send>() {}
+/// go::<rtalloc::adapt::Alone<rtalloc::Arenas>>();
+/// ```
+///
 /// ```compile_fail,E0277
 /// fn share<T: Sync>() {}
 /// share::<rtalloc::adapt::Alone<rtalloc::Arenas>>();
