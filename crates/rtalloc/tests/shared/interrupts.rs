@@ -18,7 +18,7 @@ const SECONDS: Effort<u64> = Effort { daily: 1, in_earnest: 3 };
 /// Between two signals of the timer, in nanoseconds.
 const PERIOD_NS: libc::c_long = 60_000;
 /// What the interrupted thread does at every step of which a signal comes.
-const ACTS: Effort<usize> = Effort { daily: 2_000, in_earnest: 10_000 };
+pub const ACTS: Effort<usize> = Effort { daily: 2_000, in_earnest: 10_000 };
 /// Slots of the thread and of the handler.
 const THREAD: usize = 0;
 const HANDLER: usize = 1;
@@ -81,11 +81,27 @@ thread_local! {
 }
 
 /// A signal at this step, unless the handler is at work.
-fn raise() {
+pub fn raise() {
     if !WITHIN.replace(true) {
         // SAFETY: the handler is installed.
         unsafe { libc::raise(libc::SIGUSR1) };
         WITHIN.set(false);
+    }
+}
+
+/// Has this called for every signal.
+pub fn install(handler: extern "C" fn(libc::c_int)) {
+    for signal in [libc::SIGUSR1, libc::SIGALRM] {
+        // SAFETY: an empty action, and then one with a function of the right kind.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as usize;
+            // What the handler interrupts goes on where it was; the other signal waits meanwhile.
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
+            libc::sigaddset(&mut action.sa_mask, libc::SIGALRM);
+            assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+        }
     }
 }
 
@@ -97,18 +113,7 @@ fn interrupted(subject: &'static Subject, begin: fn(), act: impl FnOnce(&mut Use
     assert!(world.heap.take(HANDLER), "the handler's slot is free");
     SIZE_BYTES.store(subject.sizes[0], Ordering::Release);
     WORLD.store(Arc::as_ptr(&world).cast_mut(), Ordering::Release);
-    for signal in [libc::SIGUSR1, libc::SIGALRM] {
-        // SAFETY: an empty action, and then one with a function of the right kind.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
-            // What the handler interrupts goes on where it was; the other signal waits meanwhile.
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
-            libc::sigaddset(&mut action.sa_mask, libc::SIGALRM);
-            assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
-        }
-    }
+    install(on_signal);
     let mut user = User::new(&world, THREAD, 0xBE11);
     begin();
     act(&mut user, &world);
@@ -143,8 +148,8 @@ pub fn at_every_step(subject: &'static Subject) {
     interrupted(subject, begin, act, end);
 }
 
-/// Signals from a timer, at whatever place the thread is.
-pub fn at_any_time(subject: &'static Subject) {
+/// Calls `act` again and again, for some seconds, while signals from a timer come at whatever place the thread is.
+pub fn timed(mut act: impl FnMut()) {
     let mut timer: libc::timer_t = std::ptr::null_mut();
     // SAFETY: a valid event: the signal is this thread's, and not that of the one that waits for it. All out pointers are valid.
     unsafe {
@@ -160,16 +165,21 @@ pub fn at_any_time(subject: &'static Subject) {
         // SAFETY: a timer made above, and a valid period.
         assert_eq!(unsafe { libc::timer_settime(timer, 0, &period, std::ptr::null_mut()) }, 0);
     };
+    set(PERIOD_NS);
+    let begin = std::time::Instant::now();
+    while begin.elapsed().as_secs() < SECONDS.now() {
+        (0..1_000).for_each(|_| act());
+    }
+    set(0);
+}
+
+/// Signals from a timer, at whatever place the thread is.
+pub fn at_any_time(subject: &'static Subject) {
     let act = |user: &mut User, world: &World| {
-        set(PERIOD_NS);
-        let begin = std::time::Instant::now();
-        while begin.elapsed().as_secs() < SECONDS.now() {
-            for _ in 0..1_000 {
-                user.act(subject.sizes);
-                exchange(&world.heap, &world.books, THREAD, subject.sizes[0]);
-            }
-        }
-        set(0);
+        timed(|| {
+            user.act(subject.sizes);
+            exchange(&world.heap, &world.books, THREAD, subject.sizes[0]);
+        });
     };
     interrupted(subject, || (), act, || ());
 }

@@ -14,6 +14,7 @@
 //! | [`history`] | that users together do what one alone can do |
 //! | [`interrupts`] | signal handlers who use the heap they interrupt |
 //! | [`processes`] | processes that share a heap, one of them stopped |
+//! | [`objects`] | the same of a heap of handles, whose objects move and are pinned |
 //! | [`bits`] | the simplest shared heap, with faults |
 //! | [`detection`] | that the tests find them |
 
@@ -29,6 +30,8 @@ mod effort;
 mod history;
 #[cfg(target_os = "linux")]
 mod interrupts;
+#[cfg(target_pointer_width = "64")]
+mod objects;
 #[path = "../suite/pattern.rs"]
 mod pattern;
 #[cfg(target_os = "linux")]

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Schedules explored by each scheduler.
-const SCHEDULES: Effort<usize> = Effort { daily: 1_000, in_earnest: 12_000 };
+pub const SCHEDULES: Effort<usize> = Effort { daily: 1_000, in_earnest: 12_000 };
 /// What each user does in a schedule.
-const ACTS: usize = 5;
+pub const ACTS: usize = 5;
 /// Points where PCT changes priorities.
-const DEPTH: usize = 4;
+pub const DEPTH: usize = 4;
 /// More steps than this in one schedule, and somebody waits for somebody.
 const MAX_STEPS: usize = 200_000;
 
@@ -59,6 +59,8 @@ pub fn run(scheduler: impl Scheduler + 'static, execution: impl Fn() + Send + Sy
     config.silence_warnings = true;
     config.max_steps = shuttle::MaxSteps::FailAfter(MAX_STEPS);
     config.failure_persistence = shuttle::FailurePersistence::None;
+    // Code that is not optimised takes more than the usual.
+    config.stack_size = 1 << 17;
     let executions = shuttle::Runner::new(scheduler, config).run(execution);
     end();
     executions

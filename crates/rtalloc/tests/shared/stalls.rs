@@ -19,7 +19,7 @@ const OTHERS: usize = 3;
 /// What each of them does at least.
 const ACTS: usize = 8;
 /// Orders of the others' steps for each place where the victim stops.
-const ORDERS: Effort<u64> = Effort { daily: 4, in_earnest: 16 };
+pub const ORDERS: Effort<u64> = Effort { daily: 4, in_earnest: 16 };
 
 #[derive(Clone, Copy, Default)]
 struct Stop {
@@ -33,7 +33,8 @@ thread_local! {
     static STOP: Cell<Stop> = const { Cell::new(Stop { after: 0, taken: 0, stands: false }) };
 }
 
-fn step() {
+/// A step of somebody: where the victim has made as many as it may, it stands.
+pub fn step() {
     if schedules::who() == VICTIM {
         let mut stop = STOP.get();
         stop.stands = stop.taken == stop.after;
@@ -77,6 +78,15 @@ impl Scheduler for Stalling {
     }
 }
 
+/// One execution, of which the first user, who is to be started first, stops after so many steps: whether it did. The users make
+/// [`step`]s.
+pub fn standing(after: usize, seed: u64, execution: impl Fn() + Send + Sync + 'static) -> bool {
+    STOP.set(Stop { after, ..Stop::default() });
+    let scheduler = Stalling { victim_first: seed.is_multiple_of(2), random: Random(seed), is_done: false };
+    schedules::run(scheduler, execution);
+    STOP.get().stands
+}
+
 /// What the victim does: everything a user can do, with blocks of several sizes, its own and others'.
 fn script(user: &mut User, parcel: Option<crate::world::Live>, sizes: &[usize]) {
     for &size_bytes in sizes {
@@ -95,12 +105,10 @@ fn script(user: &mut User, parcel: Option<crate::world::Live>, sizes: &[usize]) 
 
 /// One execution: the victim stops after so many steps. Whether it did.
 fn stalled(subject: &'static Subject, after: usize, seed: u64, len_bytes: usize) -> bool {
-    STOP.set(Stop { after, ..Stop::default() });
     let finished = Arc::new(AtomicUsize::new(0));
     let served = Arc::new(AtomicUsize::new(0));
     let counts = (finished.clone(), served.clone());
-    let scheduler = Stalling { victim_first: seed.is_multiple_of(2), random: Random(seed), is_done: false };
-    schedules::run(scheduler, move || {
+    let stands = standing(after, seed, move || {
         let (finished, served) = (finished.clone(), served.clone());
         let world = World::new(subject.watched, len_bytes, OTHERS + 1);
         let parcel = User::new(&world, 1, seed).allocate(subject.sizes[0], 1).ok();
@@ -138,7 +146,7 @@ fn stalled(subject: &'static Subject, after: usize, seed: u64, len_bytes: usize)
         "users who came to their end while one stood after {after} steps"
     );
     assert_eq!(served.load(Ordering::Relaxed), OTHERS, "users who were served while one stood after {after} steps");
-    STOP.get().stands
+    stands
 }
 
 /// A user stands still at every step of what it does.

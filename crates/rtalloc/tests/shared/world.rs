@@ -119,7 +119,7 @@ thread_local! {
 
 /// Memory for a region, with a guard behind it: the same whenever this thread asks, so that it has one world of a length at a
 /// time.
-fn memory(len_bytes: usize) -> NonNull<u8> {
+pub fn memory(len_bytes: usize) -> NonNull<u8> {
     let fresh = || {
         let layout = Layout::from_size_align(len_bytes + GUARD_BYTES, ALIGN_BYTES).expect("a small layout");
         // SAFETY: the layout is not empty.
