@@ -355,24 +355,42 @@ impl<'a> ByClass<'a> {
 /// The bound where loops turn as often as a function says.
 type BoundOfTurns<'a> = dyn Fn(&dyn Fn(Turns) -> u64) -> Result<u64, Unbounded> + 'a;
 
-/// The bound as a function of the turns: found at a few turns and at many, and verified at many of all.
+/// The bound as a function of the turns, where it is a straight line in each: from few turns on, or, where with so few a path around
+/// the loops is longer than one through them, from more on.
 fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>) -> Result<Option<Formula>, Unbounded> {
-    const FEW: u64 = 8;
+    for few in [Formula::USUALLY_AT_LEAST, 128] {
+        if let Some(formula) = formula_from(few, subject, kinds, bound)? {
+            return Ok(Some(formula));
+        }
+    }
+    Ok(None)
+}
+
+/// The same from so many turns on: found there and at many, and verified at many of all.
+fn formula_from(
+    few: u64,
+    subject: &Subject,
+    kinds: &BTreeSet<Turns>,
+    bound: &BoundOfTurns<'_>,
+) -> Result<Option<Formula>, Unbounded> {
     const MANY: u64 = 4096;
     let fixed = |turns: Turns| turns.most(subject, HEAP_BYTES).filter(|_| turns.is_fixed());
-    let few = bound(&|turns| fixed(turns).unwrap_or(FEW))?;
+    if kinds.iter().all(|kind| fixed(*kind).is_some()) {
+        return Ok(None);
+    }
+    let least = bound(&|turns| fixed(turns).unwrap_or(few))?;
     let all = bound(&|turns| fixed(turns).unwrap_or(MANY))?;
     let mut terms = Vec::new();
-    let (mut base, mut expected) = (Some(few), few);
+    let (mut base, mut expected) = (Some(least), least);
     for kind in kinds.iter().copied().filter(|kind| fixed(*kind).is_none()) {
-        let more = bound(&|turns| fixed(turns).unwrap_or(if turns == kind { MANY } else { FEW }))?;
-        let each = (more - few) / (MANY - FEW);
-        expected += each * (MANY - FEW);
-        base = base.and_then(|base| base.checked_sub(each * FEW));
+        let more = bound(&|turns| fixed(turns).unwrap_or(if turns == kind { MANY } else { few }))?;
+        let each = (more - least) / (MANY - few);
+        expected += each * (MANY - few);
+        base = base.and_then(|base| base.checked_sub(each * few));
         let turns = kind.most(subject, HEAP_BYTES);
         terms.push(Term { instructions: each, unit: kind.unit(), turns });
     }
-    Ok(base.filter(|_| expected == all && !terms.is_empty()).map(|base| Formula { base, terms, at_once: None }))
+    Ok(base.filter(|_| expected == all).map(|base| Formula { base, terms, at_least: few, at_once: None }))
 }
 
 /// What the source says of every loop; `None` where it is silent about one.
@@ -470,8 +488,8 @@ mod tests {
                         unit if unit.starts_with("piece") => term.turns.expect("a page's at most"),
                         _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,
                     };
-                    let most =
-                        formula.base + formula.terms.iter().map(|term| term.instructions * turns(term)).sum::<u64>();
+                    let added = |term: &Term| term.instructions * turns(term).max(formula.at_least);
+                    let most = formula.base + formula.terms.iter().map(added).sum::<u64>();
                     let name = (subject.name, operation, &point);
                     assert!(point.instructions <= most, "{name:?}: {formula}, {most}");
                     compared += 1;

@@ -11,7 +11,8 @@
 //! `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p
 //! rtalloc-lab --test figures` writes them anew. The bounds are those in `bounds/x86_64.json`.
 
-use rtalloc_lab::present::number::grouped;
+use rtalloc_lab::observe::scenario::HEAP_BYTES;
+use rtalloc_lab::present::number::{bytes, grouped};
 use rtalloc_lab::probe::{Task, space};
 use rtalloc_lab::replay::isolate::Board;
 use rtalloc_lab::replay::settings::automatic_heap_bytes;
@@ -140,8 +141,14 @@ impl Laboratory {
             let terms: String = terms.map(|(unit, per)| format!(" + {per} per {unit}")).collect();
             let at_once = of(&format!("{operation}, at once")).map_or_else(String::new, |most| format!("{most}, or "));
             match of(&format!("{operation}, base")) {
-                Some(base) if !terms.is_empty() => format!("{at_once}{base}{terms}"),
-                _ => "-".into(),
+                Some(base) if !terms.is_empty() => {
+                    let at_least = of(&format!("{operation}, turns at least"));
+                    let at_least = at_least.map_or_else(String::new, |turns| format!(" (at least {turns})"));
+                    format!("{at_once}{base}{terms}{at_least}")
+                }
+                // Or of loops that turn together: then the number is all there is.
+                _ => of(operation)
+                    .map_or_else(|| "-".into(), |bound| format!("{} in {}", grouped(*bound), bytes(HEAP_BYTES as u64))),
             }
         };
         let control = |heap_bytes| {

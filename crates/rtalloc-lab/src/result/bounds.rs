@@ -125,9 +125,17 @@ pub struct Formula {
     pub base: u64,
     /// What turns add.
     pub terms: Vec<Term>,
+    /// The turns of each from which on it holds. Fewer take no more instructions than so many.
+    #[serde(default)]
+    pub at_least: u64,
     /// The bound of calls that turn no loop which most calls do not come to; `None` where there is no such loop.
     #[serde(default)]
     pub at_once: Option<u64>,
+}
+
+impl Formula {
+    /// The turns from which on most hold, which nobody needs to be told.
+    pub const USUALLY_AT_LEAST: u64 = 8;
 }
 
 /// What the turns of a loop add.
@@ -147,7 +155,8 @@ impl std::fmt::Display for Formula {
             write!(f, "{at_once}, or ")?;
         }
         write!(f, "{}", self.base)?;
-        self.terms.iter().try_for_each(|term| write!(f, " + {} per {}", term.instructions, term.unit))
+        self.terms.iter().try_for_each(|term| write!(f, " + {} per {}", term.instructions, term.unit))?;
+        if self.at_least > Self::USUALLY_AT_LEAST { write!(f, " (at least {})", self.at_least) } else { Ok(()) }
     }
 }
 
@@ -270,6 +279,9 @@ impl Baseline {
                     enter(format!("{}, base", operation.operation), formula.base);
                     if let Some(at_once) = formula.at_once {
                         enter(format!("{}, at once", operation.operation), at_once);
+                    }
+                    if formula.at_least > Formula::USUALLY_AT_LEAST {
+                        enter(format!("{}, turns at least", operation.operation), formula.at_least);
                     }
                     for term in &formula.terms {
                         enter(format!("{}, per {}", operation.operation, term.unit), term.instructions);
