@@ -11,6 +11,7 @@
 
 mod adversary;
 mod load;
+mod objects;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -28,7 +29,7 @@ use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::Told;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
-use rtalloc::contract::SharedAllocator;
+use rtalloc::contract::{Progress, SharedAllocator};
 use rtalloc::segregated::Tlsf;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::mem::MaybeUninit;
@@ -69,7 +70,10 @@ pub struct Candidate {
     pub name: &'static str,
     /// Bytes of its heap where nobody says how many.
     heap_bytes: usize,
-    explore: fn(Candidate, &Settings, &mut dyn FnMut(&'static str)) -> Explored,
+    /// What is promised of allocate and deallocate.
+    progress: (Progress, Progress),
+    /// Performs an execution.
+    perform: fn(&Execution),
 }
 
 /// A tree buddy whose steps are interleaved.
@@ -82,11 +86,14 @@ pub const CANDIDATES: &[Candidate] = &[
     candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Faithful>>("tree-buddy", 16 << 10),
     candidate::<Tree<tree_buddy::InBand, tree_buddy::Faithful>>("tree-buddy-in-band", 16 << 10),
     candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Everything>>("tree-buddy-everything", 16 << 10),
+    objects::candidate::<256>("compact-fit", 48 << 10),
+    objects::candidate::<16>("compact-fit-by-16", 48 << 10),
 ];
 
 /// A candidate with the default configuration.
 const fn candidate<H: Tuned + 'static>(name: &'static str, heap_bytes: usize) -> Candidate {
-    Candidate { name, heap_bytes, explore: explore::<H> }
+    let progress = (H::CONTRACT.allocate, H::CONTRACT.deallocate);
+    Candidate { name, heap_bytes, progress, perform: Execution::perform::<H> }
 }
 
 /// Explores every candidate; `progress` is told of each step, of [`steps`] in all.
@@ -95,7 +102,7 @@ pub fn measure(candidates: &[Candidate], settings: &Settings, progress: &mut dyn
     let allocators = candidates
         .iter()
         .map(|candidate| {
-            (candidate.explore)(*candidate, settings, &mut |what| {
+            explore(*candidate, settings, &mut |what| {
                 done += 1;
                 progress(done, &format!("{} / {what}", candidate.name));
             })
@@ -117,17 +124,13 @@ pub fn steps(candidates: usize, settings: &Settings) -> u64 {
     (candidates * settings.loads.len() * adversaries(settings).count()) as u64
 }
 
-fn explore<H: Tuned + 'static>(
-    candidate: Candidate,
-    settings: &Settings,
-    progress: &mut dyn FnMut(&'static str),
-) -> Explored {
+fn explore(candidate: Candidate, settings: &Settings, progress: &mut dyn FnMut(&'static str)) -> Explored {
     let heap_bytes = settings.heap_bytes.unwrap_or(candidate.heap_bytes);
     let mut explored = Explored {
         name: candidate.name.into(),
         heap_bytes: heap_bytes as u64,
-        allocate: H::CONTRACT.allocate.name().into(),
-        deallocate: H::CONTRACT.deallocate.name().into(),
+        allocate: candidate.progress.0.name().into(),
+        deallocate: candidate.progress.1.name().into(),
         schedules: 0,
         decisions: 0,
         fault: None,
@@ -150,7 +153,8 @@ fn explore<H: Tuned + 'static>(
                     Execution { load: *load, seed: settings.seed, threads: settings.threads, start, heap_bytes };
                 let schedules = adversary.schedules(settings.schedules, settings.threads);
                 let scheduler = adversary.scheduler(settings.seed, schedules, settings.threads);
-                explored.schedules += Runner::new(scheduler, config()).run(move || execution.perform::<H>()) as u64;
+                explored.schedules +=
+                    Runner::new(scheduler, config()).run(move || (candidate.perform)(&execution)) as u64;
             }
             progress(adversary.name());
         }

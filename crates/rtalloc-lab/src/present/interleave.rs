@@ -86,7 +86,11 @@ fn row(operation: &OperationSteps, first: bool) -> Vec<String> {
     let (least, largest) = operation.sizes;
     vec![
         if first { operation.operation.clone() } else { String::new() },
-        if least == largest { least.to_string() } else { format!("{least}..{largest}") },
+        match (least, largest) {
+            (0, 0) => "any".into(),
+            _ if least == largest => least.to_string(),
+            _ => format!("{least}..{largest}"),
+        },
         number::compact(operation.calls as f64),
         beside(most.read_modify_writes, bound.map(|bound| bound.read_modify_writes)),
         beside(most.loads, bound.map(|bound| bound.loads)),

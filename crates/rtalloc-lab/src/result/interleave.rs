@@ -45,9 +45,9 @@ pub struct Explored {
 /// What operations with the same bound took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSteps {
-    /// `allocate`, `free` or `reclaim`.
+    /// `allocate`, `free` or `reclaim`; of objects besides `pin`, `end of a pin`, `compact`.
     pub operation: String,
-    /// Least and most bytes asked for; the budget of a reclaim.
+    /// Least and most bytes asked for; the budget of a reclaim or of compaction.
     pub sizes: (u64, u64),
     /// Operations performed.
     pub calls: u64,

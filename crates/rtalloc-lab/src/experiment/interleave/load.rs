@@ -41,17 +41,17 @@ impl Load {
 }
 
 /// Bytes of the blocks of the paper's I and II: what 15 nodes of 64 bytes offer beside their header.
-const PAPERS_BYTES: usize = 948;
+pub(super) const PAPERS_BYTES: usize = 948;
 /// First size of the paper's III and IV.
-const FIRST_BYTES: usize = 10;
+pub(super) const FIRST_BYTES: usize = 10;
 /// Pairs of load II, 20,000 in the paper.
-const PAIRS: usize = 6;
+pub(super) const PAIRS: usize = 6;
 /// Operations of the loads of our own.
-const OPERATIONS: usize = 16;
+pub(super) const OPERATIONS: usize = 16;
 /// Most blocks that a thread of the mixed load has at a time.
 const MIXED_BLOCKS: usize = 4;
 /// Blocks that a reclaim in the load of handed-over blocks takes back at the most.
-const BUDGET: usize = 2;
+pub(super) const BUDGET: usize = 2;
 
 /// A thread at work on a heap.
 pub(super) struct Worker<'h, 'r, H: SharedAllocator<'r>> {

@@ -154,7 +154,7 @@ type Told = rtalloc::concurrent::atomics::Told<Turnstile>;
 const BYTES: usize = 16 << 10;
 
 fn found<H: Tuned + 'static>(settings: &Settings) -> Explored {
-    explore::<H>(candidate::<H>("pool", BYTES), settings, &mut |_| {})
+    explore(candidate::<H>("pool", BYTES), settings, &mut |_| {})
 }
 
 fn few() -> Settings {

@@ -12,7 +12,10 @@ use std::collections::BTreeMap;
 pub(super) enum Kind {
     Allocate,
     Free,
+    Pin,
+    Unpin,
     Reclaim,
+    Compact,
 }
 
 impl Kind {
@@ -23,7 +26,10 @@ impl Kind {
         match self {
             Self::Allocate => "allocate",
             Self::Free => "free",
+            Self::Pin => "pin",
+            Self::Unpin => "end of a pin",
             Self::Reclaim => "reclaim",
+            Self::Compact => "compact",
         }
     }
 }

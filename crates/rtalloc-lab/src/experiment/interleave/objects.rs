@@ -1,0 +1,352 @@
+//! The concurrent Compact-fit, whose threads have handles: what they pin, free and allocate while others' objects are moved.
+//!
+//! The loads are those of all heaps. In the mixed one and in the one of handed-over blocks, all threads begin with full pages of objects that
+//! anybody may read and free, so that from the second free on something has to be moved; and threads read what is there, and keep
+//! it pinned while they do something else. An object holds one byte all over, which its handle tells: whoever reads anything else
+//! has found a copy that was not whole, or memory that was used again too early.
+
+use super::load::{BUDGET, FIRST_BYTES, Load, OPERATIONS, PAIRS, PAPERS_BYTES};
+use super::turn::{self, Turnstile};
+use super::world::{self, Kind};
+use super::{Candidate, Execution};
+use crate::workload::random::Random;
+use rtalloc::compact_fit::Geometric;
+use rtalloc::concurrent::atomics::Told;
+use rtalloc::concurrent::compact_fit::{
+    CompactFitSlot, Guard, Operation, PinError, SharedCompactFit, SharedCompactFitConfig,
+};
+use rtalloc::contract::{Corruption, Handle, HandleError, Progress, SharedError, Steps};
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Mutex};
+
+type A = Told<Turnstile>;
+/// Pages of 1 KiB.
+type Ladder = Geometric<1024, 32, 8>;
+type Heap<const IOTA: usize> = SharedCompactFit<'static, IOTA, Ladder, A>;
+type Hand<'h, const IOTA: usize> = CompactFitSlot<'h, 'static, IOTA, Ladder, A>;
+
+/// Bytes of the objects of the pages that are full when threads begin; so many on a page, and so many pages of each slot.
+const FURNITURE_BYTES: usize = 100;
+const ON_A_PAGE: usize = 8;
+const FULL_PAGES: usize = 3;
+/// Objects that a slot may have.
+const OBJECTS: usize = 40;
+/// Bytes that a compaction moves at the most.
+const COMPACTED_BYTES: usize = 64;
+
+/// A heap that moves so many bytes with each object that comes or goes.
+pub(super) const fn candidate<const IOTA: usize>(name: &'static str, heap_bytes: usize) -> Candidate {
+    Candidate { name, heap_bytes, progress: (Progress::WaitFree, Progress::WaitFree), perform: perform::<IOTA> }
+}
+
+/// What an object holds.
+fn content(handle: Handle) -> u8 {
+    handle.to_bits().get() as u8 ^ 0x5A
+}
+
+/// What threads have for each other; nobody is interrupted while they look.
+type Board = Mutex<Vec<Handle>>;
+
+/// A slot, and what its thread has pinned.
+struct Worker<'h, const IOTA: usize> {
+    heap: &'h Heap<IOTA>,
+    hand: ManuallyDrop<Hand<'h, IOTA>>,
+    number: usize,
+    board: &'h Board,
+    pinned: Option<ManuallyDrop<Guard<'h, A>>>,
+}
+
+impl<'h, const IOTA: usize> Worker<'h, IOTA> {
+    fn new(heap: &'h Heap<IOTA>, slot: usize, number: usize, board: &'h Board) -> Option<Self> {
+        Some(Self { heap, hand: ManuallyDrop::new(heap.claim(slot)?), number, board, pinned: None })
+    }
+
+    /// Performs an operation and writes its steps down.
+    fn counted<T, E>(
+        &mut self,
+        (kind, size): (Kind, usize),
+        bound: Option<Operation>,
+        work: impl FnOnce(&mut Self) -> Result<T, E>,
+        refused: impl FnOnce(&E) -> Option<SharedError>,
+    ) -> Result<T, E> {
+        let bound: Option<Steps> = bound.map(|operation| self.heap.most_steps(operation));
+        let before = turn::steps(self.number);
+        let answer = work(self);
+        let after = turn::steps(self.number);
+        world::note(self.number, kind, size, (before, after), bound, answer.as_ref().err().and_then(refused));
+        answer
+    }
+
+    fn ask(&mut self, size: usize) -> Result<Handle, SharedError> {
+        let bound = Some(Operation::Allocate);
+        self.counted((Kind::Allocate, size), bound, |worker| worker.hand.allocate(size), |error| Some(*error))
+    }
+
+    /// Allocates an object and fills it; where that is refused, asks once more with nobody in between.
+    fn allocate(&mut self, size: usize) -> Option<Handle> {
+        let handle = self.ask(size).ok().or_else(|| {
+            let again = turn::undisturbed(|| self.ask(size)).ok()?;
+            world::note_spurious(size);
+            Some(again)
+        })?;
+        match self.pin(handle) {
+            Ok(guard) => {
+                // Nobody looks at a new object: to be interrupted at each of its words would be a waste of schedules.
+                let written = turn::undisturbed(|| guard.write(0, &vec![content(handle); size]));
+                if written.is_err() {
+                    world::fault(|| format!("an object of {size} bytes has fewer"));
+                }
+                self.unpin(guard);
+            }
+            Err(error) => world::fault(|| format!("a new object of {size} bytes is not to be pinned: {error}")),
+        }
+        Some(handle)
+    }
+
+    fn pin(&mut self, handle: Handle) -> Result<Guard<'h, A>, PinError> {
+        self.counted((Kind::Pin, 0), Some(Operation::Pin), |worker| worker.heap.pin(handle), |_| None)
+    }
+
+    fn unpin(&mut self, guard: Guard<'h, A>) {
+        let end = |_: &mut Self| -> Result<(), ()> {
+            drop(guard);
+            Ok(())
+        };
+        let _ = self.counted((Kind::Unpin, 0), Some(Operation::Unpin), end, |()| None);
+    }
+
+    /// Whether what is pinned holds one byte all over. Movers read it only, and whoever used its memory again would be found later.
+    fn is_whole(guard: &Guard<'_, A>, byte: Option<u8>) -> bool {
+        let mut bytes = vec![0; guard.size_bytes()];
+        turn::undisturbed(|| guard.read(0, &mut bytes)).is_ok()
+            && bytes.iter().all(|one| *one == byte.unwrap_or(bytes[0]))
+    }
+
+    /// Reads an object of the board, if it is still live, and keeps it pinned until the next time.
+    fn visit(&mut self, which: u64) {
+        self.let_go();
+        let handle = {
+            let board = self.board.lock().expect("nobody panicked");
+            if board.is_empty() {
+                return;
+            }
+            board[which as usize % board.len()]
+        };
+        match self.pin(handle) {
+            Ok(guard) => {
+                if !Self::is_whole(&guard, Some(content(handle))) {
+                    world::fault(|| format!("an object of {} bytes is not what it was", guard.size_bytes()));
+                }
+                self.pinned = Some(ManuallyDrop::new(guard));
+            }
+            Err(PinError::Handle(HandleError::Stale)) => {}
+            Err(error) => world::fault(|| format!("the handle of an object that was live: {error}")),
+        }
+    }
+
+    fn let_go(&mut self) {
+        if let Some(guard) = self.pinned.take() {
+            let guard = ManuallyDrop::into_inner(guard);
+            if !Self::is_whole(&guard, None) {
+                world::fault(|| format!("an object of {} bytes changed while it was pinned", guard.size_bytes()));
+            }
+            self.unpin(guard);
+        }
+    }
+
+    /// Frees an object, whosever it is. It is in nobody else's hands.
+    fn free(&mut self, handle: Handle) {
+        let bound = Some(Operation::Deallocate);
+        let answer = self.counted((Kind::Free, 0), bound, |worker| worker.hand.deallocate(handle), |_| None);
+        if let Err(error) = answer {
+            world::fault(|| format!("a live object is not to be freed: {error}"));
+        }
+    }
+
+    fn leave(&self, handle: Handle) {
+        self.board.lock().expect("nobody panicked").push(handle);
+    }
+
+    fn take(&self, which: u64) -> Option<Handle> {
+        let mut board = self.board.lock().expect("nobody panicked");
+        let len = board.len();
+        (len > 0).then(|| board.swap_remove(which as usize % len))
+    }
+
+    fn reclaim(&mut self, budget: usize) -> usize {
+        let reclaim = |worker: &mut Self| -> Result<usize, ()> { Ok(worker.hand.reclaim(budget)) };
+        self.counted((Kind::Reclaim, budget), Some(Operation::Reclaim { budget }), reclaim, |()| None).unwrap_or(0)
+    }
+
+    fn compact(&mut self) {
+        let compact = |worker: &mut Self| -> Result<usize, ()> { Ok(worker.hand.compact(COMPACTED_BYTES)) };
+        let _ = self.counted((Kind::Compact, COMPACTED_BYTES), None, compact, |()| None);
+    }
+
+    /// Does what the load says. A heap that is found broken is left alone.
+    fn work(&mut self, load: Load, seed: u64) {
+        let mut random = Random::new(seed.wrapping_mul(64).wrapping_add(self.number as u64));
+        match load {
+            Load::I => {
+                while let Some(handle) = self.allocate(PAPERS_BYTES)
+                    && !world::is_faulty()
+                {
+                    self.leave(handle);
+                }
+            }
+            Load::II => {
+                for _ in 0..PAIRS {
+                    if let Some(handle) = self.allocate(PAPERS_BYTES) {
+                        self.free(handle);
+                    }
+                }
+            }
+            Load::III | Load::IV => {
+                let mut size = FIRST_BYTES;
+                while let Some(handle) = self.allocate(size)
+                    && !world::is_faulty()
+                {
+                    if load == Load::III {
+                        self.leave(handle)
+                    } else {
+                        self.free(handle)
+                    }
+                    size += size.div_ceil(4);
+                }
+            }
+            Load::Mixed => {
+                let mut mine = Vec::new();
+                for _ in 0..OPERATIONS {
+                    match random.below(8) {
+                        0..2 => mine.extend(self.allocate([28, FURNITURE_BYTES, 300][random.below(3) as usize])),
+                        2 => mine.pop().into_iter().for_each(|handle| self.free(handle)),
+                        3..5 => self.take(random.below(1 << 20)).into_iter().for_each(|handle| self.free(handle)),
+                        5..7 => self.visit(random.below(1 << 20)),
+                        _ => self.compact(),
+                    }
+                }
+                mine.into_iter().for_each(|handle| self.leave(handle));
+            }
+            Load::Handover => {
+                for round in 0..OPERATIONS {
+                    let size = [24, FURNITURE_BYTES, PAPERS_BYTES][round % 3];
+                    if let Some(handle) = self.allocate(size) {
+                        self.leave(handle);
+                    }
+                    self.visit(random.below(1 << 20));
+                    if round % 2 == 1 {
+                        // The oldest: mostly another thread's.
+                        for _ in 0..2 {
+                            self.take(0).into_iter().for_each(|handle| self.free(handle));
+                        }
+                    }
+                    if round % 5 == 4 {
+                        self.reclaim(BUDGET);
+                    }
+                }
+            }
+        }
+        self.let_go();
+    }
+}
+
+impl<const IOTA: usize> Drop for Worker<'_, IOTA> {
+    fn drop(&mut self) {
+        // A thread that never ends has what it has.
+        if !std::thread::panicking() {
+            self.let_go();
+            // SAFETY: it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.hand) };
+        }
+    }
+}
+
+/// Objects of a whole page that the slots have room for, one after another.
+fn room<const IOTA: usize>(heap: &Heap<IOTA>) -> Vec<usize> {
+    let room = |slot| {
+        let mut hand = heap.claim(slot)?;
+        Some((0..).take_while(|_| hand.allocate(Heap::<IOTA>::LARGEST_BYTES).is_ok()).count())
+    };
+    (0..heap.slots()).filter_map(room).collect()
+}
+
+/// An execution.
+fn perform<const IOTA: usize>(execution: &Execution) {
+    let Execution { load, seed, threads, .. } = *execution;
+    world::begin(threads);
+    let fresh = || {
+        let start: *mut u8 = std::ptr::with_exposed_provenance_mut(execution.start);
+        // SAFETY: the region is ours for as long as the execution lasts, and was written once. The heap made in it before is gone.
+        let memory: &'static mut [u8] = unsafe { std::slice::from_raw_parts_mut(start, execution.heap_bytes) };
+        let config = SharedCompactFitConfig { slots: threads, objects: OBJECTS, ..SharedCompactFitConfig::default() };
+        Heap::<IOTA>::new(memory, config)
+    };
+    let (before, heap) = match fresh().map(|heap| room(&heap)).and_then(|room| Ok((room, fresh()?))) {
+        Ok(made) => made,
+        Err(error) => return world::fault(|| format!("no heap of {} bytes: {error}", execution.heap_bytes)),
+    };
+    let (heap, board) = (Arc::new(heap), Arc::new(Board::default()));
+    if matches!(load, Load::Mixed | Load::Handover) {
+        for slot in 0..threads {
+            let Some(mut worker) = Worker::new(&heap, slot, 0, &board) else { continue };
+            for _ in 0..FULL_PAGES * ON_A_PAGE {
+                worker.allocate(FURNITURE_BYTES).into_iter().for_each(|handle| worker.leave(handle));
+            }
+        }
+    }
+    let workers: Vec<_> = (1..=threads)
+        .map(|number| {
+            let (heap, board) = (heap.clone(), board.clone());
+            shuttle::thread::spawn(move || {
+                turn::begin(number);
+                match Worker::new(&heap, number - 1, number, &board) {
+                    Some(mut worker) => worker.work(load, seed),
+                    None => world::fault(|| format!("slot {} cannot be claimed", number - 1)),
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        if worker.join().is_err() {
+            world::fault(|| "a thread panicked".into());
+        }
+    }
+    turn::resume(0);
+    match Arc::try_unwrap(heap) {
+        Ok(heap) if !world::is_faulty() => look_at(heap, &board, &before),
+        _ => {}
+    }
+}
+
+/// When all is quiet the heap is sound, with what is live and when everything was freed; then nothing is owed, and it has the room
+/// it began with.
+fn look_at<const IOTA: usize>(mut heap: Heap<IOTA>, board: &Board, before: &[usize]) {
+    let corrupt = |answer: Result<(), Corruption>| {
+        if let Err(corruption) = answer {
+            world::fault(|| format!("the heap is corrupt when all threads are done: {corruption}"));
+        }
+    };
+    corrupt(heap.check());
+    if let Some(mut worker) = Worker::new(&heap, 0, 0, board) {
+        while let Some(handle) = worker.take(0)
+            && !world::is_faulty()
+        {
+            worker.free(handle);
+        }
+    }
+    for slot in 0..heap.slots() {
+        let Some(mut hand) = heap.claim(slot) else { continue };
+        while hand.reclaim(usize::MAX) > 0 {}
+        while hand.compact(1 << 16) > 0 {}
+        if hand.owes() {
+            world::fault(|| format!("nothing is pinned or live, and slot {slot} has objects to move"));
+        }
+    }
+    corrupt(heap.check());
+    let now = room(&heap);
+    if now != before {
+        world::fault(|| {
+            format!("everything was freed, and there is room for {now:?} objects where there was for {before:?}")
+        });
+    }
+}
