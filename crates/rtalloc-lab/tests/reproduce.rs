@@ -48,6 +48,7 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
     let folder = tempfile::tempdir().expect("a folder");
     let plots = folder.path().join("plots").display().to_string();
     let csv = folder.path().join("cases.csv");
+    let report = folder.path().join("report.html");
     let json = reproduce(&[
         "wait-free",
         "--quick",
@@ -65,6 +66,8 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
         "2",
         "--frees",
         "20000",
+        "--report",
+        &report.display().to_string(),
         "--plots",
         &plots,
         "--csv",
@@ -88,8 +91,11 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
     assert_eq!((found.scaling.len(), found.drift.len()), (4, 3));
     assert!(found.drift.iter().all(|drift| drift.outcome.as_ref().is_ok_and(|memory| memory.points.len() == 200)));
     assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 1 + found.cells.len());
-    for name in ["case-I.svg", "case-II.svg", "case-III.svg", "case-IV.svg", "memory.svg"] {
+    for name in ["case-I.svg", "case-II.svg", "case-III.svg", "case-IV.svg", "scaling.svg", "memory.svg"] {
         let figure = std::fs::read_to_string(folder.path().join("plots").join(name)).expect(name);
         assert!(figure.starts_with("<svg") && figure.contains("arenas"), "{name}");
     }
+    let page = std::fs::read_to_string(&report).expect("written");
+    assert_eq!(page.matches("<svg ").count(), 6, "four cases, throughput, memory");
+    assert!(page.contains("paper: ") && page.contains("What we want of ours") && page.contains("arenas"));
 }

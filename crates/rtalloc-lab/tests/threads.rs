@@ -23,7 +23,7 @@ fn gstreamer() -> PathBuf {
 #[test]
 fn the_recorded_threads_replay_on_ours_under_a_lock_and_on_the_systems_allocator() {
     let directory = TempDir::new().expect("a directory");
-    let (json, csv) = (directory.path().join("threads.json"), directory.path().join("threads.csv"));
+    let [json, csv, report] = ["json", "csv", "html"].map(|end| directory.path().join("threads").with_extension(end));
     let output = rtalloc()
         // Threads may run ahead of those that free, and an arena is a share of the heap: room for that.
         .args(["threads", "--on", "arenas,tlsf-mutex,system", "--replays", "1", "--heap", "128M"])
@@ -32,6 +32,8 @@ fn the_recorded_threads_replay_on_ours_under_a_lock_and_on_the_systems_allocator
         .arg(&json)
         .arg("--csv")
         .arg(&csv)
+        .arg("--report")
+        .arg(&report)
         .assert()
         .success();
     let table = text(&output.get_output().stdout);
@@ -53,6 +55,13 @@ fn the_recorded_threads_replay_on_ours_under_a_lock_and_on_the_systems_allocator
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(columns.len(), 1 + 3 * 4);
     assert!(columns.iter().all(|count| *count == columns[0]), "{csv}");
+    let page = std::fs::read_to_string(&report).expect("the report");
+    assert_eq!(page.matches("<svg ").count(), 4, "a figure for each kind of operation");
+    for subject in ["arenas", "tlsf-mutex", "system"] {
+        // A row for each operation and one of memory; a curve in each figure.
+        let count = |end: &str| page.matches(&format!("{subject}{end}")).count();
+        assert_eq!((count("</th>"), count("</text>")), (4 + 1, 4), "{subject}");
+    }
 }
 
 #[test]
@@ -64,13 +73,16 @@ fn a_program_with_one_thread_is_replayed_by_copies_or_refused_with_a_next_step()
     let words = text(&refused.get_output().stderr);
     assert!(words.contains("--copies 2") && words.contains("rtalloc run"), "{words}");
     let copied = rtalloc()
-        .args(["threads", "--on", "tlsf-spin", "--copies", "2", "--order", "recorded", "--json", "-"])
+        .args(["threads", "--on", "tlsf-spin", "--copies", "2,3", "--order", "recorded", "--json", "-"])
         .arg(&trace)
         .assert()
         .success();
     let run: ThreadedRun = serde_json::from_slice(&copied.get_output().stdout).expect("a run");
-    let space = run.traces[0].cells[0].space.expect("verified");
-    assert_eq!(space.peak_live_bytes, 2 * run.traces[0].trace.peak_live_bytes, "both copies, in step");
+    assert_eq!(run.traces.iter().map(|trace| trace.threads).collect::<Vec<_>>(), [2, 3]);
+    for trace in &run.traces {
+        let space = trace.cells[0].space.expect("verified");
+        assert_eq!(space.peak_live_bytes, trace.threads * trace.trace.peak_live_bytes, "all copies, in step");
+    }
 }
 
 #[test]

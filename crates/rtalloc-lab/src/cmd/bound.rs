@@ -58,11 +58,13 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators, separated by spaces or commas: names, or the groups ours, peers, all. Without any, all.
+    /// Allocators, separated by spaces or commas: names, families (sequential, indexed, segregated, buddy, bitmapped,
+    /// regional, compacting, hybrid), or the groups ours, peers, dozen, all. `rtalloc allocators` lists them; those that threads
+    /// share (arenas, bitmap-buddy, tree-buddy) are bounded as one thread uses them. Without any, all.
     #[arg(value_name = "ALLOCATOR", value_delimiter = ',', conflicts_with = "binary")]
     allocators: Vec<String>,
 
-    /// Only these operations, separated by commas.
+    /// Only these operations, separated by commas: allocate, allocate-aligned, deallocate (or free), reallocate.
     #[arg(long, value_name = "OP,OP", value_delimiter = ',', value_parser = operation, conflicts_with = "binary")]
     operation: Vec<Operation>,
 

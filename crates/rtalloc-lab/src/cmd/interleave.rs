@@ -1,5 +1,6 @@
 //! `rtalloc interleave`
 
+use super::after_help;
 use super::destination::Output;
 use super::inspect::print;
 use super::progress::Bar;
@@ -32,13 +33,18 @@ use std::process::ExitCode;
 /// that and so on, kept, or freed at once. Besides: mixed, sizes and lifetimes at random; handover,
 /// every block freed by another thread.
 ///
+/// Compact-fit's threads have handles. In its mixed and handover loads they begin with full pages,
+/// which everybody reads and frees, so that objects are moved; what they read stays pinned while
+/// they do something else. compact-fit moves 256 bytes with each object that comes or goes,
+/// compact-fit-by-16 as many as 16, so that a move takes many operations.
+///
 /// Every operation is held against the bound that its allocator publishes. One that takes more, a
 /// block that overlaps another, a heap that is not whole again when everything was freed: each is an
 /// error. The same seed gives the same figures on every machine.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+#[command(after_long_help = after_help("Allocators", CANDIDATES.iter().map(|one| one.name), EXAMPLES), verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators; without any, all there are.
+    /// Allocators, separated by spaces; without any, all there are. They are listed below.
     #[arg(value_name = "ALLOCATOR")]
     allocators: Vec<String>,
 
@@ -46,16 +52,16 @@ pub struct Arguments {
     #[arg(long, value_name = "L,M", value_delimiter = ',', value_parser = ["I", "II", "III", "IV", "mixed", "handover"])]
     load: Vec<String>,
 
-    /// Threads at a time.
+    /// Threads at a time, one number. They are coroutines: how many processors there are does not matter.
     #[arg(long, value_name = "T", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=MOST_THREADS as u64))]
     threads: u64,
 
-    /// Schedules of each adversary on each load.
+    /// Schedules of each adversary on each load; all of it takes seconds to minutes, in proportion.
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     schedules: u64,
 
-    /// Bytes of the heap, with suffix K, M or G. Without it, what suits each allocator: small, so that threads get in each
-    /// other's way.
+    /// Bytes of the heap, with suffix K, M or G. Without it, what suits each allocator, 16 to 48 KiB: small, so that threads get
+    /// in each other's way.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     heap: Option<u64>,
 
@@ -72,6 +78,7 @@ const EXAMPLES: &str = "\
 Examples:
   rtalloc interleave                                  every allocator that publishes bounds
   rtalloc interleave arenas --threads 4               one of them, with more threads
+  rtalloc interleave compact-fit --load mixed         pins and moves
   rtalloc interleave --load handover --schedules 10000
   rtalloc interleave --seed 7 --json -                the figures for another program
 

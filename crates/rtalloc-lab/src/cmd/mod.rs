@@ -18,6 +18,7 @@ pub mod showcase;
 pub mod threads;
 pub mod tune;
 
+use crate::present;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -76,6 +77,12 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What follows the options in the help of a verb: the names one can give, and examples.
+fn after_help<'a>(title: &str, names: impl IntoIterator<Item = &'a str>, examples: &str) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    format!("{title}:\n{}\n\n{examples}", present::verdict::wrapped(&names.join(", "), 100, 2))
 }
 
 /// An error and its causes in one line, each once: many an error says its cause already.

@@ -1,6 +1,7 @@
 //! `rtalloc reproduce`
 
-use super::destination::{Output, is_stdout};
+use super::after_help;
+use super::destination::{Destination, Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
 use super::run::parse_size;
@@ -89,6 +90,15 @@ struct Puaut {
     json: bool,
 }
 
+const WAIT_FREE_EXAMPLES: &str = "\
+Examples:
+  rtalloc reproduce wait-free --quick --report wait-free.html
+                                       everything with few repetitions, with verdicts and figures
+  rtalloc reproduce wait-free --threads 1,2 --on arenas,tlsf-mutex --parts cases,scaling
+                                       two allocators, one thread and two
+  rtalloc reproduce wait-free --parts drift --frees 100000000
+                                       memory over 10^8 remote frees";
+
 /// Compact-fit (2008), figures 6 to 8: time with and without compaction, and the room left in a fragmented heap
 ///
 /// First-fit, best-fit, DL (dlmalloc), half-fit, TLSF and Compact-fit, moving (CFM) and non-moving (CFNM), on the paper's two
@@ -118,23 +128,27 @@ struct CompactFit {
 /// pinned to processors and run at the highest real-time priority where that is permitted; where there are more threads than
 /// processors, the figures say nothing of the paper's. Besides: steps (accesses to shared words) beside the published bounds, one
 /// thread alone with arenas and TLSF in turns, throughput by threads, and memory when every free is remote. Peers that are not
-/// installed, and locks that a thread may not take, are said to be so. Takes a few minutes; nothing else should run meanwhile.
+/// installed, and locks that a thread may not take, are said to be so. Takes a few minutes, and 72 MiB of memory for a heap;
+/// nothing else should run meanwhile.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), WAIT_FREE_EXAMPLES))]
 struct WaitFree {
-    /// Allocators and groups (all, ours, peers, options), a leading - excludes: --on=-options.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
+    /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A leading `-`
+    /// leaves out: --on=-options. They are listed below; all without this.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
-    /// Parts of the experiment; all without this.
-    #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',')]
+    /// Parts of the experiment, separated by commas; all without this.
+    #[arg(long, value_name = "P,Q", value_enum, value_delimiter = ',')]
     parts: Vec<wait_free::Part>,
 
-    /// Numbers of threads.
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = [1, 2, 16],
+    /// Numbers of threads, separated by commas: the cases and the throughput are measured with each of them, one after another.
+    /// `--threads 1,2,16` is alone, two at a time, and sixteen as in the paper.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [1, 2, 16],
           value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Vec<u8>,
 
-    /// Bytes of the heap, with suffix K, M or G.
+    /// Bytes of the heap, with suffix K, M or G. A tree buddy gets its counters besides, so that 64M takes 72 MiB of memory.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
     heap: u64,
 
@@ -150,7 +164,7 @@ struct WaitFree {
     #[arg(long)]
     full: bool,
 
-    /// Repetitions of cases III and IV [default: 100; with --full 1,000].
+    /// Repetitions of cases III and IV [default: 100; with --full 1000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     repeat: Option<u64>,
 
@@ -158,11 +172,17 @@ struct WaitFree {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     frees: Option<u64>,
 
-    /// Seconds for one allocator in one case; what is not done by then is marked.
+    /// Seconds for one allocator in one case with one number of threads; what is not done by then is marked [default: 20; with --quick 4,
+    /// with --full 120].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 
-    /// Writes the figures as SVG to a folder, which is made if there is none: one for each case, options.svg, memory.svg.
+    /// Writes one HTML file with everything in it: verdicts, the tables, and every figure.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Writes the figures as SVG to a folder, which is made if there is none: one for each case, options.svg, scaling.svg,
+    /// memory.svg.
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
 
@@ -196,6 +216,7 @@ fn of_wait_free(arguments: &WaitFree) -> anyhow::Result<ExitCode> {
         "--json and --csv cannot both go to standard output; give one of them a file"
     );
     make_folder(arguments.plots.as_deref())?;
+    let report = arguments.report.as_deref().map(Destination::open).transpose().context("--report")?;
     let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
     let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
     let found = wait_free::measure(&settings(arguments, subjects), &mut {
@@ -210,6 +231,9 @@ fn of_wait_free(arguments: &WaitFree) -> anyhow::Result<ExitCode> {
     .context("cannot run an allocator in a process of its own")?;
     if let Some(folder) = &arguments.plots {
         write_figures(folder, present::wait_free::figures(&found)?)?;
+    }
+    if let Some(report) = report {
+        report.write(&present::wait_free::html(&found)?)?;
     }
     let mut replaced = false;
     if let Some(json) = json {

@@ -1,6 +1,7 @@
 //! `rtalloc threads`
 
-use super::destination::{Output, is_stdout};
+use super::after_help;
+use super::destination::{Destination, Output, is_stdout};
 use super::inspect::print;
 use super::progress::Bar;
 use super::run::{parse_size, refuse_streams};
@@ -36,14 +37,14 @@ use std::time::Duration;
 /// A trace of a program with one thread is replayed by several with --copies, each with blocks of
 /// its own: a load of equal threads, which the program never was.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
+#[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), EXAMPLES), verbatim_doc_comment)]
 pub struct Arguments {
-    /// Traces to replay.
+    /// Traces to replay: of your program, by `rtalloc record`, or those in the folder traces of the source.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 
-    /// Allocators, separated by commas: names, or the groups all, ours, peers, options. A leading `-` leaves out; a choice
-    /// that begins with one begins with all. A wrong name is answered with all there are.
+    /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A leading
+    /// `-` leaves out; a choice that begins with one begins with all. They are listed below.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
 
@@ -52,9 +53,11 @@ pub struct Arguments {
     #[arg(long, value_name = "ORDER", default_value = "free", value_parser = ["free", "recorded"])]
     order: String,
 
-    /// Threads that replay each thread of the trace, with blocks of their own.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    copies: u32,
+    /// Threads that replay each thread of the trace, with blocks of their own; several numbers, separated by commas, are
+    /// tried one after another and stand side by side: `--copies 1,2,8` replays a trace of two threads with 2, 4 and 16.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    copies: Vec<u32>,
 
     /// Bytes of the heap every allocator is given, with suffix K, M or G (powers of 1024). Without it, the next power
     /// of two above eight times the largest live memory of all copies, at least 64K.
@@ -65,9 +68,14 @@ pub struct Arguments {
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     replays: u32,
 
-    /// Seconds that time, and memory, may take on one allocator and trace.
+    /// Seconds that time, and memory, may each take on one allocator, trace and number of copies.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
+
+    /// Writes one HTML file with the tables and figures: for each kind of operation how long it takes, from the usual to the
+    /// rarest, a panel for each number of threads, a curve for each allocator.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 
     /// Writes the results as JSON to FILE, or to standard output in place of the tables for `-`.
     #[arg(long, value_name = "FILE")]
@@ -81,9 +89,11 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc threads gstreamer-ogg.rtrace                   five threads, on everyone
+  rtalloc threads traces/gstreamer-ogg.rtrace            five threads, on everyone
   rtalloc threads gstreamer-ogg.rtrace --on=-system      everyone but one
   rtalloc threads lua-entities.rtrace --copies 2         a program with one thread, twice at a time
+  rtalloc threads gstreamer-ogg.rtrace --copies 1,2 --report threads.html
+                                                         with 5 and with 10 threads, and figures
   rtalloc threads mine.rtrace --order recorded --csv -   no two operations at a time
 
 The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an
@@ -103,18 +113,22 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for path in &arguments.traces {
         refuse_streams(path)?;
     }
+    let report = arguments.report.as_deref().map(Destination::open).transpose().context("--report")?;
     let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
     let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
     let settings = Settings {
         heap_bytes: arguments.heap,
         ordering: if arguments.order == Ordering::Recorded.name() { Ordering::Recorded } else { Ordering::Causal },
-        copies: arguments.copies,
+        copies: arguments.copies.clone(),
         replays: arguments.replays,
         limit: Duration::from_secs(arguments.limit),
     };
     let bar = Bar::new();
     let run = threads::measure(&arguments.traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
     bar.clear();
+    if let Some(report) = report {
+        report.write(&present::threads::html(&run)?)?;
+    }
     let mut replaced = false;
     if let Some(json) = json {
         replaced |= json.write(&(serde_json::to_string_pretty(&run).context("the results as JSON")? + "\n"))?;

@@ -27,8 +27,8 @@ pub struct Settings {
     pub heap_bytes: Option<u64>,
     /// Which operations wait for which.
     pub ordering: Ordering,
-    /// Threads that replay each thread of the trace.
-    pub copies: u32,
+    /// Threads that replay each thread of the trace: every number here, one after another.
+    pub copies: Vec<u32>,
     /// Replays that are timed.
     pub replays: u32,
     /// Time that a probe may take for a cell.
@@ -37,7 +37,8 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { heap_bytes: None, ordering: Ordering::Causal, copies: 1, replays: 3, limit: Duration::from_secs(60) }
+        let limit = Duration::from_secs(60);
+        Self { heap_bytes: None, ordering: Ordering::Causal, copies: vec![1], replays: 3, limit }
     }
 }
 
@@ -76,32 +77,35 @@ pub fn measure(
     let environment = Environment::here(clock);
     let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;
     for (path, survey) in traces.iter().zip(&surveys) {
-        if survey.totals.threads < 2 && settings.copies < 2 {
+        if survey.totals.threads < 2 && settings.copies.iter().all(|copies| *copies < 2) {
             return Err(ThreadsError::OneThread { path: path.clone() });
         }
     }
-    let total = (traces.len() * subjects.len() * 2) as u64;
+    let total = (traces.len() * settings.copies.len() * subjects.len() * 2) as u64;
     let mut done = 0;
     progress(Progress { done, total, last: "" });
     let mut results = Vec::new();
     for (path, survey) in traces.iter().zip(&surveys) {
-        let mut cells = Vec::new();
-        for subject in subjects {
-            let work = Work { path, survey, subject, settings };
-            cells.push(work.measure(clock, &mut |what| {
-                done += 1;
-                let last = format!("{} / {} / {what}", survey.meta.name, subject.name);
-                progress(Progress { done, total, last: &last });
-            })?);
+        for copies in settings.copies.iter().copied() {
+            let mut cells = Vec::new();
+            let threads = u64::from(survey.totals.threads) * u64::from(copies);
+            for subject in subjects {
+                let work = Work { path, survey, subject, settings, copies };
+                cells.push(work.measure(clock, &mut |what| {
+                    done += 1;
+                    let last = format!("{} / {threads} threads / {} / {what}", survey.meta.name, subject.name);
+                    progress(Progress { done, total, last: &last });
+                })?);
+            }
+            results.push(ThreadedTrace {
+                trace: survey.facts(),
+                copies,
+                threads,
+                cross_thread_frees: survey.cross_thread_frees * u64::from(copies),
+                heap_bytes: Work::heap_bytes(survey, settings, copies),
+                cells,
+            });
         }
-        results.push(ThreadedTrace {
-            trace: survey.facts(),
-            copies: settings.copies,
-            threads: u64::from(survey.totals.threads) * u64::from(settings.copies),
-            cross_thread_frees: survey.cross_thread_frees * u64::from(settings.copies),
-            heap_bytes: Work::heap_bytes(survey, settings),
-            cells,
-        });
     }
     Ok(ThreadedRun { schema: SCHEMA_VERSION, environment, ordering: settings.ordering.name().into(), traces: results })
 }
@@ -113,24 +117,26 @@ struct Work<'a> {
     survey: &'a Survey,
     subject: &'static SharedSubject,
     settings: &'a Settings,
+    copies: u32,
 }
 
 impl Work<'_> {
-    fn peak_live_bytes(survey: &Survey, settings: &Settings) -> u64 {
-        survey.totals.peak_live_bytes.saturating_mul(u64::from(settings.copies))
+    fn peak_live_bytes(survey: &Survey, copies: u32) -> u64 {
+        survey.totals.peak_live_bytes.saturating_mul(u64::from(copies))
     }
 
-    fn heap_bytes(survey: &Survey, settings: &Settings) -> u64 {
-        settings.heap_bytes.unwrap_or_else(|| automatic_heap_bytes(Self::peak_live_bytes(survey, settings)))
+    fn heap_bytes(survey: &Survey, settings: &Settings, copies: u32) -> u64 {
+        settings.heap_bytes.unwrap_or_else(|| automatic_heap_bytes(Self::peak_live_bytes(survey, copies)))
     }
 
     fn measure(self, clock: Clock, done: &mut dyn FnMut(&str)) -> Result<ThreadedCell, CampaignError> {
         let (subject, settings) = (self.subject, self.settings);
-        let heap_bytes = Self::heap_bytes(self.survey, settings);
+        let heap_bytes = Self::heap_bytes(self.survey, settings, self.copies);
         let mut cell = ThreadedCell {
             subject: subject.name.into(),
             origin: subject.origin,
             lock: subject.lock.map(Into::into),
+            option_of: subject.option_of.map(Into::into),
             allocate: subject.progress.map(|(allocate, _)| allocate.name().into()),
             deallocate: subject.progress.map(|(_, deallocate)| deallocate.name().into()),
             heap_bytes: (!subject.own_pages).then_some(heap_bytes),
@@ -172,14 +178,14 @@ impl Work<'_> {
                         events: totals.events,
                         slots: totals.slots,
                         threads: totals.threads,
-                        copies: settings.copies,
+                        copies: self.copies,
                         ordering: settings.ordering,
                         deadline: Instant::now() + settings.limit,
                         board,
                     },
-                    peak_live_bytes: Self::peak_live_bytes(self.survey, settings),
+                    peak_live_bytes: Self::peak_live_bytes(self.survey, self.copies),
                     subject: self.subject,
-                    heap_bytes: Self::heap_bytes(self.survey, settings) as usize,
+                    heap_bytes: Self::heap_bytes(self.survey, settings, self.copies) as usize,
                 })
             })
         };

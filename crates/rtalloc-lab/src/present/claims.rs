@@ -19,13 +19,17 @@ pub(super) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {
 pub(super) fn listed(title: &str, claims: &[Claim], look: Look) -> String {
     let mut text = format!("\n{title}\n");
     for claim in claims {
-        let verdict = match claim.confirmed {
-            Some(true) => "confirmed",
-            Some(false) => "refuted",
-            None => "not reproduced",
-        };
-        let line = format!("{verdict}: {} ({}).", claim.claim, claim.figures);
+        let line = format!("{}: {} ({}).", verdict(claim), claim.claim, claim.figures);
         let _ = writeln!(text, "{}", wrapped(&line, look.columns, 2));
     }
     text
+}
+
+/// The verdict in words.
+pub(super) fn verdict(claim: &Claim) -> &'static str {
+    match claim.confirmed {
+        Some(true) => "confirmed",
+        Some(false) => "refuted",
+        None => "not reproduced",
+    }
 }

@@ -2,13 +2,14 @@
 
 use super::metric::{self, Metric, Scale};
 use super::number;
+use super::page::{environment, figure, name_cell, page};
 use super::palette;
 use super::plot::{self, Cast, Measure, PlotError};
 use super::standing::{self, Standing};
 use super::table;
 use super::verdict::{Verdict, verdict};
 use crate::result::schema::{Cell, Origin, Outcome, Run, TraceResult};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 /// The whole report of a run as an HTML document.
 ///
@@ -25,53 +26,22 @@ pub fn html(run: &Run) -> Result<String, PlotError> {
         .enumerate()
         .map(|(index, result)| trace(index, result, cast))
         .collect::<Result<Vec<_>, _>>()?;
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                // The browser itself is told to load nothing.
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
-                link rel="icon" href="data:,";
-                title { "rtalloc: " (verdict.headline) }
-                style { (PreEscaped(include_str!("report.css"))) (PreEscaped(palette::css(&styles))) }
-            }
-            body {
-                h1 { "rtalloc: which allocator, how large a heap, what worst case" }
-                nav {
-                    @for (index, result) in run.traces.iter().enumerate() {
-                        a href={ "#trace-" (index) } { (result.trace.name) }
-                    }
-                    @if run.costs.is_some() { a href="#worst-cases" { "worst cases" } }
-                    a href="#methods" { "methods" }
-                    a href="#environment" { "environment" }
-                }
-                main {
-                    (verdict_section(&verdict, cast)?)
-                    @for trace in &traces { (trace) }
-                    (worst_cases(run, cast)?)
-                    (methods())
-                    (environment(run))
-                }
-                script { (PreEscaped(include_str!("report.js"))) }
-            }
-        }
+    let mut links: Vec<(String, String)> = (0..)
+        .zip(&run.traces)
+        .map(|(index, result): (usize, _)| (format!("trace-{index}"), result.trace.name.clone()))
+        .collect();
+    let link = |id: &str, words: &str| (id.to_string(), words.to_string());
+    links.extend(run.costs.is_some().then(|| link("worst-cases", "worst cases")));
+    links.extend([link("methods", "methods"), link("environment", "environment")]);
+    let body = html! {
+        (verdict_section(&verdict, cast)?)
+        @for trace in &traces { (trace) }
+        (worst_cases(run, cast)?)
+        (methods())
+        (environment(&run.environment))
     };
-    Ok(page.into_string())
-}
-
-/// A figure that scrolls in itself on narrow screens; nothing where there is no figure.
-fn figure(svg: Option<String>, caption: &Markup) -> Markup {
-    html! {
-        @if let Some(svg) = svg {
-            figure {
-                div.scroll { (PreEscaped(svg)) }
-                figcaption { (caption) }
-            }
-        }
-    }
+    let heading = "rtalloc: which allocator, how large a heap, what worst case";
+    Ok(page(&format!("rtalloc: {}", verdict.headline), heading, &styles, &links, &body))
 }
 
 fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotError> {
@@ -81,7 +51,7 @@ fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotErro
             h2 { (verdict.headline) }
             @for paragraph in &verdict.reasons { p { (paragraph) } }
         }
-        (figure(picture, &html! {
+        (figure(picture.as_deref(), &html! {
             b { "Worst instructions against heap needed. " }
             "Lower left is better; both axes are logarithmic. Each allocator stands where its worst trace puts it. \
              Filled: constant cost as its author states; hollow: not. The dotted line is the front: what no allocator \
@@ -109,7 +79,7 @@ fn worst_cases(run: &Run, cast: Cast<'_>) -> Result<Markup, PlotError> {
         section id="worst-cases" {
             h2 { "Worst cases" }
             p.about { "What an operation executes at most does not show in any trace: it is brought about." }
-            (figure(picture, &html! {
+            (figure(picture.as_deref(), &html! {
                 b { "Instructions of the worst case over the size of the heap. " }
                 "Our allocators alone: each point is the costliest of the worst-case recipes of the papers and of ours, \
                  performed in a heap of that size. What is level is constant; what climbs with the grid's diagonal is linear. \
@@ -125,11 +95,6 @@ fn origin(origin: Origin) -> &'static str {
         Origin::Peer => "peer",
         Origin::System => "system",
     }
-}
-
-/// The name of an allocator as the first cell of a row, in its colour.
-fn name_cell(index: usize, name: &str) -> Markup {
-    html! { th scope="row" class={ "c" (index) } data-allocator=(index) data-v=(name) { (name) } }
 }
 
 fn overview(verdict: &Verdict) -> Markup {
@@ -207,23 +172,23 @@ fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, P
             p.about { (result.trace.about) }
             p { (table::facts(result)) "." }
             (figures_table(result, cast))
-            (figure(instructions, &html! {
+            (figure(instructions.as_deref(), &html! {
                 b { "Instructions per operation. " }
                 "One row per allocator. The height is the share of operations on a logarithmic scale, so that rare ones \
                  are seen; the upright line is the 99.9th percentile, the thick end the maximum observed. A bounded \
                  allocator's row ends early."
             }))
-            (figure(ticks, &html! {
+            (figure(ticks.as_deref(), &html! {
                 b { "Time per operation in ticks of the time-stamp counter. " }
                 "As above. An arrow means that raw maxima lie beyond the figure: on a shared machine they are noise, \
                  the interrupt that fell into an operation. The combs at the left are the steps of the counter."
             }))
-            (figure(memory, &html! {
+            (figure(memory.as_deref(), &html! {
                 b { "Memory over the trace. " }
                 "Shaded: live memory, what the program had requested and not freed. Lines: what each allocator had used \
                  of its heap by then (its running H); the numbers are where it ended."
             }))
-            (figure(fragmentation, &html! {
+            (figure(fragmentation.as_deref(), &html! {
                 b { "Memory beyond the live memory. " }
                 "F = (H - M) / M, and by how much the smallest heap that serves the whole trace, control structure \
                  included, exceeds M. Markers at the right edge lie beyond it."
@@ -365,33 +330,6 @@ fn methods() -> Markup {
                 dd { "It did not run at all, or crashed." }
                 dt { "green" }
                 dd { "The best value of its column among those that served the whole trace." }
-            }
-        }
-    }
-}
-
-fn environment(run: &Run) -> Markup {
-    let environment = &run.environment;
-    #[allow(clippy::cast_precision_loss)] // shown with three decimals
-    let gigahertz = environment.tsc_hz as f64 / 1e9;
-    let rows = [
-        ("rtalloc", environment.rtalloc.clone()),
-        ("processor", format!("{}, {}", environment.cpu, number::counted(environment.cores as u64, "core"))),
-        ("kernel", environment.kernel.clone()),
-        ("compiler", environment.rustc.clone()),
-        ("binary", environment.binary.clone()),
-        ("time-stamp counter", format!("{gigahertz:.3} GHz")),
-        ("empty measurement", format!("{} (subtracted)", number::counted(environment.timer_overhead_ticks, "tick"))),
-        ("smallest step", number::counted(environment.timer_step_ticks, "tick")),
-        ("measured", number::date(environment.unix_time)),
-    ];
-    html! {
-        section id="environment" {
-            h2 { "Environment" }
-            table.environment {
-                tbody {
-                    @for (name, value) in &rows { tr { th scope="row" { (name) } td { (value) } } }
-                }
             }
         }
     }

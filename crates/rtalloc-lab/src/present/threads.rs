@@ -1,7 +1,11 @@
-//! Traces replayed by threads for the terminal, and as comma-separated values.
+//! Traces replayed by threads for the terminal, as comma-separated values, and as a page.
 
-use super::compact_fit::table;
+mod report;
+
+pub use report::html;
+
 use super::number;
+use super::page::Tabled;
 use super::printable;
 use super::table::Look;
 use super::verdict::wrapped;
@@ -24,22 +28,37 @@ pub fn tables(run: &ThreadedRun, look: Look) -> String {
     text
 }
 
-fn of_trace(trace: &ThreadedTrace, ordering: &str, look: Look) -> String {
+/// What was replayed, in a sentence.
+fn head(trace: &ThreadedTrace, ordering: &str) -> String {
     let facts = &trace.trace;
     let copies = match trace.copies {
         1 => String::new(),
         copies => format!(" ({copies} copies of the trace, each with blocks of its own)"),
     };
     let order = if ordering == "recorded" { "in the recorded order" } else { "free but for causality" };
-    let head = format!(
+    format!(
         "{}: {} operations by {}{copies}, {order}; {} of another thread's block; heap of {}",
         printable(&facts.name),
         number::grouped((facts.allocations + facts.frees + facts.reallocations) * u64::from(trace.copies)),
         number::counted(trace.threads, "thread"),
         number::counted(trace.cross_thread_frees, "free"),
         number::bytes(trace.heap_bytes),
-    );
-    let mut text = wrapped(&head, look.columns, 0) + "\n";
+    )
+}
+
+fn of_trace(trace: &ThreadedTrace, ordering: &str, look: Look) -> String {
+    let mut text = wrapped(&head(trace, ordering), look.columns, 0) + "\n";
+    text.push_str(&ticks(trace).text(look));
+    text.push('\n');
+    text.push_str(&memory(trace).text(look));
+    for sentence in sentences(trace) {
+        let _ = writeln!(text, "{}", wrapped(&sentence, look.columns, 2));
+    }
+    text
+}
+
+/// Times of each allocator and operation.
+fn ticks(trace: &ThreadedTrace) -> Tabled {
     let headings =
         ["\nallocator", "\noperation", "\ncount", "ticks\nmin", "\nmedian", "\nmean", "\np99.9", "\nmax", "\ncv"];
     let rows = trace.cells.iter().flat_map(|cell| {
@@ -62,8 +81,11 @@ fn of_trace(trace: &ThreadedTrace, ordering: &str, look: Look) -> String {
             )
         })
     });
-    text.push_str(&table(&headings, 2, rows, look));
-    text.push('\n');
+    Tabled::new(&headings, 2, rows)
+}
+
+/// Memory, and what was refused.
+fn memory(trace: &ThreadedTrace) -> Tabled {
     let headings = [
         "\nallocator",
         "progress\nallocate",
@@ -94,13 +116,12 @@ fn of_trace(trace: &ThreadedTrace, ordering: &str, look: Look) -> String {
             cell.time.as_ref().map_or_else(|| "-".into(), |time| number::grouped(time.waits)),
         ]
     });
-    text.push_str(&table(&headings, 3, rows, look));
-    for cell in &trace.cells {
-        if let Some(sentence) = sentence(cell) {
-            let _ = writeln!(text, "{}", wrapped(&format!("{}: {sentence}", cell.subject), look.columns, 2));
-        }
-    }
-    text
+    Tabled::new(&headings, 3, rows)
+}
+
+/// What happened to whom.
+fn sentences(trace: &ThreadedTrace) -> impl Iterator<Item = String> {
+    trace.cells.iter().filter_map(|cell| Some(format!("{}: {}", cell.subject, sentence(cell)?)))
 }
 
 fn operations(time: &ThreadedTime) -> [(&'static str, &Distribution); 4] {

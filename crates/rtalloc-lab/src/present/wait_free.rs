@@ -1,16 +1,17 @@
-//! The wait-free paper's test cases for the terminal, as CSV, and as SVG.
+//! The wait-free paper's test cases for the terminal, as CSV, as SVG, and as a page.
 
-use super::claims::{claims, listed};
-use super::compact_fit::table;
+use super::claims::{claims, listed, verdict};
 use super::number;
-use super::palette;
+use super::page::{Tabled, environment, figure, page};
+use super::palette::{self, Style};
 use super::plot::curves::{Panel, Spacing, curves};
 use super::plot::{Cast, PlotError, standalone};
+use super::sharers::{RARITY, Sharer, rarity};
 use super::standing::Standing;
 use super::table::Look;
 use crate::experiment::wait_free::PUBLISHED;
-use crate::result::schema::{Origin, SubjectFacts};
-use crate::result::wait_free::{Case, Cell, Facts, Figures, Interval, Load, Published, WaitFree};
+use crate::result::wait_free::{Case, Cell, Claim, Facts, Figures, Interval, Load, Published, WaitFree};
+use maud::html;
 use std::fmt::Write as _;
 
 /// Everything for the terminal.
@@ -25,40 +26,47 @@ pub fn tables(found: &WaitFree, look: Look) -> String {
         for case in Case::ALL {
             if found.cells.iter().any(|cell| cell.threads == threads && cell.case == case) {
                 let _ = writeln!(text, "\nCase {}, {}: {}", case.name(), with_threads(found, threads), case.what());
-                text.push_str(&of_case(found, case, threads, look));
+                text.push_str(&of_case(found, case, threads).text(look));
             }
         }
     }
-    if !found.steps.is_empty() {
-        text.push_str("\nSteps: most accesses to shared words of an operation, read-modify-writes + loads + stores\n");
-        text.push_str(&steps(found, look));
-    }
-    if let Some(Ok(local)) = &found.local {
-        let _ = writeln!(
-            text,
-            "\nOne thread alone: {} and {} in turns, mean ticks of an operation",
-            local.subject, local.against
-        );
-        let rows = local.loads.iter().map(|load| {
-            let [first, second] = load.ticks.map(|ticks| format!("{ticks:.1}"));
-            let [low, median, high] = load.ratio.map(|ratio| format!("{ratio:.2}"));
-            vec![load.what.clone(), first, second, median, format!("{low} to {high}"), number::grouped(load.rounds)]
-        });
-        text.push_str(&table(&["load", &local.subject, &local.against, "ratio", "quartiles", "rounds"], 1, rows, look));
-    }
-    if !found.scaling.is_empty() {
-        text.push_str("\nThroughput: millions of operations in a second, of all threads together\n");
-        text.push_str(&scaling(found, look));
-    }
-    if !found.drift.is_empty() {
-        text.push_str("\nMemory over remote frees: one thread allocates, another frees\n");
-        text.push_str(&drift(found, look));
+    for (title, table) in besides(found) {
+        let _ = writeln!(text, "\n{title}");
+        text.push_str(&table.text(look));
     }
     if !found.claims.is_empty() {
         text.push_str(&listed("What we want of ours", &found.targets, look));
         text.push_str(&claims(&found.claims, &notes(found), look));
     }
     text
+}
+
+/// What is told besides the cases: title and table.
+fn besides(found: &WaitFree) -> Vec<(String, Tabled)> {
+    let mut tables = Vec::new();
+    if !found.steps.is_empty() {
+        let title = "Steps: most accesses to shared words of an operation, read-modify-writes + loads + stores";
+        tables.push((title.into(), steps(found)));
+    }
+    if let Some(Ok(local)) = &found.local {
+        let rows = local.loads.iter().map(|load| {
+            let [first, second] = load.ticks.map(|ticks| format!("{ticks:.1}"));
+            let [low, median, high] = load.ratio.map(|ratio| format!("{ratio:.2}"));
+            vec![load.what.clone(), first, second, median, format!("{low} to {high}"), number::grouped(load.rounds)]
+        });
+        let headings = ["load", &local.subject, &local.against, "ratio", "quartiles", "rounds"];
+        let title =
+            format!("One thread alone: {} and {} in turns, mean ticks of an operation", local.subject, local.against);
+        tables.push((title, Tabled::new(&headings, 1, rows)));
+    }
+    if !found.scaling.is_empty() {
+        let title = "Throughput: millions of operations in a second, of all threads together";
+        tables.push((title.into(), scaling(found)));
+    }
+    if !found.drift.is_empty() {
+        tables.push(("Memory over remote frees: one thread allocates, another frees".into(), drift(found)));
+    }
+    tables
 }
 
 /// Numbers of threads, those with a processor each first, the most first.
@@ -95,7 +103,7 @@ const COLUMNS: [&str; 11] = [
     "of these\nspurious",
 ];
 
-fn of_case(found: &WaitFree, case: Case, threads: u32, look: Look) -> String {
+fn of_case(found: &WaitFree, case: Case, threads: u32) -> Tabled {
     let published = PUBLISHED.iter().map(|(name, _, cases)| {
         let column = cases[Case::ALL.iter().position(|one| *one == case).unwrap_or(0)];
         of_paper(name, &column)
@@ -107,7 +115,7 @@ fn of_case(found: &WaitFree, case: Case, threads: u32, look: Look) -> String {
         row.truncate(columns.len());
         row
     });
-    table(columns, 1, rows, look)
+    Tabled::new(columns, 1, rows)
 }
 
 fn of_paper(name: &str, published: &Published) -> Vec<String> {
@@ -157,7 +165,7 @@ fn share(interval: Interval) -> String {
     format!("{:.2} \u{b1} {:.2}", 100.0 * interval.mean, 100.0 * interval.half)
 }
 
-fn steps(found: &WaitFree, look: Look) -> String {
+fn steps(found: &WaitFree) -> Tabled {
     let sum = |steps: [u64; 3]| steps.map(number::grouped).join(" + ");
     let rows = found.steps.iter().flat_map(|stepped| {
         stepped.rows.iter().flatten().map(move |row| {
@@ -169,10 +177,10 @@ fn steps(found: &WaitFree, look: Look) -> String {
             ]
         })
     });
-    table(&["allocator", "operation", "most observed", "bound"], 2, rows, look)
+    Tabled::new(&["allocator", "operation", "most observed", "bound"], 2, rows)
 }
 
-fn scaling(found: &WaitFree, look: Look) -> String {
+fn scaling(found: &WaitFree) -> Tabled {
     let mut columns: Vec<(Load, u32)> = Vec::new();
     for row in found.scaling.iter().flat_map(|scaling| scaling.outcome.iter().flatten()) {
         if !columns.contains(&(row.load, row.threads)) {
@@ -186,7 +194,6 @@ fn scaling(found: &WaitFree, look: Look) -> String {
             headings.push("\nspeed-up".into());
         }
     }
-    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let rows = found.scaling.iter().map(|scaling| {
         let mut texts = vec![scaling.subject.clone()];
         for (load, threads) in &columns {
@@ -200,10 +207,10 @@ fn scaling(found: &WaitFree, look: Look) -> String {
         }
         texts
     });
-    table(&headings, 1, rows, look)
+    Tabled::new(&headings, 1, rows)
 }
 
-fn drift(found: &WaitFree, look: Look) -> String {
+fn drift(found: &WaitFree) -> Tabled {
     let rows = found.drift.iter().map(|drift| match &drift.outcome {
         Ok(memory) => {
             let at = |place: usize| memory.points.get(place).map_or_else(|| "-".into(), |point| number::bytes(point.1));
@@ -222,7 +229,7 @@ fn drift(found: &WaitFree, look: Look) -> String {
     });
     let headings =
         ["\nallocator", "remote\nfrees", "memory\nat first", "\nhalf-way", "\nat last", "\ngrowth", "\nrefused"];
-    table(&headings, 1, rows, look)
+    Tabled::new(&headings, 1, rows)
 }
 
 fn notes(found: &WaitFree) -> Vec<String> {
@@ -342,32 +349,79 @@ fn fields(figures: &Figures) -> String {
     )
 }
 
-/// A figure for each case, one for the options, and one for memory: name and content.
-///
-/// # Errors
-///
-/// See [`PlotError`].
-pub fn figures(found: &WaitFree) -> Result<Vec<(String, String)>, PlotError> {
-    let mut files = Vec::new();
-    let usual: Vec<&Facts> = found.subjects.iter().filter(|facts| facts.option_of.is_none()).collect();
-    for case in Case::ALL {
+/// A figure, and what is to be said below it.
+struct Drawn {
+    /// Name of its file.
+    file: &'static str,
+    svg: String,
+    caption: &'static str,
+}
+
+/// Everybody, and how they look in every figure. An option is called by what it has beyond the allocator it is one of.
+fn everybody(found: &WaitFree) -> (Vec<Standing>, Vec<Style>) {
+    let standings: Vec<Standing> = found
+        .subjects
+        .iter()
+        .map(|facts| {
+            let option_of = facts.option_of.as_deref();
+            let short = option_of.and_then(|of| facts.name.strip_prefix(of)).map(|rest| rest.trim_start_matches('-'));
+            let mut standing = Sharer {
+                name: &facts.name,
+                origin: facts.origin,
+                lock: facts.lock.as_deref(),
+                option_of,
+                own_pages: facts.own_pages,
+            }
+            .standing();
+            standing.subject.name = short.unwrap_or(&facts.name).into();
+            standing
+        })
+        .collect();
+    let styles = palette::of(&standings);
+    (standings, styles)
+}
+
+/// A figure for each case, one for the options, for throughput, and for memory.
+fn drawn(found: &WaitFree, cast: Cast<'_>) -> Result<Vec<Drawn>, PlotError> {
+    const RARE: &str = "Each point: of so many operations one takes as long, or longer. At the left the usual, at the right the \
+                        longest that was seen, which on a shared machine is the machine's as well; a bounded allocator's curve \
+                        stays level. Both axes are logarithmic.";
+    let mut drawn = Vec::new();
+    let mut add = |file, panels: &[Panel], description: &str, caption| -> Result<(), PlotError> {
+        let svg = curves(panels, cast, description)?;
+        drawn.extend(svg.map(|svg| Drawn { file, svg, caption }));
+        Ok(())
+    };
+    let usual: Vec<(usize, &Facts)> =
+        found.subjects.iter().enumerate().filter(|(_, facts)| facts.option_of.is_none()).collect();
+    for (case, file) in Case::ALL.into_iter().zip(["case-I.svg", "case-II.svg", "case-III.svg", "case-IV.svg"]) {
         let panels: Vec<Panel> =
             threads(found).into_iter().map(|threads| of_quantiles(found, &usual, case, threads)).collect();
         let description = format!("Wait-free DSA 2010, case {}: how long operations take", case.name());
-        files.extend(file(&format!("case-{}.svg", case.name()), &panels, &usual, &description)?);
+        add(file, &panels, &description, RARE)?;
     }
-    let options: Vec<&Facts> = found
+    let has_options = |facts: &Facts| found.subjects.iter().any(|one| one.option_of.as_ref() == Some(&facts.name));
+    let options: Vec<(usize, &Facts)> = found
         .subjects
         .iter()
-        .filter(|facts| {
-            facts.option_of.is_some() || found.subjects.iter().any(|one| one.option_of.as_ref() == Some(&facts.name))
-        })
+        .enumerate()
+        .filter(|(_, facts)| facts.option_of.is_some() || has_options(facts))
         .collect();
-    let most = threads(found).first().copied().unwrap_or(1);
-    let panels: Vec<Panel> = Case::ALL.into_iter().map(|case| of_quantiles(found, &options, case, most)).collect();
-    files.extend(file("options.svg", &panels, &options, "Options of the tree buddy: how long operations take")?);
+    if options.len() > 1 {
+        let most = threads(found).first().copied().unwrap_or(1);
+        let panels: Vec<Panel> = Case::ALL.into_iter().map(|case| of_quantiles(found, &options, case, most)).collect();
+        add("options.svg", &panels, "Options of the tree buddy: how long operations take", RARE)?;
+    }
+    let panels = [Load::Mix, Load::Remote].map(|load| of_throughput(found, &usual, load));
+    add(
+        "scaling.svg",
+        &panels,
+        "Throughput over the number of threads",
+        "Median over the rounds. As long as every thread has a processor, who keeps threads out of each other's way climbs; where \
+         threads outnumber the processors they take turns, and nobody can.",
+    )?;
     #[allow(clippy::cast_precision_loss)] // drawn
-    let memory = |facts: &&Facts| {
+    let memory = |facts: &Facts| {
         let drift = found.drift.iter().find(|drift| drift.subject == facts.name);
         let points = drift.and_then(|drift| drift.outcome.as_ref().ok()).map(|memory| memory.points.iter());
         points.into_iter().flatten().map(|(frees, bytes)| (*frees as f64, *bytes as f64)).collect()
@@ -379,84 +433,148 @@ pub fn figures(found: &WaitFree) -> Result<Vec<(String, String)>, PlotError> {
             "bytes: end of the highest block, or resident pages where they come from the system".into(),
             Spacing::Logarithmic,
         ),
-        curves: (0..).zip(usual.iter().map(memory)).collect(),
+        curves: drawn_of(&usual, memory),
         marked: true,
     };
-    files.extend(file("memory.svg", &[panel], &usual, "Memory over remote frees")?);
-    Ok(files)
+    add(
+        "memory.svg",
+        &[panel],
+        "Memory over remote frees",
+        "The most since the point before. A level curve is memory that does not drift; one that goes on climbing ends where memory does.",
+    )?;
+    Ok(drawn)
+}
+
+/// The curves that have a point.
+fn drawn_of(subjects: &[(usize, &Facts)], points: impl Fn(&Facts) -> Vec<(f64, f64)>) -> Vec<(usize, Vec<(f64, f64)>)> {
+    subjects.iter().map(|(index, facts)| (*index, points(facts))).filter(|(_, points)| !points.is_empty()).collect()
+}
+
+/// The figures as files: name and content.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn figures(found: &WaitFree) -> Result<Vec<(String, String)>, PlotError> {
+    let (standings, styles) = everybody(found);
+    let drawn = drawn(found, Cast { standings: &standings, styles: &styles })?;
+    Ok(drawn.iter().map(|drawn| (drawn.file.into(), standalone(&drawn.svg, &styles))).collect())
+}
+
+/// Everything as one HTML document: what was claimed and wanted, with verdicts; the cases, and what was measured beside them.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn html(found: &WaitFree) -> Result<String, PlotError> {
+    let (standings, styles) = everybody(found);
+    let drawn = drawn(found, Cast { standings: &standings, styles: &styles })?;
+    let names: Vec<String> = found.subjects.iter().map(|facts| facts.name.clone()).collect();
+    let picture = |file: &str| {
+        let drawn = drawn.iter().find(|drawn| drawn.file == file);
+        figure(drawn.map(|drawn| drawn.svg.as_str()), &html! { @if let Some(drawn) = drawn { (drawn.caption) } })
+    };
+    let verdicts = |title: &str, claims: &[Claim]| {
+        html! {
+            @if !claims.is_empty() {
+                h3 { (title) }
+                ul {
+                    @for claim in claims {
+                        li { b { (verdict(claim)) } ": " (claim.claim) " (" (claim.figures) ")." }
+                    }
+                }
+            }
+        }
+    };
+    let cases: Vec<Case> =
+        Case::ALL.into_iter().filter(|case| found.cells.iter().any(|cell| cell.case == *case)).collect();
+    let body = html! {
+        section id="verdicts" {
+            h2 { "Figure 10 of Wait-free DSA (2010), with a heap of " (number::bytes(found.setting.heap_bytes)) }
+            (verdicts("What the paper says of its figures", &found.claims))
+            (verdicts("What we want of ours", &found.targets))
+        }
+        @for case in &cases {
+            section id={ "case-" (case.name()) } {
+                h2 { "Case " (case.name()) ": " (case.what()) }
+                p.about { "Ticks; the paper's figures are cycles." }
+                (picture(&format!("case-{}.svg", case.name())))
+                @for threads in threads(found) {
+                    @let table = of_case(found, *case, threads);
+                    h3 { (with_threads(found, threads)) }
+                    (table.html(&names))
+                }
+            }
+        }
+        @if drawn.iter().any(|drawn| drawn.file == "options.svg") {
+            section id="options" {
+                h2 { "Options of the tree buddy" }
+                (picture("options.svg"))
+            }
+        }
+        section id="besides" {
+            h2 { "Steps, throughput, memory" }
+            (picture("scaling.svg"))
+            (picture("memory.svg"))
+            @for (title, table) in besides(found) {
+                h3 { (title) }
+                (table.html(&names))
+            }
+        }
+        section id="notes" {
+            h2 { "Notes" }
+            ul.notes { @for note in notes(found) { li { (note) } } }
+        }
+        (environment(&found.environment))
+    };
+    let mut links = vec![("verdicts".to_string(), "verdicts".to_string())];
+    links.extend(cases.iter().map(|case| (format!("case-{}", case.name()), format!("case {}", case.name()))));
+    links.extend(["besides", "notes", "environment"].map(|id| (id.to_string(), id.to_string())));
+    let heading = "rtalloc reproduce wait-free: how long operations take when threads share a heap";
+    Ok(page("rtalloc: wait-free DSA, figure 10", heading, &styles, &links, &body))
+}
+
+/// Operations in a second, by threads.
+fn of_throughput(found: &WaitFree, subjects: &[(usize, &Facts)], load: Load) -> Panel {
+    let points = |facts: &Facts| {
+        let scaling = found.scaling.iter().find(|scaling| scaling.subject == facts.name);
+        let rows = scaling.and_then(|scaling| scaling.outcome.as_ref().ok()).into_iter().flatten();
+        let mut points: Vec<(f64, f64)> = rows
+            .filter(|row| row.load == load)
+            .map(|row| (f64::from(row.threads), row.operations_per_second))
+            .collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        points
+    };
+    let what = match load {
+        Load::Mix => "every thread on blocks of its own",
+        Load::Remote => "half of the threads allocate, the others free",
+    };
+    let processors = number::counted(found.setting.processors.into(), "processor");
+    Panel {
+        title: format!("Throughput on {processors}: {what}"),
+        x: ("threads".into(), Spacing::Logarithmic),
+        y: ("operations in a second, of all threads together".into(), Spacing::Logarithmic),
+        curves: drawn_of(subjects, points),
+        marked: true,
+    }
 }
 
 /// How long operations take, from the usual to the rarest.
-fn of_quantiles(found: &WaitFree, subjects: &[&Facts], case: Case, threads: u32) -> Panel {
-    let cell = |facts: &&Facts| {
+fn of_quantiles(found: &WaitFree, subjects: &[(usize, &Facts)], case: Case, threads: u32) -> Panel {
+    let cell = |facts: &Facts| {
         found.cells.iter().find(|cell| cell.subject == facts.name && cell.case == case && cell.threads == threads)
     };
-    let points = |facts: &&Facts| cell(facts).and_then(|cell| cell.outcome.as_ref().ok()).map_or_else(Vec::new, rarity);
+    let points = |facts: &Facts| {
+        let figures = cell(facts).and_then(|cell| cell.outcome.as_ref().ok());
+        figures.map_or_else(Vec::new, |figures| rarity(&figures.ticks))
+    };
     Panel {
         title: format!("Case {}, {}: {}", case.name(), with_threads(found, threads), case.what()),
-        x: ("of so many operations one takes as long or longer".into(), Spacing::Logarithmic),
+        x: (RARITY.into(), Spacing::Logarithmic),
         y: ("ticks; at the right the longest".into(), Spacing::Logarithmic),
-        curves: (0..).zip(subjects.iter().map(points)).collect(),
+        curves: drawn_of(subjects, points),
         marked: true,
-    }
-}
-
-/// Of how many operations one takes as long as so many ticks, or longer.
-#[allow(clippy::cast_precision_loss)] // drawn
-fn rarity(figures: &Figures) -> Vec<(f64, f64)> {
-    let count = figures.ticks.count;
-    let mut shorter = 0;
-    let mut points = Vec::new();
-    for (ticks, operations) in &figures.ticks.histogram {
-        points.push((count as f64 / (count - shorter) as f64, (*ticks as f64).max(1.0)));
-        shorter += operations;
-    }
-    if let Some((_, longest)) = points.last().copied() {
-        points.push((count as f64, longest));
-    }
-    points
-}
-
-fn file(
-    name: &str,
-    panels: &[Panel],
-    subjects: &[&Facts],
-    description: &str,
-) -> Result<Option<(String, String)>, PlotError> {
-    let standings: Vec<Standing> = subjects.iter().map(|facts| standing(facts)).collect();
-    let styles = palette::of(&standings);
-    let figure = curves(panels, Cast { standings: &standings, styles: &styles }, description)?;
-    Ok(figure.map(|figure| (name.to_string(), standalone(&figure, &styles))))
-}
-
-/// Who a curve is of: those under a lock are a family, and the others one each.
-fn standing(facts: &Facts) -> Standing {
-    let family = match (facts.origin, &facts.lock) {
-        (Origin::Ours, Some(_)) => "locked",
-        (Origin::Ours, None) => facts.name.as_str(),
-        (_, Some(_)) => "locked peers",
-        _ => "paged",
-    };
-    Standing {
-        subject: SubjectFacts {
-            name: facts
-                .option_of
-                .as_ref()
-                .map_or(facts.name.as_str(), |of| facts.name.trim_start_matches(of).trim_start_matches('-'))
-                .into(),
-            origin: if facts.lock.is_some() { Origin::Peer } else { facts.origin },
-            family: family.into(),
-            cost: String::new(),
-            largest_request_bytes: None,
-            largest_alignment_bytes: None,
-            read_instructions: None,
-        },
-        worst: None,
-        heap: None,
-        growth: None,
-        troubles: Vec::new(),
-        own_pages: facts.own_pages,
-        only_beyond_reach: false,
     }
 }
 
@@ -477,11 +595,6 @@ mod tests {
             spurious: None,
             unfinished: false,
         }
-    }
-
-    #[test]
-    fn the_longest_of_ten_operations_is_one_in_ten() {
-        assert_eq!(rarity(&figures()), [(1.0, 5.0), (5.0, 7.0), (10.0, 100.0), (10.0, 100.0)]);
     }
 
     #[test]

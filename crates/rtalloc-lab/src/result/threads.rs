@@ -13,7 +13,7 @@ pub struct ThreadedRun {
     pub environment: Environment,
     /// Which operations waited for which: `free`, or `recorded`.
     pub ordering: String,
-    /// One per trace, in the order given.
+    /// One for each trace and number of copies, in the order given.
     pub traces: Vec<ThreadedTrace>,
 }
 
@@ -43,6 +43,9 @@ pub struct ThreadedCell {
     pub origin: Origin,
     /// What keeps threads apart, where that is a lock.
     pub lock: Option<String>,
+    /// The allocator that it is an option of.
+    #[serde(default)]
+    pub option_of: Option<String>,
     /// What is promised of allocate: wait-free, lock-free, blocking.
     pub allocate: Option<String>,
     /// The same of deallocate.

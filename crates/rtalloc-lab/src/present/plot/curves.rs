@@ -87,7 +87,9 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
         canvas.text(&number::compact(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
     }
-    for tick in x.ticks(70) {
+    // What is counted in whole numbers has no ticks between them.
+    let is_whole = points().all(|(x, _)| x.fract() == 0.0);
+    for tick in x.ticks(70).into_iter().filter(|tick| !is_whole || tick.fract() == 0.0) {
         canvas.edge((x.at(tick), top), (x.at(tick), bottom), 1, Ink::Grid)?;
         canvas.text(&number::compact(tick), (x.at(tick), bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
     }

@@ -1,0 +1,150 @@
+//! A page of results: one HTML file with everything in it, and nothing loaded from anywhere.
+
+use super::compact_fit::table;
+use super::number;
+use super::palette::{self, Style};
+use super::table::Look;
+use crate::result::schema::Environment;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// A document whose figures are drawn in these styles; `links` are the ids of its sections, and what they are called.
+pub(super) fn page(title: &str, heading: &str, styles: &[Style], links: &[(String, String)], body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                // The browser itself is told to load nothing.
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+                link rel="icon" href="data:,";
+                title { (title) }
+                style { (PreEscaped(include_str!("report.css"))) (PreEscaped(palette::css(styles))) }
+            }
+            body {
+                h1 { (heading) }
+                nav { @for (id, words) in links { a href={ "#" (id) } { (words) } } }
+                main { (body) }
+                script { (PreEscaped(include_str!("report.js"))) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// A figure that scrolls in itself on narrow screens; nothing where there is no figure.
+pub(super) fn figure(svg: Option<&str>, caption: &Markup) -> Markup {
+    html! {
+        @if let Some(svg) = svg {
+            figure {
+                div.scroll { (PreEscaped(svg)) }
+                figcaption { (caption) }
+            }
+        }
+    }
+}
+
+/// The name of an allocator as the first cell of a row, in its colour.
+pub(super) fn name_cell(index: usize, name: &str) -> Markup {
+    html! { th scope="row" class={ "c" (index) } data-allocator=(index) data-v=(name) { (name) } }
+}
+
+/// A table for the terminal and for a page.
+pub(super) struct Tabled {
+    /// Of one line or two.
+    pub(super) headings: Vec<String>,
+    /// How many of the first columns are words.
+    pub(super) words: usize,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Tabled {
+    pub(super) fn new<S: AsRef<str>>(headings: &[S], words: usize, rows: impl Iterator<Item = Vec<String>>) -> Self {
+        Self { headings: headings.iter().map(|heading| heading.as_ref().into()).collect(), words, rows: rows.collect() }
+    }
+
+    pub(super) fn text(&self, look: Look) -> String {
+        let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
+        table(&headings, self.words, self.rows.iter().cloned(), look)
+    }
+
+    /// Where the first column has one of these names, it is in their colour. Rows of the same name are told by it one by one, since a
+    /// page lets rows be sorted.
+    pub(super) fn html(&self, names: &[String]) -> Markup {
+        let index = |text: &str| names.iter().position(|name| name == text);
+        let mut rows = self.rows.clone();
+        for place in 1..rows.len() {
+            if rows[place].first().is_some_and(String::is_empty) {
+                rows[place][0] = rows[place - 1][0].clone();
+            }
+        }
+        html! {
+            div.scroll {
+                table {
+                    thead {
+                        tr {
+                            @for (column, heading) in self.headings.iter().enumerate() {
+                                th.left[column < self.words] {
+                                    @for (line, text) in heading.trim_start().lines().enumerate() {
+                                        @if line > 0 { br; }
+                                        (text)
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for row in &rows {
+                            tr {
+                                @for (column, text) in row.iter().enumerate() {
+                                    @match (column, index(text)) {
+                                        (0, Some(index)) => (name_cell(index, text)),
+                                        (0, None) => th scope="row" data-v=(text) { (text) },
+                                        _ => td.left[column < self.words] data-v=[sorted_by(text)] { (text) },
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a cell is sorted by: numbers by their value, whatever follows them.
+fn sorted_by(text: &str) -> Option<String> {
+    if text.is_empty() || text == "-" {
+        return None;
+    }
+    let number = text.split(' ').next().unwrap_or(text).replace(',', "");
+    Some(if number.parse::<f64>().is_ok() { number } else { text.into() })
+}
+
+/// The machine and the program.
+pub(super) fn environment(environment: &Environment) -> Markup {
+    #[allow(clippy::cast_precision_loss)] // shown with three decimals
+    let gigahertz = environment.tsc_hz as f64 / 1e9;
+    let rows = [
+        ("rtalloc", environment.rtalloc.clone()),
+        ("processor", format!("{}, {}", environment.cpu, number::counted(environment.cores as u64, "core"))),
+        ("kernel", environment.kernel.clone()),
+        ("compiler", environment.rustc.clone()),
+        ("binary", environment.binary.clone()),
+        ("time-stamp counter", format!("{gigahertz:.3} GHz")),
+        ("empty measurement", format!("{} (subtracted)", number::counted(environment.timer_overhead_ticks, "tick"))),
+        ("smallest step", number::counted(environment.timer_step_ticks, "tick")),
+        ("measured", number::date(environment.unix_time)),
+    ];
+    html! {
+        section id="environment" {
+            h2 { "Environment" }
+            table.environment {
+                tbody {
+                    @for (name, value) in &rows { tr { th scope="row" { (name) } td { (value) } } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What the figures of allocators that threads share have in common: who looks how, and the curve of what is rare.
+
+use super::standing::Standing;
+use crate::result::schema::{Distribution, Origin, SubjectFacts};
+
+/// An allocator that threads share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharer<'a> {
+    pub(super) name: &'a str,
+    pub(super) origin: Origin,
+    /// The kind of lock, where there is one.
+    pub(super) lock: Option<&'a str>,
+    /// The allocator that it is an option of.
+    pub(super) option_of: Option<&'a str>,
+    /// Whether it takes its pages from the system.
+    pub(super) own_pages: bool,
+}
+
+impl Sharer<'_> {
+    /// Who a curve is of: an allocator and its options are a family, and so are those under a lock.
+    pub(super) fn standing(self) -> Standing {
+        let family = match (self.origin, self.lock) {
+            (Origin::Ours, Some(_)) => "locked",
+            (Origin::Ours, None) => self.option_of.unwrap_or(self.name),
+            (_, Some(_)) => "locked peers",
+            _ => "paged",
+        };
+        Standing {
+            subject: SubjectFacts {
+                name: self.name.into(),
+                origin: if self.lock.is_some() { Origin::Peer } else { self.origin },
+                family: family.into(),
+                cost: String::new(),
+                largest_request_bytes: None,
+                largest_alignment_bytes: None,
+                read_instructions: None,
+            },
+            worst: None,
+            heap: None,
+            growth: None,
+            troubles: Vec::new(),
+            own_pages: self.own_pages,
+            only_beyond_reach: false,
+        }
+    }
+}
+
+/// What the x of a [`rarity`] is called.
+pub(super) const RARITY: &str = "of so many operations one takes as long or longer";
+
+/// Of how many operations one takes as many ticks, or more.
+#[allow(clippy::cast_precision_loss)] // drawn
+pub(super) fn rarity(ticks: &Distribution) -> Vec<(f64, f64)> {
+    let mut shorter = 0;
+    let mut points = Vec::new();
+    for (value, operations) in &ticks.histogram {
+        points.push((ticks.count as f64 / (ticks.count - shorter) as f64, (*value as f64).max(1.0)));
+        shorter += operations;
+    }
+    if let Some((_, longest)) = points.last().copied() {
+        points.push((ticks.count as f64, longest));
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_of_ten_operations_is_one_in_ten() {
+        let ticks =
+            Distribution { count: 10, histogram: vec![(5, 8), (7, 1), (100, 1)], max: 100, ..Distribution::default() };
+        assert_eq!(rarity(&ticks), [(1.0, 5.0), (5.0, 7.0), (10.0, 100.0), (10.0, 100.0)]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Traces replayed by threads as a page: how long each kind of operation takes, with however many threads.
+
+use super::{head, memory, notes, operations, sentences, ticks};
+use crate::present::number;
+use crate::present::page::{environment, figure, page};
+use crate::present::palette;
+use crate::present::plot::curves::{Panel, Spacing, curves};
+use crate::present::plot::{Cast, PlotError};
+use crate::present::sharers::{RARITY, Sharer, rarity};
+use crate::present::standing::Standing;
+use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTrace};
+use maud::{Markup, html};
+
+/// Everything as one HTML document.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
+    let everybody: Vec<&ThreadedCell> = run.traces.first().map_or_else(Vec::new, |trace| trace.cells.iter().collect());
+    let names: Vec<String> = everybody.iter().map(|cell| cell.subject.clone()).collect();
+    let standings: Vec<Standing> = everybody.iter().map(|cell| standing(cell)).collect();
+    let styles = palette::of(&standings);
+    let cast = Cast { standings: &standings, styles: &styles };
+    // Those of one trace stand together, by numbers of threads.
+    let groups: Vec<&[ThreadedTrace]> = run.traces.chunk_by(|one, other| one.trace.name == other.trace.name).collect();
+    let figures = groups.iter().map(|group| figures(group, cast)).collect::<Result<Vec<_>, _>>()?;
+    let body = html! {
+        @for (index, (group, figures)) in groups.iter().zip(&figures).enumerate() {
+            section id={ "trace-" (index) } {
+                h2 { (group[0].trace.name) }
+                p.about { (group[0].trace.about) }
+                @for figure in figures { (figure) }
+                @for trace in *group {
+                    h3 { (number::counted(trace.threads, "thread")) }
+                    p { (head(trace, &run.ordering)) "." }
+                    (ticks(trace).html(&names))
+                    (memory(trace).html(&names))
+                    ul.notes { @for sentence in sentences(trace) { li { (sentence) } } }
+                }
+            }
+        }
+        section id="notes" {
+            h2 { "Notes" }
+            ul.notes { @for note in notes(run) { li { (note) } } }
+        }
+        (environment(&run.environment))
+    };
+    let mut links: Vec<(String, String)> = groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| (format!("trace-{index}"), group[0].trace.name.clone()))
+        .collect();
+    links.extend(["notes", "environment"].map(|id| (id.to_string(), id.to_string())));
+    let heading = "rtalloc threads: traces with their real threads, on the allocators that threads share";
+    Ok(page("rtalloc: traces replayed by threads", heading, &styles, &links, &body))
+}
+
+fn standing(cell: &ThreadedCell) -> Standing {
+    let option_of = cell.option_of.as_deref();
+    Sharer {
+        name: &cell.subject,
+        origin: cell.origin,
+        lock: cell.lock.as_deref(),
+        option_of,
+        own_pages: cell.heap_bytes.is_none(),
+    }
+    .standing()
+}
+
+/// A figure for each kind of operation, of everybody but options; and those of options.
+fn figures(group: &[ThreadedTrace], cast: Cast<'_>) -> Result<Vec<Markup>, PlotError> {
+    let kinds = operations(&Default::default()).map(|(name, _)| name);
+    let is_option = |cell: &ThreadedCell| cell.option_of.is_some();
+    let has_options =
+        |cell: &ThreadedCell| group[0].cells.iter().any(|one| one.option_of.as_ref() == Some(&cell.subject));
+    let mut drawn = Vec::new();
+    let mut add = |kind: usize, of: &str, wanted: &dyn Fn(&ThreadedCell) -> bool| -> Result<(), PlotError> {
+        let panels: Vec<Panel> = group.iter().map(|trace| panel(trace, kind, wanted)).collect();
+        let name = kinds[kind];
+        let svg = curves(&panels, cast, &format!("How long it takes to {name} on {}", group[0].trace.name))?;
+        drawn.push(figure(
+            svg.as_deref(),
+            &html! {
+                b { (capital(name)) (of) ". " }
+                "Each point: of so many operations one takes as long, or longer. At the left the usual, at the right the longest that \
+                 was seen, which on a shared machine is the machine's as well; a bounded allocator's curve stays level. Both axes are \
+                 logarithmic."
+            },
+        ));
+        Ok(())
+    };
+    for kind in 0..kinds.len() {
+        add(kind, "", &|cell| !is_option(cell))?;
+    }
+    if group[0].cells.iter().any(is_option) {
+        for kind in 0..kinds.len() {
+            add(kind, ", options of an allocator beside it", &|cell| is_option(cell) || has_options(cell))?;
+        }
+    }
+    Ok(drawn)
+}
+
+fn panel(trace: &ThreadedTrace, kind: usize, wanted: &dyn Fn(&ThreadedCell) -> bool) -> Panel {
+    let points = |cell: &ThreadedCell| {
+        let time = cell.time.as_ref()?;
+        let (_, ticks) = operations(time)[kind];
+        (wanted(cell) && ticks.count > 0).then(|| rarity(ticks))
+    };
+    let (name, _) = operations(&Default::default())[kind];
+    Panel {
+        title: format!("{}, {}", capital(name), number::counted(trace.threads, "thread")),
+        x: (RARITY.into(), Spacing::Logarithmic),
+        y: ("ticks; at the right the longest".into(), Spacing::Logarithmic),
+        curves: trace
+            .cells
+            .iter()
+            .enumerate()
+            .filter_map(|(index, cell)| points(cell).map(|points| (index, points)))
+            .collect(),
+        marked: true,
+    }
+}
+
+/// With a capital letter.
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
