@@ -12,6 +12,7 @@ pub mod experiment;
 pub mod observe;
 pub mod present;
 pub mod probe;
+pub mod published;
 pub mod record;
 pub mod replay;
 pub mod result;

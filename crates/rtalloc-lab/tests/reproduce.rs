@@ -2,6 +2,7 @@
 
 use assert_cmd::Command;
 use rtalloc_lab::result::thesis::Thesis;
+use rtalloc_lab::result::tlsf::{Found, Profile, Tlsf, Unit};
 use rtalloc_lab::result::wait_free::{Case, WaitFree};
 
 fn reproduce(arguments: &[&str]) -> String {
@@ -98,4 +99,58 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
     let page = std::fs::read_to_string(&report).expect("written");
     assert_eq!(page.matches("<svg ").count(), 6, "four cases, throughput, memory");
     assert!(page.contains("paper: ") && page.contains("What we want of ours") && page.contains("arenas"));
+}
+
+/// One small task set of each profile.
+#[test]
+fn the_tlsf_papers_tables_and_figures_are_the_same_every_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plots = folder.path().join("plots").display().to_string();
+    let [first, second] = [(); 2].map(|()| -> Tlsf {
+        let words = ["tlsf", "--sets", "1", "--mallocs", "3000", "--on", "first-fit", "--plots", &plots, "--json"];
+        serde_json::from_str(&reproduce(&words)).expect("everything")
+    });
+    assert_eq!(first.settings.subjects, ["binary-buddy", "dlmalloc", "half-fit", "tlsf", "first-fit"]);
+    for (cell, again) in first.cells.iter().zip(&second.cells) {
+        let found = cell.found.as_ref().unwrap_or_else(|what| panic!("{:?}: {what}", cell.unit));
+        assert_eq!(cell.unit, again.unit);
+        if let Unit::Time { .. } = cell.unit {
+            continue;
+        }
+        let json = |found: &Found| serde_json::to_string(found).expect("JSON");
+        assert_eq!(json(found), json(again.found.as_ref().expect("as before")), "{:?}", cell.unit);
+        if let Found::Run(run) = found {
+            assert_eq!((run.instructions.malloc.count + run.refused, run.space.peak_live_bytes > 0), (3000, true));
+            assert!(run.space.high_water_bytes <= first.settings.pool_bytes);
+        }
+    }
+    // Live memory does not depend on the allocator.
+    let live = |subject: &str, profile: Profile| {
+        first.cells.iter().find_map(|cell| match (&cell.unit, &cell.found) {
+            (Unit::Run(load), Ok(Found::Run(run))) if load.subject == subject && load.profile == profile => {
+                Some(run.space.peak_live_bytes)
+            }
+            _ => None,
+        })
+    };
+    for profile in Profile::ALL {
+        assert!(live("tlsf", profile).is_some() && live("tlsf", profile) == live("first-fit", profile));
+    }
+    // Every claim that the experiment makes has a figure, except those on table VI.
+    for claim in first.claims.iter().filter(|claim| !claim.claim.starts_with("table VI")) {
+        assert!(claim.confirmed.is_some(), "{claim:?}");
+    }
+    for figure in ["figure-6.svg", "figure-7.svg", "figure-8.svg", "figure-9.svg"] {
+        let figure = std::fs::read_to_string(folder.path().join("plots").join(figure)).expect(figure);
+        assert!(figure.starts_with("<svg ") && figure.ends_with("</svg>\n"), "{figure:.60}");
+    }
+}
+
+#[test]
+fn the_tlsf_papers_tables_fit_the_terminal() {
+    let text = reproduce(&["tlsf", "--sets", "1", "--mallocs", "1000", "--on", "first-fit"]);
+    for table in ["section 6.1", "Figure 6", "Table IV", "Table V", "Table VI", "reading of the holding time"] {
+        assert!(text.contains(table), "{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }

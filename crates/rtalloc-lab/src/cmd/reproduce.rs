@@ -7,12 +7,14 @@ use super::progress::Bar;
 use super::run::parse_size;
 use super::shipped;
 use crate::analysis::Analysis;
-use crate::experiment::{compact_fit, puaut, thesis, wait_free};
+use crate::experiment::{self, compact_fit, puaut, thesis, wait_free};
 use crate::present;
 use crate::present::table::Look;
 use crate::replay::campaign::Progress;
+use crate::result::tlsf;
 use crate::subject::shared::{self, SharedSubject};
 use crate::trace::Reader;
+use crate::workload::Holding;
 use anyhow::Context as _;
 use pathbound::image::Process;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ enum Paper {
     Puaut(Puaut),
     CompactFit(CompactFit),
     WaitFree(WaitFree),
+    Tlsf(Tlsf),
 }
 
 const EXAMPLES: &str = "\
@@ -47,6 +50,7 @@ Examples:
   rtalloc reproduce compact-fit        figures 6 to 8 of Compact-fit and its other figures
   rtalloc reproduce compact-fit --plots figures
                                        the figures as SVG in a folder
+  rtalloc reproduce tlsf --quick       tables IV to VI and figures 6 to 9 of the TLSF paper
   rtalloc reproduce wait-free --quick  cases I to IV of wait-free DSA, and what it leads to
   rtalloc reproduce wait-free --parts cases --threads 2 --on tree-buddy,tlsf-mutex --json cases.json
                                        two allocators, with every histogram
@@ -195,6 +199,47 @@ struct WaitFree {
     csv: Option<PathBuf>,
 }
 
+/// TLSF (2008), tables IV to VI and figures 6 to 9: cycles, instructions and fragmentation under periodic tasks
+///
+/// Binary buddy, dlmalloc, half-fit and TLSF, and others beside them, serve task sets of three profiles from a pool of 16 MiB.
+/// Worst-case scenarios with harder ones, the most observed and static bounds; what each operation of TLSF executes by what it does;
+/// cycles, instructions and F with the published figures beside them; the readings of the paper's holding time, which has no unit, side
+/// by side; and verdicts on what the paper says. Instructions and memory are the same for the same sets, bit for bit. Takes about a minute.
+#[derive(Debug, clap::Args)]
+struct Tlsf {
+    /// Allocators and groups beside the paper's four, a leading - excludes [default: ours that serve any size].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
+    on: Vec<String>,
+
+    /// Task sets of each profile [default: 10; with --quick 3, with --full 100].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    sets: Option<u64>,
+
+    /// Allocations of each task set [default: 100,000; with --quick 30,000, with --full 10^6].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    mallocs: Option<u64>,
+
+    /// The reading of the holding time in tables IV to VI; the others are compared for F.
+    #[arg(long, value_enum, value_name = "READING", default_value_t = Holding::Fit)]
+    holding: Holding,
+
+    /// Some seconds.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// The paper's own size: 100 sets of 10^6 allocations for each profile, hours. The table of times says how many.
+    #[arg(long)]
+    full: bool,
+
+    /// Writes the figures as SVG to a folder, which is made if there is none: figure-6.svg to figure-9.svg.
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+
+    /// Writes everything as JSON, every histogram included; without a file, in place of the tables.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
 /// Runs the verb.
 ///
 /// # Errors
@@ -206,6 +251,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Paper::Puaut(puaut) => of_puaut(puaut),
         Paper::CompactFit(compact_fit) => of_compact_fit(compact_fit),
         Paper::WaitFree(wait_free) => of_wait_free(wait_free),
+        Paper::Tlsf(tlsf) => of_tlsf(tlsf),
     }
 }
 
@@ -245,6 +291,46 @@ fn of_wait_free(arguments: &WaitFree) -> anyhow::Result<ExitCode> {
     if !replaced {
         let look = Look::of_stdout();
         print(&present::wait_free::tables(&found, Look { columns: look.columns.min(120), ..look }))
+            .context("standard output")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_tlsf(arguments: &Tlsf) -> anyhow::Result<ExitCode> {
+    let Tlsf { quick, full, holding, .. } = *arguments;
+    let of = |quickly: u64, usually: u64, fully: u64| match (quick, full) {
+        (true, _) => quickly,
+        (_, true) => fully,
+        _ => usually,
+    };
+    let sets = arguments.sets.unwrap_or_else(|| of(3, 10, 100));
+    let settings = tlsf::Settings {
+        sets,
+        few_sets: of(1, 3, 100).min(sets),
+        mallocs: arguments.mallocs.unwrap_or_else(|| of(30_000, 100_000, 1_000_000)),
+        holding,
+        others: Holding::ALL.into_iter().filter(|other| *other != holding).collect(),
+        replicas: 3,
+        pool_bytes: experiment::tlsf::POOL_BYTES,
+        subjects: experiment::tlsf::cast(&arguments.on).context("--on")?,
+    };
+    make_folder(arguments.plots.as_deref())?;
+    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let analysis = Analysis::of_this_program()?;
+    let bar = Bar::new();
+    let found = experiment::tlsf::measure(&analysis, settings, &mut |progress| bar.show(progress))
+        .context("cannot run an allocator in a process of its own")?;
+    bar.clear();
+    if let Some(folder) = &arguments.plots {
+        write_figures(folder, present::tlsf::figures(&found)?)?;
+    }
+    let mut replaced = false;
+    if let Some(json) = json {
+        replaced |= json.write(&(serde_json::to_string(&found).context("the figures as JSON")? + "\n"))?;
+    }
+    if !replaced {
+        let look = Look::of_stdout();
+        print(&present::tlsf::tables(&found, Look { columns: look.columns.min(120), ..look }))
             .context("standard output")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -9,5 +9,6 @@ pub mod puaut;
 pub mod size_classes;
 pub mod thesis;
 pub mod threads;
+pub mod tlsf;
 pub mod tune;
 pub mod wait_free;

@@ -102,7 +102,8 @@ fn class(costs: &SubjectCosts, operation: observe::Operation) -> Option<Class> {
     }
 }
 
-fn bound(analysis: &Analysis, subject: &Subject, operation: observe::Operation) -> Option<u64> {
+/// The static bound in a heap of 16 MiB.
+pub(super) fn bound(analysis: &Analysis, subject: &Subject, operation: observe::Operation) -> Option<u64> {
     match turns::told(analysis, subject, operation) {
         Ok(Some(told)) => told.bound.map(|bound| bound.instructions),
         _ => {
@@ -170,7 +171,8 @@ impl Observer for Sums {
     }
 }
 
-struct Count;
+/// Reads what entry points count.
+pub(super) struct Count;
 
 impl Meter for Count {
     fn executed(&self) -> u64 {

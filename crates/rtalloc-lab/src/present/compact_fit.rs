@@ -269,7 +269,7 @@ pub(super) fn file(
 }
 
 /// Who a curve is of, under the name that the figure gives it.
-fn standing(label: &str, name: &str) -> Standing {
+pub(super) fn standing(label: &str, name: &str) -> Standing {
     let known = subject::one(name).ok().map(subject::Subject::facts);
     let facts = known.unwrap_or_else(|| SubjectFacts {
         name: label.into(),

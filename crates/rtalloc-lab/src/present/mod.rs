@@ -23,6 +23,7 @@ pub mod standing;
 pub mod table;
 pub mod thesis;
 pub mod threads;
+pub mod tlsf;
 pub mod tune;
 pub mod verdict;
 pub mod wait_free;

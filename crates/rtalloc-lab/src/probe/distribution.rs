@@ -71,6 +71,16 @@ impl Counts {
         *self.many.entry(value).or_default() += 1;
     }
 
+    /// Adds all samples of a histogram.
+    pub fn merge(&mut self, histogram: &[(u64, u64)]) {
+        for (value, samples) in histogram {
+            match usize::try_from(*value).ok().and_then(|value| self.few.get_mut(value)) {
+                Some(count) => *count += samples,
+                None => *self.many.entry(*value).or_default() += samples,
+            }
+        }
+    }
+
     /// What is said about them.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
@@ -179,6 +189,22 @@ mod tests {
         let distribution = counts.distribution();
         assert_eq!(distribution.histogram, [(3, 1), (4095, 1), (4096, 2), (1 << 40, 1)]);
         assert_eq!((distribution.count, distribution.min, distribution.p50, distribution.max), (5, 3, 4096, 1 << 40));
+    }
+
+    #[test]
+    fn merged_histograms_are_those_of_all_samples() {
+        let (mut merged, mut all) = (Counts::default(), Counts::default());
+        for values in [[3, 3, 5000], [3, 4, 5000]] {
+            let mut part = Counts::default();
+            for value in values {
+                part.add(value);
+                all.add(value);
+            }
+            merged.merge(&part.distribution().histogram);
+        }
+        let (merged, all) = (merged.distribution(), all.distribution());
+        assert_eq!(merged.histogram, [(3, 3), (4, 1), (5000, 2)]);
+        assert_eq!((merged.mean, merged.std, merged.p50), (all.mean, all.std, all.p50));
     }
 
     #[test]

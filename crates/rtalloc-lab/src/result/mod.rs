@@ -12,5 +12,6 @@ pub mod puaut;
 pub mod schema;
 pub mod thesis;
 pub mod threads;
+pub mod tlsf;
 pub mod tune;
 pub mod wait_free;

@@ -40,7 +40,8 @@ pub struct Profile {
 }
 
 /// How the holding time of the paper is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Holding {
     /// U[300, 500] ticks: the reading under which three original allocators fragment as published
     Fit,
@@ -51,6 +52,19 @@ pub enum Holding {
 }
 
 impl Holding {
+    /// Every reading, the default first.
+    pub const ALL: [Self; 3] = [Self::Fit, Self::Literal, Self::Periods];
+
+    /// As the command line has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Holding::Fit => "fit",
+            Holding::Literal => "literal",
+            Holding::Periods => "periods",
+        }
+    }
+
     /// Shortest and longest holding time of a task with `period`, in ticks.
     fn range_ticks(self, period: u64) -> (u64, u64) {
         match self {
@@ -60,7 +74,9 @@ impl Holding {
         }
     }
 
-    fn describe(self) -> &'static str {
+    /// What it means.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
         match self {
             Holding::Fit => "fit: U[300, 500] ticks",
             Holding::Literal => "literal: U[30, 50] ticks",

@@ -19,7 +19,7 @@ use rand_pcg::rand_core::Rng as _;
 pub(crate) const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
 
 /// Fractional bits of [`Random::normal`].
-pub(super) const NORMAL_FRACTION_BITS: u32 = 32;
+pub(crate) const NORMAL_FRACTION_BITS: u32 = 32;
 
 /// The random numbers of a trace.
 pub(crate) struct Random {
@@ -83,7 +83,7 @@ impl Random {
     }
 
     /// Standard normal deviate in units of 2^-32.
-    pub(super) fn normal(&mut self) -> i64 {
+    pub(crate) fn normal(&mut self) -> i64 {
         loop {
             // N1, N2: k with probability proportional to exp(-k^2 / 2).
             let mut k = 0u64;

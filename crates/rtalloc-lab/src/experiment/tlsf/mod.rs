@@ -1,0 +1,258 @@
+//! The experiments of the TLSF paper (2008), sections 5.3, 6 and 7.
+//!
+//! Whatever is measured is a [`Unit`]: its parameters determine instructions and memory, bit for bit, and each is measured in
+//! a process of its own. What is printed is made of the [cells](Cell) alone: [`pools`] puts the task sets of a profile together,
+//! [`claims`] holds what the paper says against them.
+
+pub mod bands;
+mod claims;
+pub mod load;
+mod pools;
+mod worst;
+
+pub use claims::claims;
+pub use pools::pools;
+
+use crate::analysis::Analysis;
+use crate::published;
+use crate::replay::campaign::Progress;
+use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use crate::result::tlsf::{Cell, Found, Load, Profile, SIZE_BIN_BYTES, Settings, Tlsf, Unit};
+use crate::subject::{Counted, Entries, SelectError, Subject, select};
+use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
+use pathbound::counter::Record;
+use pathbound::image::Process;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The paper's pool, in bytes.
+pub const POOL_BYTES: u64 = 16 << 20;
+
+/// Beside the paper's four: the others of ours that serve requests of any size, without their variants.
+pub const OTHERS: [&str; 10] = [
+    "quick-fit",
+    "kingsley",
+    "first-fit",
+    "next-fit",
+    "best-fit",
+    "tree-best-fit",
+    "fast-fit",
+    "fibonacci-buddy",
+    "weighted-buddy",
+    "double-buddy",
+];
+
+/// Allocations of figure 6.
+const BAND_MALLOCS: u64 = 3000;
+
+/// Time for one unit.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// The allocators of a choice, the paper's four first, since nothing can be judged without them; all of [`OTHERS`] besides where
+/// nothing was chosen.
+///
+/// # Errors
+///
+/// [`SelectError`].
+pub fn cast(choice: &[String]) -> Result<Vec<String>, SelectError> {
+    let chosen: Vec<&Subject> = if choice.is_empty() { select(&OTHERS)? } else { select(choice)? };
+    let paper = published::TLSF_ALLOCATORS.map(|(_, name)| name);
+    let others = chosen.iter().map(|subject| subject.name).filter(|name| !paper.contains(name));
+    Ok(paper.into_iter().chain(others).map(String::from).collect())
+}
+
+/// Everything that settings ask for; what is timed comes last, and is done one by one.
+#[must_use]
+pub fn units(settings: &Settings) -> Vec<Unit> {
+    let paper = |subject: &&String| published::Tlsf::name_of(subject).is_some();
+    let load = |profile, holding, set, subject: &String| Load {
+        profile,
+        holding,
+        set,
+        mallocs: settings.mallocs,
+        pool_bytes: settings.pool_bytes,
+        subject: subject.clone(),
+    };
+    let mut units: Vec<Unit> =
+        settings.subjects.iter().map(|subject| Unit::Worst { subject: subject.clone() }).collect();
+    units.push(Unit::Bands { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
+    units.push(Unit::Internal { subject: "tlsf".into() });
+    for subject in settings.subjects.iter().filter(paper) {
+        units.push(Unit::Course(load(Profile::P3, settings.holding, 1, subject)));
+    }
+    let readings = std::iter::once((settings.holding, settings.sets));
+    for (holding, sets) in readings.chain(settings.others.iter().map(|other| (*other, settings.few_sets))) {
+        for profile in Profile::ALL {
+            for set in 1..=sets {
+                let runs = settings.subjects.iter().filter(|subject| holding == settings.holding || paper(subject));
+                units.extend(runs.map(|subject| Unit::Run(load(profile, holding, set, subject))));
+            }
+        }
+    }
+    for profile in Profile::ALL {
+        for set in 1..=settings.few_sets {
+            units.extend(settings.subjects.iter().filter(paper).map(|subject| Unit::Time {
+                load: load(profile, settings.holding, set, subject),
+                replicas: settings.replicas,
+            }));
+        }
+    }
+    units
+}
+
+/// Measures a unit, in the process it is called in. Traces are written to `folder`.
+///
+/// # Errors
+///
+/// What went wrong, in words.
+pub fn measured(analysis: &Analysis, folder: &Path, unit: &Unit, board: &Board) -> Result<Found, String> {
+    let process = analysis.process();
+    Ok(match unit {
+        Unit::Run(load) => Found::Run(load::run(process, load)?),
+        Unit::Time { load, replicas } => Found::Time(load::time(folder, load, *replicas, board)?),
+        Unit::Course(load) => Found::Course(load::course(load)?),
+        Unit::Bands { subject, seed, mallocs } => Found::Bands(bands::bands(process, subject, *seed, *mallocs)?),
+        Unit::Worst { subject } => Found::Worst(worst::worst(analysis, subject)?),
+        Unit::Internal { subject } => Found::Internal(bands::internal(subject)?),
+    })
+}
+
+/// Measures everything.
+///
+/// # Errors
+///
+/// The system's refusal of a process or a folder.
+pub fn measure(
+    analysis: &Analysis,
+    settings: Settings,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> std::io::Result<Tlsf> {
+    let folder = tempfile::tempdir()?;
+    let units = units(&settings);
+    let mut cells: Vec<Option<Cell>> = vec![None; units.len()];
+    let total = units.len() as u64;
+    let mut done = 0;
+    progress(Progress { done, total, last: "" });
+    let (timed, counted): (Vec<usize>, Vec<usize>) =
+        (0..units.len()).partition(|place| matches!(units[*place], Unit::Time { .. }));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    for (places, width) in [(counted, processors), (timed, 1)] {
+        let job = |place: &usize| {
+            let (unit, folder) = (&units[*place], folder.path());
+            let spawn = move || {
+                Child::spawn(|board| {
+                    let start = Instant::now();
+                    let found = measured(analysis, folder, unit, board);
+                    (found, start.elapsed().as_secs_f64())
+                })
+            };
+            Job { spawn: Box::new(spawn), limit: LIMIT }
+        };
+        run_all(places.iter().map(job).collect(), width, |number, result| {
+            let place = places[number];
+            let unit = units[place].clone();
+            let (found, seconds) = match decode::<(Result<Found, String>, f64)>(result) {
+                Ok(both) => both,
+                Err(Death::Crashed(what)) => (Err(what), 0.0),
+                Err(Death::Hung { at }) => (Err(format!("operation {at} was the last within the time limit")), 0.0),
+            };
+            done += 1;
+            progress(Progress { done, total, last: unit.subject() });
+            cells[place] = Some(Cell { unit, found, seconds });
+        })?;
+    }
+    let cells: Vec<Cell> = cells.into_iter().flatten().collect();
+    let pools = pools(&cells);
+    let claims = claims(&settings, &cells, &pools);
+    Ok(Tlsf { settings, cells, sizes: sizes(SIZE_BIN_BYTES), pools, claims })
+}
+
+/// Calls `job` with entry points that count, again with more code copied as long as computed jumps lead to code that was not.
+fn counting<R>(
+    process: &Process,
+    subject: &Subject,
+    mut job: impl FnMut(Entries) -> Result<R, String>,
+) -> Result<R, String> {
+    let mut further = Vec::new();
+    for _ in 0..crate::probe::instructions::ROUNDS {
+        let counted = Counted::new(process, subject, &further, Record::Count).map_err(|error| error.to_string())?;
+        let found = job(counted.entries())?;
+        if !counted.counter().departures().is_empty() {
+            return Err("instructions were reached that cannot be executed in a copy".into());
+        }
+        let missed = counted.counter().misses();
+        if missed.is_empty() {
+            return Ok(found);
+        }
+        further.extend(missed);
+    }
+    Err("not all code that computed jumps lead to was found".into())
+}
+
+/// Figure 7: how many of a thousand requests of table III's task set have a size, by bins. A task makes as many requests in a
+/// period as its mean goes into g.
+fn sizes(bin_bytes: u64) -> Vec<(u64, f64)> {
+    const REQUESTS: u64 = 100_000;
+    let mut random = Random::new(1);
+    let mut bins: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
+    let tasks = &published::TLSF.table_3;
+    let rate = |task: &published::Task| (task.g_bytes as f64 / task.mean_bytes as f64).round() / task.period as f64;
+    let rates: f64 = tasks.iter().map(rate).sum();
+    for task in tasks {
+        let share = rate(task) / rates;
+        let requests = (REQUESTS as f64 * share).round() as u64;
+        for _ in 0..requests {
+            let deviate = i128::from(random.normal()) * i128::from(task.deviation_bytes);
+            let bytes = i128::from(task.mean_bytes) + (deviate >> NORMAL_FRACTION_BITS);
+            *bins.entry(bytes.max(1) as u64 / bin_bytes * bin_bytes).or_default() += 1000.0 / REQUESTS as f64;
+        }
+    }
+    bins.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Holding;
+
+    #[test]
+    fn the_papers_allocators_are_always_there_and_first() {
+        let cast = |choice: &[&str]| {
+            cast(&choice.iter().map(|name| (*name).into()).collect::<Vec<String>>()).expect("known names")
+        };
+        assert_eq!(cast(&["talc", "tlsf"]), ["binary-buddy", "dlmalloc", "half-fit", "tlsf", "talc"]);
+        assert_eq!(cast(&[]).len(), 4 + OTHERS.len());
+    }
+
+    #[test]
+    fn units_are_what_settings_ask_for() {
+        let settings = Settings {
+            sets: 5,
+            few_sets: 2,
+            mallocs: 10,
+            holding: Holding::Fit,
+            others: vec![Holding::Literal],
+            replicas: 3,
+            pool_bytes: POOL_BYTES,
+            subjects: cast(&["first-fit".into()]).expect("known names"),
+        };
+        let units = units(&settings);
+        let of = |test: &dyn Fn(&Unit) -> bool| units.iter().filter(|unit| test(unit)).count();
+        assert_eq!(of(&|unit| matches!(unit, Unit::Run(load) if load.holding == Holding::Fit)), 3 * 5 * 5);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Run(load) if load.holding == Holding::Literal)), 3 * 2 * 4);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Time { .. })), 3 * 2 * 4);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Worst { .. })), 5);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Course(_))), 4);
+    }
+
+    #[test]
+    fn the_example_has_a_hill_for_each_task() {
+        let bins = sizes(1000);
+        assert!((bins.iter().map(|(_, share)| share).sum::<f64>() - 1000.0).abs() < 0.1);
+        let near = |bytes: u64| bins.iter().filter(|(bin, _)| bin.abs_diff(bytes) < 3000).map(|(_, n)| n).sum::<f64>();
+        // 1/60, 1/96, 1/98, 4/120 and 4/150 a tick.
+        for (bytes, rate) in [(18_198, 1.0 / 60.0), (41_636, 1.0 / 96.0), (13_998, 4.0 / 120.0)] {
+            assert!(near(bytes) > 900.0 * rate / 0.097_3, "{bytes}: {}", near(bytes));
+        }
+    }
+}
