@@ -7,7 +7,8 @@
 use crate::contract::{Misuse, MisuseKind};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// What a hook looks like. It may not use the heap that reported.
+/// What a hook looks like. It may not use the heap that reported, which is in the midst of an operation; where the hook unwinds out of
+/// it, nobody may use that heap any more.
 pub type Hook = fn(&Misuse);
 
 static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());

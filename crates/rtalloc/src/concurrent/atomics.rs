@@ -215,7 +215,12 @@ pub enum Step {
 }
 
 /// Who is told of every step before it is made.
-pub trait Listener: Copy + Default + Send + Sync + 'static {
+///
+/// # Safety
+///
+/// A heap in the midst of an operation is not whole: where [`before`](Self::before) unwinds out of one, that heap is not used any
+/// more.
+pub unsafe trait Listener: Copy + Default + Send + Sync + 'static {
     /// A step follows. The caller's location is that of the access.
     #[track_caller]
     fn before(step: Step);

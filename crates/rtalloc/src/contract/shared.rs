@@ -393,22 +393,21 @@ pub enum Operation {
         /// Alignment asked for.
         align_bytes: usize,
     },
-    /// A deallocation of a block that was allocated with `size_bytes` and `align_bytes`, by the slot that allocated it or
-    /// another.
+    /// A deallocation of a block of `size_bytes`, as it was allocated or last resized, by the slot that allocated it or another.
     Deallocate {
         /// Bytes asked for.
         size_bytes: usize,
-        /// Alignment asked for.
+        /// The strictest alignment asked for, when it was allocated or resized.
         align_bytes: usize,
     },
-    /// A reallocation to `size_bytes` of a block that was allocated with `old_bytes`, at the same alignment, whether it moves,
-    /// stays or is refused.
+    /// A reallocation to `size_bytes` of a block that was allocated, or last resized, with `old_bytes`, whether it moves, stays or is
+    /// refused.
     Reallocate {
         /// Bytes asked for before.
         old_bytes: usize,
         /// Bytes asked for.
         size_bytes: usize,
-        /// Alignment asked for.
+        /// The strictest alignment asked for, now or before.
         align_bytes: usize,
     },
     /// A [`Slot::reclaim`].

@@ -229,8 +229,8 @@ unsafe impl<const FAULT: u8, A: Atomics> Slot for BitsSlot<'_, FAULT, A> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        let _ = (size_bytes, align_bytes);
-        Ok(block)
+        let is_room = size_bytes <= BLOCK_BYTES && align_bytes <= BLOCK_BYTES;
+        if is_room { Ok(block) } else { Err(SharedError::Request(AllocError::TooLarge)) }
     }
 
     unsafe fn usable_size(&self, _block: NonNull<u8>) -> usize {

@@ -9,6 +9,7 @@
 //! | [`stress`] | threads of the operating system |
 //! | [`schedules`] | steps in an order that a scheduler chooses |
 //! | [`stalls`] | one user stands still for ever, at every step |
+//! | [`bounds`] | that bounds on steps hold however a block came to its size |
 //! | [`refusals`] | that a refusal says what is true |
 //! | [`certainty`] | that nobody is told of exhaustion while there is a free block |
 //! | [`history`] | that users together do what one alone can do |
@@ -21,6 +22,7 @@
 #[path = "../suite/apart.rs"]
 mod apart;
 mod bits;
+mod bounds;
 #[cfg(target_pointer_width = "64")]
 mod certainty;
 #[cfg(target_pointer_width = "64")]
@@ -65,6 +67,7 @@ macro_rules! tests_of_blocking {
             threads_come_and_go: crate::stress::threads_come_and_go,
             refused_alone: crate::refusals::alone,
             freed_by_another: crate::refusals::freed_by_another,
+            resized_where_it_stands: crate::bounds::resized_where_it_stands,
         }
     };
 }

@@ -38,7 +38,8 @@ thread_local! {
 
 const NO_STEPS: Steps = Steps { read_modify_writes: 0, loads: 0, stores: 0 };
 
-impl Listener for Watch {
+// SAFETY: a panic ends the execution, and the heap goes with it.
+unsafe impl Listener for Watch {
     #[track_caller]
     fn before(step: Step) {
         let mut ledger = ledger();

@@ -20,7 +20,8 @@ thread_local! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turnstile;
 
-impl Listener for Turnstile {
+// SAFETY: where the scheduler unwinds, the execution ends, and the heap with it.
+unsafe impl Listener for Turnstile {
     fn before(step: Step) {
         let me = ME.get();
         let mut steps = STEPS.get();

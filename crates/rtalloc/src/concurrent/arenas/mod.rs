@@ -461,10 +461,11 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         error
     }
 
-    /// Opens a letter: returns its block to the arena, and says which letter is next.
+    /// Opens a letter: puts the next one first, and returns its block to the arena.
     #[inline(always)]
-    fn open(&mut self, letter: Letter) -> Option<Letter> {
-        let address = Arenas::<'r, H, A>::address_of(self.own(), letter)?;
+    fn open(&mut self, letter: Letter) {
+        self.own().chain.set(0);
+        let Some(address) = Arenas::<'r, H, A>::address_of(self.own(), letter) else { return };
         let mut arena = self.arena();
         let block = core::ptr::with_exposed_provenance_mut(address);
         // SAFETY: no region contains address zero. Whoever mailed the block gave it to this slot, if it kept the
@@ -473,15 +474,16 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
             let block = NonNull::new_unchecked(block);
             if !arena.looks_live(block) {
                 report(H::CONTRACT.name, MisuseKind::DoubleFree, address);
-                return None;
+                return;
             }
             let next = Arenas::<'r, H, A>::link_at(address).next();
             if next.is_some_and(|next| Arenas::<'r, H, A>::address_of(self.own(), next).is_none()) {
                 report(H::CONTRACT.name, MisuseKind::ContradictoryTags, address);
-                return None;
+                return;
             }
+            // First, so that a letter is opened once whatever becomes of this.
+            self.own().chain.set(next.map_or(0, Letter::get) as usize);
             arena.deallocate(block);
-            next
         }
     }
 
@@ -491,26 +493,24 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         let number = self.number();
         let view = self.view;
         let slots = view.plan().slots;
-        let mut chain = Letter::new(self.own().chain.get() as u32);
         let (mut taken, mut turn) = (0, 0);
         // turns: blocks taken back
         while turn < budget {
             turn += 1;
-            let latest = match chain {
+            let latest = match Letter::new(self.own().chain.get() as u32) {
                 Some(letter) => Some(letter),
                 // SAFETY: there are such slots, and this one is the owner.
                 None => unsafe { self.common().notices.collect(slots, |producer| view.mailbox(producer, number)) },
             };
             match latest {
                 Some(letter) => {
-                    chain = self.open(letter);
+                    self.open(letter);
                     taken += 1;
                 }
                 None if self.common().notices.any() => {} // of letters that were taken before it came; another stands
                 None => break,
             }
         }
-        self.own().chain.set(chain.map_or(0, Letter::get) as usize);
         taken
     }
 

@@ -505,6 +505,8 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
             (is_served && size_bytes.wrapping_sub(1) < limit_bytes)
                 .then(|| BitmapSlot::<LEAF, A, S>::needs(size_bytes, align_bytes))
         };
+        // A block whose alignment needed more leaves than its bytes keeps these alone when it is resized where it stands.
+        let kept = |size_bytes, align_bytes| Some([needs(size_bytes, align_bytes)?.1, needs(size_bytes, LEAF)?.1]);
         // What is judged without a look at the heap is counted.
         let counted = Steps { read_modify_writes: 1, loads: 0, stores: 0 };
         Some(match operation {
@@ -512,9 +514,18 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
                 Some((order, leaves)) => slot.steps_to_take(order, leaves),
                 None => counted,
             },
-            Operation::Deallocate { size_bytes, align_bytes } => slot.steps_to_give(needs(size_bytes, align_bytes)?.1),
+            Operation::Deallocate { size_bytes, align_bytes } => {
+                let [moved, resized] = kept(size_bytes, align_bytes)?;
+                slot.steps_to_give(moved).most(slot.steps_to_give(resized))
+            }
             Operation::Reallocate { old_bytes, size_bytes, align_bytes } => match needs(size_bytes, align_bytes) {
-                Some((order, leaves)) => slot.steps_to_resize(needs(old_bytes, align_bytes)?.1, order, leaves),
+                Some((order, leaves)) => {
+                    let resized = needs(size_bytes, LEAF)?.1;
+                    let most =
+                        |old| slot.steps_to_resize(old, order, leaves).most(slot.steps_to_resize(old, order, resized));
+                    let [one, other] = kept(old_bytes, align_bytes)?;
+                    most(one).most(most(other))
+                }
                 None => counted,
             },
             Operation::Reclaim { .. } => Steps::default(),

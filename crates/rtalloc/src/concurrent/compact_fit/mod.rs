@@ -388,7 +388,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
             None => None,
         };
         let (Some(row_bytes), Some(objects)) = (row_bytes, round_up(objects, 4)) else { return None };
-        let Some(places) = slots.checked_mul(size_of::<Place<A>>() + row_bytes) else { return None };
+        let Some(place) = row_bytes.checked_add(size_of::<Place<A>>()) else { return None };
+        let Some(places) = slots.checked_mul(place) else { return None };
         let Some(before) = places.checked_add(size_of::<Control<A>>()) else { return None };
         let Some(number) = objects.checked_mul(slots) else { return None };
         let Some(entries) = number.checked_mul(size_of::<Entry<A>>()) else { return None };
@@ -784,20 +785,20 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
                     break;
                 }
             }
-            let mut chain = Letter::new((*own).chain);
             let (mut opened, mut turn) = (0, 0);
             // turns: N
             while turn < budget {
                 turn += 1;
-                if chain.is_none() {
-                    let mailbox = |producer| self.heap.mailbox(producer, self.number);
-                    chain = self.common().notices.collect(slots, mailbox);
-                }
-                match chain {
+                let latest = match Letter::new((*own).chain) {
+                    Some(letter) => Some(letter),
+                    None => self.common().notices.collect(slots, |producer| self.heap.mailbox(producer, self.number)),
+                };
+                match latest {
                     Some(letter) => {
                         let number = letter.get().wrapping_sub(1);
                         let entry = self.instance.entry(number);
-                        chain = Letter::new(entry.link().load(Relaxed));
+                        // First, so that a letter is opened once whatever becomes of this.
+                        (*own).chain = entry.link().load(Relaxed);
                         self.take_entry(number, entry.arrive());
                         opened += 1;
                     }
@@ -805,7 +806,6 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
                     None => break,
                 }
             }
-            (*own).chain = chain.map_or(0, Letter::get);
             taken.wrapping_add(opened)
         }
     }

@@ -26,6 +26,18 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         })
     }
 
+    /// The block that one which was requested so may have become: it is not refused, since it is there. Where it stands already it
+    /// may have grown to a size that no heap serves at this alignment. `None` for a size that no block has.
+    fn kept(self, size_bytes: usize, align_bytes: usize) -> Option<Served> {
+        let more_bytes = align_bytes.saturating_sub(Self::ALIGN_BYTES);
+        let room_bytes = size_bytes.saturating_add(more_bytes).min(self.limit());
+        (size_bytes != 0 && size_bytes <= self.limit()).then(|| Served {
+            least: Self::height_for(size_bytes),
+            most: Self::height_for(room_bytes),
+            displaced: usize::from(more_bytes != 0),
+        })
+    }
+
     /// See [`SharedAllocator::most_steps`](crate::contract::SharedAllocator::most_steps).
     pub(super) fn most_steps(self, operation: Operation) -> Steps {
         match operation {
@@ -33,10 +45,10 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
                 self.served(size_bytes, align_bytes).map_or(REFUSED, |served| self.most_to_allocate(served))
             }
             Operation::Deallocate { size_bytes, align_bytes } => {
-                self.served(size_bytes, align_bytes).map_or(Steps::default(), |served| self.most_to_deallocate(served))
+                self.kept(size_bytes, align_bytes).map_or(Steps::default(), |kept| self.most_to_deallocate(kept))
             }
             Operation::Reallocate { old_bytes, size_bytes, align_bytes } => {
-                let old = self.served(old_bytes, align_bytes);
+                let old = self.kept(old_bytes, align_bytes);
                 old.map_or(Steps::default(), |old| self.most_to_reallocate(old, self.served(size_bytes, align_bytes)))
             }
             Operation::Reclaim { .. } => Steps::default(),

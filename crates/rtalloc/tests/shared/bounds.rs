@@ -1,0 +1,38 @@
+//! Bounds on steps hold for blocks of every alignment that are resized in every way where they stand, which random sizes seldom do.
+//! Every operation is held against its bound at each step ([`watch`](crate::watch)).
+
+use crate::subject::Subject;
+use crate::world::{Live, User, World};
+
+/// Alone in the heap: a block of each alignment grows as far as it can, is cut, grows again, and is freed.
+pub fn resized_where_it_stands(subject: &'static Subject) {
+    const MOST_BYTES: usize = 0x8000;
+    let len_bytes = subject.large_bytes.min(MOST_BYTES);
+    let world = World::new(subject.watched, len_bytes, 1);
+    let mut user = User::new(&world, 0, 1);
+    for align_log2 in 0..usize::BITS {
+        let align_bytes = 1 << align_log2;
+        for first_bytes in [1, align_bytes / 2 + 1, align_bytes] {
+            let Ok(mut live) = user.allocate(first_bytes, align_bytes) else { continue };
+            for cut_bytes in [64, 1] {
+                live = grown(&mut user, live, len_bytes);
+                live = user.resize(live, live.size_bytes / 2 + 1);
+                live = user.resize(live, cut_bytes);
+            }
+            user.free(live);
+        }
+    }
+}
+
+/// As large as it gets: by half, and then by ever smaller steps.
+fn grown(user: &mut User, mut live: Live, most_bytes: usize) -> Live {
+    let mut more_bytes = most_bytes;
+    while more_bytes >= 16 {
+        let before = live.size_bytes;
+        live = user.resize(live, before + more_bytes);
+        if live.size_bytes == before {
+            more_bytes /= 2;
+        }
+    }
+    live
+}
