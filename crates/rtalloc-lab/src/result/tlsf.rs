@@ -222,8 +222,8 @@ impl Kind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Exact => "exact, not the last of its list",
-            Self::ExactLast => "exact, the last of its list",
+            Self::Exact => "exact, others in its list",
+            Self::ExactLast => "exact, alone in its list",
             Self::Split => "split",
             Self::None => "no free neighbour",
             Self::One => "one free neighbour",
