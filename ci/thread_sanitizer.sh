@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # No data race in the concurrent heaps, as far as ThreadSanitizer sees: the tests with real threads, on the processor's atomics.
-# Needs: x86-64 Linux; rustup with a nightly toolchain and its source (component rust-src), which it adds where it can. Takes: three
+# Needs: x86-64 Linux; rustup with a nightly toolchain and its source (component rust-src), which it adds where it can. Takes: five
 # minutes, most of it compiling the standard library. Where there is no nightly it says so and tests nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,3 +25,4 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/thread_sanitizer
 for test in short_of_memory with_memory_to_spare threads_come_and_go; do
     cargo +nightly test -Zbuild-std --target "$target" -p rtalloc --test shared -- "$test"
 done
+cargo +nightly test -Zbuild-std --target "$target" -p rtalloc --test compact_fit_threads
