@@ -132,8 +132,8 @@ struct CompactFit {
 /// pinned to processors and run at the highest real-time priority where that is permitted; where there are more threads than
 /// processors, the figures say nothing of the paper's. Besides: steps (accesses to shared words) beside the published bounds, one
 /// thread alone with arenas and TLSF in turns, throughput by threads, and memory when every free is remote. Peers that are not
-/// installed, and locks that a thread may not take, are said to be so. Takes a few minutes, and 72 MiB of memory for a heap;
-/// nothing else should run meanwhile.
+/// installed, and locks that a thread may not take, are said to be so. Takes up to an hour with every allocator and number of
+/// threads, and 72 MiB of memory for a heap; nothing else should run meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), WAIT_FREE_EXAMPLES))]
 struct WaitFree {
@@ -160,11 +160,11 @@ struct WaitFree {
     #[arg(long, value_name = "N", default_value_t = wait_free::PAIRS)]
     pairs: u64,
 
-    /// A minute or two: cases I and II once, 10^6 remote frees.
+    /// Five minutes, with --on=-options: cases I and II once, 10^6 remote frees.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
 
-    /// Cases I and II 20 times, III and IV 1,000 times, 10^8 remote frees: most of an hour.
+    /// Cases I and II 20 times, III and IV 1,000 times, 10^8 remote frees: hours.
     #[arg(long)]
     full: bool,
 
