@@ -117,7 +117,7 @@
 //! # When it wins, when it loses
 //!
 //! It is the allocator for several cores with bounds: an allocation and a deallocation of one thread cost what [`Tlsf`]
-//! costs and, on x86-64, six and five instructions more. It loses where one thread needs what all others have free, and
+//! costs and, on x86-64, seven and six instructions more. It loses where one thread needs what all others have free, and
 //! against a single heap under a lock when memory is short and time is not.
 //!
 //! [`most_steps`]: SharedAllocator::most_steps
@@ -127,7 +127,7 @@
 //! <!-- figures: arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `arenas` | 519, or 561 + 316 per mailed block, 527, or 569 + 316 per mailed block, 87 | 4 B | 16 B | 1,516 B, 2,028 B | 9.9 %, 21.7 % |
+//! | `arenas` | 523, or 563 + 318 per mailed block, 531, or 571 + 318 per mailed block, 87 | 4 B | 16 B | 1,516 B, 2,028 B | 9.9 %, 21.7 % |
 //! <!-- end of figures -->
 
 pub mod mailbox;
