@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_page_of_the_largest_class_holds_one_block() {
-        let mut memory = vec![MaybeUninit::uninit(); 5 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 5 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         let count = |heap: &mut Paper<'_>, size| {
             let blocks: Vec<_> = core::iter::from_fn(|| heap.allocate_bytes(size, 1).ok()).collect();
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn classes_have_regions_of_their_own_and_discarded_pages_wait() {
-        let mut memory = vec![MaybeUninit::uninit(); 6 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 6 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         let first: Vec<_> = (0..2).map(|_| heap.allocate_bytes(490, 1).unwrap()).collect();
         let other = heap.allocate_bytes(20, 1).unwrap();

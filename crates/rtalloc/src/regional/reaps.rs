@@ -503,7 +503,7 @@ mod tests {
 
     #[test]
     fn a_page_is_cut_first_and_then_reused_last_freed_first() {
-        let mut memory = vec![MaybeUninit::uninit(); 4 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 4 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         // Nine blocks of 104 bytes fill a page.
         let blocks: Vec<_> = (0..5).map(|_| heap.allocate_bytes(100, 1).unwrap()).collect();
@@ -529,7 +529,7 @@ mod tests {
 
     #[test]
     fn an_empty_page_is_free_at_once_for_any_class() {
-        let mut memory = vec![MaybeUninit::uninit(); 4 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 4 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         let blocks: Vec<_> = (0..3).map(|_| heap.allocate_bytes(8, 1).unwrap()).collect();
         // SAFETY: the blocks are live.
@@ -550,7 +550,7 @@ mod tests {
 
     #[test]
     fn damaged_bookkeeping_is_found() {
-        let mut memory = vec![MaybeUninit::uninit(); 3 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 3 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         let blocks: Vec<_> = (0..4).map(|_| heap.allocate_bytes(16, 1).unwrap()).collect();
         // SAFETY: the blocks are live.

@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_page_is_discarded_when_a_request_does_not_fit_and_freed_when_its_last_block_is() {
-        let mut memory = vec![MaybeUninit::uninit(); 5 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 5 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         // Two blocks of 400 fill a page but for a rest that the third does not fit: the page is discarded.
         let blocks: Vec<_> = (0..3).map(|_| heap.allocate_bytes(400, 1).unwrap()).collect();
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn the_current_page_is_freed_too() {
-        let mut memory = vec![MaybeUninit::uninit(); 3 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 3 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         let first = heap.allocate_bytes(100, 1).unwrap();
         let second = heap.allocate_bytes(100, 1).unwrap();
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn damaged_bookkeeping_is_found() {
-        let mut memory = vec![MaybeUninit::uninit(); 3 * 1024];
+        let mut memory = vec![MaybeUninit::new(0); 3 * 1024];
         let mut heap = Paper::new(&mut memory, ()).unwrap();
         let blocks: Vec<_> = [8, 40, 16].map(|size| heap.allocate_bytes(size, 1).unwrap()).into();
         let page = page_of(blocks[0]);

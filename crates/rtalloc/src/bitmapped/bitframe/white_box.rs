@@ -14,7 +14,7 @@ type ThesisPage<F = Frames<8, 8, 0>, const SIZES: usize = 2> = Page<F, BITFRAME_
 
 /// Calls a test with memory for so many pages of 16 KB.
 fn with_memory(pages: usize, test: impl FnOnce(&mut [core::mem::MaybeUninit<u8>])) {
-    test(&mut vec![core::mem::MaybeUninit::uninit(); (pages + 1) * BITFRAME_PAGE + 4096]);
+    test(&mut vec![core::mem::MaybeUninit::new(0); (pages + 1) * BITFRAME_PAGE + 4096]);
 }
 
 /// The page that a block lies in.

@@ -175,7 +175,7 @@ fn a_heap_is_made_in_constant_time() {
 #[test]
 fn a_region_of_the_bytes_that_are_needed_has_the_pages_wherever_it_starts() {
     let bytes = Heap::<Small>::region_bytes(5);
-    let mut memory = std::vec![MaybeUninit::uninit(); bytes + 64];
+    let mut memory = std::vec![MaybeUninit::new(0); bytes + 64];
     for offset in 0..64 {
         let heap = Heap::<Small>::new(&mut memory[offset..offset + bytes], Default::default()).unwrap();
         assert_eq!(heap.pages(), 5);

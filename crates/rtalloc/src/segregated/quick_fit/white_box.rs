@@ -12,7 +12,7 @@ type Paper<'r> = QuickFit<'r, 4096, 8>;
 
 /// A heap in memory for so many pages and the table; what follows is as many pages or one less.
 fn with_heap(pages: usize, test: impl FnOnce(&mut Paper<'_>)) {
-    let mut memory = vec![MaybeUninit::uninit(); pages * 4096 + 1024];
+    let mut memory = vec![MaybeUninit::new(0); pages * 4096 + 1024];
     let mut heap = Paper::new(&mut memory, ()).unwrap();
     test(&mut heap);
     assert_eq!(heap.check(), Ok(()));
