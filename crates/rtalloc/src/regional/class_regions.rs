@@ -356,12 +356,13 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use super::super::Paged;
     use super::*;
     use crate::contract::RegionAllocator;
     use crate::mechanism::damage::{flip_every_bit, use_up};
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
-    use std::{vec, vec::Vec};
+    use std::vec::Vec;
 
     type Paper<'r> = ClassRegions<'r, 1024, 8, 64>;
 
@@ -387,8 +388,8 @@ mod tests {
 
     #[test]
     fn a_page_of_the_largest_class_holds_one_block() {
-        let mut memory = vec![MaybeUninit::new(0); 5 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 5 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         let count = |heap: &mut Paper<'_>, size| {
             let blocks: Vec<_> = core::iter::from_fn(|| heap.allocate_bytes(size, 1).ok()).collect();
             // SAFETY: the blocks are live.
@@ -403,8 +404,8 @@ mod tests {
 
     #[test]
     fn classes_have_regions_of_their_own_and_discarded_pages_wait() {
-        let mut memory = vec![MaybeUninit::new(0); 6 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 6 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         let first: Vec<_> = (0..2).map(|_| heap.allocate_bytes(490, 1).unwrap()).collect();
         let other = heap.allocate_bytes(20, 1).unwrap();
         assert_eq!(page_of(first[0]), page_of(first[1]));

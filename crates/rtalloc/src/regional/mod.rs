@@ -7,3 +7,8 @@ pub mod region;
 pub use class_regions::{ClassRegions, ClassRegionsPolicy};
 pub use reaps::{Reaps, ReapsPolicy};
 pub use region::{SingleRegion, SingleRegionPolicy};
+
+/// Memory at a page, so that tests know how many pages of 1 KB fit behind the control structure.
+#[cfg(test)]
+#[repr(align(1024))]
+struct Paged<const BYTES: usize>([core::mem::MaybeUninit<u8>; BYTES]);

@@ -479,12 +479,13 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use super::super::Paged;
     use super::*;
     use crate::contract::RegionAllocator;
     use crate::mechanism::damage::{flip_every_bit, use_up};
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
-    use std::{vec, vec::Vec};
+    use std::vec::Vec;
 
     type Paper<'r> = Reaps<'r, 1024, 8, 64>;
 
@@ -503,8 +504,8 @@ mod tests {
 
     #[test]
     fn a_page_is_cut_first_and_then_reused_last_freed_first() {
-        let mut memory = vec![MaybeUninit::new(0); 4 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 4 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         // Nine blocks of 104 bytes fill a page.
         let blocks: Vec<_> = (0..5).map(|_| heap.allocate_bytes(100, 1).unwrap()).collect();
         // SAFETY: the blocks are live.
@@ -529,8 +530,8 @@ mod tests {
 
     #[test]
     fn an_empty_page_is_free_at_once_for_any_class() {
-        let mut memory = vec![MaybeUninit::new(0); 4 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 4 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         let blocks: Vec<_> = (0..3).map(|_| heap.allocate_bytes(8, 1).unwrap()).collect();
         // SAFETY: the blocks are live.
         blocks.iter().for_each(|&block| unsafe { heap.deallocate(block) });
@@ -550,8 +551,8 @@ mod tests {
 
     #[test]
     fn damaged_bookkeeping_is_found() {
-        let mut memory = vec![MaybeUninit::new(0); 3 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 3 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         let blocks: Vec<_> = (0..4).map(|_| heap.allocate_bytes(16, 1).unwrap()).collect();
         // SAFETY: the blocks are live.
         unsafe {

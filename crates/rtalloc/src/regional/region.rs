@@ -368,12 +368,13 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use super::super::Paged;
     use super::*;
     use crate::contract::RegionAllocator;
     use crate::mechanism::damage::{flip_every_bit, use_up};
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
-    use std::{vec, vec::Vec};
+    use std::vec::Vec;
 
     type Paper<'r> = SingleRegion<'r, 1024, 8>;
 
@@ -400,8 +401,8 @@ mod tests {
 
     #[test]
     fn a_page_is_discarded_when_a_request_does_not_fit_and_freed_when_its_last_block_is() {
-        let mut memory = vec![MaybeUninit::new(0); 5 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 5 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         // Two blocks of 400 fill a page but for a rest that the third does not fit: the page is discarded.
         let blocks: Vec<_> = (0..3).map(|_| heap.allocate_bytes(400, 1).unwrap()).collect();
         assert_eq!(page_of(blocks[0]), page_of(blocks[1]));
@@ -424,8 +425,8 @@ mod tests {
 
     #[test]
     fn the_current_page_is_freed_too() {
-        let mut memory = vec![MaybeUninit::new(0); 3 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 3 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         let first = heap.allocate_bytes(100, 1).unwrap();
         let second = heap.allocate_bytes(100, 1).unwrap();
         assert_eq!(second.addr().get(), first.addr().get() + 104);
@@ -443,8 +444,8 @@ mod tests {
 
     #[test]
     fn damaged_bookkeeping_is_found() {
-        let mut memory = vec![MaybeUninit::new(0); 3 * 1024];
-        let mut heap = Paper::new(&mut memory, ()).unwrap();
+        let mut memory = Paged([MaybeUninit::new(0); 3 * 1024]);
+        let mut heap = Paper::new(&mut memory.0, ()).unwrap();
         let blocks: Vec<_> = [8, 40, 16].map(|size| heap.allocate_bytes(size, 1).unwrap()).into();
         let page = page_of(blocks[0]);
         type Policy = SingleRegionPolicy<1024, 8>;
