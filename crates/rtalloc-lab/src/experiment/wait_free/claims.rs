@@ -166,7 +166,7 @@ pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
         ("arenas: a coefficient of variation below every peer's in cases I to IV", Figures::cv as Of),
         (
             "arenas: a standard deviation below every peer's in cases I to IV (what the coefficient of variation is without \
-             the mean, which is the smallest of all)",
+             the mean, by which a fast allocator loses)",
             (|figures| figures.ticks.std) as Of,
         ),
     ] {
