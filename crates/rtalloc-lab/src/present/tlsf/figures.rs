@@ -222,7 +222,10 @@ fn memory(found: &Tlsf) -> Result<Option<(String, String)>, PlotError> {
         curves.extend((1..).zip(used));
         Panel {
             title,
-            x: (format!("mallocs after the first {}", number::grouped(from)), Spacing::Even),
+            x: (
+                if from == 0 { "mallocs".into() } else { format!("mallocs after the first {}", number::grouped(from)) },
+                Spacing::Even,
+            ),
             y: ("KiB, live and used so far".into(), Spacing::Even),
             curves,
             marked: false,

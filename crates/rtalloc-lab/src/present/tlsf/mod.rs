@@ -232,7 +232,7 @@ fn fragmentation(found: &Tlsf, look: Look) -> String {
         for pool in pools(found, subject, found.settings.holding) {
             let paper = Paper::name_of(subject).map(|known| TLSF.table_6[known][pool.profile as usize]);
             let [first, second, third, ours] = &pool.fragmentation;
-            let percent = |value: f64| if pool.sets == 0 { "-".into() } else { format!("{:.1}", 100.0 * value) };
+            let percent = |value: f64| if pool.sets == 0 { "-".into() } else { number::mean(100.0 * value) };
             let mut texts = vec![std::mem::take(&mut name), pool.profile.name().into()];
             for (place, own) in ours.iter().enumerate() {
                 texts.push(paper.map_or_else(String::new, |four| format!("{:.1}", four[place])));
@@ -300,7 +300,8 @@ fn notes(found: &Tlsf) -> Vec<String> {
          is. The counter's ticks are not the processor's cycles."
             .into(),
         "F: the most used over the most live, less 1, for each task set; mean, deviation, most, least over sets. J & W: variants 1 to 3 of \
-         Johnstone and Wilson: mean over time; when most is live; when most is used. *: requests were refused, so that F is of \
+         Johnstone and Wilson: mean over time; when most is live; when most is used. Used is all up to the highest \
+         address: who serves from the heap's end, or goes around it, uses nearly all of it. *: requests were refused, so that F is of \
          what was served."
             .into(),
         "The paper's holding time has no unit. fit, U[300, 500] ticks, is the reading under which F of TLSF and of binary buddy came \
