@@ -2,11 +2,13 @@
 # Opens a report in headless Chromium and fails unless it is whole: no error on the console, nothing asked of the
 # network, every figure drawn.
 #
-# Takes: the report (default: report.html); writes nothing beside it.
+# Takes: the report (default: report.html), and a script that is run on the drawn page and adds to `troubles`, if there is one; writes
+# nothing beside it.
 # Needs: Chromium (`apt-get install chromium`; as root it is installed if missing), python3. About 5 seconds.
 set -eu
 
 report=${1:-report.html}
+script=${2:-}
 if [ ! -s "$report" ]; then
     echo "ci/report.sh: there is no $report; run 'cargo run --release' first, or name a report" >&2
     exit 1
@@ -34,10 +36,11 @@ trap 'rm -rf "$work"' EXIT
 
 # The report with a last script that looks at what was drawn and writes its findings into the page. The page's own
 # security policy stays in force: whatever it would load is a violation, which the listener in the head counts.
-python3 - "$report" "$work/page.html" <<'PYTHON'
+python3 - "$report" "$work/page.html" "$script" <<'PYTHON'
 import sys
 
 page = open(sys.argv[1], encoding="utf-8").read()
+more = open(sys.argv[3], encoding="utf-8").read() if sys.argv[3] else ""
 watch = """<script>
 window.troubles = [];
 addEventListener("error", (event) => troubles.push("error: " + (event.message || event.target.outerHTML)), true);
@@ -65,6 +68,7 @@ addEventListener("load", () => {
   for (const entry of performance.getEntriesByType("resource")) troubles.push("request: " + entry.name);
   if (document.documentElement.scrollWidth > innerWidth + 1) troubles.push("the page is wider than the window");
   for (const heading of document.querySelectorAll("thead tr:last-child th")) heading.click();
+  try { more(); } catch (error) { troubles.push("the script: " + error + error.stack); }
   const verdict = document.querySelector(".verdict h2");
   const findings = document.createElement("div");
   findings.id = "findings";
@@ -73,7 +77,8 @@ addEventListener("load", () => {
 });
 </script>"""
 assert page.count("<head>") == 1 and page.count("</body>") == 1, "this is no report"
-page = page.replace("<head>", "<head>" + watch).replace("</body>", judge + "</body>")
+more = "<script>function more() {" + more + "}</script>"
+page = page.replace("<head>", "<head>" + watch).replace("</body>", more + judge + "</body>")
 open(sys.argv[2], "w", encoding="utf-8").write(page)
 PYTHON
 

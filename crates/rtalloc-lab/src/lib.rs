@@ -7,6 +7,7 @@
 //! ```
 
 pub mod analysis;
+pub mod campaign;
 pub mod cmd;
 pub mod experiment;
 pub mod observe;

@@ -5,6 +5,8 @@ use super::inspect::print;
 use super::progress::Bar;
 use super::run::parse_size;
 use super::shipped::{self, Unpacked};
+use crate::campaign::difference;
+use crate::campaign::store::Store;
 use crate::experiment::duel::{self, Pair, Settings};
 use crate::present;
 use crate::present::table::Look;
@@ -12,7 +14,8 @@ use crate::subject;
 use crate::trace::Writer;
 use crate::workload::Model;
 use anyhow::Context as _;
-use std::io::BufWriter;
+use std::fs::File;
+use std::io::{BufWriter, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -45,12 +48,20 @@ use std::time::Duration;
 ///
 /// Where one of a pair refuses a request, the pair is not compared; who refused
 /// what is shown instead.
+///
+/// Two stores of results (`rtalloc reproduce --store`) are compared instead by
+/// what they hold: which tasks came to another result, and whether it matters.
+/// What counts is the same wherever it is performed with the same code, so that
+/// any difference does; times matter where the quartiles of second / first are
+/// on one side of 1 and the median is at least 5 % away from it. The exit status
+/// does not tell that: the column `matters` does.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
     /// Two allocators, then what they replay: files, names of shipped traces, or workloads as
     /// `rtalloc generate` takes them, in quotes where there are parameters. Either may be left out.
-    #[arg(value_name = "A B] [TRACE|WORKLOAD")]
+    /// Or two stores of results.
+    #[arg(value_name = "A B | STORE STORE] [TRACE|WORKLOAD")]
     words: Vec<String>,
 
     /// Bytes of the heap, with suffix K, M or G (powers of 1024). Without it, the next power of two above eight times
@@ -74,8 +85,10 @@ Examples:
   rtalloc compare p2 lua-entities                the same on one workload and one shipped trace
   rtalloc compare tlsf half-fit                  another pair on all of them
   rtalloc compare tlsf talc server.rtrace \"p3 --mallocs 50000\" --seconds 10
+  rtalloc compare before.db after.db             what changed between two campaigns
 
-The exit status is 0 when every pair was compared on every trace, and 1 when one was not or an argument was of no use.";
+The exit status is 0 when every pair was compared on every trace, or two stores were; 1 when a pair was not, or an argument was
+of no use.";
 
 /// Ours, and the published crates with the same algorithm.
 const PAIRS: [(&str, &str); 3] =
@@ -90,6 +103,13 @@ const WORKLOADS: [&str; 3] = ["p1", "p2", "p3"];
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if let [first, second] = &arguments.words[..]
+        && [first, second].iter().any(|path| is_store(Path::new(path)))
+    {
+        let Arguments { heap, json, .. } = arguments;
+        anyhow::ensure!(heap.is_none() && json.is_none(), "--heap and --json are for allocators, not for stores");
+        return stores(Path::new(first), Path::new(second));
+    }
     let (names, loads) = told_apart(&arguments.words);
     let pairs = pairs(names)?;
     let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
@@ -107,6 +127,19 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let compared = duels.traces.iter().flat_map(|trace| &trace.duels).all(|duel| duel.outcome.is_ok());
     Ok(if compared { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a file is a database of SQLite.
+fn is_store(path: &Path) -> bool {
+    let mut start = [0; 16];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"SQLite format 3\0"
+}
+
+fn stores(first: &Path, second: &Path) -> anyhow::Result<ExitCode> {
+    let all = |path: &Path| Store::read(path).and_then(|store| store.all()).with_context(|| path.display().to_string());
+    let difference = difference::between(&all(first)?, &all(second)?);
+    print(&present::campaign::differences(&difference, Look::of_stdout())).context("standard output")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The allocators' names and the rest: a first word that is something to replay leaves the allocators out.

@@ -6,9 +6,11 @@ pub mod compare;
 pub mod costs;
 mod cut;
 mod destination;
+pub mod export;
 pub mod generate;
 pub mod inspect;
 pub mod interleave;
+pub mod merge;
 pub mod progress;
 pub mod record;
 pub mod reproduce;
@@ -50,6 +52,8 @@ enum Verb {
     Costs(costs::Arguments),
     Interleave(interleave::Arguments),
     Tune(tune::Arguments),
+    Export(export::Arguments),
+    Merge(merge::Arguments),
 }
 
 /// Parses the command line and runs the verb; an error goes to standard error with its causes.
@@ -69,6 +73,8 @@ pub fn main() -> ExitCode {
         Some(Verb::Costs(arguments)) => costs::main(&arguments),
         Some(Verb::Interleave(arguments)) => interleave::main(&arguments),
         Some(Verb::Tune(arguments)) => tune::main(&arguments),
+        Some(Verb::Export(arguments)) => export::main(&arguments),
+        Some(Verb::Merge(arguments)) => merge::main(&arguments),
     };
     match outcome {
         Ok(code) => code,

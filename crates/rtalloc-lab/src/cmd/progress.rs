@@ -14,7 +14,7 @@ impl Bar {
     #[must_use]
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left  {wide_msg}")
+        let style = ProgressStyle::with_template("{bar:30} {percent} %, {eta} left  {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
         Self(bar)

@@ -1,6 +1,11 @@
 //! The traces that ship with rtalloc, inside the binary: an installed one needs no checkout.
 
+use crate::campaign::store::Origin;
+use crate::result;
+use crate::result::schema::Environment;
+use crate::trace::{Event, Reader};
 use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
@@ -57,6 +62,37 @@ fn stem(file: &'static str) -> &'static str {
 /// Name of every shipped trace: its file's, without `.rtrace`.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TRACES.iter().map(|(file, _)| stem(file))
+}
+
+/// The operations of the shipped trace of this [name](names).
+///
+/// # Errors
+///
+/// A binary that was built without it, or a system without room for temporary files.
+pub fn events(name: &str) -> anyhow::Result<Vec<Event>> {
+    let mut unpacked = Unpacked::default();
+    anyhow::ensure!(unpacked.add_shipped(name)?, "this binary was built without the trace {name}");
+    let (mut events, mut chunk) = (Vec::new(), Vec::new());
+    for path in &unpacked.paths {
+        let mut reader = Reader::open(path)?;
+        while reader.next_chunk(&mut chunk)? {
+            events.append(&mut chunk);
+        }
+    }
+    Ok(events)
+}
+
+/// What results of this program come from.
+#[must_use]
+pub fn origin(here: &Environment) -> Origin {
+    let mut traces = Sha256::new();
+    for (name, content) in TRACES {
+        for part in [name.as_bytes(), content] {
+            traces.update((part.len() as u64).to_le_bytes());
+            traces.update(part);
+        }
+    }
+    Origin { binary: here.binary.clone(), traces: result::environment::written(&traces.finalize()) }
 }
 
 /// Writes the shipped traces to unnamed temporary files.

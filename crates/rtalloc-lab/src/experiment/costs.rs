@@ -50,7 +50,7 @@ pub fn measure(
         let subject = subjects[number];
         found[number] = Some(decode(result).unwrap_or_else(|death| {
             let what = match death {
-                Death::Crashed(what) => what,
+                Death::Crashed { what, .. } => what,
                 Death::Hung { .. } => format!("not done within {} s", LIMIT.as_secs()),
             };
             SubjectCosts { subject: subject.facts(), operations: Vec::new(), troubles: vec![what] }

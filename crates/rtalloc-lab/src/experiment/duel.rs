@@ -83,7 +83,7 @@ pub fn measure(
             let Pair { first, second } = pairs[number];
             let outcome = decode(result).unwrap_or_else(|death| {
                 Err(match death {
-                    Death::Crashed(what) => what,
+                    Death::Crashed { what, .. } => what,
                     Death::Hung { .. } => format!("not done within {} s", limit.as_secs()),
                 })
             });

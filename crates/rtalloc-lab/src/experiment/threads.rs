@@ -197,7 +197,7 @@ impl Work<'_> {
                     *figures = report.figures;
                     report.outcome
                 }
-                Err(Death::Crashed(what)) => Outcome::Broken { what },
+                Err(Death::Crashed { what, .. }) => Outcome::Broken { what },
                 Err(Death::Hung { at }) => Outcome::TimedOut { at },
             };
         })

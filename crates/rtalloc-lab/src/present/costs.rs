@@ -141,19 +141,7 @@ fn heap(bytes: u64) -> String {
 ///
 /// See [`PlotError`].
 pub fn svg(costs: &Costs) -> Result<Option<String>, PlotError> {
-    let standings: Vec<Standing> = costs
-        .subjects
-        .iter()
-        .map(|costs| Standing {
-            subject: costs.subject.clone(),
-            worst: None,
-            heap: None,
-            growth: None,
-            troubles: Vec::new(),
-            own_pages: false,
-            only_beyond_reach: false,
-        })
-        .collect();
+    let standings: Vec<Standing> = costs.subjects.iter().map(|costs| Standing::of(costs.subject.clone())).collect();
     let styles = palette::of(&standings);
     let Some(figure) = plot::costs(costs, Cast { standings: &standings, styles: &styles })? else { return Ok(None) };
     Ok(Some(plot::standalone(&figure, &styles)))

@@ -4,7 +4,9 @@
 //! can be shown again today.
 
 pub mod bounds;
+pub mod campaign;
 pub mod catalogue;
+pub mod chapter;
 mod claims;
 pub mod compact_fit;
 pub mod costs;
@@ -15,9 +17,11 @@ pub mod metric;
 pub mod number;
 mod page;
 pub mod palette;
+pub mod papers;
 pub mod plot;
 pub mod puaut;
 pub mod report;
+pub mod robson;
 mod sharers;
 pub mod standing;
 pub mod table;

@@ -69,10 +69,9 @@ impl Tabled {
         table(&headings, self.words, self.rows.iter().cloned(), look)
     }
 
-    /// Where the first column has one of these names, it is in their colour. Rows of the same name are told by it one by one, since a
-    /// page lets rows be sorted.
-    pub(super) fn html(&self, names: &[String]) -> Markup {
-        let index = |text: &str| names.iter().position(|name| name == text);
+    /// Where the first column has the name of an allocator, it is in its colour. Rows of the same name are told by it one by one,
+    /// since a page lets rows be sorted.
+    pub(super) fn html(&self, index: &dyn Fn(&str) -> Option<usize>) -> Markup {
         let mut rows = self.rows.clone();
         for place in 1..rows.len() {
             if rows[place].first().is_some_and(String::is_empty) {
@@ -100,8 +99,8 @@ impl Tabled {
                                 @for (column, text) in row.iter().enumerate() {
                                     @match (column, index(text)) {
                                         (0, Some(index)) => (name_cell(index, text)),
-                                        (0, None) => th scope="row" data-v=(text) { (text) },
-                                        _ => td.left[column < self.words] data-v=[sorted_by(text)] { (text) },
+                                        (0, None) => th.what[is_long(text)] scope="row" data-v=(text) { (text) },
+                                        _ => td.left[column < self.words].what[is_long(text)] data-v=[sorted_by(text)] { (text) },
                                     }
                                 }
                             }
@@ -113,6 +112,11 @@ impl Tabled {
     }
 }
 
+/// Whether a cell's text takes several lines.
+fn is_long(text: &str) -> bool {
+    text.chars().count() > 44
+}
+
 /// What a cell is sorted by: numbers by their value, whatever follows them.
 fn sorted_by(text: &str) -> Option<String> {
     if text.is_empty() || text == "-" {
@@ -122,13 +126,32 @@ fn sorted_by(text: &str) -> Option<String> {
     Some(if number.parse::<f64>().is_ok() { number } else { text.into() })
 }
 
+/// The program, and the machines that timed something, if they are several: in full the first.
+pub(super) fn environments(all: &[Environment]) -> Markup {
+    html! {
+        @if let [first, others @ ..] = all {
+            (environment(first))
+            @if !others.is_empty() {
+                p { "Timed on several machines; times of unlike machines stand in one table:" }
+                ul {
+                    @for each in all { li { (processor(each)) ", " (each.kernel) } }
+                }
+            }
+        }
+    }
+}
+
+fn processor(environment: &Environment) -> String {
+    format!("{}, {}", environment.cpu, number::counted(environment.cores as u64, "core"))
+}
+
 /// The machine and the program.
 pub(super) fn environment(environment: &Environment) -> Markup {
     #[allow(clippy::cast_precision_loss)] // shown with three decimals
     let gigahertz = environment.tsc_hz as f64 / 1e9;
     let rows = [
         ("rtalloc", environment.rtalloc.clone()),
-        ("processor", format!("{}, {}", environment.cpu, number::counted(environment.cores as u64, "core"))),
+        ("processor", processor(environment)),
         ("kernel", environment.kernel.clone()),
         ("compiler", environment.rustc.clone()),
         ("binary", environment.binary.clone()),

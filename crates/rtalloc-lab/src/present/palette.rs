@@ -1,8 +1,10 @@
 //! How each allocator looks in every figure: one hue per family, one tone, dash and marker per member, so that no two
-//! allocators differ by colour alone.
+//! allocators differ by colour alone. What looks how is decided by the tables of subjects, not by who else is in a figure.
 
+use super::sharers;
 use super::standing::Standing;
 use crate::result::schema::Origin;
+use crate::subject::{self, shared};
 
 /// The shape of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +28,31 @@ pub enum Marker {
 const MARKERS: [Marker; 7] =
     [Marker::Circle, Marker::Square, Marker::Diamond, Marker::Up, Marker::Down, Marker::Cross, Marker::Plus];
 
-/// Dash patterns by member of a family; ours are solid and thick besides.
-const DASHES: [&str; 6] = ["none", "7 3", "2 2", "9 3 2 3", "4 4", "12 4"];
+/// Dash patterns by member of a family; ours are thick besides.
+const DASHES: [&str; 7] = ["none", "7 3", "2 2", "9 3 2 3", "4 4", "12 4", "14 3 2 3 2 3"];
 
-/// Hue in degrees, saturation in per cent, and by how many per cent it is darkened to look as light as the others; in
-/// the order families appear. Hues that the usual kinds of colour blindness keep apart (after Okabe and Ito), and a
-/// grey.
-const HUES: [(i16, u8, u8); 8] =
-    [(208, 90, 0), (22, 90, 2), (164, 90, 9), (322, 58, 0), (42, 92, 8), (262, 50, 0), (188, 80, 8), (220, 10, 0)];
+/// Hue in degrees, saturation in per cent, and by how many per cent it is darkened to look as light as the others.
+type Hue = (i16, u8, u8);
 
-/// By how many degrees the members of a family stray from its hue.
-const SHADES: [i16; 6] = [0, 18, -14, 30, -24, 10];
+/// The hue of each family, in every figure. Hues that the usual kinds of colour blindness keep apart come first (after Okabe and
+/// Ito); what takes its pages from the system is grey.
+const FAMILIES: [(&str, Hue); 9] = [
+    ("segregated", (208, 90, 0)),
+    ("sequential", (22, 90, 2)),
+    ("buddy", (164, 90, 9)),
+    ("indexed", (322, 58, 0)),
+    ("regional", (42, 92, 8)),
+    ("bitmapped", (262, 50, 0)),
+    ("compacting", (92, 60, 7)),
+    (LOCKED, (354, 68, 0)),
+    ("hybrid", (220, 10, 0)),
+];
+
+/// The family of what keeps threads apart by a lock, whatever is under it.
+pub(super) const LOCKED: &str = "locked";
+
+/// By how many degrees the members of a family stray from its hue: less than half of what families are apart.
+const SHADES: [i16; 6] = [0, 8, -8, 14, -12, 4];
 
 /// Lightness in per cent by member of a family, on a light and on a dark ground.
 const TONES: [(u8, u8); 4] = [(37, 62), (48, 76), (26, 52), (43, 70)];
@@ -56,34 +72,58 @@ pub struct Style {
     pub line_width: u32,
 }
 
-/// The looks of every allocator, by index into `standings`.
+/// The looks of every allocator, by index into `standings`. One of the table of subjects looks the same whoever is beside it; only
+/// where a list has it several times, under several labels, do these look like further members of its family.
 #[must_use]
 pub fn of(standings: &[Standing]) -> Vec<Style> {
-    let mut families: Vec<(&str, usize)> = Vec::new();
+    let mut taken: Vec<(&str, usize)> = Vec::new();
+    let mut strangers: Vec<&str> = Vec::new();
     standings
         .iter()
-        .enumerate()
-        .map(|(index, standing)| {
+        .map(|standing| {
             let family = standing.subject.family.as_str();
-            let position = families.iter().position(|(known, _)| *known == family).unwrap_or_else(|| {
-                families.push((family, 0));
-                families.len() - 1
+            let known = FAMILIES.iter().position(|(known, _)| *known == family);
+            let place = known.unwrap_or_else(|| {
+                strangers.iter().position(|known| *known == family).unwrap_or_else(|| {
+                    strangers.push(family);
+                    strangers.len() - 1
+                })
             });
-            let member = families[position].1;
-            families[position].1 += 1;
-            let (hue, saturation, darker) = HUES[position % HUES.len()];
-            let hue = (hue + SHADES[member % SHADES.len()]).rem_euclid(360);
-            let (light, dark) = TONES[member % TONES.len()];
-            let ours = standing.subject.origin == Origin::Ours;
-            Style {
-                light: format!("hsl({hue} {saturation}% {}%)", light - darker),
-                dark: format!("hsl({hue} {saturation}% {}%)", dark - darker),
-                dash: DASHES[member % DASHES.len()],
-                marker: MARKERS[index % MARKERS.len()],
-                line_width: if ours { 2 } else { 1 },
-            }
+            let members = members(family);
+            let own = members.iter().position(|name| *name == standing.identity);
+            let free = |member: &usize| !taken.contains(&(family, *member));
+            let member = own.filter(free).or_else(|| (members.len()..).find(free)).unwrap_or(0);
+            taken.push((family, member));
+            style(place, member, standing.subject.origin == Origin::Ours)
         })
         .collect()
+}
+
+/// Names of a family in the tables of subjects.
+fn members(family: &str) -> Vec<&'static str> {
+    let alone = subject::all().iter().filter(|subject| subject.family == family).map(|subject| subject.name);
+    let shared = shared::all().iter().filter(|subject| sharers::family(subject.name, subject.lock) == family);
+    let mut names: Vec<&str> = alone.collect();
+    for subject in shared {
+        if !names.contains(&subject.name) {
+            names.push(subject.name);
+        }
+    }
+    names
+}
+
+/// The looks of a member of a family, of which there are so many that no two agree in colour and dash, or colour and marker.
+fn style(family: usize, member: usize, ours: bool) -> Style {
+    let (hue, saturation, darker) = FAMILIES[family % FAMILIES.len()].1;
+    let hue = (hue + SHADES[member % SHADES.len()]).rem_euclid(360);
+    let (light, dark) = TONES[member % TONES.len()];
+    Style {
+        light: format!("hsl({hue} {saturation}% {}%)", light - darker),
+        dark: format!("hsl({hue} {saturation}% {}%)", dark - darker),
+        dash: DASHES[member % DASHES.len()],
+        marker: MARKERS[(member + 2 * family) % MARKERS.len()],
+        line_width: if ours { 2 } else { 1 },
+    }
 }
 
 /// The rules that give every class of a figure its colour: `sK` strokes and `fK` fills in the colour of allocator K.
@@ -110,13 +150,35 @@ pub fn css(styles: &[Style]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::compact_fit::standing as named;
     use super::super::{fixture, standing};
     use super::*;
 
     #[test]
     fn no_two_allocators_differ_by_colour_alone() {
         let standings = standing::all(&fixture::usual());
-        let styles = of(&standings);
+        distinct(&standings);
+        let everybody: Vec<Standing> = subject::all().iter().map(|one| named(one.name, one.name)).collect();
+        distinct(&everybody);
+        // One of them under many labels.
+        let labels: Vec<String> = (1..=9).map(|pages| format!("CFM {pages}")).collect();
+        distinct(&labels.iter().map(|label| named(label, "compact-fit-paper")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_allocator_looks_the_same_whoever_is_beside_it() {
+        let many = of(&[named("system", "system"), named("TLSF", "tlsf"), named("half-fit", "half-fit")]);
+        let few = of(&[named("tlsf", "tlsf")]);
+        assert_eq!(many[1], few[0]);
+        assert_ne!(many[1], many[2]);
+        let families: Vec<&str> = subject::all().iter().map(|subject| subject.family).collect();
+        for family in families {
+            assert!(FAMILIES.iter().any(|(known, _)| *known == family), "{family} has no hue");
+        }
+    }
+
+    fn distinct(standings: &[Standing]) {
+        let styles = of(standings);
         for (index, style) in styles.iter().enumerate() {
             for other in &styles[..index] {
                 assert_ne!((&style.light, style.marker), (&other.light, other.marker));

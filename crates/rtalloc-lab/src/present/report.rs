@@ -45,7 +45,7 @@ pub fn html(run: &Run) -> Result<String, PlotError> {
 }
 
 fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotError> {
-    let picture = plot::pareto(verdict, cast)?;
+    let picture = plot::pareto(plot::Field::of(verdict), cast.styles)?;
     Ok(html! {
         section.verdict {
             h2 { (verdict.headline) }
@@ -162,7 +162,7 @@ fn happened(standing: &Standing) -> Markup {
 }
 
 fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, PlotError> {
-    let memory = plot::memory(result, cast)?;
+    let memory = plot::memory(result, cast, plot::HIGHEST_SHARE)?;
     let fragmentation = plot::fragmentation(result, cast)?;
     let instructions = plot::distributions(result, cast, Measure::Instructions)?;
     let ticks = plot::distributions(result, cast, Measure::Ticks)?;

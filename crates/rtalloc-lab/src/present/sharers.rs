@@ -1,5 +1,6 @@
 //! What the figures of allocators that threads share have in common: who looks how, and the curve of what is rare.
 
+use super::palette;
 use super::standing::Standing;
 use crate::result::schema::{Distribution, Origin, SubjectFacts};
 
@@ -10,38 +11,34 @@ pub(super) struct Sharer<'a> {
     pub(super) origin: Origin,
     /// The kind of lock, where there is one.
     pub(super) lock: Option<&'a str>,
-    /// The allocator that it is an option of.
-    pub(super) option_of: Option<&'a str>,
     /// Whether it takes its pages from the system.
     pub(super) own_pages: bool,
 }
 
 impl Sharer<'_> {
-    /// Who a curve is of: an allocator and its options are a family, and so are those under a lock.
+    /// Who a curve is of.
     pub(super) fn standing(self) -> Standing {
-        let family = match (self.origin, self.lock) {
-            (Origin::Ours, Some(_)) => "locked",
-            (Origin::Ours, None) => self.option_of.unwrap_or(self.name),
-            (_, Some(_)) => "locked peers",
-            _ => "paged",
+        let subject = SubjectFacts {
+            name: self.name.into(),
+            origin: if self.lock.is_some() { Origin::Peer } else { self.origin },
+            family: family(self.name, self.lock).into(),
+            cost: String::new(),
+            largest_request_bytes: None,
+            largest_alignment_bytes: None,
+            read_instructions: None,
         };
-        Standing {
-            subject: SubjectFacts {
-                name: self.name.into(),
-                origin: if self.lock.is_some() { Origin::Peer } else { self.origin },
-                family: family.into(),
-                cost: String::new(),
-                largest_request_bytes: None,
-                largest_alignment_bytes: None,
-                read_instructions: None,
-            },
-            worst: None,
-            heap: None,
-            growth: None,
-            troubles: Vec::new(),
-            own_pages: self.own_pages,
-            only_beyond_reach: false,
-        }
+        Standing { own_pages: self.own_pages, ..Standing::of(subject) }
+    }
+}
+
+/// The family, as figures of one thread have it; whatever a lock keeps threads out of is another.
+pub(super) fn family(name: &str, lock: Option<&str>) -> &'static str {
+    match name {
+        _ if lock.is_some() => palette::LOCKED,
+        _ if name.contains("buddy") => "buddy",
+        _ if name.starts_with("arenas") => "segregated",
+        _ if name.starts_with("compact-fit") => "compacting",
+        _ => "hybrid",
     }
 }
 

@@ -10,6 +10,8 @@ use crate::result::schema::{Cell, Origin, Outcome, Run, SubjectFacts, TraceResul
 pub struct Standing {
     /// Who.
     pub subject: SubjectFacts,
+    /// Name in the tables of subjects, where a figure calls it otherwise.
+    pub identity: String,
     /// Most instructions an allocate or a free executed; `None` unless counted on every trace.
     pub worst: Option<Worst>,
     /// Largest heap it needed relative to the live memory; `None` unless found on every trace.
@@ -58,6 +60,21 @@ pub struct Growth {
 }
 
 impl Standing {
+    /// Somebody of whom no figures over traces are known.
+    #[must_use]
+    pub fn of(subject: SubjectFacts) -> Self {
+        Self {
+            identity: subject.name.clone(),
+            subject,
+            worst: None,
+            heap: None,
+            growth: None,
+            troubles: Vec::new(),
+            only_beyond_reach: false,
+            own_pages: false,
+        }
+    }
+
     /// Whether its author states a constant cost.
     #[must_use]
     pub fn constant_cost(&self) -> bool {
@@ -178,7 +195,7 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
         .then(|| needs.into_iter().max_by(|left, right| left.ratio.total_cmp(&right.ratio)))
         .flatten();
     let only_beyond_reach = beyond_reach > 0 && beyond_reach == troubles.len();
-    Standing { subject: subject.clone(), worst, heap, growth, troubles, only_beyond_reach, own_pages }
+    Standing { worst, heap, growth, troubles, only_beyond_reach, own_pages, ..Standing::of(subject.clone()) }
 }
 
 fn worst_operation(cell: &Cell, trace: &str) -> Option<Worst> {

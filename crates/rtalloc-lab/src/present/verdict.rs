@@ -46,12 +46,12 @@ pub struct Verdict {
 
 /// The two figures compared.
 #[derive(Clone, Copy)]
-struct Figures {
-    instructions: f64,
-    heap: f64,
+pub(super) struct Figures {
+    pub(super) instructions: f64,
+    pub(super) heap: f64,
 }
 
-fn figures_of(standing: &Standing) -> Option<Figures> {
+pub(super) fn figures_of(standing: &Standing) -> Option<Figures> {
     #[allow(clippy::cast_precision_loss)] // compared as quotients
     standing.figures().map(|(worst, heap)| Figures { instructions: worst.instructions as f64, heap: heap.ratio })
 }
@@ -88,7 +88,8 @@ pub fn verdict(run: &Run) -> Verdict {
     Verdict { standings, take, front, headline, reasons, cautions }
 }
 
-fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
+/// The smallest product of the quotients of both figures and the best.
+pub(super) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
     let fewest = candidates.iter().map(|(_, figures)| figures.instructions).fold(f64::INFINITY, f64::min).max(1.0);
     let smallest = candidates.iter().map(|(_, figures)| figures.heap).fold(f64::INFINITY, f64::min);
     let product = |figures: &Figures| figures.instructions / fewest * figures.heap / smallest;
@@ -106,7 +107,7 @@ fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usi
 }
 
 /// The candidates that are not beaten: by increasing instructions, decreasing heap.
-fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
+pub(super) fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
     let mut sorted = candidates.to_vec();
     sorted.sort_by(|(_, a), (_, b)| a.instructions.total_cmp(&b.instructions).then(a.heap.total_cmp(&b.heap)));
     let mut smallest = f64::INFINITY;

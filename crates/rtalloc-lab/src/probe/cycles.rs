@@ -121,6 +121,7 @@ pub fn measure(task: &Task<'_>, clock: Clock, replicas: u32) -> Report<Time> {
 
 fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>> {
     pin_to_last_processor();
+    allow_files(64 + 8 * u64::from(replicas));
     let mut children = Vec::new();
     for _ in 0..replicas {
         children.push(Replica::spawn(task)?);
@@ -198,6 +199,19 @@ pub(crate) fn pin_to_last_processor() {
     }
 }
 
+/// Lets this process have so many files open, as far as the system does: every replica is talked to through pipes. Where that
+/// does not suffice, making one fails.
+fn allow_files(wanted: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: plain system calls on a structure that is a value of ours.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < wanted {
+            limit.rlim_cur = wanted.min(limit.rlim_max);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
 /// A sample is a word: what it is of, and ticks.
 struct Kind;
 
@@ -262,14 +276,14 @@ impl Replica {
             Ok(false) => {
                 let at = match self.child.take().map(Child::kill) {
                     Some(Death::Hung { at }) => at,
-                    Some(Death::Crashed(_)) | None => 0,
+                    Some(Death::Crashed { .. }) | None => 0,
                 };
                 Err(format!("operation {at} did not end within {} seconds", PATIENCE.as_secs()))
             }
             // The pipe is closed: the replica has something to say, or died.
             Err(_) => Err(match self.child.take().map(|child| child.wait::<String>(PATIENCE)) {
                 Some(Ok(what)) => what,
-                Some(Err(Death::Crashed(what))) => what,
+                Some(Err(Death::Crashed { what, .. })) => what,
                 Some(Err(Death::Hung { at })) => format!("operation {at} did not end"),
                 None => "a replica that had ended was asked again".into(),
             }),

@@ -59,7 +59,7 @@ fn apart(task: &Task<'_>, process: &Process, further: &[u64], limits: Limits) ->
     let left = task.deadline.saturating_duration_since(Instant::now()) + Duration::from_secs(1);
     match child.map_err(|error| error.to_string())?.wait(left) {
         Ok(attempt) => Ok(attempt),
-        Err(Death::Crashed(what)) => Err(what),
+        Err(Death::Crashed { what, .. }) => Err(what),
         Err(Death::Hung { .. }) => Err("an operation did not return".into()),
     }
 }

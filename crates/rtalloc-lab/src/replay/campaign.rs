@@ -269,7 +269,7 @@ fn take<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>, place: &
             *place = report.figures;
             report.outcome
         }
-        Err(Death::Crashed(what)) => Outcome::Broken { what },
+        Err(Death::Crashed { what, .. }) => Outcome::Broken { what },
         Err(Death::Hung { at }) => Outcome::TimedOut { at },
     }
 }

@@ -96,13 +96,43 @@ impl Board {
 /// How a child ended that sent no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// It crashed, gave up, or sent nonsense: what happened, in words.
-    Crashed(String),
+    /// It crashed, gave up, or sent nonsense.
+    Crashed {
+        /// What happened, in words.
+        what: String,
+        /// The signal that ended it, if one did.
+        signal: Option<i32>,
+    },
     /// It was ended after its time.
     Hung {
         /// The operation it was at.
         at: u64,
     },
+}
+
+impl Death {
+    /// Whether it tells nothing of the work: somebody else ended the process, be it the system for want of memory or an operator,
+    /// or it said itself that it [does not know](undecided).
+    #[must_use]
+    pub fn is_from_outside(&self) -> bool {
+        const SIGNALS: [i32; 5] = [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+        matches!(self, Self::Crashed { signal: Some(signal), .. } if SIGNALS.contains(signal))
+    }
+
+    fn without_result(what: String) -> Self {
+        Self::Crashed { what, signal: None }
+    }
+}
+
+/// Ends this process, a child, without a result, and so that nobody takes its end for one: it would perhaps come to something
+/// another time.
+pub fn undecided(what: &str) -> ! {
+    write_to_stderr(what);
+    // SAFETY: plain system calls; the first ends this process.
+    unsafe {
+        libc::kill(libc::getpid(), libc::SIGKILL);
+        libc::_exit(1)
+    }
 }
 
 /// A forked process at work.
@@ -189,7 +219,8 @@ impl Child {
         if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
             return Ok(std::mem::take(&mut self.received));
         }
-        Err(Death::Crashed(self.describe(status)))
+        let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+        Err(Death::Crashed { what: self.describe(status), signal })
     }
 
     /// Ends the child by force.
@@ -209,8 +240,8 @@ impl Child {
         let waited = wait_all(vec![self], Instant::now() + limit, |_, result| outcome = Some(result));
         match (waited, outcome) {
             (Ok(()), Some(result)) => decode(result),
-            (Err(error), _) => Err(Death::Crashed(format!("the wait for it failed: {error}"))),
-            (Ok(()), None) => Err(Death::Crashed("it ended without a result".into())),
+            (Err(error), _) => Err(Death::without_result(format!("the wait for it failed: {error}"))),
+            (Ok(()), None) => Err(Death::without_result("it ended without a result".into())),
         }
     }
 
@@ -279,7 +310,8 @@ fn is_telling(line: &str) -> bool {
 /// How it died instead.
 pub fn decode<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>) -> Result<T, Death> {
     let bytes = result?;
-    serde_json::from_slice(&bytes).map_err(|error| Death::Crashed(format!("its result is not readable: {error}")))
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Death::without_result(format!("its result is not readable: {error}")))
 }
 
 /// A child to start and the time it may take.
@@ -393,15 +425,25 @@ mod tests {
             0_u64
         })
         .expect("fork");
-        let Err(Death::Crashed(what)) = child.wait::<u64>(SOON) else { panic!("it crashed") };
+        let Err(Death::Crashed { what, .. }) = child.wait::<u64>(SOON) else { panic!("it crashed") };
         assert!(what.contains("SIGABRT") && what.contains("operation 41"), "{what}");
     }
 
     #[test]
     fn a_panic_is_quoted() {
         let child = Child::spawn(|_| -> u64 { panic!("the free list bites its tail") }).expect("fork");
-        let Err(Death::Crashed(what)) = child.wait::<u64>(SOON) else { panic!("it panicked") };
+        let Err(Death::Crashed { what, .. }) = child.wait::<u64>(SOON) else { panic!("it panicked") };
         assert!(what.contains("gave up") && what.contains("the free list bites its tail"), "{what}");
+    }
+
+    #[test]
+    fn an_end_from_outside_is_told_from_a_crash() {
+        let ended = |job: fn()| Child::spawn(move |_| job()).expect("fork").wait::<()>(SOON).expect_err("it died");
+        let killed = ended(|| undecided("who knows"));
+        let Death::Crashed { what, signal } = &killed else { panic!("{killed:?}") };
+        assert!(killed.is_from_outside() && what.contains("who knows") && *signal == Some(libc::SIGKILL), "{killed:?}");
+        assert!(!ended(|| std::process::abort()).is_from_outside());
+        assert!(!ended(|| panic!("by its own fault")).is_from_outside());
     }
 
     #[test]

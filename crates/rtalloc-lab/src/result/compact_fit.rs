@@ -20,6 +20,8 @@ pub struct CompactFit {
     pub overhead: Vec<Overhead>,
     /// Mean free with full compaction by block-frame.
     pub frames: Vec<Frame>,
+    /// Proposition 1, with 1 to 9 not-full pages.
+    pub promises: Vec<Result<Promise, String>>,
     /// What the paper says of its figures, and whether ours say so too.
     pub claims: Vec<Claim>,
 }
@@ -126,15 +128,30 @@ pub struct Initialisation {
     pub ours: Result<Vec<(u64, u64)>, String>,
 }
 
-/// What a page keeps for itself.
+/// What memory costs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Overhead {
     /// Of what.
     pub what: String,
+    /// "B" or "%".
+    pub unit: String,
     /// As published.
-    pub published: String,
-    /// Ours.
-    pub ours: String,
+    pub published: f64,
+    /// Ours, where it can be read off a heap.
+    pub ours: Option<f64>,
+}
+
+/// Proposition 1 tried: a free moves nothing while n_f < max_nr_nf_pages - 1.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Promise {
+    /// max_nr_nf_pages.
+    pub not_full_pages: u64,
+    /// Frees for which it promises that.
+    pub frees: u64,
+    /// Of these, those that moved an object.
+    pub moved: u64,
+    /// Both where n_f < max_nr_nf_pages - 2.
+    pub with_one_less: (u64, u64),
 }
 
 /// The mean free of the incremental experiment with full compaction.

@@ -2,8 +2,9 @@
 
 use super::schema::Environment;
 use crate::probe::cycles::{Clock, ticks};
-use std::fs::{self, File};
-use std::io::{self, Read};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 impl Environment {
@@ -17,7 +18,7 @@ impl Environment {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel_release().unwrap_or_else(unknown),
             rustc: env!("RTALLOC_RUSTC_VERSION").into(),
-            binary: binary_checksum().unwrap_or_else(|_| unknown()),
+            binary: binary_checksum().unwrap_or_else(unknown),
             tsc_hz: ticks_per_second(),
             timer_overhead_ticks: clock.overhead_ticks,
             timer_step_ticks: clock.step_ticks,
@@ -39,22 +40,22 @@ fn kernel_release() -> Option<String> {
     Some(format!("{} {}", read("ostype")?.trim(), read("osrelease")?.trim()))
 }
 
-/// CRC-32 of the running binary: figures of two runs come from the same code if it is equal.
-fn binary_checksum() -> io::Result<String> {
-    let mut file = File::open("/proc/self/exe")?;
-    let mut checksum = crc32fast::Hasher::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(format!("crc32:{:08x}", checksum.finalize())),
-            count => checksum.update(&buffer[..count]),
-        }
-    }
+/// SHA-256 of the running binary: figures of two runs come from the same code if it is equal. It is found once in a process.
+fn binary_checksum() -> Option<String> {
+    static CHECKSUM: OnceLock<Option<String>> = OnceLock::new();
+    let found = || Some(written(&Sha256::digest(fs::read("/proc/self/exe").ok()?)));
+    CHECKSUM.get_or_init(found).clone()
+}
+
+/// A checksum in words.
+#[must_use]
+pub(crate) fn written(sha256: &[u8]) -> String {
+    sha256.iter().fold("sha256:".into(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// Calibrates the time-stamp counter against the monotonic clock. The pairs at both ends are taken as close together
 /// as a few tries allow, so that an interruption between the two readings does not count.
-fn ticks_per_second() -> u64 {
+pub(crate) fn ticks_per_second() -> u64 {
     const SPAN: Duration = Duration::from_millis(40);
     let pair = || {
         (0..16)
@@ -84,7 +85,7 @@ mod tests {
         assert!(here.cores >= 1);
         assert!(here.rustc.starts_with("rustc 1."), "{}", here.rustc);
         assert!(here.kernel.starts_with("Linux ") || here.kernel == "unknown", "{}", here.kernel);
-        assert!(here.binary.starts_with("crc32:") && here.binary.len() == 14, "{}", here.binary);
+        assert!(here.binary.starts_with("sha256:") && here.binary.len() == 71, "{}", here.binary);
         assert!((1_000_000..100_000_000_000).contains(&here.tsc_hz), "{}", here.tsc_hz);
         assert!(here.unix_time > 1_700_000_000);
     }

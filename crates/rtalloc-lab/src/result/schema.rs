@@ -29,7 +29,7 @@ pub struct Environment {
     pub kernel: String,
     /// Compiler that built the laboratory.
     pub rustc: String,
-    /// SHA-256 (or CRC-32, named) of the running binary, hexadecimal.
+    /// SHA-256 of the running binary, hexadecimal.
     pub binary: String,
     /// Ticks of the time-stamp counter per second.
     pub tsc_hz: u64,

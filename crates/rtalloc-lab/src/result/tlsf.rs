@@ -5,6 +5,7 @@ pub use super::claim::Claim;
 use super::schema::Distribution;
 use crate::workload::Holding;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Mallocs that figure 9 shows, at the beginning and at the end.
 pub const SHOWN: (u64, u64) = (5000, 1000);
@@ -78,6 +79,15 @@ pub enum Unit {
         /// Allocations performed.
         mallocs: u64,
     },
+    /// Instructions of the steps of operations under the same load: tables I and II. Gives [`Found::Steps`].
+    Steps {
+        /// The allocator.
+        subject: String,
+        /// Seed of the load.
+        seed: u64,
+        /// Allocations performed.
+        mallocs: u64,
+    },
     /// Worst-case scenarios and static bounds: section 6.1. Gives [`Found::Worst`].
     Worst {
         /// The allocator.
@@ -96,7 +106,10 @@ impl Unit {
     pub fn subject(&self) -> &str {
         match self {
             Self::Run(load) | Self::Time { load, .. } | Self::Course(load) => &load.subject,
-            Self::Bands { subject, .. } | Self::Worst { subject } | Self::Internal { subject } => subject,
+            Self::Bands { subject, .. }
+            | Self::Steps { subject, .. }
+            | Self::Worst { subject }
+            | Self::Internal { subject } => subject,
         }
     }
 }
@@ -123,6 +136,8 @@ pub enum Found {
     Course(Vec<Moment>),
     /// Of [`Unit::Bands`].
     Bands(Vec<Seen>),
+    /// Of [`Unit::Steps`].
+    Steps(Steps),
     /// Of [`Unit::Worst`].
     Worst(Vec<Worst>),
     /// Of [`Unit::Internal`].
@@ -251,6 +266,18 @@ pub struct Seen {
     pub instructions: u64,
 }
 
+/// What belongs to no step of the paper: checks of the request and of tags, the tally, entry and return.
+pub const REST: &str = "rest";
+
+/// Instructions of the steps of operations, by the paper's names, and [`REST`]: how many operations executed so many in a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    /// Of malloc, table I.
+    pub malloc: BTreeMap<String, BTreeMap<u64, u64>>,
+    /// Of free, table II.
+    pub free: BTreeMap<String, BTreeMap<u64, u64>>,
+}
+
 /// An operation's worst cases.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Worst {
@@ -346,6 +373,9 @@ pub struct Pool {
     pub instructions: Costs,
     /// Ticks of all operations of all sets that were timed.
     pub ticks: Option<Costs>,
+    /// Sets that were timed.
+    #[serde(default)]
+    pub timed_sets: u64,
     /// The four variants of F: mean, deviation, most, least over the sets, as fractions.
     pub fragmentation: [[f64; 4]; 4],
     /// Requests that were refused.

@@ -37,10 +37,13 @@ pub struct WaitFree {
 pub struct Setting {
     /// Bytes of the heap.
     pub heap_bytes: u64,
-    /// Processors the threads were pinned to, in turns.
+    /// Processors the threads were pinned to, in turns; the least where results come from several machines.
     pub processors: u32,
     /// Priority of the threads, or why it is not the highest.
     pub priority: Result<u32, String>,
+    /// Processors and priority of all results, where they are not the same.
+    #[serde(default)]
+    pub unlike: Vec<String>,
     /// Pairs that each thread performs in case II.
     pub pairs: u64,
     /// How often cases I and II, and III and IV are repeated.
@@ -112,23 +115,6 @@ impl Case {
             Case::IV => "the same, each freed at once; the allocation timed",
         }
     }
-}
-
-/// A column of figure 10.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// Least cycles.
-    pub min: f64,
-    /// Median.
-    pub median: f64,
-    /// Most.
-    pub max: f64,
-    /// Mean.
-    pub mean: f64,
-    /// Coefficient of variation.
-    pub cv: f64,
-    /// Requested bytes / bytes of the heap.
-    pub utilisation: Option<f64>,
 }
 
 /// One allocator in one case with so many threads.

@@ -93,7 +93,7 @@ pub(super) fn observe(
         let evidence = &mut evidence[subject];
         match decode::<Evidence>(result) {
             Ok(found) => evidence.merge(found),
-            Err(Death::Crashed(what)) => evidence.troubles.push(format!("{}: {what}", part.name())),
+            Err(Death::Crashed { what, .. }) => evidence.troubles.push(format!("{}: {what}", part.name())),
             Err(Death::Hung { .. }) => {
                 evidence.troubles.push(format!("{}: not done within the time limit", part.name()))
             }

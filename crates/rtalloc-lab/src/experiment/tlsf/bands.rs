@@ -4,6 +4,7 @@ use super::counting;
 use crate::replay::{Observer, Replay};
 use crate::result::tlsf::{Kind, Octave, Seen};
 use crate::subject::{Heap, Region, Subject, View, one};
+use crate::trace::Event;
 use crate::workload::Model;
 use pathbound::counter::executed;
 use pathbound::image::Process;
@@ -22,9 +23,7 @@ const SMALL_BYTES: usize = 128;
 /// What went wrong, in words.
 pub fn bands(process: &Process, name: &str, seed: u64, mallocs: u64) -> Result<Vec<Seen>, String> {
     let (subject, view) = viewed(name)?;
-    let model = Model::parse(&format!("loguniform --min 16 --max 4096 --live 400 --mallocs {mallocs}"));
-    let mut events = Vec::new();
-    model.expect("words of ours").generate(seed, &mut events).map_err(|error| error.to_string())?;
+    let events = load(seed, mallocs)?;
     counting(process, subject, |entries| {
         let mut region = Region::new(POOL_BYTES, false).map_err(|error| error.to_string())?;
         let heap = Heap::new(&Subject { entries, ..*subject }, &mut region, POOL_BYTES)
@@ -33,6 +32,18 @@ pub fn bands(process: &Process, name: &str, seed: u64, mallocs: u64) -> Result<V
         Replay::new().run::<false, _>(&heap, &events, &mut watch).map_err(|fault| fault.to_string())?;
         Ok(watch.seen)
     })
+}
+
+/// The load of [`bands`].
+///
+/// # Errors
+///
+/// What went wrong, in words.
+pub(super) fn load(seed: u64, mallocs: u64) -> Result<Vec<Event>, String> {
+    let model = Model::parse(&format!("loguniform --min 16 --max 4096 --live 400 --mallocs {mallocs}"));
+    let mut events = Vec::new();
+    model.expect("words of ours").generate(seed, &mut events).map_err(|error| error.to_string())?;
+    Ok(events)
 }
 
 /// A subject whose heaps can be looked at.

@@ -8,22 +8,25 @@ pub mod bands;
 mod claims;
 pub mod load;
 mod pools;
+pub mod steps;
 mod worst;
 
 pub use claims::claims;
 pub use pools::pools;
 
 use crate::analysis::Analysis;
+use crate::campaign::store::Kept;
+use crate::campaign::{self, Experiment, Task, Tasks};
 use crate::published;
-use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use crate::replay::isolate::Board;
 use crate::result::tlsf::{Cell, Found, Load, Profile, SIZE_BIN_BYTES, Settings, Tlsf, Unit};
 use crate::subject::{Counted, Entries, SelectError, Subject, select};
 use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
 use pathbound::counter::Record;
 use pathbound::image::Process;
+use serde_json::Value;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The paper's pool, in bytes.
 pub const POOL_BYTES: u64 = 16 << 20;
@@ -56,7 +59,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// [`SelectError`].
 pub fn cast(choice: &[String]) -> Result<Vec<String>, SelectError> {
     let chosen: Vec<&Subject> = if choice.is_empty() { select(&OTHERS)? } else { select(choice)? };
-    let paper = published::TLSF_ALLOCATORS.map(|(_, name)| name);
+    let paper = published::tlsf::ALLOCATORS.map(|(_, name)| name);
     let others = chosen.iter().map(|subject| subject.name).filter(|name| !paper.contains(name));
     Ok(paper.into_iter().chain(others).map(String::from).collect())
 }
@@ -64,7 +67,7 @@ pub fn cast(choice: &[String]) -> Result<Vec<String>, SelectError> {
 /// Everything that settings ask for; what is timed comes last, and is done one by one.
 #[must_use]
 pub fn units(settings: &Settings) -> Vec<Unit> {
-    let paper = |subject: &&String| published::Tlsf::name_of(subject).is_some();
+    let paper = |subject: &&String| published::tlsf::Tlsf::name_of(subject).is_some();
     let load = |profile, holding, set, subject: &String| Load {
         profile,
         holding,
@@ -76,6 +79,7 @@ pub fn units(settings: &Settings) -> Vec<Unit> {
     let mut units: Vec<Unit> =
         settings.subjects.iter().map(|subject| Unit::Worst { subject: subject.clone() }).collect();
     units.push(Unit::Bands { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
+    units.push(Unit::Steps { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
     units.push(Unit::Internal { subject: "tlsf".into() });
     for subject in settings.subjects.iter().filter(paper) {
         units.push(Unit::Course(load(Profile::P3, settings.holding, 1, subject)));
@@ -112,63 +116,79 @@ pub fn measured(analysis: &Analysis, folder: &Path, unit: &Unit, board: &Board) 
         Unit::Time { load, replicas } => Found::Time(load::time(folder, load, *replicas, board)?),
         Unit::Course(load) => Found::Course(load::course(load)?),
         Unit::Bands { subject, seed, mallocs } => Found::Bands(bands::bands(process, subject, *seed, *mallocs)?),
+        Unit::Steps { subject, seed, mallocs } => Found::Steps(steps::steps(process, subject, *seed, *mallocs)?),
         Unit::Worst { subject } => Found::Worst(worst::worst(analysis, subject)?),
         Unit::Internal { subject } => Found::Internal(bands::internal(subject)?),
     })
 }
 
-/// Measures everything.
-///
-/// # Errors
-///
-/// The system's refusal of a process or a folder.
-pub fn measure(
-    analysis: &Analysis,
-    settings: Settings,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> std::io::Result<Tlsf> {
-    let folder = tempfile::tempdir()?;
-    let units = units(&settings);
-    let mut cells: Vec<Option<Cell>> = vec![None; units.len()];
-    let total = units.len() as u64;
-    let mut done = 0;
-    progress(Progress { done, total, last: "" });
-    let (timed, counted): (Vec<usize>, Vec<usize>) =
-        (0..units.len()).partition(|place| matches!(units[*place], Unit::Time { .. }));
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    for (places, width) in [(counted, processors), (timed, 1)] {
-        let job = |place: &usize| {
-            let (unit, folder) = (&units[*place], folder.path());
-            let spawn = move || {
-                Child::spawn(|board| {
-                    let start = Instant::now();
-                    let found = measured(analysis, folder, unit, board);
-                    (found, start.elapsed().as_secs_f64())
-                })
-            };
-            Job { spawn: Box::new(spawn), limit: LIMIT }
-        };
-        run_all(places.iter().map(job).collect(), width, |number, result| {
-            let place = places[number];
-            let unit = units[place].clone();
-            let (found, seconds) = match decode::<(Result<Found, String>, f64)>(result) {
-                Ok(both) => both,
-                Err(Death::Crashed(what)) => (Err(what), 0.0),
-                Err(Death::Hung { at }) => (Err(format!("operation {at} was the last within the time limit")), 0.0),
-            };
-            done += 1;
-            progress(Progress { done, total, last: unit.subject() });
-            cells[place] = Some(Cell { unit, found, seconds });
-        })?;
+/// The experiments that settings ask for.
+pub struct Experiments<'a> {
+    /// The machine code that is counted.
+    pub analysis: &'a Analysis,
+    /// What is asked for.
+    pub settings: Settings,
+    /// Where traces are written to be replayed.
+    folder: tempfile::TempDir,
+    units: Vec<Unit>,
+}
+
+impl<'a> Experiments<'a> {
+    /// Experiments with a folder for traces.
+    ///
+    /// # Errors
+    ///
+    /// The system's refusal of a folder.
+    pub fn new(analysis: &'a Analysis, settings: Settings) -> std::io::Result<Self> {
+        let units = units(&settings);
+        Ok(Self { analysis, settings, folder: tempfile::tempdir()?, units })
     }
-    let cells: Vec<Cell> = cells.into_iter().flatten().collect();
-    let pools = pools(&cells);
-    let claims = claims(&settings, &cells, &pools);
-    Ok(Tlsf { settings, cells, sizes: sizes(SIZE_BIN_BYTES), pools, claims })
+}
+
+impl Tasks for Experiments<'_> {
+    fn name(&self) -> &'static str {
+        "tlsf"
+    }
+
+    fn tasks(&self) -> Vec<Task> {
+        let task = |unit: &Unit| {
+            let parameters = serde_json::to_string(unit).expect("units can be written as JSON");
+            let timed = matches!(unit, Unit::Time { .. });
+            // Half a microsecond for an operation, five for one that is replayed and timed.
+            let seconds = self.settings.mallocs / if timed { 100_000 } else { 1_000_000 };
+            Task { timed, limit: LIMIT, ..Task::counted(format!("tlsf {parameters}"), seconds) }
+        };
+        self.units.iter().map(task).collect()
+    }
+
+    fn perform(&self, task: usize, board: &Board) -> Value {
+        campaign::found(&measured(self.analysis, self.folder.path(), &self.units[task], board))
+    }
+
+    fn died(&self, _: usize, what: &str) -> Option<Value> {
+        Some(campaign::found(&Result::<Found, &str>::Err(what)))
+    }
+}
+
+impl Experiment for Experiments<'_> {
+    type Conclusion = Tlsf;
+
+    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Tlsf> {
+        let seconds: Vec<f64> = kept.iter().map(|kept| kept.seconds).collect();
+        let cell = |((unit, found), seconds): ((&Unit, Result<Found, String>), f64)| Cell {
+            unit: unit.clone(),
+            found,
+            seconds,
+        };
+        let cells: Vec<Cell> = self.units.iter().zip(campaign::results(kept)?).zip(seconds).map(cell).collect();
+        let pools = pools(&cells);
+        let claims = claims(&self.settings, &cells, &pools);
+        Ok(Tlsf { settings: self.settings.clone(), cells, sizes: sizes(SIZE_BIN_BYTES), pools, claims })
+    }
 }
 
 /// Calls `job` with entry points that count, again with more code copied as long as computed jumps lead to code that was not.
-fn counting<R>(
+pub(super) fn counting<R>(
     process: &Process,
     subject: &Subject,
     mut job: impl FnMut(Entries) -> Result<R, String>,
@@ -195,10 +215,11 @@ fn sizes(bin_bytes: u64) -> Vec<(u64, f64)> {
     const REQUESTS: u64 = 100_000;
     let mut random = Random::new(1);
     let mut bins: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
-    let tasks = &published::TLSF.table_3;
-    let rate = |task: &published::Task| (task.g_bytes as f64 / task.mean_bytes as f64).round() / task.period as f64;
-    let rates: f64 = tasks.iter().map(rate).sum();
-    for task in tasks {
+    let tasks = &published::TLSF.table_3.rows;
+    let rate =
+        |task: &published::tlsf::Task| (task.g_bytes as f64 / task.mean_bytes as f64).round() / task.period as f64;
+    let rates: f64 = tasks.values().map(rate).sum();
+    for task in tasks.values() {
         let share = rate(task) / rates;
         let requests = (REQUESTS as f64 * share).round() as u64;
         for _ in 0..requests {

@@ -53,6 +53,7 @@ fn pool(cells: &[Cell], wanted: (Holding, Profile, &str)) -> Pool {
         mallocs: runs.iter().map(|(load, ..)| load.mallocs).sum(),
         instructions: together(&counts),
         ticks: (!times.is_empty()).then(|| together(&times)),
+        timed_sets: times.len() as u64,
         fragmentation: variants.map(variant),
         refused: runs.iter().map(|(_, run, _)| run.refused).sum(),
         seconds: runs.iter().map(|(.., seconds)| seconds).sum(),

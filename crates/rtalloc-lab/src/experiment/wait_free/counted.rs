@@ -109,6 +109,9 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
     };
     drop(region);
     let found = perform::<Stepper>(subject, crew, Case::II, 2, plan)?;
+    if found.unfinished {
+        return Err("cut short".into());
+    }
     let mut pair = Most::default();
     for (sample, operations) in found.samples.distribution().histogram {
         pair.note(unpacked(sample), operations);

@@ -11,9 +11,10 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// The processors this process may use, and the highest priority it may have.
+    /// The processors this process may use, no more of them than the system gives it time for, and the highest priority it may have.
     pub fn here() -> Self {
         let mut processors = Vec::new();
+        let parallelism = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
         // SAFETY: plain system calls on a set of processors and a parameter that are values of ours.
         let priority = unsafe {
             let mut allowed: libc::cpu_set_t = std::mem::zeroed();
@@ -28,6 +29,7 @@ impl Crew {
             libc::sched_setscheduler(0, before, &old);
             refused.map(|()| highest)
         };
+        processors.truncate(parallelism);
         Self { processors, priority }
     }
 

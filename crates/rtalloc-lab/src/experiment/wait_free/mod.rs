@@ -15,16 +15,24 @@ mod cases;
 mod claims;
 mod counted;
 mod crew;
+#[cfg(test)]
+mod tests;
 mod together;
 
+use crate::campaign::store::Kept;
+use crate::campaign::{self, Experiment, Task, Tasks};
 use crate::probe::cycles::Clock;
-use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Child, Death, Job, decode, run_all};
-use crate::result::schema::{Environment, Origin};
-use crate::result::wait_free::{Case, Cell, Drift, Facts, Published, Scaling, Setting, Stepped, WaitFree};
+use crate::published::wait_free::ALLOCATORS;
+use crate::replay::isolate::Board;
+use crate::result::environment::ticks_per_second;
+use crate::result::schema::Origin;
+use crate::result::wait_free::{Case, Cell, Drift, Facts, Scaling, Setting, WaitFree};
 use crate::subject::shared::{SharedSubject, alone};
+use anyhow::Context as _;
 use crew::Crew;
-use std::io;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// The heap of the paper, in bytes.
@@ -32,47 +40,9 @@ pub const HEAP_BYTES: usize = 64 << 20;
 /// Pairs of case II.
 pub const PAIRS: u64 = 20_000;
 /// The paper's own allocator.
-const TREE: &str = "tree-buddy";
+const TREE: &str = ALLOCATORS[0].1;
 /// What we recommend where there are several cores.
 const ARENAS: &str = "arenas";
-
-/// Figure 10: name there and here, and cases I to IV.
-pub const PUBLISHED: [(&str, &str, [Published; 4]); 3] = [
-    (
-        "our",
-        TREE,
-        [
-            published([5006.0, 19_975.0, 29_707.0, 20_046.0, 0.15], Some(0.9258)),
-            published([2252.0, 27_557.0, 37_111.0, 27_469.0, 0.14], None),
-            published([1114.0, 29_444.0, 57_264.0, 30_551.0, 0.35], Some(0.6679)),
-            published([467.0, 12_019.0, 36_788.0, 11_662.0, 0.6], None),
-        ],
-    ),
-    (
-        "tlsf",
-        "tlsf-mutex",
-        [
-            published([6485.0, 14_475.0, 6e5, 54_301.0, 1.7], Some(0.9792)),
-            published([612.0, 19_975.0, 3e5, 46_791.0, 1.3], None),
-            published([459.0, 30_600.0, 536_698.0, 74_580.0, 1.3], Some(0.9899)),
-            published([416.0, 22_788.0, 362_585.0, 47_387.0, 1.3], None),
-        ],
-    ),
-    (
-        "atops",
-        "atomic-ops",
-        [
-            published([629.0, 13_846.0, 367_438.0, 48_500.0, 1.4], Some(0.9249)),
-            published([901.0, 20_799.0, 372_699.0, 53_998.0, 1.4], None),
-            published([629.0, 13_642.0, 1.1e8, 777_530.0, 8.5], Some(0.1732)),
-            published([246.0, 1802.0, 2e7, 131_865.0, 9.3], None),
-        ],
-    ),
-];
-
-const fn published([min, median, max, mean, cv]: [f64; 5], utilisation: Option<f64>) -> Published {
-    Published { min, median, max, mean, cv, utilisation }
-}
 
 /// A part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -128,7 +98,7 @@ pub fn region_bytes(subject: &SharedSubject, heap_bytes: usize) -> usize {
 
 /// Something that a process of its own does.
 #[derive(Clone, Copy)]
-enum Task {
+enum Work {
     Cell(&'static SharedSubject, Case, usize),
     Steps(&'static SharedSubject, &'static SharedSubject),
     Local,
@@ -136,90 +106,183 @@ enum Task {
     Drift(&'static SharedSubject),
 }
 
-impl Task {
-    fn name(self) -> String {
-        match self {
-            Task::Cell(subject, case, threads) => {
-                format!("case {} / {} / {threads} threads", case.name(), subject.name)
-            }
-            Task::Steps(subject, _) => format!("steps / {}", subject.name),
-            Task::Local => "one thread alone".into(),
-            Task::Scaling(subject) => format!("throughput / {}", subject.name),
-            Task::Drift(subject) => format!("memory / {}", subject.name),
-        }
-    }
-}
-
-fn tasks(settings: &Settings) -> Vec<Task> {
+fn work(settings: &Settings) -> Vec<Work> {
     let wants = |part| settings.parts.contains(&part);
     let subjects = || settings.subjects.iter().copied();
-    let mut tasks = Vec::new();
+    let mut work = Vec::new();
     if wants(Part::Cases) {
         for threads in &settings.threads {
             for case in Case::ALL {
-                tasks.extend(subjects().map(|subject| Task::Cell(subject, case, *threads)));
+                work.extend(subjects().map(|subject| Work::Cell(subject, case, *threads)));
             }
         }
     }
     if wants(Part::Steps) {
-        tasks.extend(subjects().filter_map(|subject| Some(Task::Steps(subject, subject.stepped?))));
+        work.extend(subjects().filter_map(|subject| Some(Work::Steps(subject, subject.stepped?))));
     }
     if wants(Part::Local) && subjects().any(|subject| subject.name == ARENAS) {
-        tasks.push(Task::Local);
+        work.push(Work::Local);
     }
     if wants(Part::Scaling) {
-        tasks.push(Task::Scaling(alone()));
-        tasks.extend(subjects().filter(|subject| subject.option_of.is_none()).map(Task::Scaling));
+        work.push(Work::Scaling(alone()));
+        work.extend(subjects().filter(|subject| subject.option_of.is_none()).map(Work::Scaling));
     }
     if wants(Part::Drift) {
-        tasks.extend(subjects().filter(|subject| subject.option_of.is_none()).map(Task::Drift));
+        work.extend(subjects().filter(|subject| subject.option_of.is_none()).map(Work::Drift));
     }
-    tasks
+    work
 }
 
-/// Performs the experiment. The calling process should have one thread only: the others are forked from it.
-///
-/// # Errors
-///
-/// The system's refusal of a process.
-pub fn measure(settings: &Settings, progress: &mut dyn FnMut(Progress<'_>)) -> io::Result<WaitFree> {
-    let begun = Instant::now();
-    let clock = Clock::calibrate();
-    let environment = Environment::here(clock);
-    let crew = Crew::here();
-    let tasks = tasks(settings);
-    let stage = Stage { settings, crew: &crew, clock, clock_hz: environment.tsc_hz };
-    let mut found = WaitFree {
-        setting: Setting {
-            heap_bytes: settings.heap_bytes as u64,
-            processors: crew.size() as u32,
-            priority: crew.priority.clone().map(|priority| priority as u32),
-            pairs: settings.pairs,
-            repetitions: settings.repetitions,
-        },
-        subjects: settings.subjects.iter().map(|subject| facts(subject)).collect(),
-        environment,
-        cells: Vec::new(),
-        steps: Vec::new(),
-        local: None,
-        scaling: Vec::new(),
-        drift: Vec::new(),
-        claims: Vec::new(),
-        targets: Vec::new(),
-        seconds: 0.0,
-    };
-    let (mut done, total) = (0, tasks.len() as u64);
-    progress(Progress { done, total, last: "" });
-    let jobs = tasks.iter().map(|task| stage.job(*task)).collect();
-    run_all(jobs, 1, |number, result| {
-        note(&mut found, tasks[number], result);
-        done += 1;
-        progress(Progress { done, total, last: &tasks[number].name() });
-    })?;
-    found.claims = claims::of_the_paper(&found);
-    found.targets = claims::of_ours(&found);
-    found.seconds = begun.elapsed().as_secs_f64();
-    Ok(found)
+/// A result with the circumstances of its threads.
+#[derive(Serialize, Deserialize)]
+struct Noted<T> {
+    processors: u32,
+    priority: Result<u32, String>,
+    found: T,
+}
+
+impl Tasks for Settings {
+    fn name(&self) -> &'static str {
+        "wait-free"
+    }
+
+    fn tasks(&self) -> Vec<Task> {
+        /// For what cannot be stopped in between.
+        const GRACE: Duration = Duration::from_secs(20);
+        let task =
+            |work| Task { limit: self.limit_of(work) + GRACE, ..Task::timed(self.key(work), self.seconds(work)) };
+        work(self).into_iter().map(task).collect()
+    }
+
+    fn perform(&self, task: usize, _: &Board) -> Value {
+        let crew = Crew::here();
+        let stage = Stage { settings: self, crew: &crew, clock: Clock::calibrate(), clock_hz: ticks_per_second() };
+        noted(&crew, stage.perform(work(self)[task]))
+    }
+
+    fn died(&self, task: usize, what: &str) -> Option<Value> {
+        let failed = json!({ "Err": what });
+        // Whoever sends figures or what went wrong sends a `Result`; the others, a row with one in it.
+        let found = match work(self)[task] {
+            Work::Cell(..) | Work::Local => failed,
+            Work::Steps(subject, _) => json!({ "subject": subject.name, "rows": failed }),
+            Work::Scaling(subject) | Work::Drift(subject) => json!({ "subject": subject.name, "outcome": failed }),
+        };
+        Some(noted(&Crew::here(), found))
+    }
+}
+
+fn noted(crew: &Crew, found: Value) -> Value {
+    let priority = crew.priority.clone().map(|priority| priority as u32);
+    campaign::found(&Noted { processors: crew.size() as u32, priority, found })
+}
+
+impl Settings {
+    /// What decides a result.
+    fn key(&self, work: Work) -> String {
+        let what = match work {
+            Work::Cell(subject, case @ (Case::I | Case::II), threads) => format!(
+                "case={} on={} threads={threads} pairs={} repetitions={}",
+                case.name(),
+                subject.name,
+                self.pairs,
+                self.repetitions.0
+            ),
+            Work::Cell(subject, case, threads) => {
+                format!("case={} on={} threads={threads} repetitions={}", case.name(), subject.name, self.repetitions.1)
+            }
+            Work::Steps(subject, _) => format!("steps on={} pairs={}", subject.name, self.pairs),
+            Work::Local => format!("local on={ARENAS} allocations={} rounds={}", self.allocations, self.rounds),
+            Work::Scaling(subject) => format!(
+                "scaling on={} threads={:?} allocations={} rounds={}",
+                subject.name, self.threads, self.allocations, self.rounds
+            ),
+            Work::Drift(subject) => format!("drift on={} frees={}", subject.name, self.frees),
+        };
+        format!("wait-free {what} heap={} seconds={}", self.heap_bytes, self.limit_of(work).as_secs_f64())
+    }
+
+    fn limit_of(&self, work: Work) -> Duration {
+        if matches!(work, Work::Drift(_)) { self.drift_limit } else { self.limit }
+    }
+
+    fn seconds(&self, work: Work) -> u64 {
+        match work {
+            Work::Cell(..) => self.limit.as_secs() / 8,
+            Work::Steps(..) | Work::Local => 1,
+            Work::Scaling(_) => self.limit.as_secs() / 2,
+            Work::Drift(_) => self.frees / 4_000_000,
+        }
+    }
+}
+
+impl Experiment for Settings {
+    type Conclusion = WaitFree;
+
+    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<WaitFree> {
+        let first = kept.first().context("no allocator has such a part; see `rtalloc reproduce wait-free --help`")?;
+        let environment = first.environment.clone();
+        let Circumstances { processors, priority, unlike } = circumstances(&kept)?;
+        let mut found = WaitFree {
+            setting: Setting {
+                heap_bytes: self.heap_bytes as u64,
+                processors,
+                priority,
+                unlike,
+                pairs: self.pairs,
+                repetitions: self.repetitions,
+            },
+            subjects: self.subjects.iter().map(|subject| facts(subject)).collect(),
+            environment,
+            cells: Vec::new(),
+            steps: Vec::new(),
+            local: None,
+            scaling: Vec::new(),
+            drift: Vec::new(),
+            claims: Vec::new(),
+            targets: Vec::new(),
+            seconds: kept.iter().map(|kept| kept.seconds).sum(),
+        };
+        for (work, kept) in work(self).into_iter().zip(kept) {
+            note(&mut found, work, kept.result)?;
+        }
+        found.claims = claims::of_the_paper(&found);
+        found.targets = claims::of_ours(&found);
+        Ok(found)
+    }
+}
+
+/// In what circumstances results came about.
+struct Circumstances {
+    /// The least of all.
+    processors: u32,
+    priority: Result<u32, String>,
+    /// All of them, where there are several.
+    unlike: Vec<String>,
+}
+
+/// Those of results that may come from several machines.
+fn circumstances(kept: &[Kept]) -> serde_json::Result<Circumstances> {
+    let (mut least, mut lowest) = (u32::MAX, Ok(u32::MAX));
+    let mut all: Vec<(String, u64)> = Vec::new();
+    for kept in kept {
+        let Noted { processors, priority, .. } = Noted::<Value>::deserialize(&kept.result)?;
+        let at =
+            priority.as_ref().map_or_else(|_| "ordinary priority".into(), |priority| format!("priority {priority}"));
+        let text = format!("{processors} of {} processors ({}), {at}", kept.environment.cores, kept.environment.cpu);
+        match all.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => all.push((text, 1)),
+        }
+        least = least.min(processors);
+        lowest = match (lowest, priority) {
+            (Ok(one), Ok(other)) => Ok(one.min(other)),
+            (Err(why), _) | (_, Err(why)) => Err(why),
+        };
+    }
+    let several = all.len() > 1;
+    let unlike = all.into_iter().filter(|_| several).map(|(text, count)| format!("{count} results: {text}")).collect();
+    Ok(Circumstances { processors: least, priority: lowest, unlike })
 }
 
 fn facts(subject: &SharedSubject) -> Facts {
@@ -243,15 +306,8 @@ struct Stage<'a> {
     clock_hz: u64,
 }
 
-impl<'a> Stage<'a> {
-    fn job(self, task: Task) -> Job<'a> {
-        /// For what cannot be stopped in between.
-        const GRACE: Duration = Duration::from_secs(20);
-        let limit = if matches!(task, Task::Drift(_)) { self.settings.drift_limit } else { self.settings.limit };
-        Job { spawn: Box::new(move || self.spawn(task)), limit: limit + GRACE }
-    }
-
-    fn spawn(self, task: Task) -> io::Result<Child> {
+impl Stage<'_> {
+    fn perform(self, work: Work) -> Value {
         let Self { settings, crew, clock, clock_hz } = self;
         let plan = |limit: Duration| together::Plan {
             heap_bytes: settings.heap_bytes,
@@ -267,19 +323,19 @@ impl<'a> Stage<'a> {
             limit_ticks: (settings.limit.as_secs_f64() * clock_hz as f64) as u64,
             clock,
         };
-        match task {
-            Task::Cell(subject, case, threads) => Child::spawn(|_| {
-                ready(crew, subject)?;
+        match work {
+            Work::Cell(subject, case, threads) => {
                 let (few, many) = settings.repetitions;
                 let repetitions = if matches!(case, Case::I | Case::II) { few } else { many };
-                cases::timed(subject, crew, case, threads, &cases(clock, repetitions))
-            }),
-            Task::Steps(subject, told) => Child::spawn(|_| {
+                let timed = |()| cases::timed(subject, crew, case, threads, &cases(clock, repetitions));
+                campaign::found(&ready(crew, subject).and_then(timed))
+            }
+            Work::Steps(subject, told) => {
                 let nothing = Clock { overhead_ticks: 0, ..clock };
-                counted::measure(subject, told, crew, &cases(nothing, 1))
-            }),
-            Task::Local => Child::spawn(|_| together::local(ARENAS, crew, clock, &plan(settings.limit))),
-            Task::Scaling(subject) => Child::spawn(|_| match ready(crew, subject) {
+                campaign::found(&counted::measure(subject, told, crew, &cases(nothing, 1)))
+            }
+            Work::Local => campaign::found(&together::local(ARENAS, crew, clock, &plan(settings.limit))),
+            Work::Scaling(subject) => campaign::found(&match ready(crew, subject) {
                 Ok(()) => {
                     let threads: Vec<usize> =
                         if subject.name == alone().name { vec![1] } else { settings.threads.clone() };
@@ -287,7 +343,7 @@ impl<'a> Stage<'a> {
                 }
                 Err(what) => Scaling { subject: subject.name.into(), outcome: Err(what) },
             }),
-            Task::Drift(subject) => Child::spawn(|_| match ready(crew, subject) {
+            Work::Drift(subject) => campaign::found(&match ready(crew, subject) {
                 Ok(()) => together::drift(subject, crew, &plan(settings.drift_limit)),
                 Err(what) => Drift { subject: subject.name.into(), outcome: Err(what) },
             }),
@@ -301,30 +357,24 @@ fn ready(crew: &Crew, subject: &'static SharedSubject) -> Result<(), String> {
     subject.ready()
 }
 
-/// Adds what a process sent.
-fn note(found: &mut WaitFree, task: Task, result: Result<Vec<u8>, Death>) {
-    let died = |death: Death| match death {
-        Death::Crashed(what) => what,
-        Death::Hung { .. } => "not done in its time".into(),
-    };
-    match task {
-        Task::Cell(subject, case, threads) => found.cells.push(Cell {
+/// Adds a result.
+fn note(found: &mut WaitFree, work: Work, result: Value) -> serde_json::Result<()> {
+    fn told<T: DeserializeOwned>(result: Value) -> serde_json::Result<T> {
+        serde_json::from_value::<Noted<T>>(result).map(|noted| noted.found)
+    }
+    match work {
+        Work::Cell(subject, case, threads) => found.cells.push(Cell {
             subject: subject.name.into(),
             case,
             threads: threads as u32,
-            outcome: decode(result).map_err(died).flatten(),
+            outcome: told(result)?,
         }),
-        Task::Steps(subject, _) => found.steps.push(
-            decode(result).unwrap_or_else(|death| Stepped { subject: subject.name.into(), rows: Err(died(death)) }),
-        ),
-        Task::Local => found.local = Some(decode(result).map_err(died).flatten()),
-        Task::Scaling(subject) => found.scaling.push(
-            decode(result).unwrap_or_else(|death| Scaling { subject: subject.name.into(), outcome: Err(died(death)) }),
-        ),
-        Task::Drift(subject) => found.drift.push(
-            decode(result).unwrap_or_else(|death| Drift { subject: subject.name.into(), outcome: Err(died(death)) }),
-        ),
+        Work::Steps(..) => found.steps.push(told(result)?),
+        Work::Local => found.local = Some(told(result)?),
+        Work::Scaling(_) => found.scaling.push(told(result)?),
+        Work::Drift(_) => found.drift.push(told(result)?),
     }
+    Ok(())
 }
 
 /// Whether it is a peer, or one of ours under a lock: what a wait-free allocator is compared with.

@@ -75,7 +75,12 @@ pub enum Anchor {
 /// A sheet that is being drawn on.
 pub struct Canvas<'a> {
     backend: SVGBackend<'a>,
+    /// What is told of places, as elements.
+    told: String,
 }
+
+/// What lies at a place: along x, along y.
+pub type Told = (Point, f64, f64);
 
 /// Draws a figure and returns it as an `svg` element for inclusion in HTML.
 ///
@@ -90,12 +95,34 @@ pub fn sheet(
     draw: impl FnOnce(&mut Canvas<'_>) -> Result<(), PlotError>,
 ) -> Result<String, PlotError> {
     let mut svg = String::new();
-    {
-        let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (width, height)) };
+    let told = {
+        let mut canvas = Canvas { backend: SVGBackend::with_string(&mut svg, (width, height)), told: String::new() };
         draw(&mut canvas)?;
         canvas.backend.present().map_err(refused)?;
+        canvas.told
+    };
+    Ok(finished(&svg, allocators, description).replacen("</svg>", &format!("{told}</svg>"), 1))
+}
+
+/// The same figure where allocator K is called `places[K]`: for a page on which several figures share the allocators.
+#[must_use]
+pub fn renumbered(svg: &str, places: &[usize]) -> String {
+    let mut text = String::with_capacity(svg.len());
+    let mut rest = svg;
+    while let Some(at) = rest.find("class=\"") {
+        let (before, class) = rest.split_at(at + "class=\"".len());
+        text.push_str(before);
+        let end = class.find('"').unwrap_or(class.len());
+        let (name, behind) = class.split_at(end);
+        let place = name.get(1..).and_then(|number| places.get(number.parse::<usize>().ok()?));
+        match (name.chars().next(), place) {
+            (Some(role @ ('s' | 'f' | 'v')), Some(place)) => text.push_str(&format!("{role}{place}")),
+            _ => text.push_str(name),
+        }
+        rest = behind;
     }
-    Ok(finished(&svg, allocators, description))
+    text.push_str(rest);
+    text
 }
 
 /// Turns keys into classes and leaves out what the style sheet says or HTML implies.
@@ -223,6 +250,37 @@ impl Canvas<'_> {
         }
     }
 
+    /// Lays down what lies at some places of allocator `index`, for whoever points there on a page. `axes` are what is counted
+    /// along x and y. Of places closer together than a pointer tells apart, the first and those at the ends are kept.
+    pub fn tell(&mut self, whose: (usize, &str), axes: [&str; 2], places: impl IntoIterator<Item = Told>) {
+        const APART: i32 = 14;
+        let mut kept: Vec<Told> = Vec::new();
+        let mut last = None;
+        for place in places {
+            let near = |other: &Told| (place.0.0 - other.0.0).abs().max((place.0.1 - other.0.1).abs()) < APART;
+            if !kept.last().is_some_and(near) {
+                kept.push(place);
+            }
+            last = Some(place);
+        }
+        if last.is_some_and(|last| kept.last() != Some(&last)) {
+            kept.extend(last);
+        }
+        if kept.is_empty() {
+            return;
+        }
+        let at: Vec<String> = kept
+            .iter()
+            .map(|((x, y), along_x, along_y)| format!("{x} {y} {} {}", brief(*along_x), brief(*along_y)))
+            .collect();
+        let (index, name) = whose;
+        let [x, y] = axes;
+        self.told.push_str(
+            &maud::html! { g class={ "v" (index) } data-name=(name) data-x=(x) data-y=(y) data-at=(at.join(";")) {} }
+                .into_string(),
+        );
+    }
+
     /// A straight line that no style sheet dashes.
     ///
     /// # Errors
@@ -231,6 +289,14 @@ impl Canvas<'_> {
     pub fn edge(&mut self, from: Point, to: Point, width: u32, ink: Ink) -> Result<(), PlotError> {
         self.backend.draw_line(from, to, &Self::stroke(ink, width)).map_err(refused)
     }
+}
+
+/// A value with as many digits as are read off a figure; whole ones with all of them.
+fn brief(value: f64) -> String {
+    if value.fract() == 0.0 || value.abs() >= 1000.0 {
+        return format!("{value:.0}");
+    }
+    format!("{value:.3}")
 }
 
 /// A scale: values from `low` to `high` on pixels from `start` to `end`.
@@ -380,5 +446,22 @@ mod tests {
         assert!(svg.contains("x &lt; y &amp; z</text>"), "{svg}");
         assert!(svg.contains("class=\"s3\"") && svg.contains("<line class=\"s0\""), "{svg}");
         assert!(!svg.contains("#0") && !svg.contains("http"), "{svg}");
+        let again = renumbered(&svg, &(100..112).collect::<Vec<_>>());
+        assert!(again.contains("class=\"f111\"") && again.contains("class=\"s103\""), "{again}");
+        assert_eq!(again.matches("class=").count(), svg.matches("class=").count());
+    }
+
+    #[test]
+    fn what_lies_at_a_place_is_told_once_and_the_ends_are_kept() {
+        let svg = sheet(100, 50, 2, "values", |canvas| {
+            let places = [((0, 0), 1.0, 0.25), ((3, 3), 2.0, 3.0), ((50, 3), 2.5, 1e6), ((52, 3), 7.0, 8.0)];
+            canvas.tell((1, "a<b"), ["bytes", "ticks"], places);
+            canvas.tell((0, "nobody"), ["bytes", "ticks"], []);
+            Ok(())
+        })
+        .expect("drawn");
+        let told = "<g class=\"v1\" data-name=\"a&lt;b\" data-x=\"bytes\" data-y=\"ticks\" \
+                    data-at=\"0 0 1 0.250;50 3 2.500 1000000;52 3 7 8\"></g></svg>";
+        assert!(svg.contains(told) && !svg.contains("nobody"), "{svg}");
     }
 }

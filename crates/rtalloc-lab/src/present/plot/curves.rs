@@ -22,6 +22,8 @@ pub enum Spacing {
     Even,
     /// Their quotients; values of 0 lie at the lower end.
     Logarithmic,
+    /// Their quotients, with every power of two labelled.
+    Doubling,
 }
 
 /// A panel.
@@ -38,6 +40,9 @@ pub struct Panel {
     /// Whether every curve ends in a marker, and has some on its way.
     pub marked: bool,
 }
+
+/// The family of what is no allocator but live memory: the area below its curve is shaded.
+pub const LIVE: &str = "live memory";
 
 /// Draws panels; `None` where there is no point at all.
 ///
@@ -70,7 +75,7 @@ fn scale(values: impl Iterator<Item = f64> + Clone, spacing: Spacing, pixels: (i
     let most = values.clone().fold(0.0, f64::max);
     match spacing {
         Spacing::Even => Scale::linear((0.0, most * 1.02), pixels),
-        Spacing::Logarithmic => {
+        Spacing::Logarithmic | Spacing::Doubling => {
             let least = values.filter(|value| *value > 0.0).fold(f64::MAX, f64::min).min(most);
             Scale::logarithmic((least.max(f64::MIN_POSITIVE) / 1.1, most * 1.1), pixels)
         }
@@ -85,28 +90,42 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
     canvas.text(&panel.y.0, (LEFT, top - 7), Anchor::Left, 11, Ink::Faint)?;
     for tick in y.ticks(30) {
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
-        canvas.text(&number::compact(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
+        canvas.text(&told(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
     }
     // What is counted in whole numbers has no ticks between them.
     let is_whole = points().all(|(x, _)| x.fract() == 0.0);
-    for tick in x.ticks(70).into_iter().filter(|tick| !is_whole || tick.fract() == 0.0) {
+    let ticks = match panel.x.1 {
+        Spacing::Even | Spacing::Logarithmic => x.ticks(70),
+        Spacing::Doubling => powers_of_two(points().map(|(x, _)| *x)),
+    };
+    for tick in ticks.into_iter().filter(|tick| !is_whole || tick.fract() == 0.0) {
         canvas.edge((x.at(tick), top), (x.at(tick), bottom), 1, Ink::Grid)?;
         canvas.text(&number::compact(tick), (x.at(tick), bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
     }
     canvas.text(&panel.x.0, ((LEFT + RIGHT) / 2, bottom + 32), Anchor::Middle, 13, Ink::Text)?;
+    // Below everything else.
+    for (_, points) in panel.curves.iter().filter(|(index, _)| cast.standings[*index].subject.family == LIVE) {
+        let mut shade = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
+        let ends = shade.first().zip(shade.last()).map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
+        shade.extend(ends.into_iter().flatten());
+        canvas.area(shade, 1.0, Ink::Live)?;
+    }
     let mut ends = Vec::new();
     for (index, points) in &panel.curves {
         let Some(last) = points.last() else { continue };
         let line: Vec<(i32, i32)> = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
-        let style = &cast.styles[*index];
+        let (style, name) = (&cast.styles[*index], &cast.standings[*index].subject.name);
         if panel.marked {
             let every = (line.len() / 12).max(1);
             for place in line.iter().skip(every / 2).step_by(every) {
                 canvas.marker(*place, 3, style.marker, true, Ink::Allocator(*index))?;
             }
         }
-        ends.push((*index, line.last().copied().unwrap_or((RIGHT, bottom)), last.1));
-        canvas.line(line, style.line_width, Ink::Allocator(*index))?;
+        let end = line.last().copied().unwrap_or((RIGHT, bottom));
+        ends.push((*index, end, last.1));
+        let values = points.iter().map(|(along, value)| ((x.at(*along), y.at(*value)), *along, *value));
+        canvas.tell((*index, name), [&panel.x.0, &panel.y.0], values);
+        canvas.line(straightened(&line), style.line_width, Ink::Allocator(*index))?;
     }
     ends.sort_by_key(|(_, (_, y), _)| *y);
     let wanted: Vec<i32> = ends.iter().map(|(_, (_, y), _)| *y).collect();
@@ -121,9 +140,20 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
             12,
             ink,
         )?;
-        canvas.text(&number::compact(*value), (996, place), Anchor::Right, 11, Ink::Faint)?;
+        canvas.text(&told(*value), (996, place), Anchor::Right, 11, Ink::Faint)?;
     }
     Ok(())
+}
+
+/// A value; small ones that are not whole have a decimal.
+fn told(value: f64) -> String {
+    if value.fract() == 0.0 { number::compact(value) } else { number::mean(value) }
+}
+
+/// Those from the least of some values to the most.
+fn powers_of_two(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
+    let (least, most) = (values.clone().fold(f64::MAX, f64::min), values.fold(0.0, f64::max));
+    (0..64).map(|power| 2_f64.powi(power)).filter(|power| (least..=most).contains(power)).collect()
 }
 
 /// Of all points in one column of pixels, the first, the lowest, the highest and the last: the line looks the same.
@@ -151,6 +181,22 @@ fn thinned(points: impl Iterator<Item = (i32, i32)>) -> Vec<(i32, i32)> {
     line
 }
 
+/// Without the points that lie on the straight way between those beside them: the line is the same.
+fn straightened(line: &[(i32, i32)]) -> Vec<(i32, i32)> {
+    let mut kept: Vec<(i32, i32)> = Vec::with_capacity(line.len());
+    for point in line {
+        if let [.., (a, b), (c, d)] = kept[..]
+            && (c - a).signum() == (point.0 - c).signum()
+            && (d - b).signum() == (point.1 - d).signum()
+            && (c - a) * (point.1 - d) == (point.0 - c) * (d - b)
+        {
+            kept.pop();
+        }
+        kept.push(*point);
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,5 +206,11 @@ mod tests {
         let points = [(0, 5), (0, 9), (0, 1), (0, 4), (1, 3), (2, 7), (2, 7)];
         assert_eq!(thinned(points.into_iter()), [(0, 5), (0, 1), (0, 9), (0, 4), (1, 3), (2, 7)]);
         assert!(thinned(std::iter::empty()).is_empty());
+    }
+
+    #[test]
+    fn a_straight_way_needs_its_ends_only() {
+        let points = [(0, 5), (1, 5), (2, 5), (3, 6), (4, 7), (4, 9), (4, 7), (5, 8)];
+        assert_eq!(straightened(&points), [(0, 5), (2, 5), (4, 7), (4, 9), (4, 7), (5, 8)]);
     }
 }

@@ -3,9 +3,10 @@
 //! The height of a row is logarithmic in the share of samples, so that an operation seen once in a hundred thousand
 //! is seen in the figure too: in real time the rare ones count.
 
-use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
+use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Told, sheet};
 use super::{Cast, NAMES, ROW, WIDTH, row_middle, row_names, rows_height};
 use crate::present::number;
+use crate::present::palette::Marker;
 use crate::present::standing;
 use crate::result::schema::{Cell, Distribution, TraceResult};
 
@@ -44,18 +45,53 @@ const FURTHEST_BELOW_MEDIAN: u64 = 10;
 const TOP: i32 = 44;
 const GAP: i32 = 24;
 
+/// One of two panels: distributions by allocator, and a worst case of each beside them, where there is one.
+pub struct Side<'a> {
+    /// What is distributed.
+    pub title: String,
+    /// Of each allocator.
+    pub rows: Vec<Option<&'a Distribution>>,
+    /// Of each allocator; empty where nothing is marked.
+    pub worst: Vec<Option<u64>>,
+}
+
 /// The distributions of one measure on one trace; `None` where no allocator has any.
 ///
 /// # Errors
 ///
 /// See [`PlotError`].
 pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> Result<Option<String>, PlotError> {
-    let rows: Vec<Option<[&Distribution; 2]>> = cast
-        .standings
-        .iter()
-        .map(|standing| standing::cell_of(result, &standing.subject.name).and_then(|cell| measure.of(cell)))
-        .collect();
-    let sampled = || rows.iter().flatten().flatten().copied().filter(|distribution| distribution.count > 0);
+    let both = |standing: &standing::Standing| {
+        standing::cell_of(result, &standing.subject.name).and_then(|cell| measure.of(cell))
+    };
+    let side = |at: usize, operation: &str| Side {
+        title: format!("{operation}, {}", measure.unit()),
+        rows: cast.standings.iter().map(|standing| both(standing).map(|both| both[at])).collect(),
+        worst: Vec::new(),
+    };
+    let description = format!("Distribution of {} of allocate and free on {}", measure.unit(), result.trace.name);
+    drawn(&[side(0, "allocate"), side(1, "free")], measure, cast, &description)
+}
+
+/// Two panels of exact counts, each drawn to its worst case; means are marked. `None` where no allocator has any.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn sides(sides: &[Side<'_>; 2], cast: Cast<'_>, description: &str) -> Result<Option<String>, PlotError> {
+    drawn(sides, Measure::Instructions, cast, description)
+}
+
+fn drawn(
+    sides: &[Side<'_>; 2],
+    measure: Measure,
+    cast: Cast<'_>,
+    description: &str,
+) -> Result<Option<String>, PlotError> {
+    let sampled = || {
+        let all = sides.iter().flat_map(|side| &side.rows).flatten().copied();
+        all.filter(|distribution| distribution.count > 0)
+    };
     let Some(least) = sampled().map(|one| one.min.max(one.p50 / FURTHEST_BELOW_MEDIAN)).min() else {
         return Ok(None);
     };
@@ -67,31 +103,51 @@ pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> 
             Measure::Instructions => distribution.max as f64,
             Measure::Ticks => distribution.p999 as f64 * TICKS_BEYOND_P999,
         })
+        .chain(sides.iter().flat_map(|side| &side.worst).flatten().map(|worst| *worst as f64))
         .fold(low * 2.0, f64::max)
         * 1.1;
     #[allow(clippy::cast_precision_loss)] // its order of magnitude is drawn
     let decades = sampled().map(|distribution| distribution.count as f64).fold(10.0, f64::max).log10().ceil();
-    let bottom = TOP + rows_height(rows.len());
-    let description = format!("Distribution of {} of allocate and free on {}", measure.unit(), result.trace.name);
+    let bottom = TOP + rows_height(cast.standings.len());
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)] // a sheet of positive size
-    let svg = sheet(WIDTH, (bottom + 40) as u32, rows.len(), &description, |canvas| {
+    let svg = sheet(WIDTH, (bottom + 40) as u32, cast.standings.len(), description, |canvas| {
         // On the right there is room for half of the widest label, five digits.
         let panel = (WIDTH as i32 - NAMES - GAP - 24) / 2;
         row_names(canvas, cast, TOP)?;
-        for (side, operation) in ["allocate", "free"].into_iter().enumerate() {
-            #[allow(clippy::cast_possible_truncation)] // 0 or 1
-            let left = NAMES + side as i32 * (panel + GAP);
+        for (number, side) in (0..).zip(sides) {
+            let left = NAMES + number * (panel + GAP);
             let x = Scale::logarithmic((low, high), (left, left + panel));
-            axis(canvas, &x, (left, left + panel), bottom, &format!("{operation}, {}", measure.unit()))?;
-            for (index, distribution) in rows.iter().enumerate() {
-                if let Some(distribution) = distribution.map(|both| both[side]).filter(|one| one.count > 0) {
-                    row(canvas, &x, index, distribution, decades)?;
+            axis(canvas, &x, (left, left + panel), bottom, &side.title)?;
+            for (index, distribution) in side.rows.iter().enumerate() {
+                let Some(distribution) = distribution.filter(|one| one.count > 0) else { continue };
+                row(canvas, &x, index, distribution, decades)?;
+                let name = &cast.standings[index].subject.name;
+                let axes = [measure.unit(), "% take at most that"];
+                canvas.tell((index, name), axes, quantiles(&x, index, distribution));
+                if let Some(worst) = side.worst.get(index).copied().flatten() {
+                    beyond(canvas, &x, index, distribution, worst)?;
                 }
             }
         }
         Ok(())
     })?;
     Ok(Some(svg))
+}
+
+/// The mean, and a worst case with a line to it from the most observed.
+fn beyond(
+    canvas: &mut Canvas<'_>,
+    x: &Scale,
+    index: usize,
+    distribution: &Distribution,
+    worst: u64,
+) -> Result<(), PlotError> {
+    let base = row_middle(TOP, index) + ROW / 2 - 3;
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let (most, worst) = (x.at(distribution.max as f64), x.at(worst as f64));
+    canvas.edge((most, base), (worst, base), 1, Ink::Faint)?;
+    canvas.marker((worst, base), 5, Marker::Diamond, true, Ink::Allocator(index))?;
+    canvas.marker((x.at(distribution.mean), base), 4, Marker::Circle, true, Ink::Text)
 }
 
 fn axis(
@@ -137,6 +193,17 @@ fn row(
     } else {
         canvas.bar((x.at(max) - 1, base - 6), (x.at(max) + 1, base + 3), 1.0, ink)
     }
+}
+
+/// What lies under a row.
+fn quantiles(x: &Scale, index: usize, distribution: &Distribution) -> impl Iterator<Item = Told> {
+    let Distribution { p50, p99, p999, max, .. } = *distribution;
+    let (x, middle) = (*x, row_middle(TOP, index));
+    [(p50, 50.0), (p99, 99.0), (p999, 99.9), (max, 100.0)].into_iter().map(move |(value, share)| {
+        #[allow(clippy::cast_precision_loss)] // drawn
+        let value = value as f64;
+        ((x.at(value.max(1.0)), middle), value, share)
+    })
 }
 
 /// The histogram in bins that are equally wide on the scale, as runs of steps without empty bins.

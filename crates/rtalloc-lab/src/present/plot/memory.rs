@@ -12,16 +12,16 @@ const TOP: i32 = 16;
 const BOTTOM: i32 = 376;
 const LABEL: i32 = 15;
 /// Used memory beyond this multiple of M is drawn at the upper edge, so that one glutton does not flatten the rest.
-const HIGHEST_SHARE: f64 = 2.0;
+pub const HIGHEST_SHARE: f64 = 2.0;
 /// Points of a curve; more do not show at this width.
 const POINTS: usize = 240;
 
-/// Live and used memory over the operations of a trace; `None` where no allocator has a curve.
+/// Live and used memory over the operations of a trace, up to a multiple of M; `None` where no allocator has a curve.
 ///
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn memory(result: &TraceResult, cast: Cast<'_>) -> Result<Option<String>, PlotError> {
+pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Result<Option<String>, PlotError> {
     let mut curves: Vec<(usize, Vec<(u64, u64)>)> = cast
         .standings
         .iter()
@@ -46,7 +46,7 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>) -> Result<Option<String>, Pl
     #[allow(clippy::cast_precision_loss)] // drawn
     let (operations, peak, most) = (last_index.unwrap_or(1) as f64, result.trace.peak_live_bytes as f64, most as f64);
     let x = Scale::linear((0.0, operations), (LEFT, RIGHT));
-    let y = Scale::linear((0.0, most.min(peak * HIGHEST_SHARE).max(peak) * 1.03), (BOTTOM, TOP));
+    let y = Scale::linear((0.0, most.min(peak * highest_share).max(peak) * 1.03), (BOTTOM, TOP));
     let final_of = |points: &[(u64, u64)]| points.last().map_or(0, |(_, used)| *used);
     curves.sort_by_key(|(_, points)| std::cmp::Reverse(final_of(points)));
     #[allow(clippy::cast_precision_loss)] // drawn
@@ -70,6 +70,9 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>) -> Result<Option<String>, Pl
         canvas.area(shade, 1.0, Ink::Live)?;
         for (index, points) in curves.iter().rev() {
             canvas.line(steps(points.iter().map(at)), cast.styles[*index].line_width, Ink::Allocator(*index))?;
+            #[allow(clippy::cast_precision_loss)] // told
+            let told = points.iter().map(|point| (at(point), point.0 as f64, point.1 as f64));
+            canvas.tell((*index, &cast.standings[*index].subject.name), ["operations", "bytes used"], told);
         }
         canvas.edge((LEFT, BOTTOM), (RIGHT, BOTTOM), 1, Ink::Faint)?;
         let ends: Vec<(i32, i32)> = curves.iter().filter_map(|(_, points)| points.last().map(at)).collect();

@@ -5,15 +5,17 @@ mod costs;
 pub mod curves;
 mod distribution;
 mod fragmentation;
+pub mod marks;
 mod memory;
+pub mod multiples;
 mod pareto;
 
 pub use canvas::PlotError;
 pub use costs::costs;
-pub use distribution::{Measure, distributions};
+pub use distribution::{Measure, Side, distributions, sides};
 pub use fragmentation::fragmentation;
-pub use memory::memory;
-pub use pareto::pareto;
+pub use memory::{HIGHEST_SHARE, memory};
+pub use pareto::{Field, pareto};
 
 use super::palette::{self, Style};
 use super::standing::Standing;

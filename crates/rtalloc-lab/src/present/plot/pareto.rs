@@ -1,64 +1,111 @@
-//! The verdict's picture: worst observed instructions against the heap needed, over all traces.
+//! The verdict's picture: the worst operation's instructions, observed or proved, against the heap needed, over all traces.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Point, Scale, sheet};
-use super::{Cast, WIDTH, shortened};
+use super::{WIDTH, shortened};
 use crate::present::number;
+use crate::present::palette::Style;
+use crate::present::standing::Standing;
 use crate::present::verdict::Verdict;
 
 const LEFT: i32 = 84;
 const RIGHT: i32 = 976;
 const TOP: i32 = 20;
 const BOTTOM: i32 = 430;
+/// Height of the band of those whose instructions are not known.
+const UNKNOWN: i32 = 84;
 const TEXT: u32 = 13;
 
-/// The allocators that served every trace, and the front of those of constant cost; `None` where there are none.
+/// What is drawn.
+#[derive(Clone, Copy)]
+pub struct Field<'a> {
+    /// Everybody; those are drawn who served every trace, and whose heap is known.
+    pub standings: &'a [Standing],
+    /// Whom nobody beats, fewest instructions first.
+    pub front: &'a [usize],
+    /// Who has a ring.
+    pub take: Option<usize>,
+    /// What the instructions are of.
+    pub worst: &'a str,
+    /// Where those are drawn whose instructions are not known, if anywhere: what is written there.
+    pub unknown: Option<&'a str>,
+    /// The figure in words.
+    pub description: &'a str,
+}
+
+impl<'a> Field<'a> {
+    /// Who was judged, by what was observed.
+    #[must_use]
+    pub fn of(verdict: &'a Verdict) -> Self {
+        Self {
+            standings: &verdict.standings,
+            front: &verdict.front,
+            take: verdict.take,
+            worst: "instructions of the worst operation",
+            unknown: None,
+            description: "Worst observed instructions against heap needed, over all traces",
+        }
+    }
+}
+
+/// The allocators that served every trace, and the front; `None` where there are none.
 ///
 /// # Errors
 ///
 /// See [`PlotError`].
-pub fn pareto(verdict: &Verdict, cast: Cast<'_>) -> Result<Option<String>, PlotError> {
-    let figures: Vec<(usize, f64, f64)> = verdict
+pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, PlotError> {
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let figures: Vec<(usize, Option<f64>, f64)> = field
         .standings
         .iter()
         .enumerate()
+        .filter(|(_, standing)| standing.troubles.is_empty())
         .filter_map(|(index, standing)| {
-            #[allow(clippy::cast_precision_loss)] // drawn
-            standing.figures().map(|(worst, heap)| (index, worst.instructions as f64, heap.ratio))
+            let worst = standing.worst.as_ref().map(|worst| worst.instructions as f64);
+            Some((index, worst, standing.heap.as_ref()?.ratio)).filter(|_| worst.is_some() || field.unknown.is_some())
         })
         .collect();
-    let range = |values: &dyn Fn(&(usize, f64, f64)) -> f64| {
-        figures.iter().map(values).fold(None, |range: Option<(f64, f64)>, value| {
-            Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
-        })
-    };
-    let (Some(instructions), Some(heap)) = (range(&|figure| figure.1), range(&|figure| figure.2)) else {
-        return Ok(None);
-    };
+    let Some(instructions) = range(figures.iter().filter_map(|figure| figure.1)) else { return Ok(None) };
+    let Some(heap) = range(figures.iter().map(|figure| figure.2)) else { return Ok(None) };
     let x = Scale::logarithmic((heap.0 / 1.03, heap.1 * 1.12), (LEFT, RIGHT));
-    let y = Scale::logarithmic((instructions.0.max(1.0) / 1.4, instructions.1 * 1.5), (BOTTOM, TOP));
+    // Above all instructions is room for those of whom none are known.
+    let top = if field.unknown.is_some() { TOP + UNKNOWN } else { TOP };
+    let y = Scale::logarithmic((instructions.0.max(1.0) / 1.4, instructions.1 * 1.5), (BOTTOM, top));
+    let at = |worst: Option<f64>, ratio: f64| (x.at(ratio), worst.map_or(TOP + UNKNOWN / 2, |worst| y.at(worst)));
     let points: Vec<(usize, Point)> =
-        figures.iter().map(|(index, count, ratio)| (*index, (x.at(*ratio), y.at(*count)))).collect();
-    let description = "Worst observed instructions against heap needed, over all traces";
+        figures.iter().map(|(index, worst, ratio)| (*index, at(*worst, *ratio))).collect();
     #[allow(clippy::cast_sign_loss)] // a sheet of positive size
-    let svg = sheet(WIDTH, (BOTTOM + 50) as u32, cast.standings.len(), description, |canvas| {
-        axes(canvas, &x, &y)?;
-        let front = front_path(verdict, &points);
+    let svg = sheet(WIDTH, (BOTTOM + 50) as u32, field.standings.len(), field.description, |canvas| {
+        axes(canvas, field, &x, &y)?;
+        let front = front_path(field, &points);
         if !front.is_empty() {
             canvas.line(front.clone(), 2, Ink::Chosen)?;
         }
-        for (index, at) in &points {
-            let constant = verdict.standings[*index].constant_cost();
-            canvas.marker(*at, 6, cast.styles[*index].marker, constant, Ink::Allocator(*index))?;
-            if verdict.take == Some(*index) {
+        for ((index, at), (_, worst, ratio)) in points.iter().zip(&figures) {
+            let standing = &field.standings[*index];
+            canvas.marker(*at, 6, styles[*index].marker, standing.constant_cost(), Ink::Allocator(*index))?;
+            if field.take == Some(*index) {
                 canvas.ring(*at, 13, Ink::Chosen)?;
             }
+            let worst_is = if worst.is_some() { field.worst } else { field.unknown.unwrap_or_default() };
+            let told = (*at, *ratio, worst.unwrap_or(0.0));
+            canvas.tell((*index, &standing.subject.name), ["heap / M", worst_is], [told]);
         }
-        labels(canvas, verdict, &points, &front)
+        labels(canvas, field, &points, &front)
     })?;
     Ok(Some(svg))
 }
 
-fn axes(canvas: &mut Canvas<'_>, x: &Scale, y: &Scale) -> Result<(), PlotError> {
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |range: Option<(f64, f64)>, value| {
+        Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+    })
+}
+
+fn axes(canvas: &mut Canvas<'_>, field: Field<'_>, x: &Scale, y: &Scale) -> Result<(), PlotError> {
+    if let Some(unknown) = field.unknown {
+        canvas.bar((LEFT, TOP), (RIGHT, TOP + UNKNOWN), 1.0, Ink::Live)?;
+        canvas.text(unknown, (RIGHT - 8, TOP + 12), Anchor::Right, 12, Ink::Faint)?;
+    }
     for tick in x.ticks(54) {
         canvas.edge((x.at(tick), TOP), (x.at(tick), BOTTOM), 1, Ink::Grid)?;
         canvas.text(&format!("{tick:.2}"), (x.at(tick), BOTTOM + 15), Anchor::Middle, 12, Ink::Faint)?;
@@ -74,13 +121,13 @@ fn axes(canvas: &mut Canvas<'_>, x: &Scale, y: &Scale) -> Result<(), PlotError> 
         13,
         Ink::Text,
     )?;
-    canvas.text("instructions of the worst operation", (LEFT + 6, TOP - 10), Anchor::Left, 13, Ink::Text)
+    canvas.text(field.worst, (LEFT + 6, TOP - 10), Anchor::Left, 13, Ink::Text)
 }
 
 /// The steps that no candidate is below and to the left of.
-fn front_path(verdict: &Verdict, points: &[(usize, Point)]) -> Vec<Point> {
+fn front_path(field: Field<'_>, points: &[(usize, Point)]) -> Vec<Point> {
     let at = |member: &usize| points.iter().find(|(index, _)| index == member).map(|(_, at)| *at);
-    let members: Vec<Point> = verdict.front.iter().filter_map(at).collect();
+    let members: Vec<Point> = field.front.iter().filter_map(at).collect();
     let (Some(first), Some(last)) = (members.first(), members.last()) else {
         return Vec::new();
     };
@@ -123,15 +170,15 @@ struct Place {
 /// Names beside their points, where they cover neither each other nor a point nor the front.
 fn labels(
     canvas: &mut Canvas<'_>,
-    verdict: &Verdict,
+    field: Field<'_>,
     points: &[(usize, Point)],
     front: &[Point],
 ) -> Result<(), PlotError> {
     // The choice takes the best place, since its label is what the figure is looked at for.
     let mut points = points.to_vec();
-    points.sort_by_key(|(index, _)| verdict.take != Some(*index));
+    points.sort_by_key(|(index, _)| field.take != Some(*index));
     let names: Vec<String> =
-        points.iter().map(|(index, _)| shortened(&verdict.standings[*index].subject.name, 24)).collect();
+        points.iter().map(|(index, _)| shortened(&field.standings[*index].subject.name, 24)).collect();
     let named: Vec<Named> = points
         .iter()
         .zip(&names)
@@ -139,7 +186,7 @@ fn labels(
             at: *at,
             #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // a short name
             width: name.chars().count() as i32 * 8,
-            own: if verdict.take == Some(*index) { 18 } else { 11 },
+            own: if field.take == Some(*index) { 18 } else { 11 },
         })
         .collect();
     for (((index, at), name), place) in points.iter().zip(&names).zip(arranged(&named, front)) {

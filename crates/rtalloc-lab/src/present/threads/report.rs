@@ -18,7 +18,7 @@ use maud::{Markup, html};
 /// See [`PlotError`].
 pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
     let everybody: Vec<&ThreadedCell> = run.traces.first().map_or_else(Vec::new, |trace| trace.cells.iter().collect());
-    let names: Vec<String> = everybody.iter().map(|cell| cell.subject.clone()).collect();
+    let place = |name: &str| everybody.iter().position(|cell| cell.subject == name);
     let standings: Vec<Standing> = everybody.iter().map(|cell| standing(cell)).collect();
     let styles = palette::of(&standings);
     let cast = Cast { standings: &standings, styles: &styles };
@@ -34,8 +34,8 @@ pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
                 @for trace in *group {
                     h3 { (number::counted(trace.threads, "thread")) }
                     p { (head(trace, &run.ordering)) "." }
-                    (ticks(trace).html(&names))
-                    (memory(trace).html(&names))
+                    (ticks(trace).html(&place))
+                    (memory(trace).html(&place))
                     ul.notes { @for sentence in sentences(trace) { li { (sentence) } } }
                 }
             }
@@ -57,12 +57,10 @@ pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
 }
 
 fn standing(cell: &ThreadedCell) -> Standing {
-    let option_of = cell.option_of.as_deref();
     Sharer {
         name: &cell.subject,
         origin: cell.origin,
         lock: cell.lock.as_deref(),
-        option_of,
         own_pages: cell.heap_bytes.is_none(),
     }
     .standing()

@@ -1,16 +1,17 @@
 //! Figures 6 to 9 of the TLSF paper as SVG.
 
-use super::seen;
-use crate::present::compact_fit::{file, standing};
+use crate::present::chapter::Figure;
+use crate::present::compact_fit::standing;
 use crate::present::number;
 use crate::present::palette;
 use crate::present::plot::canvas::{Anchor, Canvas, Ink, Scale, sheet};
-use crate::present::plot::curves::{Panel, Spacing};
-use crate::present::plot::{PlotError, WIDTH, standalone};
+use crate::present::plot::curves::{LIVE, Panel, Spacing};
+use crate::present::plot::{PlotError, WIDTH};
 use crate::present::standing::Standing;
-use crate::published::Tlsf as Paper;
+use crate::published::tlsf::Tlsf as Paper;
 use crate::result::schema::Distribution;
 use crate::result::tlsf::{Found, Kind, Moment, Profile, SHOWN, SIZE_BIN_BYTES, Seen, Tlsf, Unit};
+use std::collections::BTreeSet;
 
 const LEFT: i32 = 70;
 const RIGHT: i32 = 790;
@@ -19,19 +20,8 @@ const HEAD: i32 = 44;
 /// Room below each panel, for its axis.
 const FOOT: i32 = 46;
 
-/// Figures 6 to 9: name and content.
-///
-/// # Errors
-///
-/// See [`PlotError`].
-pub fn figures(found: &Tlsf) -> Result<Vec<(String, String)>, PlotError> {
-    let mut files = vec![
-        ("figure-6.svg".to_string(), bands(seen(&found.cells))?),
-        ("figure-7.svg".to_string(), sizes(&found.sizes)?),
-        ("figure-8.svg".to_string(), cycles(found)?),
-    ];
-    files.extend(memory(found)?);
-    Ok(files)
+fn figure(name: &str, heading: &str, sentences: &str, svg: String, standings: Vec<Standing>) -> Vec<Figure> {
+    vec![Figure { name: name.into(), caption: (heading.into(), sentences.into()), svg, standings }]
 }
 
 /// A panel's place on the sheet.
@@ -76,12 +66,11 @@ fn full_height(panels: i32, height: i32) -> u32 {
 }
 
 /// Figure 6: the instructions of every operation against its number, in a colour for what it did.
-fn bands(seen: &[Seen]) -> Result<String, PlotError> {
+pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
     const HEIGHT: i32 = 260;
     let standings: Vec<Standing> = Kind::ALL.iter().map(|kind| standing(kind.name(), kind.name())).collect();
-    let styles = palette::of(&standings);
     let description = "TLSF 2008, figure 6: instructions of malloc and free under a random load";
-    let figure = sheet(WIDTH, full_height(2, HEIGHT), Kind::ALL.len(), description, |canvas| {
+    let svg = sheet(WIDTH, full_height(2, HEIGHT), Kind::ALL.len(), description, |canvas| {
         for (number, malloc) in [(0, true), (1, false)] {
             let own = || seen.iter().filter(|seen| seen.kind.is_malloc() == malloc);
             let frame = Frame::nth(number, HEIGHT);
@@ -94,10 +83,16 @@ fn bands(seen: &[Seen]) -> Result<String, PlotError> {
             let title = format!("Figure 6: bands of {name}");
             frame.draw(canvas, [&title, &format!("number of the {name}"), "instructions"], &x, &y)?;
             for (index, kind) in Kind::ALL.into_iter().enumerate().filter(|(_, kind)| kind.is_malloc() == malloc) {
-                for seen in own().filter(|seen| seen.kind == kind) {
-                    let (x, y) = (x.at(seen.index as f64), y.at(seen.instructions as f64));
+                // What falls on one place is drawn once.
+                let at = |seen: &Seen| (x.at(seen.index as f64), y.at(seen.instructions as f64));
+                let places: BTreeSet<(i32, i32)> = own().filter(|seen| seen.kind == kind).map(at).collect();
+                for (x, y) in places {
                     canvas.bar((x - 1, y - 1), (x + 1, y + 1), 0.55, Ink::Allocator(index))?;
                 }
+                let told =
+                    own().filter(|seen| seen.kind == kind).map(|seen| (seen.index as f64, seen.instructions as f64));
+                let told = told.map(|(along, value)| ((x.at(along), y.at(value)), along, value));
+                canvas.tell((index, kind.name()), [&format!("number of the {name}"), "instructions"], told);
                 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // six kinds
                 let row = frame.top + 12 + 34 * (index as i32 % 3);
                 canvas.bar((RIGHT + 14, row - 5), (RIGHT + 24, row + 5), 1.0, Ink::Allocator(index))?;
@@ -111,16 +106,16 @@ fn bands(seen: &[Seen]) -> Result<String, PlotError> {
         }
         Ok(())
     })?;
-    Ok(standalone(&figure, &styles))
+    let sentences = "Every point is an operation. The colour says what it did, which the blocks around it tell.";
+    Ok(figure("figure-6", "Bands of instructions.", sentences, svg, standings))
 }
 
 /// Figure 7: sizes of table III's task set.
-fn sizes(bins: &[(u64, f64)]) -> Result<String, PlotError> {
+pub(super) fn sizes(bins: &[(u64, f64)]) -> Result<Vec<Figure>, PlotError> {
     const HEIGHT: i32 = 260;
-    let standings = [standing("requests", "requests")];
-    let styles = palette::of(&standings);
+    let standings = vec![standing("requests", "requests")];
     let description = "TLSF 2008, figure 7: sizes that the task set of table III requests";
-    let figure = sheet(WIDTH, full_height(1, HEIGHT), 1, description, |canvas| {
+    let svg = sheet(WIDTH, full_height(1, HEIGHT), 1, description, |canvas| {
         let frame = Frame::nth(0, HEIGHT);
         let last = bins.last().map_or(1, |(bin, _)| bin + SIZE_BIN_BYTES);
         let most = bins.iter().map(|(_, share)| *share).fold(0.0, f64::max);
@@ -132,9 +127,13 @@ fn sizes(bins: &[(u64, f64)]) -> Result<String, PlotError> {
             let (from, to) = (x.at(*bin as f64), x.at((bin + SIZE_BIN_BYTES) as f64));
             canvas.bar((from, y.at(*share)), (to.max(from + 1), frame.bottom), 0.85, Ink::Allocator(0))?;
         }
+        let middle = |bin: u64| x.at((bin + SIZE_BIN_BYTES / 2) as f64);
+        let told = bins.iter().map(|(bin, share)| ((middle(*bin), y.at(*share)), *bin as f64, *share));
+        canvas.tell((0, "requests"), ["bytes, from", "of a thousand"], told);
         Ok(())
     })?;
-    Ok(standalone(&figure, &styles))
+    let sentences = "One hump for each task: sizes are Normal about what it asks for at a time.";
+    Ok(figure("figure-7", "Sizes requested.", sentences, svg, standings))
 }
 
 /// The paper's allocators among the subjects, with the looks that they share in figures 8 and 9.
@@ -143,7 +142,7 @@ fn of_the_paper(found: &Tlsf) -> Vec<&str> {
 }
 
 /// Figure 8: cycles of malloc in profile 1; the paper's axis, what lies beyond pooled at its ends.
-fn cycles(found: &Tlsf) -> Result<String, PlotError> {
+pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
     const HEIGHT: i32 = 130;
     /// The axis, in cycles; its last bin has all that took longer.
     const AXIS: (u64, u64) = (0, 600);
@@ -160,7 +159,7 @@ fn cycles(found: &Tlsf) -> Result<String, PlotError> {
     };
     let description = "TLSF 2008, figure 8: distribution of the cycles of malloc in profile 1";
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // four
-    let figure = sheet(WIDTH, full_height(names.len() as i32, HEIGHT), names.len(), description, |canvas| {
+    let svg = sheet(WIDTH, full_height(names.len() as i32, HEIGHT), names.len(), description, |canvas| {
         for (index, name) in names.iter().enumerate() {
             let frame = Frame::nth(index as i32, HEIGHT);
             let mut bins = std::collections::BTreeMap::<u64, u64>::new();
@@ -180,6 +179,10 @@ fn cycles(found: &Tlsf) -> Result<String, PlotError> {
                 let height = y.at(share(*samples)).min(frame.bottom - 1);
                 canvas.bar((from, height), (to, frame.bottom), 0.85, Ink::Allocator(index))?;
             }
+            let told = bins
+                .iter()
+                .map(|(bin, samples)| ((x.at(*bin as f64), y.at(share(*samples))), *bin as f64, share(*samples)));
+            canvas.tell((index, name), ["ticks, from", "% of mallocs"], told);
             canvas.marker((RIGHT + 18, frame.top + 12), 4, styles[index].marker, true, Ink::Allocator(index))?;
             canvas.text(name, (RIGHT + 30, frame.top + 12), Anchor::Left, 12, Ink::Allocator(index))?;
             let beyond = own.histogram.iter().filter(|(value, _)| *value >= AXIS.1).map(|(_, samples)| samples).sum();
@@ -193,11 +196,12 @@ fn cycles(found: &Tlsf) -> Result<String, PlotError> {
         }
         Ok(())
     })?;
-    Ok(standalone(&figure, &styles))
+    let sentences = "The paper's axis: what took longer is pooled at its end. Ticks are of the time-stamp counter.";
+    Ok(figure("figure-8", "Cycles of malloc in profile 1.", sentences, svg, standings))
 }
 
 /// Figure 9: live and used memory in profile 3.
-fn memory(found: &Tlsf) -> Result<Option<(String, String)>, PlotError> {
+pub(super) fn memory(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
     let courses: Vec<(&str, &[Moment], u64)> = found
         .cells
         .iter()
@@ -208,8 +212,8 @@ fn memory(found: &Tlsf) -> Result<Option<(String, String)>, PlotError> {
             _ => None,
         })
         .collect();
-    let Some((_, first, mallocs)) = courses.first() else { return Ok(None) };
-    let mut names = vec![("live memory", "live memory")];
+    let Some((_, first, mallocs)) = courses.first() else { return Ok(Vec::new()) };
+    let mut names = vec![(LIVE, LIVE)];
     names.extend(courses.iter().map(|(name, ..)| (*name, *name)));
     let kib = |bytes: u64| bytes as f64 / 1024.0;
     let panel = |title: String, from: u64, until: u64| {
@@ -244,5 +248,8 @@ fn memory(found: &Tlsf) -> Result<Option<(String, String)>, PlotError> {
             *mallocs,
         ),
     ];
-    file("figure-9.svg", &panels, &names, "TLSF 2008, figure 9: live and used memory in profile 3")
+    let sentences = "Shaded: live memory. Lines: the most that each allocator had used by then.";
+    let description = "TLSF 2008, figure 9: live and used memory in profile 3";
+    let drawn = Figure::of_curves("figure-9", ("Memory in profile 3.", sentences), &panels, &names, description)?;
+    Ok(drawn.into_iter().collect())
 }

@@ -1,0 +1,369 @@
+//! Campaigns: experiments as tasks, each performed by itself and kept in a [`Store`] as soon as it is done.
+//!
+//! ```text
+//! experiment -> tasks -> shard K of N -> what the store lacks -> perform -> store -> conclude -> tables
+//! ```
+//!
+//! A task's result depends on nothing but its key and, where it tells times, on the machine. So a campaign that was stopped
+//! goes on where it stopped, and slices of it that were performed on several machines are [joined](Store::merge).
+
+pub mod difference;
+pub mod shard;
+pub mod store;
+
+use crate::replay::campaign::Progress;
+use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use anyhow::Context as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use shard::Shard;
+use std::cell::OnceCell;
+use std::time::{Duration, Instant};
+use store::{Kept, Store, StoreError};
+
+/// A part of an experiment that is performed as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// What decides its result: the experiment and every parameter, in words. No two tasks of all experiments share one.
+    pub key: String,
+    /// Expected seconds on a machine of 2025: for the time left, and for slices that take about as long.
+    pub seconds: u64,
+    /// Whether it is timed: nothing else is performed meanwhile.
+    pub timed: bool,
+    /// After this time it is ended.
+    pub limit: Duration,
+}
+
+impl Task {
+    /// A task that counts and takes about so many seconds, at least one; it is given a hundred times that, and at least an hour:
+    /// what it comes to must not depend on how fast the machine is.
+    #[must_use]
+    pub fn counted(key: String, seconds: u64) -> Self {
+        let seconds = seconds.max(1);
+        Self { key, seconds, timed: false, limit: Duration::from_secs((100 * seconds).max(3600)) }
+    }
+
+    /// The same of one that is timed.
+    #[must_use]
+    pub fn timed(key: String, seconds: u64) -> Self {
+        Self { timed: true, ..Self::counted(key, seconds) }
+    }
+}
+
+/// An experiment as tasks.
+pub trait Tasks {
+    /// Its name, as `rtalloc reproduce` takes it.
+    fn name(&self) -> &'static str;
+
+    /// All of them, in the order in which they are concluded from.
+    fn tasks(&self) -> Vec<Task>;
+
+    /// Performs the task of this number, in a process of its own. What goes wrong with an allocator is a result.
+    fn perform(&self, number: usize, board: &Board) -> Value;
+
+    /// The result of a task whose process ended by its own fault, in words, or, if it is timed, was too slow; `None` where that
+    /// is a failure of the campaign.
+    fn died(&self, _number: usize, _what: &str) -> Option<Value> {
+        None
+    }
+}
+
+/// What a task found, as it is kept.
+///
+/// # Panics
+///
+/// A type that JSON cannot express, which is none of ours.
+pub fn found(what: &impl Serialize) -> Value {
+    serde_json::to_value(what).expect("results can be written as JSON")
+}
+
+/// Tasks whose results come to something.
+pub trait Experiment: Tasks {
+    /// What.
+    type Conclusion;
+
+    /// Puts together the results of all tasks, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Results that this version of the laboratory did not write.
+    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Self::Conclusion>;
+
+    /// Performs what the store lacks, and concludes.
+    ///
+    /// # Errors
+    ///
+    /// As [`perform`], and as [`conclude`](Self::conclude).
+    fn run(&self, store: &mut Store, progress: &mut dyn FnMut(Progress<'_>)) -> anyhow::Result<Self::Conclusion>
+    where
+        Self: Sized,
+    {
+        perform(&[self], Shard::WHOLE, store, progress)?;
+        self.conclude(kept(self, store)?)
+    }
+}
+
+/// Results of all tasks of an experiment, in their order.
+///
+/// # Errors
+///
+/// A task that the store has no result of, or a store that cannot be read.
+pub fn kept(experiment: &dyn Tasks, store: &Store) -> anyhow::Result<Vec<Kept>> {
+    let kept = |task: &Task| -> anyhow::Result<Kept> {
+        store.get(&task.key)?.with_context(|| format!("no result of {:?}; perform the rest of the campaign", task.key))
+    };
+    experiment.tasks().iter().map(kept).collect()
+}
+
+/// Results as what they were before they were kept.
+///
+/// # Errors
+///
+/// Results that this version of the laboratory did not write.
+pub fn results<T: DeserializeOwned>(kept: Vec<Kept>) -> serde_json::Result<Vec<T>> {
+    kept.into_iter().map(|kept| serde_json::from_value(kept.result)).collect()
+}
+
+/// Performs every task of a slice that the store has no result of: first those that count, as many at a time as there are
+/// processors; then one by one those that are timed. Each result is in the store as soon as it is there.
+///
+/// The calling process should have one thread only: the others are forked from it.
+///
+/// # Errors
+///
+/// A task whose process ended without a result that could be kept: it was killed, or counts and was too slow; the others are
+/// performed, and the next call performs it again. The system's refusal of a process, or a store that cannot be written: then
+/// nothing more is performed. Whatever was performed before is in the store.
+pub fn perform(
+    experiments: &[&dyn Tasks],
+    shard: Shard,
+    store: &mut Store,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> anyhow::Result<()> {
+    let mut open = Vec::new();
+    let all = experiments.iter().flat_map(|experiment| {
+        experiment.tasks().into_iter().enumerate().map(move |(number, task)| (*experiment, number, task))
+    });
+    for work in shard.of(all.collect(), |(_, _, task)| task) {
+        if !store.has(&work.2.key)? {
+            open.push(work);
+        }
+    }
+    let total = open.iter().map(|(_, _, task)| task.seconds).sum();
+    let mut done = 0;
+    progress(Progress { done, total, last: "" });
+    let (timed, counted): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, _, task)| task.timed);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut failed = None;
+    let mut unkept = OnceCell::new();
+    for (work, width) in [(counted, processors), (timed, 1)] {
+        let jobs =
+            work.iter().map(|(experiment, number, task)| job(*experiment, *number, task.limit, &unkept)).collect();
+        // What comes after a failure is performed and kept, too; the failure is told at the end.
+        let ran = run_all(jobs, width, |place, sent| {
+            let (experiment, number, task) = &work[place];
+            let result = match decode::<(Value, Duration)>(sent) {
+                Ok(both) => Some(both),
+                Err(death) => {
+                    let (what, tells_nothing) = match death {
+                        Death::Hung { .. } => {
+                            (format!("not done within {} seconds", task.limit.as_secs()), !task.timed)
+                        }
+                        Death::Crashed { ref what, .. } => (what.clone(), death.is_from_outside()),
+                    };
+                    let result = if tells_nothing { None } else { experiment.died(*number, &what) };
+                    if result.is_none() {
+                        failed.get_or_insert_with(|| {
+                            anyhow::anyhow!("{what}; the same command tries again").context(format!("{:?}", task.key))
+                        });
+                    }
+                    result.map(|result| (result, Duration::ZERO))
+                }
+            };
+            if let Some((result, took)) = result
+                && let Err(error) = store.keep(experiment.name(), task, took, &result)
+            {
+                let _ = unkept.set(error);
+            }
+            done += task.seconds;
+            progress(Progress { done, total, last: &task.key });
+        });
+        if let Some(error) = unkept.take() {
+            return Err(anyhow::Error::from(error).context("the store of results"));
+        }
+        ran.context("cannot run a task in a process of its own")?;
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// A task's process, which is not begun once a result could not be kept: on a full disk a campaign would work in vain for hours.
+fn job<'a>(experiment: &'a dyn Tasks, number: usize, limit: Duration, unkept: &'a OnceCell<StoreError>) -> Job<'a> {
+    let perform = move |board: &Board| {
+        let begun = Instant::now();
+        let found = experiment.perform(number, board);
+        (found, begun.elapsed())
+    };
+    let spawn = move || match unkept.get() {
+        None => Child::spawn(perform),
+        Some(_) => Err(std::io::Error::other("the store cannot be written")),
+    };
+    Job { spawn: Box::new(spawn), limit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::store::Origin;
+    use super::*;
+    use crate::probe::cycles::Clock;
+    use crate::replay::isolate::SharedMemory;
+    use crate::result::schema::Environment;
+    use std::sync::atomic::Ordering;
+
+    /// Squares, and how often each was asked for.
+    struct Squares {
+        asked: SharedMemory,
+        crashes_at: Option<usize>,
+        ends: fn(),
+        limit: Option<Duration>,
+    }
+
+    const COUNT: usize = 20;
+
+    impl Squares {
+        fn new() -> Self {
+            let asked = SharedMemory::new(COUNT).expect("memory");
+            Self { asked, crashes_at: None, ends: || std::process::abort(), limit: None }
+        }
+
+        fn asked(&self) -> Vec<usize> {
+            let asked = |number: &usize| self.asked.words()[*number].load(Ordering::Relaxed) > 0;
+            assert!(self.asked.words().iter().all(|times| times.load(Ordering::Relaxed) <= 1));
+            (0..COUNT).filter(asked).collect()
+        }
+    }
+
+    impl Tasks for Squares {
+        fn name(&self) -> &'static str {
+            "squares"
+        }
+
+        fn tasks(&self) -> Vec<Task> {
+            let task = |number: usize| {
+                let task = Task::counted(format!("squares {number}"), 1 + number as u64 % 3);
+                Task { timed: number % 5 == 1, limit: self.limit.unwrap_or(task.limit), ..task }
+            };
+            (0..COUNT).map(task).collect()
+        }
+
+        fn perform(&self, number: usize, _: &Board) -> Value {
+            self.asked.words()[number].fetch_add(1, Ordering::Relaxed);
+            if self.crashes_at == Some(number) {
+                (self.ends)();
+            }
+            found(&(number * number))
+        }
+
+        fn died(&self, number: usize, what: &str) -> Option<Value> {
+            assert!(what.contains("SIGABRT") || what.contains("not done within"), "{what}");
+            number.is_multiple_of(2).then(|| found(&1000))
+        }
+    }
+
+    impl Experiment for Squares {
+        type Conclusion = u64;
+
+        fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<u64> {
+            Ok(results::<u64>(kept)?.iter().sum())
+        }
+    }
+
+    fn store() -> Store {
+        let origin = Origin { binary: "sha256:b".into(), traces: "sha256:t".into() };
+        let mut store = Store::in_memory(origin).expect("a store");
+        store.measure(&Environment::here(Clock::calibrate())).expect("written");
+        store
+    }
+
+    #[test]
+    fn what_failed_is_performed_again_and_nothing_else() {
+        let mut store = store();
+        let crashing = Squares { crashes_at: Some(7), ..Squares::new() };
+        let error = format!("{:#}", crashing.run(&mut store, &mut |_| {}).expect_err("it crashed"));
+        assert!(error.starts_with("\"squares 7\"") && error.contains("SIGABRT"), "{error}");
+        assert_eq!(crashing.asked(), (0..COUNT).collect::<Vec<_>>(), "the others are performed all the same");
+        assert!(kept(&crashing, &store).expect_err("not all").to_string().contains("squares 7"));
+        let again = Squares::new();
+        let mut seen = Vec::new();
+        let sum = again.run(&mut store, &mut |progress| seen.push((progress.done, progress.total)));
+        assert_eq!(sum.expect("all are there"), 2470);
+        assert_eq!((again.asked(), seen), (vec![7], vec![(0, 2), (2, 2)]));
+    }
+
+    #[test]
+    fn a_death_that_is_a_result_is_kept() {
+        let crashing = Squares { crashes_at: Some(4), ..Squares::new() };
+        assert_eq!(crashing.run(&mut store(), &mut |_| {}).expect("concluded"), 2470 - 16 + 1000);
+    }
+
+    #[test]
+    fn a_death_that_tells_nothing_is_not_kept() {
+        fn killed() {
+            nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).expect("raised");
+        }
+        fn hangs() {
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        let run = |ends: fn(), number: usize, limit| {
+            let mut store = store();
+            let crashing = Squares { crashes_at: Some(number), ends, limit, ..Squares::new() };
+            let told = crashing.run(&mut store, &mut |_| {}).map_err(|error| format!("{error:#}"));
+            (told, store.has(&format!("squares {number}")).expect("read"))
+        };
+        for (ends, limit, why) in
+            [(killed as fn(), None, "SIGKILL"), (hangs, Some(Duration::from_secs(1)), "not done within")]
+        {
+            let (told, kept) = run(ends, 4, limit);
+            let error = told.expect_err("a task has no result");
+            assert!(!kept && error.contains(why) && error.contains("tries again"), "{error}");
+        }
+        let (told, kept) = run(hangs, 6, Some(Duration::from_secs(1)));
+        assert_eq!((told, kept), (Ok(2470 - 36 + 1000), true), "one that is timed and hangs does so by itself");
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_not_measured() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results.db");
+        let mut store = Store::open(&path, store().origin().clone()).expect("a new store");
+        store.measure(&Environment::here(Clock::calibrate())).expect("written");
+        let squares = Squares::new();
+        let mut spoiled = false;
+        let told = perform(&[&squares], Shard::WHOLE, &mut store, &mut |_| {
+            if !std::mem::replace(&mut spoiled, true) {
+                rusqlite::Connection::open(&path)
+                    .and_then(|other| other.execute_batch("DROP TABLE cell"))
+                    .expect("spoiled");
+            }
+        });
+        let error = format!("{:#}", told.expect_err("nothing can be written"));
+        assert!(error.starts_with("the store of results: "), "{error}");
+        let timed = |number: &usize| squares.tasks()[*number].timed;
+        assert!(!squares.asked().iter().any(timed), "{:?}", squares.asked());
+    }
+
+    #[test]
+    fn slices_come_to_the_whole() {
+        let mut joined = store();
+        for slice in ["1/3", "3/3", "2/3"] {
+            let squares = Squares::new();
+            let mut part = store();
+            perform(&[&squares], slice.parse().expect("a slice"), &mut part, &mut |_| {}).expect("performed");
+            assert!((5..=8).contains(&squares.asked().len()));
+            assert_eq!(joined.merge(&part).expect("of one origin").added, squares.asked().len());
+        }
+        let squares = Squares::new();
+        assert_eq!(squares.run(&mut joined, &mut |_| {}).expect("concluded"), 2470);
+        assert!(squares.asked().is_empty());
+    }
+}

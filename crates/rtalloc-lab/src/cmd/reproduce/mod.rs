@@ -1,0 +1,280 @@
+//! `rtalloc reproduce`: one file per paper.
+
+mod all;
+mod compact_fit;
+mod puaut;
+mod robson;
+mod thesis;
+mod tlsf;
+mod wait_free;
+
+use super::destination::{Destination, Output};
+use super::inspect::print;
+use super::progress::Bar;
+use super::shipped;
+use crate::campaign::store::Store;
+use crate::campaign::{Experiment, Tasks, kept};
+use crate::present;
+use crate::present::chapter::Chapter;
+use crate::present::plot::PlotError;
+use crate::present::table::Look;
+use crate::probe::cycles::Clock;
+use crate::result::schema::Environment;
+use anyhow::Context as _;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Repeats published experiments and prints published and own figures side by side.
+///
+/// Every figure stands beside the one that was published, and their ratio. A ratio far from 1 is a result, not a failure:
+/// machines, word sizes and traces differ, and what differs is said below the tables.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Debug, clap::Subcommand)]
+#[command(disable_help_subcommand = true)]
+enum Paper {
+    Tlsf(tlsf::Arguments),
+    Puaut(puaut::Arguments),
+    WaitFree(wait_free::Arguments),
+    Thesis(thesis::Arguments),
+    CompactFit(compact_fit::Arguments),
+    Robson(robson::Arguments),
+    All(all::Arguments),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc reproduce thesis --quick     tables 3 to 8 and figures 14 to 33 of the Bitframe thesis
+  rtalloc reproduce thesis --replicas 0 --json
+                                       memory and instructions alone, for another program
+  rtalloc reproduce puaut --quick      worst cases beside means, tables 1 to 3 and figures 1 to 4 of Puaut
+  rtalloc reproduce compact-fit        figures 6 to 8 of Compact-fit and its other figures
+  rtalloc reproduce compact-fit --plots figures
+                                       the figures as SVG in a folder
+  rtalloc reproduce tlsf --quick       tables I to VI and figures 6 to 9 of the TLSF paper
+  rtalloc reproduce wait-free --quick  cases I to IV of wait-free DSA, and what it leads to
+  rtalloc reproduce wait-free --parts cases --threads 2 --on tree-buddy,tlsf-mutex --json cases.json
+                                       two allocators, with every histogram
+  rtalloc reproduce robson --quick     the memory that adversaries make each allocator need
+  rtalloc reproduce all --quick --report papers.html
+                                       every paper on a page: the answer, verdicts, tables and figures
+  rtalloc reproduce all --quick --store results.db
+                                       every paper, and a list of all verdicts; goes on where it was stopped
+
+The exit status is 0 when every experiment was performed, whatever came out.";
+
+/// Where results are kept.
+#[derive(Debug, clap::Args)]
+struct Keeping {
+    /// Keeps each task's result in FILE at once (an SQLite file, created if missing) and performs only tasks that are not in it
+    /// yet; so the same command resumes. docs/CAMPAIGNS.md tells more.
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+}
+
+/// How much is performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scale {
+    Quick,
+    Usual,
+    Full,
+}
+
+impl Scale {
+    /// As the options say of which at most one is given.
+    fn of(quick: bool, full: bool) -> Self {
+        match (quick, full) {
+            (true, _) => Self::Quick,
+            (_, true) => Self::Full,
+            _ => Self::Usual,
+        }
+    }
+
+    /// How much that is, for readers of results.
+    fn words(self) -> &'static str {
+        self.pick(
+            "all experiments with reduced replication (--quick); every table says of how many runs it is",
+            "all experiments with moderate replication; every table says of how many runs it is",
+            "all experiments in the papers' own sizes (--full)",
+        )
+    }
+
+    fn pick<T>(self, quick: T, usual: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Usual => usual,
+            Self::Full => full,
+        }
+    }
+}
+
+/// Runs the verb.
+///
+/// # Errors
+///
+/// Whatever stopped it, with its context.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match &arguments.paper {
+        Paper::Tlsf(arguments) => tlsf::main(arguments),
+        Paper::Puaut(arguments) => puaut::main(arguments),
+        Paper::WaitFree(arguments) => wait_free::main(arguments),
+        Paper::Thesis(arguments) => thesis::main(arguments),
+        Paper::CompactFit(arguments) => compact_fit::main(arguments),
+        Paper::Robson(arguments) => robson::main(arguments),
+        Paper::All(arguments) => all::main(arguments),
+    }
+}
+
+/// The store of this process' results: the file asked for, or memory.
+fn store(keeping: &Keeping) -> anyhow::Result<Store> {
+    let here = Environment::here(Clock::calibrate());
+    let origin = shipped::origin(&here);
+    anyhow::ensure!(
+        keeping.store.is_none() || here.binary != "unknown",
+        "--store: this program's file cannot be read any more, so that nothing would tell what its results come from; start it again"
+    );
+    let mut store = match &keeping.store {
+        Some(path) => Store::open(path, origin).with_context(|| format!("--store: {}", path.display()))?,
+        None => Store::in_memory(origin)?,
+    };
+    store.measure(&here)?;
+    Ok(store)
+}
+
+/// What is written besides the tables, or in their place.
+#[derive(Debug, clap::Args)]
+struct Outputs {
+    /// Writes one HTML file with everything in it: verdicts, the tables, every figure, and what the paper errs in.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Writes the figures as SVG to a folder, which is made if there is none.
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+
+    /// Writes everything as JSON, every histogram included; without a file, in place of the tables.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// The same, found writable.
+struct Opened<'a> {
+    report: Option<Destination<'a>>,
+    plots: Option<&'a Path>,
+    json: Option<Output<'a>>,
+}
+
+impl Outputs {
+    /// Finds out whether all of it can be written, before anything is measured.
+    fn open(&self) -> anyhow::Result<Opened<'_>> {
+        if let Some(folder) = &self.plots {
+            std::fs::create_dir_all(folder).with_context(|| {
+                format!("--plots: cannot make the folder {}; choose another place", folder.display())
+            })?;
+        }
+        Ok(Opened {
+            report: self.report.as_deref().map(Destination::open).transpose().context("--report")?,
+            plots: self.plots.as_deref(),
+            json: self.json.as_deref().map(Output::open).transpose().context("--json")?,
+        })
+    }
+}
+
+impl Opened<'_> {
+    /// Performs an experiment and shows what came of it.
+    fn tell<E: Experiment<Conclusion: Serialize>>(
+        self,
+        experiment: &E,
+        keeping: &Keeping,
+        chapter: impl FnOnce(&E::Conclusion) -> Result<Chapter, PlotError>,
+    ) -> anyhow::Result<ExitCode> {
+        let (found, environments) = performed(experiment, keeping)?;
+        let chapter = chapter(&found)?;
+        if !self.write(&found, &chapter, &environments)? {
+            print_chapter(&chapter)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes what is asked for; tells whether it took the place of the tables.
+    fn write(self, found: &impl Serialize, chapter: &Chapter, environments: &[Environment]) -> anyhow::Result<bool> {
+        if let Some(folder) = self.plots {
+            for (name, content) in chapter.files() {
+                let path = folder.join(name);
+                std::fs::write(&path, content).with_context(|| format!("--plots: cannot write {}", path.display()))?;
+            }
+        }
+        if let Some(report) = self.report {
+            report.write(&present::papers::of_one(chapter, environments))?;
+        }
+        self.json.map_or(Ok(false), |json| write_json(json, found))
+    }
+}
+
+/// Writes figures as JSON; tells whether they took the place of the tables.
+fn write_json(json: Output<'_>, found: &impl Serialize) -> anyhow::Result<bool> {
+    json.write(&(serde_json::to_string(found).context("the figures as JSON")? + "\n"))
+}
+
+/// Performs an experiment and keeps its results where that is asked for; tells where they were measured, too.
+fn performed<E: Experiment>(experiment: &E, keeping: &Keeping) -> anyhow::Result<(E::Conclusion, Vec<Environment>)> {
+    let mut store = store(keeping)?;
+    let bar = Bar::new();
+    let conclusion = experiment.run(&mut store, &mut |progress| bar.show(progress));
+    bar.clear();
+    Ok((conclusion?, environments(&[experiment], &store)?))
+}
+
+/// Where results were measured: first the last of the timed ones, if any is, then all other machines that have timed ones.
+fn environments(experiments: &[&dyn Tasks], store: &Store) -> anyhow::Result<Vec<Environment>> {
+    let mut all = Vec::new();
+    for experiment in experiments {
+        all.extend(kept(*experiment, store)?);
+    }
+    all.sort_by_key(|kept| std::cmp::Reverse((kept.timed, kept.finished_unix)));
+    let mut distinct: Vec<Environment> = Vec::new();
+    for kept in all {
+        let known =
+            |other: &Environment| (&other.cpu, &other.kernel) == (&kept.environment.cpu, &kept.environment.kernel);
+        if distinct.is_empty() || kept.timed && !distinct.iter().any(known) {
+            distinct.push(kept.environment);
+        }
+    }
+    anyhow::ensure!(!distinct.is_empty(), "there are no results");
+    Ok(distinct)
+}
+
+/// Prints a chapter, in lines that can be read.
+fn print_chapter(chapter: &Chapter) -> anyhow::Result<()> {
+    let look = Look::of_stdout();
+    print(&chapter.text(Look { columns: look.columns.min(120), ..look })).context("standard output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn one_loop_over_all_verbs_needs_no_exception() {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            _arguments: Arguments,
+        }
+        for verb in ["tlsf", "puaut", "wait-free", "thesis", "compact-fit", "robson", "all"] {
+            for scale in ["--quick", "--full"] {
+                let line = ["reproduce", verb, scale, "--report", "a.html", "--json", "a.json", "--store", "a.db"];
+                let parsed = Line::try_parse_from(line);
+                assert!(parsed.is_ok(), "{line:?}: {:?}", parsed.err());
+            }
+            assert!(Line::try_parse_from(["reproduce", verb, "--json"]).is_ok(), "{verb}: to standard output");
+        }
+    }
+}

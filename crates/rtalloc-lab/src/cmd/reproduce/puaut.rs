@@ -1,0 +1,65 @@
+//! `rtalloc reproduce puaut`
+
+use super::{Keeping, Outputs, Scale};
+use crate::analysis::Analysis;
+use crate::cmd::shipped;
+use crate::experiment::puaut::{Experiments, GROWTH_BYTES};
+use crate::present;
+use crate::trace::Event;
+use std::process::ExitCode;
+
+/// Puaut (2002), tables 1 to 3 and figures 1 to 4: the worst case of malloc and free, the mean, and what they mean for a program
+///
+/// Seven allocators in a heap of 4 MiB: the paper's worst-case scenarios, the MEAN model, and a decoder's trace (lame
+/// --decode, which allocates for every frame as mpg123 did). Hers are cycles and ours instructions, with their ratio. The most
+/// observed, the scenario and the static bound are three numbers, never one for another. Besides: the share of a program's time that
+/// malloc takes by what each is charged with, and the worst malloc in heaps of 64 KiB to 64 MiB. Counts are exact. Takes about a minute.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Seed of the MEAN model.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Figure 4 in heaps of up to 16 MiB.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// Everything, which is the default.
+    #[arg(long)]
+    full: bool,
+
+    #[command(flatten)]
+    outputs: Outputs,
+
+    #[command(flatten)]
+    keeping: Keeping,
+}
+
+/// Performs it and shows what came of it.
+///
+/// # Errors
+///
+/// Whatever stopped it, with its context.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let outputs = arguments.outputs.open()?;
+    let decoder = decoder()?;
+    let analysis = Analysis::of_this_program()?;
+    let scale = Scale::of(arguments.quick, arguments.full);
+    let experiments = experiments(&analysis, &decoder, arguments.seed, scale);
+    outputs.tell(&experiments, &arguments.keeping, present::puaut::chapter)
+}
+
+/// What is performed at a scale.
+pub fn experiments<'a>(analysis: &'a Analysis, decoder: &'a [Event], seed: u64, scale: Scale) -> Experiments<'a> {
+    let (_, most) = GROWTH_BYTES;
+    Experiments { analysis, decoder, seed, most_heap_bytes: scale.pick(most / 4, most, most) }
+}
+
+/// The shipped trace of a decoder.
+///
+/// # Errors
+///
+/// A binary that was built without it, or a system without room for temporary files.
+pub fn decoder() -> anyhow::Result<Vec<Event>> {
+    shipped::events("lame-decode")
+}

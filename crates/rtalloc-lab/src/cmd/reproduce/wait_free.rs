@@ -1,0 +1,173 @@
+//! `rtalloc reproduce wait-free`
+
+use super::{Keeping, Outputs, Scale, performed, print_chapter};
+use crate::cmd::after_help;
+use crate::cmd::destination::{Output, is_stdout};
+use crate::cmd::run::parse_size;
+use crate::experiment::wait_free;
+use crate::present;
+use crate::subject::shared::{self, SharedSubject};
+use anyhow::Context as _;
+use clap::Parser as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc reproduce wait-free --quick --report wait-free.html
+                                       everything with few repetitions, with verdicts and figures
+  rtalloc reproduce wait-free --threads 1,2 --on arenas,tlsf-mutex --parts cases,scaling
+                                       two allocators, one thread and two
+  rtalloc reproduce wait-free --parts drift --frees 100000000
+                                       memory over 10^8 remote frees";
+
+/// Wait-free DSA (2010), figure 10: how long operations take when threads share a heap, in cases I to IV
+///
+/// Every shared allocator in a heap of 64 MiB, with 1, 2 and 16 threads: I allocates 948 B until that is refused; II allocates and
+/// frees 948 B; III allocates 10 B and 1.25 times as much each time, until refused; IV frees each of these at once. Threads are
+/// pinned to processors and run at the highest real-time priority where that is permitted; where there are more threads than
+/// processors, the figures say nothing of the paper's. Besides: steps (accesses to shared words) beside the published bounds, one
+/// thread alone with arenas and TLSF in turns, throughput by threads, and memory when every free is remote. Peers that are not
+/// installed, and locks that a thread may not take, are said to be so. Takes up to an hour with every allocator and number of
+/// threads, and 72 MiB of memory for a heap; nothing else should run meanwhile.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), EXAMPLES))]
+pub struct Arguments {
+    /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A leading `-`
+    /// leaves out: --on=-options. They are listed below; all without this.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true)]
+    on: Vec<String>,
+
+    /// Parts of the experiment, separated by commas; all without this.
+    #[arg(long, value_name = "P,Q", value_enum, value_delimiter = ',')]
+    parts: Vec<wait_free::Part>,
+
+    /// Numbers of threads, separated by commas: the cases and the throughput are measured with each of them, one after another.
+    /// `--threads 1,2,16` is alone, two at a time, and sixteen as in the paper.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [1, 2, 16],
+          value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: Vec<u8>,
+
+    /// Bytes of the heap, with suffix K, M or G. A tree buddy gets its counters besides, so that 64M takes 72 MiB of memory.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
+    heap: u64,
+
+    /// Pairs that each thread performs in case II.
+    #[arg(long, value_name = "N", default_value_t = wait_free::PAIRS)]
+    pairs: u64,
+
+    /// About five minutes: cases I and II once, 10^6 remote frees.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+
+    /// Cases I and II 20 times, III and IV 1,000 times, 10^8 remote frees: hours.
+    #[arg(long)]
+    full: bool,
+
+    /// Repetitions of cases III and IV [default: 100; with --full 1000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    repeat: Option<u64>,
+
+    /// Remote frees over which memory is watched [default: 10^7; with --quick 10^6, with --full 10^8].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    frees: Option<u64>,
+
+    /// Seconds for one allocator in one case with one number of threads; what is not done by then is marked [default: 20; with --quick 4,
+    /// with --full 120].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+
+    #[command(flatten)]
+    outputs: Outputs,
+
+    /// Writes cases I to IV as CSV; without a file, in place of the tables.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    csv: Option<PathBuf>,
+
+    #[command(flatten)]
+    keeping: Keeping,
+}
+
+/// Performs it and shows what came of it.
+///
+/// # Errors
+///
+/// Whatever stopped it, with its context.
+pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let subjects = shared::select(&arguments.on).context("--on")?;
+    anyhow::ensure!(
+        !(is_stdout(arguments.outputs.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
+        "--json and --csv cannot both go to standard output; give one of them a file"
+    );
+    let outputs = arguments.outputs.open()?;
+    let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
+    let (found, environments) = performed(&settings(arguments, subjects), &arguments.keeping)?;
+    let chapter = present::wait_free::chapter(&found)?;
+    let mut replaced = outputs.write(&found, &chapter, &environments)?;
+    if let Some(csv) = csv {
+        replaced |= csv.write(&present::wait_free::csv(&found))?;
+    }
+    if !replaced {
+        print_chapter(&chapter)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(arguments: &Arguments, subjects: Vec<&'static SharedSubject>) -> wait_free::Settings {
+    use clap::ValueEnum as _;
+    let scale = Scale::of(arguments.quick, arguments.full);
+    let of = |quickly: u64, usually: u64, fully: u64| scale.pick(quickly, usually, fully);
+    let seconds = arguments.seconds.unwrap_or_else(|| of(4, 20, 120));
+    let parts =
+        if arguments.parts.is_empty() { wait_free::Part::value_variants().into() } else { arguments.parts.clone() };
+    wait_free::Settings {
+        subjects,
+        parts,
+        threads: arguments.threads.iter().map(|threads| usize::from(*threads)).collect(),
+        heap_bytes: arguments.heap as usize,
+        pairs: arguments.pairs,
+        repetitions: (of(1, 5, 20), arguments.repeat.unwrap_or_else(|| of(100, 100, 1000))),
+        allocations: of(50_000, 200_000, 1_000_000),
+        rounds: of(3, 7, 15) as usize,
+        frees: arguments.frees.unwrap_or_else(|| of(1_000_000, 10_000_000, 100_000_000)),
+        limit: Duration::from_secs(seconds),
+        drift_limit: Duration::from_secs(seconds.max(of(10, 60, 600))),
+    }
+}
+
+/// What a campaign of all papers measures.
+///
+/// # Errors
+///
+/// None, as long as the options have defaults.
+pub fn settings_of(scale: Scale) -> anyhow::Result<wait_free::Settings> {
+    #[derive(clap::Parser)]
+    struct Defaults {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let option = scale.pick(Some("--quick"), None, Some("--full"));
+    let Defaults { arguments } = Defaults::try_parse_from(["wait-free"].into_iter().chain(option))?;
+    Ok(settings(&arguments, shared::select(&arguments.on)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::Tasks as _;
+
+    /// A result that a shorter limit cut short must not stand for one of a longer run.
+    #[test]
+    fn runs_of_different_scale_share_no_results() {
+        let keys = [Scale::Quick, Scale::Usual, Scale::Full].map(|scale| {
+            let settings = settings_of(scale).expect("defaults");
+            settings.tasks().into_iter().map(|task| task.key).collect::<Vec<String>>()
+        });
+        let mut all: Vec<&String> = keys.iter().flatten().collect();
+        all.sort_unstable();
+        let count = all.len();
+        all.dedup();
+        assert!(count > 0 && all.len() == count);
+    }
+}

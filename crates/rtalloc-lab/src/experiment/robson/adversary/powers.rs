@@ -1,0 +1,33 @@
+//! Robson's program P_R (1971, 1974): requests are powers of two, each phase twice as large as the one before.
+
+use super::super::game::{Game, Over, Placed};
+
+/// M objects of one unit; then for i = 1 .. log2 n: of f and f + 2^(i-1) that one whose objects are worth more, an object that
+/// covers an address = f modulo 2^i being worth 2^i - its size; the others are freed, and what may be requested is, as blocks of
+/// 2^i.
+///
+/// An object that is kept makes the 2^i addresses around it useless for blocks of 2^i: hence its worth.
+pub(super) fn play(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
+    game.take_all(1)?;
+    let origin = game.placed().first().map_or(0, |first| first.at);
+    let mut offset = 0;
+    for power in 1..=n.ilog2() {
+        let size = 1_i64 << power;
+        let placed = game.placed();
+        let unit = game.unit.bytes as i64;
+        let covers = |placed: &Placed, offset: i64| {
+            let first = (placed.at - origin).div_euclid(unit);
+            (offset - first).rem_euclid(size) < placed.units as i64
+        };
+        let worth = |offset: i64| -> i64 {
+            placed.iter().filter(|placed| covers(placed, offset)).map(|placed| size - placed.units as i64).sum()
+        };
+        let other = offset + size / 2;
+        if worth(other) > worth(offset) {
+            offset = other;
+        }
+        game.give_all(placed.iter().copied(), |placed| covers(placed, offset));
+        game.take_all(size as usize)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Sieves: of all objects only so many stay that no gap between them serves the next request.
+//!
+//! ```text
+//! objects  [1][1][1][1][1][1][2   ][2   ]
+//! stay     [1]      [1]      [2   ]          no gap of 3: the next requests, of 3, go behind all of them
+//! ```
+
+use super::super::game::{Game, Id, Over, Placed};
+use super::just_above_powers;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+/// Requests of 1, 2, 3, ... n units, each behind gaps of one unit less.
+pub(super) fn sizes(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
+    rounds(game, (1..=n).map(|size| (size, size - 1)))
+}
+
+/// Requests just above powers of two behind gaps that are one unit less than the next power. Half-fit takes no block for them that
+/// could be too small, although these all suffice.
+pub(super) fn halves(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
+    rounds(game, just_above_powers(n).map(|size| (size, size.next_power_of_two() - 1)))
+}
+
+fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize)>) -> Result<(), Over> {
+    for (size, gap) in sizes {
+        let placed = game.placed();
+        let kept = lightest(game, &placed, game.bytes(gap));
+        game.give_all(placed, |placed| kept.contains(&placed.id));
+        game.take_all(size)?;
+    }
+    Ok(())
+}
+
+/// Objects that are as few units as possible, with no gap above `gap_bytes` between them, in front of them, or behind them up to the
+/// highest end so far. Where gaps are larger already, they stay as they are.
+fn lightest(game: &Game<'_, '_>, placed: &[Placed], gap_bytes: i64) -> HashSet<Id> {
+    struct Chain {
+        end: i64,
+        units: usize,
+        last: Option<usize>,
+    }
+    let Some(first) = placed.first() else { return HashSet::new() };
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(placed.len());
+    // Chains that an object may go on with: rising in their ends and in their units.
+    let mut chains = VecDeque::from([Chain { end: first.at.min(0), units: 0, last: None }]);
+    for (place, object) in placed.iter().enumerate() {
+        while chains.len() > 1 && object.at - chains[0].end > gap_bytes {
+            chains.pop_front();
+        }
+        before.push(chains[0].last);
+        let chain = Chain {
+            end: object.at + game.bytes(object.units),
+            units: chains[0].units + object.units,
+            last: Some(place),
+        };
+        while chains.back().is_some_and(|other| other.units >= chain.units) {
+            chains.pop_back();
+        }
+        chains.push_back(chain);
+    }
+    while chains.len() > 1 && game.highest_bytes - chains[0].end > gap_bytes {
+        chains.pop_front();
+    }
+    let mut kept = HashSet::new();
+    let mut place = chains[0].last;
+    while let Some(at) = place {
+        kept.insert(placed[at].id);
+        place = before[at];
+    }
+    kept
+}
+
+/// As [`halves`], where of each block of the next power of two, counted from the first address blocks may have on, one object stays: the
+/// smallest. A buddy system takes no such block for any request of that size.
+pub(super) fn buddies(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
+    for size in just_above_powers(n) {
+        let block = game.bytes(size.next_power_of_two());
+        one_of_each(game, |at| at.div_euclid(block));
+        game.take_all(size)?;
+    }
+    Ok(())
+}
+
+/// Frees all but the smallest object of each group.
+pub(super) fn one_of_each(game: &mut Game<'_, '_>, group: impl Fn(i64) -> i64) {
+    let placed = game.placed();
+    let mut least: BTreeMap<i64, Placed> = BTreeMap::new();
+    for object in &placed {
+        let kept = least.entry(group(object.at)).or_insert(*object);
+        if object.units < kept.units {
+            *kept = *object;
+        }
+    }
+    game.give_all(placed, |object| least[&group(object.at)].id == object.id);
+}

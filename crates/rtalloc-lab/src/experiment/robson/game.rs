@@ -1,0 +1,211 @@
+//! A game between an adversary and an allocator: requests in units, frees, and where everything lies.
+
+use crate::subject::{Heap, Region, Subject};
+
+/// What adversaries count in: a block of `k` units takes `k * bytes` bytes, of which `header_bytes` are the allocator's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Bytes of the smallest block.
+    pub bytes: usize,
+    /// What of it cannot be requested.
+    pub header_bytes: usize,
+}
+
+impl Unit {
+    /// Bytes of the heap that is looked at, and blocks taken from it for each size.
+    const HEAP_BYTES: usize = 1 << 20;
+    const BLOCKS: usize = 8;
+    /// No smallest block is larger.
+    const MOST_BYTES: usize = 256;
+
+    /// The unit of a subject, found by looking: the least distance of blocks of one byte, and the largest request for which it
+    /// stays the same.
+    ///
+    /// # Errors
+    ///
+    /// A subject that makes no heap, or serves no small request.
+    pub fn of(subject: &Subject) -> Result<Self, String> {
+        let bytes = Self::distance(subject, 1)?;
+        let mut most = 1;
+        while most < Self::MOST_BYTES && Self::distance(subject, most + 1)? == bytes {
+            most += 1;
+        }
+        bytes.checked_sub(most).map(|header_bytes| Self { bytes, header_bytes }).ok_or_else(|| "blocks overlap".into())
+    }
+
+    /// What is requested for a block of so many units.
+    #[must_use]
+    pub fn request_bytes(&self, units: usize) -> usize {
+        units * self.bytes - self.header_bytes
+    }
+
+    fn distance(subject: &Subject, request_bytes: usize) -> Result<usize, String> {
+        let mut region = Region::new(Self::HEAP_BYTES, false).map_err(|error| error.to_string())?;
+        let heap = Heap::new(subject, &mut region, Self::HEAP_BYTES).map_err(|error| error.to_string())?;
+        let plain = Unit { bytes: request_bytes, header_bytes: 0 };
+        let mut game = Game::new(&heap, plain, usize::MAX);
+        for _ in 0..Self::BLOCKS {
+            game.take(1).map_err(|_| format!("refused {request_bytes} bytes"))?;
+        }
+        let placed = game.placed();
+        let distances = placed.windows(2).map(|pair| pair[1].at - pair[0].at);
+        distances.min().map(|distance| distance as usize).ok_or_else(|| "no blocks".into())
+    }
+}
+
+/// Names an object of a game.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id(usize);
+
+/// How a game ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The allocator refused a request: the heap did not suffice.
+    Refused,
+    /// The adversary has no more to ask for: the heap sufficed.
+    Spent,
+}
+
+/// A live object, where it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Which.
+    pub id: Id,
+    /// Its block's first byte, from the first address blocks may have on. Blocks whose header is elsewhere may begin before it.
+    pub at: i64,
+    /// Units.
+    pub units: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    block: *mut u8,
+    units: usize,
+}
+
+/// A game on a fresh heap. At no time are more than `most_units` units live.
+#[derive(Debug)]
+pub struct Game<'h, 'r> {
+    heap: &'h Heap<'r>,
+    /// What is counted in.
+    pub unit: Unit,
+    most_units: usize,
+    live_units: usize,
+    objects: Vec<Option<Object>>,
+    vacant: Vec<usize>,
+    /// Requests served so far.
+    pub served: u64,
+    /// The highest end of a block so far, in bytes from the first address blocks may have on.
+    pub highest_bytes: i64,
+}
+
+impl<'h, 'r> Game<'h, 'r> {
+    /// A game on a heap nobody used yet.
+    #[must_use]
+    pub fn new(heap: &'h Heap<'r>, unit: Unit, most_units: usize) -> Self {
+        let (objects, vacant) = (Vec::new(), Vec::new());
+        Self { heap, unit, most_units, live_units: 0, objects, vacant, served: 0, highest_bytes: 0 }
+    }
+
+    /// Units that may still be requested.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.most_units - self.live_units
+    }
+
+    /// Requests a block.
+    ///
+    /// # Errors
+    ///
+    /// [`Over::Spent`] where this would make too many units live; [`Over::Refused`] by the allocator.
+    pub fn take(&mut self, units: usize) -> Result<Id, Over> {
+        if units > self.left() {
+            return Err(Over::Spent);
+        }
+        let entries = &self.heap.entries;
+        let bytes = self.unit.request_bytes(units);
+        // SAFETY: the heap is live, and at least one byte is asked for at its natural alignment.
+        let block = unsafe { (entries.allocate)(self.heap.context, bytes, entries.natural_align_bytes) };
+        if block.is_null() {
+            return Err(Over::Refused);
+        }
+        let object = Some(Object { block, units });
+        let id = match self.vacant.pop() {
+            Some(place) => {
+                self.objects[place] = object;
+                Id(place)
+            }
+            None => {
+                self.objects.push(object);
+                Id(self.objects.len() - 1)
+            }
+        };
+        self.live_units += units;
+        self.served += 1;
+        self.highest_bytes = self.highest_bytes.max(self.end(id));
+        Ok(id)
+    }
+
+    /// Requests blocks of one size, as many as may be.
+    ///
+    /// # Errors
+    ///
+    /// [`Over::Refused`] by the allocator.
+    pub fn take_all(&mut self, units: usize) -> Result<(), Over> {
+        while units <= self.left() {
+            self.take(units)?;
+        }
+        Ok(())
+    }
+
+    /// Frees a live object.
+    pub fn give(&mut self, id: Id) {
+        let Some(object) = self.objects[id.0].take() else { return };
+        let entries = &self.heap.entries;
+        let bytes = self.unit.request_bytes(object.units);
+        // SAFETY: the block is live, and was asked for with this size and alignment.
+        unsafe { (entries.deallocate)(self.heap.context, object.block, bytes, entries.natural_align_bytes) };
+        self.live_units -= object.units;
+        self.vacant.push(id.0);
+    }
+
+    /// Frees those that are not to be kept.
+    pub fn give_all(&mut self, of: impl IntoIterator<Item = Placed>, keep: impl Fn(&Placed) -> bool) {
+        for placed in of {
+            if !keep(&placed) {
+                self.give(placed.id);
+            }
+        }
+    }
+
+    /// Where a live object's block begins.
+    #[must_use]
+    pub fn at(&self, id: Id) -> i64 {
+        self.objects[id.0].map_or(0, |object| {
+            let address = self.heap.pieces(object.block as usize, 1).next().map_or(0, |(address, _)| address);
+            address as i64 - (self.heap.start + self.unit.header_bytes) as i64
+        })
+    }
+
+    /// Where a live object's block ends.
+    #[must_use]
+    pub fn end(&self, id: Id) -> i64 {
+        self.at(id) + self.objects[id.0].map_or(0, |object| self.bytes(object.units))
+    }
+
+    /// Bytes of a block.
+    #[must_use]
+    pub fn bytes(&self, units: usize) -> i64 {
+        (units * self.unit.bytes) as i64
+    }
+
+    /// Everything that is live, in the order of addresses.
+    #[must_use]
+    pub fn placed(&self) -> Vec<Placed> {
+        let live = self.objects.iter().enumerate().filter_map(|(place, object)| Some((Id(place), (*object)?)));
+        let mut placed: Vec<Placed> =
+            live.map(|(id, object)| Placed { id, at: self.at(id), units: object.units }).collect();
+        placed.sort_unstable_by_key(|placed| placed.at);
+        placed
+    }
+}
