@@ -233,6 +233,18 @@ pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub(crate) usize);
 
+impl RegionId {
+    /// The name as a number, for a C interface.
+    pub const fn to_bits(self) -> usize {
+        self.0
+    }
+
+    /// The name with these bits; `None` for 0, which names no region. One that no heap gave is legal to use and names none, either.
+    pub const fn from_bits(bits: usize) -> Option<Self> {
+        if bits == 0 { None } else { Some(RegionId(bits)) }
+    }
+}
+
 /// What an allocator is and promises, as data.
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {

@@ -1,0 +1,100 @@
+//! The allocators that C has: one line each.
+
+use crate::bound::{Bounds, rt_operation};
+use crate::contract::{c_text, rt_contract, same};
+use crate::error::rt_error;
+use crate::heap::{region, rt_heap_config, rt_region};
+use crate::region::{more_verbs, region_heaps};
+use crate::report::{rt_corruption, rt_stats, rt_visitor};
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use rtalloc::bitmapped::bitframe::{
+    BITFRAME_PAGE, Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Lazy,
+};
+use rtalloc::contract::Contract;
+use rtalloc::mechanism::buddy::{Aside, InFront};
+use rtalloc::mechanism::frame::Frames;
+use rtalloc::mechanism::page::QUANTUM;
+use rtalloc::mechanism::scrutiny::Thorough;
+use rtalloc::mechanism::segregated::{Exact, RoundUp};
+use rtalloc::mechanism::tally::Tallied;
+use rtalloc::mechanism::word::Offset32;
+use rtalloc::{
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
+    HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator, SimpleSegregated,
+    SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+};
+
+/// The default granule: two machine words.
+const WORDS: usize = 2 * size_of::<usize>();
+
+region_heaps! {
+    /// TLSF: lists by size class in two levels, no search. The allocator to begin with.
+    rt_tlsf, tlsf: Tlsf<'static, 5, RoundUp, Offset32, Tallied>, "O(1)" "O(1)" "O(1)", regions;
+    /// TLSF without tallies: some instructions less in each operation.
+    rt_lean_tlsf, lean_tlsf: Tlsf<'static>, "O(1)" "O(1)" "O(1)", regions;
+    /// TLSF that grants what was asked instead of the size class' size.
+    rt_tlsf_exact, tlsf_exact: Tlsf<'static, 5, Exact, Offset32, Tallied>, "O(1)" "O(1)" "O(1)", regions;
+    /// TLSF that tests every tag it could when a block is freed.
+    rt_tlsf_thorough, tlsf_thorough: Tlsf<'static, 5, RoundUp, Offset32, Tallied, Thorough>, "O(1)" "O(1)" "O(1)", regions;
+    /// Half-fit: a list for each power of two; fewer instructions than TLSF, more memory.
+    rt_half_fit, half_fit: HalfFit<'static, Offset32, Tallied>, "O(1)" "O(1)" "O(1)", regions;
+    /// Quick-fit: pages cut into powers of two.
+    rt_quick_fit, quick_fit: QuickFit<'static, 4096, QUANTUM, Tallied>, "O(H)" "O(1)" "O(H)";
+    /// Simple segregated storage: a list for each size; requests of at most 1 KiB.
+    rt_simple_segregated, simple_segregated: SimpleSegregated<'static, WORDS, 64, Offset32, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Simple segregated storage with sizes 8 bytes apart, and blocks aligned to 8.
+    rt_simple_segregated_8, simple_segregated_8: SimpleSegregated<'static, 8, 65, Offset32, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Kingsley's allocator: powers of two, never coalesced.
+    rt_kingsley, kingsley: Kingsley<'static, 4096, Offset32, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// First-fit over a list in the order of the frees.
+    rt_first_fit, first_fit: FirstFit<'static, Offset32, Tallied>, "O(n)" "O(1)" "O(n)", regions;
+    /// First-fit over a list in the order of addresses: least memory in the worst case.
+    rt_first_fit_address, first_fit_address: AddressOrderedFirstFit<'static, Offset32, Tallied>, "O(n)" "O(n)" "O(n)", regions;
+    /// Next-fit over a list in the order of addresses.
+    rt_next_fit, next_fit: NextFit<'static, Offset32, Tallied>, "O(n)" "O(n)" "O(n)", regions;
+    /// Next-fit over a list in the order of the frees.
+    rt_next_fit_lifo, next_fit_lifo: LifoNextFit<'static, Offset32, Tallied>, "O(n)" "O(1)" "O(n)", regions;
+    /// Best-fit over a list.
+    rt_best_fit, best_fit: BestFit<'static, Offset32, Tallied>, "O(n)" "O(1)" "O(n)", regions;
+    /// Best-fit over a self-adjusting tree.
+    rt_tree_best_fit, tree_best_fit: TreeBestFit<'static, Offset32, Tallied>, "O(n)" "O(n)" "O(n)", regions;
+    /// Fast-fit: a Cartesian tree by address and size.
+    rt_fast_fit, fast_fit: FastFit<'static, Offset32, Tallied>, "O(n)" "O(n)" "O(n)";
+    /// Fast-fit that takes the lowest address.
+    rt_fast_fit_leftmost, fast_fit_leftmost: LeftmostFastFit<'static, Offset32, Tallied>, "O(n)" "O(n)" "O(n)";
+    /// Binary buddy.
+    rt_binary_buddy, binary_buddy: BinaryBuddy<'static, Offset32, Tallied>, "O(log H)" "O(log H)" "O(log H)";
+    /// Binary buddy as in the thesis on memory allocation for FPGAs: blocks of at most 1 KiB.
+    rt_bbuddy, bbuddy: ThesisBuddy<'static, Offset32, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Fibonacci buddy.
+    rt_fibonacci_buddy, fibonacci_buddy: FibonacciBuddy<'static, Offset32, Tallied, InFront>, "O(log H)" "O(log H)" "O(log H)";
+    /// Weighted buddy.
+    rt_weighted_buddy, weighted_buddy: WeightedBuddy<'static, Offset32, Tallied, InFront>, "O(log H)" "O(log H)" "O(log H)";
+    /// Double buddy.
+    rt_double_buddy, double_buddy: DoubleBuddy<'static, Offset32, Tallied, Aside>, "O(log H)" "O(log H)" "O(log H)";
+    /// Bitframe: a bit for every chunk; requests of at most 1 KiB.
+    rt_bitframe, bitframe: Bitframe<'static, Frames<8, 8, 0>, Lazy, BITFRAME_PAGE, QUANTUM, 2, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Bitframe with chunks from 8 bytes on, and blocks aligned to 8.
+    rt_bitframe_8, bitframe_8: Bitframe<'static, Frames<8, 8, 0>, Lazy, BITFRAME_PAGE, 8, 2, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Bitframe whose pages are initialised whole.
+    rt_bitframe_eager, bitframe_eager: BitframeEager<'static, BITFRAME_PAGE, QUANTUM, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Bitframe with frames of 16 chunks.
+    rt_bitframe_16, bitframe_16: Bitframe16<'static, BITFRAME_PAGE, QUANTUM, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Bitframe with sequences of at most 4 chunks.
+    rt_bitframe_4, bitframe_4: Bitframe4<'static, BITFRAME_PAGE, QUANTUM, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Bitframe with sequences of at most 4 chunks that cross frames.
+    rt_bitframe_crossing, bitframe_crossing: BitframeCrossing<'static, BITFRAME_PAGE, QUANTUM, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Regis1: memory cut off page by page, a page freed when all of its blocks are.
+    rt_regis1, regis1: SingleRegion<'static, 1024, QUANTUM, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Regis1 with blocks aligned to 8 bytes.
+    rt_regis1_8, regis1_8: SingleRegion<'static, 1024, 8, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Regis2: as regis1, with pages for each size.
+    rt_regis2, regis2: ClassRegions<'static, 1024, QUANTUM, 64, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Regis2 with blocks aligned to 8 bytes.
+    rt_regis2_8, regis2_8: ClassRegions<'static, 1024, 8, 64, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Reaps: pages of blocks of one size, without headers.
+    rt_reaps, reaps: Reaps<'static, 1024, QUANTUM, 64, Tallied>, "O(1)" "O(1)" "O(1)";
+    /// Reaps with blocks aligned to 8 bytes.
+    rt_reaps_8, reaps_8: Reaps<'static, 1024, 8, 64, Tallied>, "O(1)" "O(1)" "O(1)";
+}

@@ -1,0 +1,182 @@
+//! Errors as C has them: one enumeration for all verbs.
+
+use core::ffi::{CStr, c_char};
+use core::mem::MaybeUninit;
+use rt_error::*;
+use rtalloc::contract::{AllocError, InitError, RemoveError};
+
+/// Why something was not done. What was not done changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum rt_error {
+    /// It was done.
+    RT_OK = 0,
+    /// A request for zero bytes.
+    RT_ERROR_ZERO_SIZE,
+    /// An alignment that is no power of two, larger than any block of the heap, or beyond the contract's
+    /// `largest_alignment_bytes`.
+    RT_ERROR_ALIGNMENT,
+    /// A request larger than this heap could ever serve.
+    RT_ERROR_TOO_LARGE,
+    /// No free block is large enough now.
+    RT_ERROR_EXHAUSTED,
+    /// No free block is large enough now; one may be when the compaction or the reclaiming that is owed is done. Try again.
+    RT_ERROR_PENDING,
+    /// The block's tags are not those of a live block of this heap; the misuse hook was told.
+    RT_ERROR_MISUSED,
+    /// A region that reaches beyond the end of the address space, or is larger than half of it.
+    RT_ERROR_OVERFLOW,
+    /// A pointer that is needed is NULL.
+    RT_ERROR_NULL,
+    /// The region cannot hold the control structure and one block.
+    RT_ERROR_REGION_TOO_SMALL,
+    /// The region is larger, or further from the heap's first one, than the tags reach (4 GiB with tags of 32 bits).
+    RT_ERROR_OUT_OF_REACH,
+    /// The region is larger than the heap's control structure was sized for: set `max_region_bytes` when the heap is made.
+    RT_ERROR_LARGER_THAN_PLANNED,
+    /// The configuration cannot be, or says what this allocator has no use for.
+    RT_ERROR_CONFIGURATION,
+    /// Blocks of the region are live.
+    RT_ERROR_IN_USE,
+    /// The heap has no such region, or it is the first one, which holds the control structure.
+    RT_ERROR_NOT_REMOVABLE,
+    /// The object of this handle was freed.
+    RT_ERROR_STALE_HANDLE,
+    /// An access beyond the object's end.
+    RT_ERROR_OUT_OF_RANGE,
+    /// A broken invariant: somebody wrote where they should not.
+    RT_ERROR_CORRUPTION,
+    /// A handle that this heap never gave.
+    RT_ERROR_FOREIGN_HANDLE,
+    /// No block was found while others were at work. Try again.
+    RT_ERROR_CONTENDED,
+    /// The heap has no such slot, or somebody has it.
+    RT_ERROR_SLOT,
+    /// This heap keeps no tallies.
+    RT_ERROR_NO_TALLIES,
+}
+
+/// Every error, by number.
+const ALL: [rt_error; 22] = [
+    RT_OK,
+    RT_ERROR_ZERO_SIZE,
+    RT_ERROR_ALIGNMENT,
+    RT_ERROR_TOO_LARGE,
+    RT_ERROR_EXHAUSTED,
+    RT_ERROR_PENDING,
+    RT_ERROR_MISUSED,
+    RT_ERROR_OVERFLOW,
+    RT_ERROR_NULL,
+    RT_ERROR_REGION_TOO_SMALL,
+    RT_ERROR_OUT_OF_REACH,
+    RT_ERROR_LARGER_THAN_PLANNED,
+    RT_ERROR_CONFIGURATION,
+    RT_ERROR_IN_USE,
+    RT_ERROR_NOT_REMOVABLE,
+    RT_ERROR_STALE_HANDLE,
+    RT_ERROR_OUT_OF_RANGE,
+    RT_ERROR_CORRUPTION,
+    RT_ERROR_FOREIGN_HANDLE,
+    RT_ERROR_CONTENDED,
+    RT_ERROR_SLOT,
+    RT_ERROR_NO_TALLIES,
+];
+
+impl rt_error {
+    const fn text(self) -> &'static CStr {
+        match self {
+            RT_OK => c"done",
+            RT_ERROR_ZERO_SIZE => c"a request for zero bytes",
+            RT_ERROR_ALIGNMENT => c"an alignment that is no power of two or exceeds the heap",
+            RT_ERROR_TOO_LARGE => c"a request larger than the heap could ever serve",
+            RT_ERROR_EXHAUSTED => c"no free block is large enough",
+            RT_ERROR_PENDING => c"no free block is large enough until what is owed is done: try again",
+            RT_ERROR_MISUSED => c"the block's tags are not those of a live block",
+            RT_ERROR_OVERFLOW => c"the region reaches beyond the address space",
+            RT_ERROR_NULL => c"a pointer that is needed is NULL",
+            RT_ERROR_REGION_TOO_SMALL => c"the region is too small for the control structure and one block",
+            RT_ERROR_OUT_OF_REACH => c"the region is out of the reach of the heap's tags",
+            RT_ERROR_LARGER_THAN_PLANNED => {
+                c"the region is larger than the control structure was sized for: set max_region_bytes when the heap is made"
+            }
+            RT_ERROR_CONFIGURATION => c"a configuration that this allocator cannot have",
+            RT_ERROR_IN_USE => c"blocks of the region are live",
+            RT_ERROR_NOT_REMOVABLE => c"no region of this heap, or the one that holds its control structure",
+            RT_ERROR_STALE_HANDLE => c"the object of this handle was freed",
+            RT_ERROR_OUT_OF_RANGE => c"an access beyond the object's end",
+            RT_ERROR_CORRUPTION => c"a broken invariant: memory of the heap was overwritten",
+            RT_ERROR_FOREIGN_HANDLE => c"a handle that this heap never gave",
+            RT_ERROR_CONTENDED => c"no block was found while others were at work: try again",
+            RT_ERROR_SLOT => c"no such slot, or somebody has it",
+            RT_ERROR_NO_TALLIES => c"this heap keeps no tallies",
+        }
+    }
+}
+
+/// The error in words: a static string that ends with NUL, never NULL, whatever the number.
+///
+/// # Time
+///
+/// O(number of errors).
+#[unsafe(no_mangle)]
+pub extern "C" fn rt_strerror(error: MaybeUninit<rt_error>) -> *const c_char {
+    let known = ALL.into_iter().find(|&known| is(error, known));
+    known.map_or(c"not an error of rtalloc", rt_error::text).as_ptr()
+}
+
+/// Whether a value that C gave, which may be any number, is this one of an enumeration.
+#[inline(always)]
+pub(crate) fn is<E: Copy>(given: MaybeUninit<E>, known: E) -> bool {
+    /// The bytes of a value of an enumeration without fields.
+    fn bytes<E>(value: &MaybeUninit<E>) -> &[u8] {
+        // SAFETY: an enumeration without fields has no padding, and C passes an initialised integer of its size.
+        unsafe { core::slice::from_raw_parts(value.as_ptr().cast(), size_of::<E>()) }
+    }
+    let known = MaybeUninit::new(known);
+    // Not by `==` on slices, which may be a call of the C library's memcmp.
+    bytes(&given).iter().zip(bytes(&known)).all(|(one, other)| one == other)
+}
+
+impl From<AllocError> for rt_error {
+    #[inline(always)]
+    fn from(error: AllocError) -> Self {
+        match error {
+            AllocError::ZeroSize => RT_ERROR_ZERO_SIZE,
+            AllocError::Alignment => RT_ERROR_ALIGNMENT,
+            AllocError::TooLarge => RT_ERROR_TOO_LARGE,
+            AllocError::Exhausted => RT_ERROR_EXHAUSTED,
+            AllocError::Pending => RT_ERROR_PENDING,
+            AllocError::Misused => RT_ERROR_MISUSED,
+        }
+    }
+}
+
+impl From<InitError> for rt_error {
+    fn from(error: InitError) -> Self {
+        match error {
+            InitError::TooSmall { .. } => RT_ERROR_REGION_TOO_SMALL,
+            InitError::OutOfReach { .. } => RT_ERROR_OUT_OF_REACH,
+            InitError::LargerThanPlanned { .. } => RT_ERROR_LARGER_THAN_PLANNED,
+            InitError::Configuration { .. } => RT_ERROR_CONFIGURATION,
+        }
+    }
+}
+
+impl From<RemoveError> for rt_error {
+    fn from(error: RemoveError) -> Self {
+        match error {
+            RemoveError::InUse => RT_ERROR_IN_USE,
+            RemoveError::NotRemovable => RT_ERROR_NOT_REMOVABLE,
+        }
+    }
+}
+
+impl<E: Into<rt_error>> From<Result<(), E>> for rt_error {
+    #[inline(always)]
+    fn from(result: Result<(), E>) -> Self {
+        match result {
+            Ok(()) => RT_OK,
+            Err(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `memcpy` and its like, for this library alone.
+//!
+//! The compiler calls them where memory is copied or cleared, and expects them of a C library, which a freestanding program lacks. They
+//! are defined here under names that no other object sees: local symbols of the one object that this library is. So it links
+//! without a C library, and beside one it neither replaces the program's `memcpy` nor calls it.
+//!
+//! They are loops over words whose instructions can be bounded, not the fastest there are. Accesses are volatile, or the compiler would
+//! make of the loops calls of the very functions they define.
+
+use core::ffi::{c_int, c_void};
+
+const WORD: usize = size_of::<usize>();
+
+/// Whether addresses and length are multiples of a word.
+#[inline(always)]
+fn by_words(addresses: usize, bytes: usize) -> bool {
+    (addresses | bytes).is_multiple_of(WORD)
+}
+
+/// Copies from the first byte to the last, `T` by `T`.
+#[inline(always)]
+unsafe fn ascend<T>(to: *mut c_void, from: *const c_void, bytes: usize) {
+    let (to, from) = (to.cast::<T>(), from.cast::<T>());
+    // turns: units of the length.
+    for at in 0..bytes / size_of::<T>() {
+        // SAFETY: both sides are that long, by the caller's promise.
+        unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) }
+    }
+}
+
+/// Copies from the last byte to the first, `T` by `T`.
+#[inline(always)]
+unsafe fn descend<T>(to: *mut c_void, from: *const c_void, bytes: usize) {
+    let (to, from) = (to.cast::<T>(), from.cast::<T>());
+    // turns: units of the length.
+    for at in (0..bytes / size_of::<T>()).rev() {
+        // SAFETY: as above.
+        unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) }
+    }
+}
+
+/// C's `memcpy`.
+unsafe extern "C" fn copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
+    // SAFETY: the caller's promise, here and below.
+    unsafe {
+        if by_words(to.addr() | from.addr(), bytes) {
+            ascend::<usize>(to, from, bytes);
+        } else {
+            ascend::<u8>(to, from, bytes);
+        }
+    }
+    to
+}
+
+/// C's `memmove`.
+unsafe extern "C" fn shift(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    unsafe {
+        let words = by_words(to.addr() | from.addr(), bytes);
+        // Otherwise the place is not overwritten before it was read.
+        if to.addr().wrapping_sub(from.addr()) >= bytes {
+            return copy(to, from, bytes);
+        }
+        if words {
+            descend::<usize>(to, from, bytes);
+        } else {
+            descend::<u8>(to, from, bytes);
+        }
+    }
+    to
+}
+
+/// C's `memset`.
+unsafe extern "C" fn fill(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_void {
+    // SAFETY: as above.
+    unsafe {
+        if by_words(to.addr(), bytes) {
+            let word = usize::from_ne_bytes([byte as u8; WORD]);
+            // turns: words of the length.
+            for at in 0..bytes / WORD {
+                to.cast::<usize>().add(at).write_volatile(word);
+            }
+        } else {
+            // turns: bytes of the length.
+            for at in 0..bytes {
+                to.cast::<u8>().add(at).write_volatile(byte as u8);
+            }
+        }
+    }
+    to
+}
+
+core::arch::global_asm!(
+    ".set memcpy, {copy}",
+    ".set memmove, {shift}",
+    ".set memset, {fill}",
+    copy = sym copy,
+    shift = sym shift,
+    fill = sym fill,
+);
