@@ -4,6 +4,7 @@
 //! symbol (`ci/no_std.sh` looks for it).
 #![no_std]
 
+mod local;
 mod masked;
 mod shared_objects;
 

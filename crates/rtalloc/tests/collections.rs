@@ -4,8 +4,8 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box as BoxIn;
 use allocator_api2::vec::Vec as VecIn;
 use hashbrown::{DefaultHashBuilder, HashMap};
-use rtalloc::adapt::{Anyone, Global, Joint, Locked, Masked, Memory, ThreadSlots};
-use rtalloc::contract::InitError;
+use rtalloc::adapt::{Anyone, Global, Joint, Local, Locked, Masked, Memory, Numbered, ThreadSlots};
+use rtalloc::contract::{AllocError, InitError, SharedError};
 use rtalloc::{Arenas, ArenasConfig, BinaryBuddy, RegionAllocator, SharedAllocator, Tlsf};
 use std::alloc::{GlobalAlloc, Layout};
 use std::mem::MaybeUninit;
@@ -127,6 +127,118 @@ fn collections_live_in_a_static() {
     static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
     collections(&HEAP);
     assert_eq!(live_blocks(HEAP.heap().expect("large enough")), 0);
+}
+
+/// One thread's collections in a heap without a lock: they share it, fill it, and leave nothing behind.
+fn collections_of_one_thread<H: RegionAllocator<'static>>(config: H::Config) {
+    let mut heap = Local::<H>::new(region(64 << 10), config).expect("large enough");
+    let before = heap.largest_allocatable();
+    {
+        let mut map: HashMap<u32, BoxIn<[u8; 40], _>, DefaultHashBuilder, _> = HashMap::new_in(&heap);
+        let mut numbers = VecIn::new_in(&heap);
+        for number in 0..100u32 {
+            map.insert(number, BoxIn::new_in([number as u8; 40], &heap));
+            numbers.push(number);
+        }
+        numbers.retain(|number| number % 3 == 0);
+        numbers.shrink_to_fit();
+        assert!(numbers.iter().all(|number| *map[number] == [*number as u8; 40]));
+        let mut full = VecIn::<BoxIn<[u64; 16], _>, _>::with_capacity_in(500, &heap);
+        while let Ok(block) = BoxIn::try_new_in([7; 16], &heap) {
+            full.push(block);
+        }
+        assert!((100..500).contains(&full.len()), "{} blocks fill 64 KiB", full.len());
+        assert!(full.iter().all(|block| **block == [7; 16]));
+        assert!(numbers.try_reserve(1 << 20).is_err());
+        assert!(numbers.iter().copied().eq((0..100).step_by(3)));
+        assert_eq!(heap.check(), Ok(()));
+    }
+    assert_eq!(heap.allocate_bytes(0, 1), Err(AllocError::ZeroSize));
+    let mut live = 0;
+    heap.get_mut().walk(&mut |block| live += usize::from(!block.free));
+    assert_eq!(live, 0);
+    assert_eq!(heap.into_inner().largest_allocatable(), before);
+}
+
+#[test]
+fn collections_live_in_one_threads_heap() {
+    collections_of_one_thread::<Tlsf<'static>>(Default::default());
+    collections_of_one_thread::<BinaryBuddy<'static>>(());
+}
+
+/// A heap of one thread may move to another, with what it holds.
+#[test]
+fn one_threads_heap_moves_to_another() {
+    let heap = Local::<Tlsf<'static>>::new(region(16 << 10), Default::default()).expect("large enough");
+    let block = heap.allocate_bytes(100, 8).expect("a fresh heap").addr();
+    let heap = thread::spawn(move || {
+        let other = heap.allocate_bytes(100, 8).expect("a fresh heap");
+        assert_ne!(other.addr(), block);
+        // SAFETY: the block came from this heap, once, and nobody uses it any more.
+        unsafe { heap.deallocate(other) };
+        heap
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(heap.check(), Ok(()));
+}
+
+/// A static heap that is nobody's global allocator tells why it refuses.
+#[test]
+fn a_static_heap_gives_reasons() {
+    static MEMORY: Memory<{ 16 << 10 }> = Memory::new();
+    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    let refused = |size_bytes, align_bytes| HEAP.allocate_bytes(size_bytes, align_bytes).expect_err("not served");
+    assert_eq!(refused(0, 1), SharedError::Request(AllocError::ZeroSize));
+    assert_eq!(refused(1, 3), SharedError::Request(AllocError::Alignment));
+    assert_eq!(refused(1 << 20, 1), SharedError::Request(AllocError::TooLarge));
+    let block = HEAP.allocate_bytes(10_000, 64).expect("a fresh heap");
+    assert_eq!(block.addr().get() % 64, 0);
+    assert_eq!(refused(10_000, 1), SharedError::Exhausted);
+    // SAFETY: the block came from this heap, once, and nobody uses it any more.
+    unsafe { HEAP.deallocate(block) };
+    assert_eq!(live_blocks(HEAP.heap().expect("it was made")), 0);
+
+    static SMALL: Memory<100> = Memory::new();
+    static NONE: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&SMALL, Anyone);
+    assert_eq!(NONE.allocate_bytes(8, 8), Err(SharedError::Request(AllocError::TooLarge)));
+    assert!(NONE.init().is_err());
+}
+
+/// Arenas in a static, as firmware has them: a slot for each number, and none for whoever has another.
+#[test]
+fn numbered_users_have_collections_in_a_static() {
+    thread_local! {
+        static NUMBER: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+    static MEMORY: Memory<{ 256 << 10 }> = Memory::new();
+    const CONFIG: ArenasConfig<rtalloc::TagConfig> = ArenasConfig {
+        slots: 3,
+        taken_back: 2,
+        taken_back_on_miss: 32,
+        heap: rtalloc::TagConfig { max_region_bytes: 0 },
+    };
+    // SAFETY: each thread below has a number of its own.
+    static HEAP: Global<Arenas<'static>, Numbered> =
+        Global::configured(&MEMORY, unsafe { Numbered::new(|| NUMBER.get()) }, CONFIG);
+    let made: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (1..=3)
+            .map(|number| {
+                scope.spawn(move || {
+                    NUMBER.set(number);
+                    let mut numbers = VecIn::new_in(&HEAP);
+                    numbers.try_reserve(1000).map(|()| {
+                        numbers.extend(0..1000u32);
+                        numbers
+                    })
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert!(made[0].is_ok() && made[1].is_ok());
+    assert!(made[2].is_err(), "3 is no number of a slot");
+    assert_eq!(made.into_iter().flatten().map(|numbers| numbers.iter().sum::<u32>()).sum::<u32>(), 2 * 499_500);
 }
 
 /// Requests for nothing take nothing, at any alignment, and become something and nothing again.

@@ -1,4 +1,4 @@
-//! Shared heaps as allocators of collections: `allocator_api2::alloc::Allocator`, as hashbrown's, bumpalo's and
+//! Heaps as allocators of collections, shared ones and one thread's: `allocator_api2::alloc::Allocator`, as hashbrown's, bumpalo's and
 //! allocator-api2's own collections take it.
 //!
 //! A request for nothing is served without the heap, by an address that is a multiple of its alignment.
@@ -7,6 +7,7 @@ use super::current::{Anyone, CurrentSlot};
 #[cfg(target_has_atomic = "ptr")]
 use super::global::Global;
 use super::joint::{Joint, Verbs};
+use super::local::Local;
 use super::lock::Lock;
 use super::locked::Locked;
 use crate::contract::{RegionAllocator, SharedAllocator};
@@ -15,40 +16,113 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-impl<'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'_, 'r, H, C> {
+/// What a collection asks for, of a heap that refuses requests for nothing.
+trait Serve {
+    /// A block of so many bytes, which are not 0.
+    fn block(&self, size_bytes: usize, align_bytes: usize) -> Option<NonNull<u8>>;
+
+    /// # Safety
+    ///
+    /// The block is the heap's, and nobody uses it any more.
+    unsafe fn free(&self, block: NonNull<u8>);
+
+    /// # Safety
+    ///
+    /// The block is the heap's, has `old_bytes`, and nobody uses it any more unless the answer is `None`.
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old_bytes: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Option<NonNull<u8>>;
+
+    #[inline(always)]
     fn serve(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return Ok(nothing(layout));
         }
-        let block = self.allocate(layout.size(), layout.align()).map_err(|_| AllocError)?;
+        let block = self.block(layout.size(), layout.align()).ok_or(AllocError)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
     /// # Safety
     ///
     /// As [`Allocator::deallocate`].
+    #[inline(always)]
     unsafe fn take_back(&self, block: NonNull<u8>, layout: Layout) {
         if layout.size() != 0 {
             // SAFETY: the caller's promise, and the block is the heap's.
-            unsafe { self.deallocate(block) }
+            unsafe { self.free(block) }
         }
     }
 
     /// # Safety
     ///
     /// As [`Allocator::grow`] or [`Allocator::shrink`].
+    #[inline(always)]
     unsafe fn fit(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if old.size() == 0 {
             return self.serve(new);
         }
         if new.size() == 0 {
             // SAFETY: the caller's promise, and the block is the heap's.
-            unsafe { self.deallocate(block) };
+            unsafe { self.free(block) };
             return Ok(nothing(new));
         }
         // SAFETY: as above.
-        let answer = unsafe { self.reallocate(block, old.size(), new.size(), new.align()) };
-        Ok(NonNull::slice_from_raw_parts(answer.map_err(|_| AllocError)?, new.size()))
+        let answer = unsafe { self.resize(block, old.size(), new.size(), new.align()) };
+        Ok(NonNull::slice_from_raw_parts(answer.ok_or(AllocError)?, new.size()))
+    }
+}
+
+impl<'r, H: SharedAllocator<'r>, C: CurrentSlot> Serve for Verbs<'_, 'r, H, C> {
+    #[inline(always)]
+    fn block(&self, size_bytes: usize, align_bytes: usize) -> Option<NonNull<u8>> {
+        self.allocate(size_bytes, align_bytes).ok()
+    }
+
+    #[inline(always)]
+    unsafe fn free(&self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { self.deallocate(block) }
+    }
+
+    #[inline(always)]
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        old_bytes: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: as above.
+        unsafe { self.reallocate(block, old_bytes, size_bytes, align_bytes) }.ok()
+    }
+}
+
+impl<'r, H: RegionAllocator<'r>> Serve for &Local<'r, H> {
+    #[inline(always)]
+    fn block(&self, size_bytes: usize, align_bytes: usize) -> Option<NonNull<u8>> {
+        self.allocate_bytes(size_bytes, align_bytes).ok()
+    }
+
+    #[inline(always)]
+    unsafe fn free(&self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { Local::deallocate(self, block) }
+    }
+
+    #[inline(always)]
+    unsafe fn resize(
+        &self,
+        block: NonNull<u8>,
+        _old_bytes: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Option<NonNull<u8>> {
+        // SAFETY: as above.
+        unsafe { self.reallocate_bytes(block, size_bytes, align_bytes) }.ok()
     }
 }
 
@@ -61,7 +135,7 @@ fn nothing(layout: Layout) -> NonNull<[u8]> {
 
 macro_rules! allocator {
     ([$($generics:tt)*] $type:ty, $verbs:expr) => {
-        // SAFETY: blocks are a shared heap's, which lives as long as what this refers to, and a copy of the reference is as good.
+        // SAFETY: blocks are a heap's, which lives as long as what this refers to, and a copy of the reference is as good.
         unsafe impl<$($generics)*> Allocator for $type {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -113,3 +187,4 @@ allocator!(
     ['r, H: RegionAllocator<'r> + Send, L: Lock] &Locked<'r, H, L>,
     |heap: &Self| Some(Verbs { heap: *heap, current: &Anyone, region: PhantomData })
 );
+allocator!(['r, H: RegionAllocator<'r>] &Local<'r, H>, |heap: &Self| Some(*heap));

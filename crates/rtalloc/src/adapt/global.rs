@@ -7,7 +7,7 @@
 use super::current::CurrentSlot;
 use super::joint::{Verbs, take_all};
 use crate::concurrent::atomics::Shared;
-use crate::contract::{InitError, SharedAllocator};
+use crate::contract::{AllocError, InitError, SharedAllocator, SharedError};
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -194,6 +194,42 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
             Some(unsafe { (*self.heap.get()).assume_init_ref() })
         } else {
             None
+        }
+    }
+
+    /// Allocates `size_bytes` bytes at a multiple of `align_bytes`, for who wants to know why a request is refused; every value of both
+    /// is legal and answered.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedError`]; [`SharedError::Contended`] too if the caller has no slot, and [`AllocError::TooLarge`] if there is no heap:
+    /// [`init`](Self::init) tells why.
+    ///
+    /// # Time
+    ///
+    /// As [`Joint::allocate_bytes`](super::Joint::allocate_bytes), once the heap is made.
+    #[inline]
+    pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
+        match self.verbs() {
+            Some(verbs) => verbs.allocate(size_bytes, align_bytes),
+            None => Err(SharedError::Request(AllocError::TooLarge)),
+        }
+    }
+
+    /// Gives a block back.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slot::deallocate`](crate::contract::Slot::deallocate).
+    ///
+    /// # Time
+    ///
+    /// As [`Slot::deallocate`](crate::contract::Slot::deallocate).
+    #[inline]
+    pub unsafe fn deallocate(&self, block: NonNull<u8>) {
+        if let Some(verbs) = self.verbs() {
+            // SAFETY: the caller's promise.
+            unsafe { verbs.deallocate(block) }
         }
     }
 

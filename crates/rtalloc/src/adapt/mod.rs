@@ -3,6 +3,7 @@
 //! | from | to | by |
 //! |---|---|---|
 //! | a sequential heap | a shared one | [`Locked`], with a [`Lock`] |
+//! | a sequential heap | one that many places of one thread use | [`Local`] |
 //! | a shared heap | a sequential one, for comparison | [`Alone`] |
 //! | a shared heap | one allocator for whoever runs | [`Joint`], with a [`CurrentSlot`] |
 //! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
@@ -15,6 +16,7 @@ pub mod current;
 #[cfg(target_has_atomic = "ptr")]
 pub mod global;
 pub mod joint;
+pub mod local;
 pub mod lock;
 pub mod locked;
 #[cfg(feature = "std")]
@@ -29,6 +31,8 @@ pub use current::{Anyone, CurrentSlot, Numbered};
 pub use global::{Global, Memory};
 #[doc(inline)]
 pub use joint::Joint;
+#[doc(inline)]
+pub use local::Local;
 #[doc(inline)]
 pub use lock::Lock;
 #[cfg(feature = "critical-section")]
