@@ -1,0 +1,8 @@
+//! Tells the linker where the board's memory is.
+
+fn main() {
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the package is");
+    println!("cargo:rustc-link-arg-bins=-T{folder}/board.x");
+    println!("cargo:rustc-link-arg-bins=--nmagic");
+    println!("cargo:rerun-if-changed=board.x");
+}

@@ -1,0 +1,45 @@
+//! Arenas as the global allocator of threads with deadlines: no operation waits for another thread, whatever that does.
+//!
+//! `cargo run -p rtalloc --features std --example global_arenas`
+
+use rtalloc::adapt::{Global, Memory, ThreadSlots};
+use rtalloc::{Arenas, ArenasConfig, SharedAllocator, TagConfig};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+static MEMORY: Memory<{ 64 << 20 }> = Memory::new();
+
+/// One slot more than there are threads. Each has an equal share of the memory, and a request above that is refused.
+const CONFIG: ArenasConfig<TagConfig> =
+    ArenasConfig { slots: 8, taken_back: 2, taken_back_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
+
+#[global_allocator]
+static HEAP: Global<Arenas<'static>, ThreadSlots> = Global::configured(&MEMORY, ThreadSlots::new(), CONFIG);
+
+fn main() {
+    let heap = HEAP.init().expect("64 MiB are enough for eight arenas");
+    println!("progress: {}", <Arenas<'static> as SharedAllocator<'static>>::CONTRACT.allocate.name());
+
+    // Three producers allocate what one consumer frees: their blocks are mailed back to them.
+    let (sender, receiver) = sync_channel::<Vec<u64>>(16);
+    let producers: Vec<_> = (1..=3)
+        .map(|factor| {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                for length in 0..1000 {
+                    sender.send(vec![factor; length]).expect("somebody receives");
+                }
+            })
+        })
+        .collect();
+    drop(sender);
+    let sum: u64 = receiver.into_iter().map(|message| message.iter().sum::<u64>()).sum();
+    for producer in producers {
+        producer.join().expect("no panic");
+    }
+    println!("sum: {sum}");
+
+    // Nobody had to share a slot, so nobody waited; and nothing was refused.
+    println!("operations that shared a slot: {}", HEAP.current().crowded());
+    println!("requests refused: {}", heap.refusals().exhausted);
+}

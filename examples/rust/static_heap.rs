@@ -1,0 +1,49 @@
+//! Heaps in statics, made of constants: one for each component, so that none can take what another needs.
+//!
+//! `cargo run -p rtalloc --features std,allocator-api2 --example static_heap`
+
+use allocator_api2::vec::Vec;
+use rtalloc::adapt::{Anyone, Global, Local, Locked, Memory, Patient};
+use rtalloc::contract::SharedError;
+use rtalloc::{HalfFit, Tlsf};
+
+/// A heap that is shared under a lock, and made by whoever needs it first. It is not the global allocator: that takes an attribute.
+type Shared<H> = Global<Locked<'static, H, Patient>, Anyone>;
+
+static NETWORK_MEMORY: Memory<{ 16 << 10 }> = Memory::new();
+static NETWORK: Shared<Tlsf<'static>> = Global::new(&NETWORK_MEMORY, Anyone);
+
+static LOG_MEMORY: Memory<{ 4 << 10 }> = Memory::new();
+static LOG: Shared<HalfFit<'static>> = Global::new(&LOG_MEMORY, Anyone);
+
+/// Memory for one owner, who needs no lock.
+static CONTROL_MEMORY: Memory<{ 4 << 10 }> = Memory::new();
+
+fn main() -> Result<(), Box<dyn core::error::Error>> {
+    // Made now, where an error can be handled, and not by the first request.
+    NETWORK.init()?;
+    LOG.init()?;
+
+    // The log fills its heap, and nobody else's.
+    let mut lines = 0;
+    let full = loop {
+        match LOG.allocate_bytes(100, 8) {
+            Ok(_) => lines += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full, SharedError::Exhausted);
+    println!("the log took more than 30 lines: {}, then: {full}", lines > 30);
+
+    let mut packet = Vec::new_in(&NETWORK);
+    packet.extend_from_slice(b"unharmed");
+    println!("the network is {}", core::str::from_utf8(&packet)?);
+
+    let memory = CONTROL_MEMORY.take().ok_or("somebody has the memory")?;
+    println!("taken twice: {}", CONTROL_MEMORY.take().is_some());
+    let control: Local<'static, Tlsf<'static>> = Local::new(memory, Default::default())?;
+    let mut state = Vec::new_in(&control);
+    state.resize(100, 0.0_f64);
+    println!("states: {}", state.len());
+    Ok(())
+}
