@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
-use rtalloc::adapt::Alone;
+use rtalloc::adapt::{Alone, Traced};
 use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::concurrent::atomics::Native;
@@ -229,6 +229,32 @@ face!(
     arenas_reallocate
 );
 face!(QuickFit<'static>, quick_new, quick_allocate, quick_aligned, quick_deallocate, quick_reallocate);
+type TracedTlsf = Traced<'static, Tlsf<'static>>;
+face!(TracedTlsf, traced_new, traced_allocate, traced_aligned, traced_deallocate, traced_reallocate);
+
+/// # Safety
+/// `heap` came from `traced_new`, here and below.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn traced_mark(heap: *mut c_void, number: u32) {
+    // SAFETY: a heap is one pointer.
+    unsafe { core::mem::transmute::<*mut c_void, TracedTlsf>(heap) }.mark(number);
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn traced_ring_bytes(heap: *mut c_void) -> usize {
+    // SAFETY: a heap is one pointer.
+    unsafe { core::mem::transmute::<*mut c_void, TracedTlsf>(heap) }.ring().len()
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn traced_check(heap: *mut c_void) -> bool {
+    // SAFETY: a heap is one pointer.
+    unsafe { core::mem::transmute::<*mut c_void, TracedTlsf>(heap) }.check().is_ok()
+}
 
 /// As `face!`, for heaps of handles.
 macro_rules! handle_face {

@@ -49,7 +49,7 @@
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
 //! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`], [`SharedCompactFit`]; where there is a compare-and-swap |
-//! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator |
+//! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator, a [flight recorder](adapt::traced) |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
 //!

@@ -66,9 +66,9 @@ struct Control<H, L> {
 }
 
 #[repr(C)]
-struct Guarded<H> {
+pub(super) struct Guarded<H> {
     /// The heap, in the rest of the region.
-    heap: H,
+    pub(super) heap: H,
     /// The complement of the heap's one word, by which [`SharedAllocator::check`] knows that nobody wrote over it.
     seal: usize,
     refusals: Refusals,
@@ -139,7 +139,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
 
     /// Does something under the lock.
     #[inline(always)]
-    fn hold<T>(&self, operation: impl FnOnce(&mut Guarded<H>) -> T) -> T {
+    pub(super) fn hold<T>(&self, operation: impl FnOnce(&mut Guarded<H>) -> T) -> T {
         let control = self.control();
         control.lock.hold(|| {
             // SAFETY: the lock is held, so that nobody else has what it guards.

@@ -5,6 +5,7 @@
 //! | a sequential heap | a shared one | [`Locked`], with a [`Lock`] |
 //! | a sequential heap | one that many places of one thread use | [`Local`] |
 //! | a shared heap | a sequential one, for comparison | [`Alone`] |
+//! | a sequential heap | one whose last operations are in its memory, for a dump | [`Traced`] |
 //! | a shared heap | one allocator for whoever runs | [`Joint`], with a [`CurrentSlot`] |
 //! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
 //! | those | the allocator of a collection | feature `allocator-api2` |
@@ -21,6 +22,7 @@ pub mod lock;
 pub mod locked;
 #[cfg(feature = "std")]
 pub mod threads;
+pub mod traced;
 
 #[doc(inline)]
 pub use alone::Alone;
@@ -46,3 +48,5 @@ pub use locked::Locked;
 #[cfg(feature = "std")]
 #[doc(inline)]
 pub use threads::ThreadSlots;
+#[doc(inline)]
+pub use traced::{Traced, TracedConfig};

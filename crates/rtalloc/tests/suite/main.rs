@@ -36,6 +36,7 @@ mod misuse;
 mod ops;
 mod pattern;
 mod property;
+mod recorded;
 mod reference;
 mod regions;
 mod resize;
@@ -43,6 +44,7 @@ mod shadow;
 mod subject;
 
 use arena::WithSlots;
+use recorded::WithRecords;
 use rtalloc::adapt::{Alone, Locked, Masked};
 use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
 use rtalloc::concurrent::atomics::Native;
@@ -311,6 +313,9 @@ suite! {
     bitmap_buddy_deep: AloneBitmapBuddy<32, Trimmed<2>>, explored: (with_small_pages), serves_again;
     locked_tlsf: Alone<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11), serves_again;
     locked_bitframe: Alone<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
+    traced_tlsf: WithRecords<5, Tlsf<'static, 5, RoundUp, Offset32, Tallied>>, explored: (22_854, 657_425, 11), regions, serves_again;
+    traced_first_fit: WithRecords<1, FirstFit<'static, Offset32, Tallied, Thorough>>, explored: (37_370, 1_021_525, 11), regions, serves_again;
+    traced_reaps: WithRecords<30, Reaps<'static, 64, 8, 64, Tallied>>, explored: (5315, 104_680, 14), serves_again;
     tree_buddy: Tree<Faithful>, explored: (832, 20_380, 12);
     tree_buddy_in_band: Tree<Faithful, InBand>, explored: (of 16 granules: 2408, 64_825, 12);
     tree_buddy_small_nodes: Tree<Faithful, OutOfBand, 16>, explored: (676, 16_640, 12);

@@ -32,6 +32,7 @@ struct Table {
     check: fn(Word) -> Result<(), Corruption>,
     fingerprint: fn(Word, &mut dyn FnMut(usize)),
     is_shared: fn() -> bool,
+    is_recorded: fn() -> bool,
 }
 
 /// What a heap that takes further regions has besides.
@@ -70,6 +71,11 @@ pub fn set_facts(contract: &'static Contract) {
 /// Whether whatever the allocator under test refuses may be counted in its memory, as shared heaps and those with tallies do.
 pub fn counts_refusals(allocator: &Subject) -> bool {
     (table().is_shared)() || allocator.stats().is_some()
+}
+
+/// Whether the allocator under test writes down in front of its blocks whatever it is asked.
+pub fn is_recorded() -> bool {
+    (table().is_recorded)()
 }
 
 fn table() -> &'static Table {
@@ -118,6 +124,7 @@ impl<A: RegionAllocator<'static>> Erased<A> {
             let name = std::any::type_name::<A>();
             name.starts_with("rtalloc::adapt::alone::Alone<") || name.contains("::arena::WithSlots<")
         },
+        is_recorded: || std::any::type_name::<A>().contains("::recorded::WithRecords<"),
     };
 
     fn heap(word: Word) -> ManuallyDrop<A> {

@@ -1,0 +1,897 @@
+//! A flight recorder: a heap that writes its last operations down, in a ring in its own region.
+//!
+//! # Idea
+//!
+//! A machine that failed in the field leaves its memory: a dump, a core file, what a debugger reads. [`Traced`] sees to it that
+//! the last operations of the heap are in there, with every address, and in a form that needs nothing else to be understood:
+//!
+//! ```text
+//! region: [head, 128 bytes][record][record] ... [record] [the heap's region ...]
+//! ```
+//!
+//! `rtalloc recover` finds the ring in whatever bytes it is given, makes a trace of it for the laboratory, and replays it to the
+//! same addresses, if the ring still has the heap's first operation. The bytes are specified in `docs/FLIGHT-RECORDER.md`, and
+//! here in [`layout`].
+//!
+//! # Costs
+//!
+//! A record is four machine words, written twice: before the operation, as one that is under way, so that a heap that crashes
+//! tells in which operation; and when its outcome is known. That is a dozen stores, no loop, and no branch but the
+//! one at the ring's end. A ring for R records takes 128 + (R + 1) · 4 words, rounded up to 64 bytes. Making the heap writes all of
+//! it.
+//!
+//! # What a dump shows
+//!
+//! A record is counted after it was written. So a dump shows the R operations before the one that was under way, if one was,
+//! wherever the machine stopped. (The oldest place of the ring may then be half overwritten; it is never read, which is why
+//! there are R + 1 places.) The stores are kept in this order against the compiler; a processor that reorders stores lets other
+//! cores see them later, but not the debugger that halts it.
+//!
+//! # When it wins, when it loses
+//!
+//! It can stay in what is shipped. Addresses are those of the heap in a region that is shorter by the ring: a buddy system loses more
+//! by that than the ring's bytes. Where the heap is wrapped by other adapters as well, this one belongs directly around the heap:
+//! what it records is what the heap itself is asked, and can be replayed on the heap alone.
+
+use super::lock::Lock;
+use super::locked::Locked;
+use crate::contract::{
+    AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
+};
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::{MaybeUninit, offset_of};
+use core::ptr::NonNull;
+use core::sync::atomic::{Ordering, compiler_fence};
+
+/// The bytes of a ring, for those who read it back.
+///
+/// Numbers are in the byte order of the machine that wrote them. A field that says *word* is a machine word at the
+/// beginning of 8 bytes, the rest of which are zero; other fields have the same width on every machine.
+pub mod layout {
+    use crate::contract::Block;
+
+    /// First bytes of a ring: not text, so that no text has them.
+    pub const MAGIC: [u8; 16] = *b"\x89rtalloc-ring\r\n\0";
+    /// Version of this layout.
+    pub const VERSION: u8 = 1;
+    /// What stands at [`at::BYTE_ORDER`], to tell which byte comes first.
+    pub const BYTE_ORDER: u16 = 0x1234;
+    /// Bytes in front of the first record.
+    pub const HEAD_BYTES: usize = 128;
+    /// The head starts at a multiple of this in memory, and the heap's region behind the ring does.
+    pub const ALIGN_BYTES: usize = 64;
+    /// Words of a record: what, address, size, from.
+    pub const RECORD_WORDS: usize = 4;
+    /// Longest name of an allocator, in bytes; longer ones are cut.
+    pub const NAME_BYTES: usize = 32;
+
+    /// Where the fields of the head are, in bytes from its beginning.
+    pub mod at {
+        /// [`MAGIC`](super::MAGIC).
+        pub const MAGIC: usize = 0;
+        /// One byte: [`VERSION`](super::VERSION).
+        pub const VERSION: usize = 16;
+        /// One byte: bytes of a machine word, 4 or 8.
+        pub const WORD_BYTES: usize = 17;
+        /// Two bytes: [`BYTE_ORDER`](super::BYTE_ORDER).
+        pub const BYTE_ORDER: usize = 18;
+        /// Four bytes: [`HEAD_BYTES`](super::HEAD_BYTES).
+        pub const HEAD_BYTES: usize = 20;
+        /// The allocator's name ([`Contract::name`](crate::contract::Contract::name)), filled up with zeros.
+        pub const NAME: usize = 24;
+        /// Word: length of the heap's region, in bytes.
+        pub const LENGTH: usize = 56;
+        /// Word: first byte of the heap's first block, front included, as an offset from the region's first byte.
+        pub const FIRST_BLOCK: usize = 64;
+        /// Eight bytes: the hash of the fresh heap's blocks ([`Fresh`](super::Fresh)).
+        pub const FRESH: usize = 72;
+        /// Word: address of the first byte of the heap's region.
+        pub const BASE: usize = 80;
+        /// Word: places for records.
+        pub const PLACES: usize = 88;
+        /// Word: the heap's own pointer.
+        pub const HEAP: usize = 96;
+        /// Eight bytes: [`hash`](super::hash) of all bytes in front of it.
+        pub const CHECKSUM: usize = 104;
+        /// Word: the place that is written next.
+        pub const NEXT: usize = 112;
+        /// Eight bytes: records ever written.
+        pub const COUNT: usize = 120;
+    }
+
+    /// What was asked: the lowest byte of a record's first word.
+    pub mod kind {
+        /// Allocate: the address that was returned, the size.
+        pub const ALLOCATE: usize = 1;
+        /// Deallocate: the address.
+        pub const DEALLOCATE: usize = 2;
+        /// Reallocate: the address that was returned, the size, the old address.
+        pub const REALLOCATE: usize = 3;
+        /// A mark of the user: its number in place of the size.
+        pub const MARK: usize = 4;
+        /// A region was added: its address and length.
+        pub const ADD_REGION: usize = 5;
+        /// A region was removed: its address and length.
+        pub const REMOVE_REGION: usize = 6;
+    }
+
+    /// How it ended: the second byte of the first word.
+    pub mod outcome {
+        /// It did not end yet.
+        pub const UNDER_WAY: usize = 0;
+        /// It was done.
+        pub const DONE: usize = 1;
+        /// Refused, in the order of [`AllocError`](crate::contract::AllocError): zero size.
+        pub const ZERO_SIZE: usize = 2;
+        /// Refused: the alignment.
+        pub const ALIGNMENT: usize = 3;
+        /// Refused: larger than the heap could ever serve.
+        pub const TOO_LARGE: usize = 4;
+        /// Refused: no free block is large enough.
+        pub const EXHAUSTED: usize = 5;
+        /// Refused: not before the compaction that is owed.
+        pub const PENDING: usize = 6;
+        /// Refused: the block was not live.
+        pub const MISUSED: usize = 7;
+    }
+
+    /// Bits of the first word in front of the outcome.
+    pub const OUTCOME_SHIFT: u32 = 8;
+    /// Bits in front of the alignment, a byte: the number of zero bits at its end, which is its binary logarithm unless the
+    /// alignment was refused.
+    pub const ALIGN_SHIFT: u32 = 16;
+    /// Bits in front of the low bits of the record's number, from 0: all bits that are left.
+    pub const NUMBER_SHIFT: u32 = 24;
+
+    const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+    const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+    /// FNV-1a, 64 bits.
+    #[must_use]
+    pub fn hash(bytes: &[u8]) -> u64 {
+        bytes.iter().fold(FNV_START, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+    }
+
+    /// The blocks of a heap that is fresh, as one number, by which another heap is known to begin in the same way. It is the
+    /// FNV-1a hash of five 64-bit numbers for each block that [`walk`](crate::RegionAllocator::walk) shows: its start behind that
+    /// of the first one, bytes in front of its payload, its size, its usable size, and whether it is free; each number taken as
+    /// one step of the hash.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Fresh {
+        /// Start of the first block, its front included.
+        first: Option<usize>,
+        hash: u64,
+    }
+
+    impl Default for Fresh {
+        fn default() -> Self {
+            Fresh { first: None, hash: FNV_START }
+        }
+    }
+
+    impl Fresh {
+        /// Takes the next block of the walk.
+        pub fn visit(&mut self, block: Block) {
+            let start = block.address.wrapping_sub(block.front_bytes);
+            let first = *self.first.get_or_insert(start);
+            let distance = start.wrapping_sub(first);
+            for number in [distance, block.front_bytes, block.size_bytes, block.usable_bytes, usize::from(block.free)] {
+                self.hash = (self.hash ^ number as u64).wrapping_mul(FNV_PRIME);
+            }
+        }
+
+        /// Where the first block starts, its front included; `None` if there was none.
+        #[must_use]
+        pub fn first(&self) -> Option<usize> {
+            self.first
+        }
+
+        /// The number.
+        #[must_use]
+        pub fn hash(&self) -> u64 {
+            self.hash
+        }
+    }
+}
+
+use layout::{ALIGN_BYTES, ALIGN_SHIFT, NUMBER_SHIFT, OUTCOME_SHIFT, at, kind, outcome};
+
+/// 32-bit units that a machine word leaves of 8 bytes.
+const PAD: usize = 2 - size_of::<usize>() / 4;
+
+/// A machine word in 8 bytes, all of which are initialised.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Padded<T> {
+    value: T,
+    zero: [u32; PAD],
+}
+
+impl<T> Padded<T> {
+    const fn new(value: T) -> Self {
+        const { assert!(size_of::<T>() == size_of::<usize>() && size_of::<Self>() == 8, "a machine word in 8 bytes") }
+        Padded { value, zero: [0; PAD] }
+    }
+}
+
+/// What is in front of the ring. What an operation needs is on the second cache line.
+#[repr(C, align(64))]
+struct Head<H> {
+    magic: [u8; 16],
+    version: u8,
+    word_bytes: u8,
+    byte_order: u16,
+    head_bytes: u32,
+    name: [u8; layout::NAME_BYTES],
+    length: Padded<usize>,
+    first_block: Padded<usize>,
+    fresh: u64,
+    base: Padded<usize>,
+    /// At least two.
+    places: Padded<usize>,
+    /// The heap, in the region behind the ring.
+    heap: Padded<H>,
+    /// Of everything above, which never changes: a heap's value is one pointer.
+    checksum: u64,
+    /// Less than `places`; the remainder of `count`.
+    next: Padded<usize>,
+    count: u64,
+}
+
+const _: () = {
+    type Any = Head<usize>;
+    assert!(size_of::<Any>() == layout::HEAD_BYTES && align_of::<Any>() == ALIGN_BYTES);
+    assert!(offset_of!(Any, magic) == at::MAGIC && offset_of!(Any, version) == at::VERSION);
+    assert!(offset_of!(Any, word_bytes) == at::WORD_BYTES && offset_of!(Any, byte_order) == at::BYTE_ORDER);
+    assert!(offset_of!(Any, head_bytes) == at::HEAD_BYTES && offset_of!(Any, name) == at::NAME);
+    assert!(offset_of!(Any, length) == at::LENGTH && offset_of!(Any, first_block) == at::FIRST_BLOCK);
+    assert!(offset_of!(Any, fresh) == at::FRESH && offset_of!(Any, base) == at::BASE);
+    assert!(offset_of!(Any, places) == at::PLACES && offset_of!(Any, heap) == at::HEAP);
+    assert!(offset_of!(Any, checksum) == at::CHECKSUM && offset_of!(Any, next) == at::NEXT);
+    assert!(offset_of!(Any, count) == at::COUNT);
+    assert!(size_of::<Record>() == layout::RECORD_WORDS * size_of::<usize>());
+};
+
+/// An operation. Addresses are offsets from the first byte of the heap's region, modulo the address space.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct Record {
+    /// Kind, outcome, alignment, and low bits of the number.
+    what: usize,
+    address: usize,
+    size_bytes: usize,
+    from: usize,
+}
+
+impl Record {
+    const SIZE: usize = size_of::<Self>();
+
+    /// What is asked, before the outcome is known.
+    #[inline(always)]
+    const fn begun(kind: usize, align_bytes: usize) -> usize {
+        kind | (align_bytes.trailing_zeros() as usize) << ALIGN_SHIFT
+    }
+}
+
+/// What a recorded heap is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct TracedConfig<C> {
+    /// Operations that the ring keeps, at least 1. Each takes four machine words.
+    pub records: usize,
+    /// What the heap is made with.
+    pub heap: C,
+}
+
+impl<C: Default> Default for TracedConfig<C> {
+    /// The last 256 operations.
+    fn default() -> Self {
+        TracedConfig { records: 256, heap: C::default() }
+    }
+}
+
+/// A region allocator whose last operations are recorded; see the [module](self).
+///
+/// The value is one pointer.
+///
+/// ```
+/// use core::alloc::Layout;
+/// use core::mem::MaybeUninit;
+/// use rtalloc::adapt::{Traced, TracedConfig};
+/// use rtalloc::{RegionAllocator, Tlsf};
+///
+/// let mut memory = [MaybeUninit::uninit(); 16384];
+/// let config = TracedConfig { records: 100, ..TracedConfig::default() };
+/// let mut heap: Traced<Tlsf> = Traced::new(&mut memory, config)?;
+/// heap.mark(1);
+/// let block = heap.allocate(Layout::new::<[u64; 8]>())?;
+/// // SAFETY: the block came from this heap, once, and nobody uses it any more.
+/// unsafe { heap.deallocate(block) };
+/// assert_eq!(heap.recorded(), 3);
+/// // For `rtalloc recover`. A dump of the whole region will do as well.
+/// let bytes: &[u8] = heap.ring();
+/// # assert_eq!(bytes.len(), 128 + 101 * 4 * size_of::<usize>());
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[repr(transparent)]
+pub struct Traced<'r, H> {
+    /// Initialised, in the region, the ring behind it.
+    head: NonNull<Head<H>>,
+    region: PhantomData<&'r mut [MaybeUninit<u8>]>,
+}
+
+// SAFETY: the head and the ring belong to this value alone, and the heap may go to another thread.
+unsafe impl<H: Send> Send for Traced<'_, H> {}
+
+/// An operation that is under way.
+struct Begun {
+    place: NonNull<Record>,
+    /// The first word of its record, without an outcome.
+    what: usize,
+}
+
+impl<'r, H> Traced<'r, H> {
+    #[inline(always)]
+    fn head(&self) -> &Head<H> {
+        // SAFETY: initialised when the heap was made, and changed by who has the heap as `&mut` alone.
+        unsafe { self.head.as_ref() }
+    }
+
+    #[inline(always)]
+    fn head_mut(&mut self) -> &mut Head<H> {
+        // SAFETY: as above.
+        unsafe { self.head.as_mut() }
+    }
+
+    #[inline(always)]
+    fn heap(&mut self) -> &mut H {
+        &mut self.head_mut().heap.value
+    }
+
+    /// An address as records tell it.
+    #[inline(always)]
+    fn offset(&self, address: NonNull<u8>) -> usize {
+        address.addr().get().wrapping_sub(self.head().base.value)
+    }
+
+    /// Writes an operation down as one that is under way.
+    #[inline(always)]
+    fn begin(&mut self, what: usize, address: usize, size_bytes: usize, from: usize) -> Begun {
+        let head = self.head();
+        let what = what | (head.count as usize) << NUMBER_SHIFT;
+        // SAFETY: the ring, which is behind the head and aligned as it, has more than `next` places.
+        let place = unsafe { self.head.add(1).cast::<Record>().add(head.next.value) };
+        let record = place.as_ptr();
+        // SAFETY: the place is a record of the ring, which nobody else uses.
+        unsafe {
+            (*record).address = address;
+            (*record).size_bytes = size_bytes;
+            (*record).from = from;
+            // Who finds the first word finds the others.
+            compiler_fence(Ordering::Release);
+            (*record).what = what;
+            // The heap works only when it is written.
+            compiler_fence(Ordering::SeqCst);
+        }
+        Begun { place, what }
+    }
+
+    /// Writes the outcome down, and counts the record.
+    #[inline(always)]
+    fn end(&mut self, begun: Begun, ended: usize, address: usize) {
+        let record = begun.place.as_ptr();
+        // SAFETY: as in `begin`.
+        unsafe {
+            (*record).address = address;
+            (*record).what = begun.what | ended << OUTCOME_SHIFT;
+        }
+        let head = self.head_mut();
+        let next = head.next.value.wrapping_add(1);
+        let count = head.count.wrapping_add(1);
+        compiler_fence(Ordering::Release);
+        head.next.value = if next == head.places.value { 0 } else { next };
+        head.count = count;
+        compiler_fence(Ordering::Release);
+    }
+
+    /// Writes down what happened at once.
+    #[inline(always)]
+    fn note(&mut self, kind: usize, address: usize, size_bytes: usize) {
+        let begun = self.begin(kind, address, size_bytes, 0);
+        self.end(begun, outcome::DONE, address);
+    }
+
+    /// Writes the answer to a request down.
+    #[inline(always)]
+    fn answered(&mut self, begun: Begun, answer: Result<NonNull<u8>, AllocError>) -> Result<NonNull<u8>, AllocError> {
+        let (ended, address) = match answer {
+            Ok(block) => (outcome::DONE, self.offset(block)),
+            Err(error) => (refusal(error), 0),
+        };
+        self.end(begun, ended, address);
+        answer
+    }
+
+    /// Records a number of the user: the tick of a clock, or what the program is about to do. In the trace that `rtalloc recover`
+    /// makes, the operations that follow have this tick; a clock of 32 bits may run over. It takes a record, as an operation does.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline(always)]
+    pub fn mark(&mut self, number: u32) {
+        self.note(kind::MARK, 0, number as usize);
+    }
+
+    /// Operations and marks recorded so far, those that were overwritten since included.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn recorded(&self) -> u64 {
+        self.head().count
+    }
+
+    /// The bytes of head and ring: what a file needs to hold for `rtalloc recover`.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn ring(&self) -> &[u8] {
+        let bytes = layout::HEAD_BYTES + self.head().places.value * Record::SIZE;
+        // SAFETY: head and ring are so long, all of their bytes are initialised, and nobody changes them while the heap is borrowed.
+        unsafe { core::slice::from_raw_parts(self.head.as_ptr().cast(), bytes) }
+    }
+
+    /// Bytes of head and ring, so that the heap's region behind them is aligned; `None` beyond the address space.
+    const fn front_bytes(records: usize) -> Option<usize> {
+        // One place is always the one that may be half overwritten.
+        let Some(places) = records.checked_add(1) else { return None };
+        let Some(ring_bytes) = places.checked_mul(Record::SIZE) else { return None };
+        let Some(bytes) = ring_bytes.checked_add(layout::HEAD_BYTES) else { return None };
+        crate::region::round_up(bytes, ALIGN_BYTES)
+    }
+}
+
+/// An error as records tell it.
+#[inline(always)]
+fn refusal(error: AllocError) -> usize {
+    match error {
+        AllocError::ZeroSize => outcome::ZERO_SIZE,
+        AllocError::Alignment => outcome::ALIGNMENT,
+        AllocError::TooLarge => outcome::TOO_LARGE,
+        AllocError::Exhausted => outcome::EXHAUSTED,
+        AllocError::Pending => outcome::PENDING,
+        AllocError::Misused => outcome::MISUSED,
+    }
+}
+
+/// The beginning of a name, filled up with zeros.
+fn name_bytes(name: &str) -> [u8; layout::NAME_BYTES] {
+    let mut bytes = [0; layout::NAME_BYTES];
+    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+// SAFETY: the blocks are the heap's, and the ring lies in front of the heap's region.
+unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
+    type Config = TracedConfig<H::Config>;
+
+    /// The heap's own. A region that a heap takes at the most is longer by the ring.
+    const CONTRACT: Contract = H::CONTRACT;
+
+    fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
+        if config.records == 0 {
+            return Err(InitError::Configuration { what: "a ring of at least one record" });
+        }
+        let beyond = InitError::TooSmall { needed_bytes: usize::MAX };
+        let ring_bytes = Self::front_bytes(config.records).ok_or(beyond)?;
+        let padding_bytes = region.as_ptr().addr().wrapping_neg() & (ALIGN_BYTES - 1);
+        let front_bytes = ring_bytes.checked_add(padding_bytes).ok_or(beyond)?;
+        // What the front takes of a region, the heap needs besides; at another alignment of the region it may be more.
+        let most_front_bytes = ring_bytes.saturating_add(ALIGN_BYTES - 1);
+        let with_front = |error| match error {
+            InitError::TooSmall { needed_bytes } => {
+                InitError::TooSmall { needed_bytes: needed_bytes.saturating_add(most_front_bytes) }
+            }
+            InitError::LargerThanPlanned { max_region_bytes } => {
+                InitError::LargerThanPlanned { max_region_bytes: max_region_bytes.saturating_add(front_bytes) }
+            }
+            InitError::OutOfReach { .. } | InitError::Configuration { .. } => error,
+        };
+        let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
+            Some((front, rest)) => (Some(front), rest),
+            None => (None, &mut []),
+        };
+        let (base, length) = (rest.as_ptr().addr(), rest.len());
+        let heap = H::new(rest, config.heap).map_err(with_front)?;
+        let Some(front) = front else {
+            return Err(with_front(InitError::TooSmall { needed_bytes: 0 }));
+        };
+        let mut fresh = layout::Fresh::default();
+        heap.walk(&mut |block| fresh.visit(block));
+        // SAFETY: behind the padding, the front is as long as head and ring, and aligned for the head.
+        let head = unsafe {
+            let start = NonNull::from(front).cast::<u8>().add(padding_bytes);
+            start.write_bytes(0, ring_bytes);
+            start.cast::<Head<H>>()
+        };
+        // SAFETY: as above.
+        unsafe {
+            head.write(Head {
+                magic: layout::MAGIC,
+                version: layout::VERSION,
+                word_bytes: size_of::<usize>() as u8,
+                byte_order: layout::BYTE_ORDER,
+                head_bytes: layout::HEAD_BYTES as u32,
+                name: name_bytes(H::CONTRACT.name),
+                length: Padded::new(length),
+                first_block: Padded::new(fresh.first().unwrap_or(base).wrapping_sub(base)),
+                fresh: fresh.hash(),
+                base: Padded::new(base),
+                places: Padded::new(config.records.wrapping_add(1)),
+                heap: Padded::new(heap),
+                checksum: 0,
+                next: Padded::new(0),
+                count: 0,
+            });
+        }
+        let mut traced = Traced { head, region: PhantomData };
+        traced.head_mut().checksum = traced.checksum();
+        Ok(traced)
+    }
+
+    #[inline(always)]
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        let begun = self.begin(Record::begun(kind::ALLOCATE, align_bytes), 0, size_bytes, 0);
+        let answer = self.heap().allocate_bytes(size_bytes, align_bytes);
+        self.answered(begun, answer)
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        let address = self.offset(block);
+        let begun = self.begin(kind::DEALLOCATE, address, 0, 0);
+        // SAFETY: the caller's promise, here and below.
+        unsafe { self.heap().deallocate(block) };
+        self.end(begun, outcome::DONE, address);
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let from = self.offset(block);
+        let begun = self.begin(Record::begun(kind::REALLOCATE, align_bytes), 0, size_bytes, from);
+        // SAFETY: as above.
+        let answer = unsafe { self.heap().reallocate_bytes(block, size_bytes, align_bytes) };
+        self.answered(begun, answer)
+    }
+
+    #[inline(always)]
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        // SAFETY: as above.
+        unsafe { self.head().heap.value.usable_size(block) }
+    }
+
+    fn largest_allocatable(&self) -> usize {
+        self.head().heap.value.largest_allocatable()
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        self.head().heap.value.stats()
+    }
+
+    fn walk(&self, visitor: &mut dyn FnMut(Block)) {
+        self.head().heap.value.walk(visitor);
+    }
+
+    fn check(&self) -> Result<(), Corruption> {
+        let broken = |invariant| Err(Corruption { invariant, address: self.head.addr().get() });
+        let head = self.head();
+        if head.checksum != self.checksum() {
+            return broken("the ring's head matches its checksum");
+        }
+        let next = head.next.value;
+        if next >= head.places.value || (head.count < head.places.value as u64 && head.count != next as u64) {
+            return broken("the ring's next place is the remainder of the records written");
+        }
+        head.heap.value.check()
+    }
+
+    fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        // What was recorded changes no behaviour.
+        self.head().heap.value.fingerprint(word);
+    }
+}
+
+impl<H> Traced<'_, H> {
+    /// The checksum of what never changes in the head.
+    fn checksum(&self) -> u64 {
+        // SAFETY: the head is longer, and initialised to the last byte.
+        layout::hash(unsafe { core::slice::from_raw_parts(self.head.as_ptr().cast(), at::CHECKSUM) })
+    }
+}
+
+// SAFETY: as above, over all regions.
+unsafe impl<'r, H: MultiRegion<'r>> MultiRegion<'r> for Traced<'r, H> {
+    fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
+        let (start, len_bytes) = (NonNull::from(&mut *region).cast(), region.len());
+        let added = self.heap().add_region(region)?;
+        self.note(kind::ADD_REGION, self.offset(start), len_bytes);
+        Ok(added)
+    }
+
+    fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError> {
+        let removed = self.heap().remove_region(region)?;
+        let start = self.offset(NonNull::from(&mut *removed).cast());
+        self.note(kind::REMOVE_REGION, start, removed.len());
+        Ok(removed)
+    }
+}
+
+impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, Traced<'r, H>, L> {
+    /// [`Traced::mark`], under the lock.
+    ///
+    /// # Time
+    ///
+    /// Constant, under the lock.
+    pub fn mark(&self, number: u32) {
+        self.hold(|guarded| guarded.heap.mark(number));
+    }
+}
+
+impl<'r, H: RegionAllocator<'r>> fmt::Debug for Traced<'r, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with a flight recorder, at {:p}", H::CONTRACT.name, self.head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tlsf;
+    use crate::mechanism::tally::Tallied;
+    use core::alloc::Layout;
+    use std::format;
+    use std::string::String;
+    use std::vec::Vec;
+
+    type Recorded = Traced<'static, Tlsf<'static>>;
+
+    const BASE_BYTES: usize = 1 << 16;
+
+    /// Memory that begins at a multiple of 64 KiB, for a test and for ever.
+    fn memory(len_bytes: usize) -> &'static mut [MaybeUninit<u8>] {
+        let layout = Layout::from_size_align(len_bytes, BASE_BYTES).expect("a small layout");
+        // SAFETY: the layout is not empty, and what it makes is never freed. Initialised, for tests that look at all of it.
+        unsafe { std::slice::from_raw_parts_mut(std::alloc::alloc_zeroed(layout).cast(), len_bytes) }
+    }
+
+    fn heap(records: usize) -> Recorded {
+        Recorded::new(memory(1 << 16), TracedConfig { records, heap: Default::default() }).expect("large enough")
+    }
+
+    fn word(bytes: &[u8], at: usize) -> usize {
+        usize::from_ne_bytes(bytes[at..at + size_of::<usize>()].try_into().expect("a word"))
+    }
+
+    /// A place of the ring: kind, outcome, alignment, number, address, size, from.
+    fn place(bytes: &[u8], place: usize) -> [usize; 7] {
+        let words: Vec<usize> =
+            (0..4).map(|index| word(bytes, layout::HEAD_BYTES + (4 * place + index) * size_of::<usize>())).collect();
+        let what = words[0];
+        let byte = |shift: u32| what >> shift & 0xFF;
+        [byte(0), byte(OUTCOME_SHIFT), byte(ALIGN_SHIFT), byte(NUMBER_SHIFT), words[1], words[2], words[3]]
+    }
+
+    #[test]
+    fn every_operation_is_a_record_with_its_addresses() {
+        let mut heap = heap(20);
+        let base = word(heap.ring(), at::BASE);
+        let offset = |block: NonNull<u8>| block.addr().get() - base;
+        let first = heap.allocate_bytes(100, 16).expect("room");
+        let second = heap.allocate_bytes(24, 256).expect("room");
+        heap.mark(77);
+        // SAFETY: the blocks are live.
+        let moved = unsafe {
+            let moved = heap.reallocate_bytes(first, 1000, 8).expect("room");
+            assert!(heap.reallocate_bytes(moved, 1 << 20, 8).is_err());
+            heap.deallocate(second);
+            moved
+        };
+        assert!(heap.allocate_bytes(0, 1).is_err());
+        assert!(heap.allocate_bytes(8, 24).is_err());
+        assert!(heap.allocate_bytes(heap.largest_allocatable() + 1, 1).is_err());
+        assert_eq!(heap.recorded(), 9);
+        assert_eq!(heap.check(), Ok(()));
+        let ring = heap.ring();
+        let expected = [
+            [kind::ALLOCATE, outcome::DONE, 4, 0, offset(first), 100, 0],
+            [kind::ALLOCATE, outcome::DONE, 8, 1, offset(second), 24, 0],
+            [kind::MARK, outcome::DONE, 0, 2, 0, 77, 0],
+            [kind::REALLOCATE, outcome::DONE, 3, 3, offset(moved), 1000, offset(first)],
+            [kind::REALLOCATE, outcome::TOO_LARGE, 3, 4, 0, 1 << 20, offset(moved)],
+            [kind::DEALLOCATE, outcome::DONE, 0, 5, offset(second), 0, 0],
+            [kind::ALLOCATE, outcome::ZERO_SIZE, 0, 6, 0, 0, 0],
+            [kind::ALLOCATE, outcome::ALIGNMENT, 3, 7, 0, 8, 0],
+            [kind::ALLOCATE, outcome::EXHAUSTED, 0, 8, 0, 0, 0],
+        ];
+        for (index, mut expected) in expected.into_iter().enumerate() {
+            let mut found = place(ring, index);
+            if index == 8 {
+                assert_eq!(found[5], heap.largest_allocatable() + 1);
+                (found[5], expected[5]) = (0, 0);
+                // Larger than this heap could ever serve, or than it can now.
+                expected[1] = found[1];
+                assert!([outcome::EXHAUSTED, outcome::TOO_LARGE].contains(&found[1]));
+            }
+            assert_eq!(found, expected, "record {index}");
+        }
+        assert_eq!(word(ring, at::NEXT), 9);
+        assert_eq!(word(ring, at::PLACES), 21);
+    }
+
+    #[test]
+    fn the_head_says_what_the_heap_is() {
+        let heap = heap(3);
+        let ring = heap.ring();
+        assert_eq!(ring.len(), layout::HEAD_BYTES + 4 * Record::SIZE);
+        assert_eq!(ring[..16], layout::MAGIC);
+        assert_eq!((ring[at::VERSION], usize::from(ring[at::WORD_BYTES])), (1, size_of::<usize>()));
+        assert_eq!(ring[at::BYTE_ORDER..][..2], layout::BYTE_ORDER.to_ne_bytes());
+        assert_eq!(ring[at::NAME..at::LENGTH], name_bytes("tlsf"));
+        assert_eq!(name_bytes("tlsf")[..6], *b"tlsf\0\0");
+        let checksum = u64::from_ne_bytes(ring[at::CHECKSUM..][..8].try_into().expect("eight"));
+        assert_eq!(checksum, layout::hash(&ring[..at::CHECKSUM]));
+        let front = (layout::HEAD_BYTES + 4 * Record::SIZE).next_multiple_of(ALIGN_BYTES);
+        assert_eq!(word(ring, at::BASE), ring.as_ptr().addr() + front);
+        assert_eq!(word(ring, at::LENGTH), (1 << 16) - front);
+        assert_eq!(word(ring, at::NEXT), 0);
+        assert_eq!(heap.recorded(), 0);
+        // A name that is too long is cut.
+        assert_eq!(&name_bytes("an allocator whose name is longer than that"), b"an allocator whose name is longe");
+    }
+
+    #[test]
+    fn the_oldest_records_are_overwritten() {
+        let mut heap = heap(3);
+        for number in 0..1000_u32 {
+            heap.mark(number);
+            assert_eq!(heap.recorded(), u64::from(number) + 1);
+            let next = (number as usize + 1) % 4;
+            assert_eq!(word(heap.ring(), at::NEXT), next);
+            for back in 0..number.min(3) {
+                let mark = (number - back) as usize;
+                let [kind, ended, _, low, _, size, _] = place(heap.ring(), mark % 4);
+                assert_eq!((kind, ended, low, size), (kind::MARK, outcome::DONE, mark & 0xFF, mark));
+            }
+            assert_eq!(heap.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn an_operation_under_way_is_seen_and_not_counted() {
+        let mut heap = heap(3);
+        heap.mark(1);
+        let begun = heap.begin(Record::begun(kind::ALLOCATE, 64), 0, 40, 0);
+        assert_eq!((heap.recorded(), word(heap.ring(), at::NEXT)), (1, 1));
+        assert_eq!(place(heap.ring(), 1), [kind::ALLOCATE, outcome::UNDER_WAY, 6, 1, 0, 40, 0]);
+        heap.end(begun, outcome::EXHAUSTED, 0);
+        assert_eq!((heap.recorded(), word(heap.ring(), at::NEXT)), (2, 2));
+        assert_eq!(place(heap.ring(), 1), [kind::ALLOCATE, outcome::EXHAUSTED, 6, 1, 0, 40, 0]);
+    }
+
+    #[test]
+    fn the_heap_is_the_one_of_the_region_that_is_left() {
+        for records in [1, 2, 7, 100] {
+            let mut heap = heap(records);
+            let (base, len) = (word(heap.ring(), at::BASE), word(heap.ring(), at::LENGTH));
+            // As far behind a multiple of 64 KiB, and as long.
+            let bare = &mut memory(1 << 16)[base % BASE_BYTES..];
+            assert_eq!(bare.len(), len);
+            let bare_base = bare.as_ptr().addr();
+            let mut bare: Tlsf<'static> = Tlsf::new(bare, Default::default()).expect("large enough");
+            let mut fresh = layout::Fresh::default();
+            bare.walk(&mut |block| fresh.visit(block));
+            assert_eq!(fresh.first(), Some(bare_base + word(heap.ring(), at::FIRST_BLOCK)));
+            assert_eq!(fresh.hash().to_ne_bytes(), heap.ring()[at::FRESH..][..8]);
+            for size_bytes in [1, 100, 33, 4000, 17, 60_000, 512] {
+                for align_bytes in [1, 64, 1024] {
+                    let mine = heap.allocate_bytes(size_bytes, align_bytes);
+                    let other = bare.allocate_bytes(size_bytes, align_bytes);
+                    let offset = |base: usize| move |block: NonNull<u8>| block.addr().get() - base;
+                    assert_eq!(mine.map(offset(base)), other.map(offset(bare_base)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_heap_begins_in_another_way() {
+        let plain = heap(4);
+        let config = TracedConfig { records: 4, heap: Default::default() };
+        type Watched = Traced<
+            'static,
+            Tlsf<'static, 5, crate::mechanism::segregated::RoundUp, crate::mechanism::word::Offset32, Tallied>,
+        >;
+        let tallied = Watched::new(memory(1 << 16), config).expect("large enough");
+        let fresh = |ring: &[u8]| (word(ring, at::FIRST_BLOCK), ring[at::FRESH..][..8].to_vec());
+        assert_ne!(fresh(plain.ring()), fresh(tallied.ring()));
+    }
+
+    #[test]
+    fn impossible_rings_are_refused() {
+        let refused = |records: usize, bytes: usize| {
+            let config = TracedConfig { records, heap: Default::default() };
+            Recorded::new(memory(bytes), config).map(drop).expect_err("refused")
+        };
+        assert_eq!(refused(0, 4096), InitError::Configuration { what: "a ring of at least one record" });
+        for records in [usize::MAX, usize::MAX / 2, usize::MAX / Record::SIZE, usize::MAX / Record::SIZE - 10] {
+            assert_eq!(refused(records, 4096), InitError::TooSmall { needed_bytes: usize::MAX }, "{records}");
+        }
+        let InitError::TooSmall { needed_bytes } = refused(1000, 4096) else { panic!("too small") };
+        assert!(needed_bytes > 1000 * Record::SIZE);
+        for misalignment in 0..64 {
+            let region = &mut memory(needed_bytes + 64)[misalignment..misalignment + needed_bytes];
+            let config = TracedConfig { records: 1000, heap: Default::default() };
+            assert!(Recorded::new(region, config).is_ok(), "{needed_bytes} bytes at {misalignment}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_head_is_found() {
+        let heap = heap(3);
+        for at in (0..at::CHECKSUM + 8).chain(at::NEXT..at::NEXT + size_of::<usize>()) {
+            // SAFETY: a byte of the head, which nobody looks at meanwhile.
+            let byte = unsafe { heap.head.cast::<u8>().add(at) };
+            // SAFETY: as above.
+            unsafe { byte.write(byte.read() ^ 0x40) };
+            let broken = heap.check().expect_err("a byte of the head was changed");
+            assert_eq!(broken.address, heap.head.addr().get(), "byte {at}: {broken}");
+            // SAFETY: as above.
+            unsafe { byte.write(byte.read() ^ 0x40) };
+            assert_eq!(heap.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn regions_are_recorded() {
+        // Within reach of the tags: behind the heap.
+        let (first, second) = memory(1 << 17).split_at_mut(1 << 16);
+        let config = TracedConfig { records: 10, heap: Default::default() };
+        let mut heap = Recorded::new(first, config).expect("large enough");
+        let offset = second.as_ptr().addr() - word(heap.ring(), at::BASE);
+        let id = heap.add_region(&mut second[..4096]).expect("in reach");
+        assert_eq!(place(heap.ring(), 0), [kind::ADD_REGION, outcome::DONE, 0, 0, offset, 4096, 0]);
+        assert!(heap.remove_region(id).is_ok());
+        assert_eq!(place(heap.ring(), 1), [kind::REMOVE_REGION, outcome::DONE, 0, 1, offset, 4096, 0]);
+        // What was refused changed nothing, and is not recorded.
+        assert!(heap.remove_region(id).is_err());
+        assert_eq!(heap.recorded(), 2);
+    }
+
+    #[cfg(feature = "lock_api")]
+    #[test]
+    fn a_lock_goes_around_it() {
+        use crate::SharedAllocator;
+        let config = TracedConfig { records: 10, heap: Default::default() };
+        let heap: Locked<'_, Recorded, spin::Mutex<()>> = Locked::new(memory(1 << 16), config).expect("large enough");
+        std::thread::scope(|scope| {
+            scope.spawn(|| heap.mark(5));
+        });
+        let block = heap.allocate_bytes(8, 8).expect("room");
+        // SAFETY: the block is live.
+        unsafe { heap.deallocate(block) };
+        let bytes = heap.inspect(|heap| heap.ring().to_vec());
+        assert_eq!(place(&bytes, 0)[5], 5);
+        assert_eq!(heap.inspect(|heap| heap.recorded()), 3);
+        let text: String = heap.inspect(|heap| format!("{heap:?}"));
+        assert!(text.starts_with("tlsf with a flight recorder, at 0x"), "{text}");
+    }
+}
