@@ -133,7 +133,21 @@ pub use segregated::{HalfFit, Kingsley, QuickFit, SimpleSegregated, Tlsf};
 #[doc(inline)]
 pub use sequential::{AddressOrderedFirstFit, BestFit, FirstFit, LifoNextFit, NextFit};
 
-/// The README's example, compiled and run as a test.
+/// The Rust code of the README and of the book, compiled and run as tests. One item for each chapter, so that a failure names it.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod books {
+    macro_rules! chapters {
+        ($($name:ident: $file:literal;)*) => {
+            $(#[doc = include_str!(concat!("../../../", $file))] struct $name;)*
+        };
+    }
+
+    chapters! {
+        Readme: "README.md";
+        Introduction: "docs/book/src/introduction.md";
+        StartRust: "docs/book/src/start/rust.md";
+        Choosing: "docs/book/src/choosing.md";
+        Sizing: "docs/book/src/sizing.md";
+        Guarantees: "docs/book/src/guarantees.md";
+    }
+}

@@ -108,7 +108,7 @@ const REFUSED: u32 = 3;
 /// Where slots own memory, blocks that others freed wait until their owner allocates or calls [`reclaim`](Self::reclaim): so a
 /// thread that seldom allocates does that when it is idle. A thread that has ended is no owner: the next thread takes its slot and what waits.
 ///
-/// ```
+/// ```standalone_crate
 /// # #[cfg(feature = "std")] {
 /// use rtalloc::Tlsf;
 /// use rtalloc::adapt::{Anyone, Global, Locked, Memory, Patient};
