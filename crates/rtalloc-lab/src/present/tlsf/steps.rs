@@ -11,6 +11,9 @@ pub(super) const ABOUT: &str = "Instructions by the function that the debug info
      another by the compiler, which shares instructions between them: the parts are less sharp than their sum, which is exact. Our step \
      next_physical tests besides whether the block is live, and split keeps the tally.";
 
+/// So many different counts of a step are told one by one: as many as the paper has of any.
+const VALUES: usize = 8;
+
 /// Both tables, each with the line above it; nothing where the steps were not measured.
 pub(super) fn steps(cells: &[Cell]) -> Vec<(String, Tabled)> {
     let found = cells.iter().find_map(|cell| match &cell.found {
@@ -33,7 +36,13 @@ fn table(published: &BTreeMap<String, Vec<u64>>, ours: &BTreeMap<String, BTreeMa
     let rows = names.into_iter().map(|name| {
         let told = |values: &mut dyn Iterator<Item = &u64>| -> String {
             let values: Vec<String> = values.map(u64::to_string).collect();
-            if values.is_empty() { "-".into() } else { values.join(", ") }
+            match (values.first(), values.last()) {
+                (Some(least), Some(most)) if values.len() > VALUES => {
+                    format!("{least} to {most} ({} values)", values.len())
+                }
+                (Some(_), _) => values.join(", "),
+                _ => "-".into(),
+            }
         };
         let nothing = BTreeMap::new();
         let counts = ours.get(name).unwrap_or(&nothing);
