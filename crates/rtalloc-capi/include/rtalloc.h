@@ -85,6 +85,10 @@ typedef enum {
     RT_ERROR_SLOT,
     // This heap keeps no tallies.
     RT_ERROR_NO_TALLIES,
+    // The object has as many pins as are counted.
+    RT_ERROR_PINS,
+    // There is no bound: the operation may have to wait for others.
+    RT_ERROR_UNBOUNDED,
 } rt_error;
 
 // The families of allocators.
@@ -144,6 +148,16 @@ typedef enum {
     RT_OPERATION_FREE,
 } rt_operation;
 
+// Which operations come to their end, whatever other threads do.
+typedef enum {
+    // Every operation, within a number of its own steps that is known beforehand.
+    RT_PROGRESS_WAIT_FREE,
+    // Some operation, at any time.
+    RT_PROGRESS_LOCK_FREE,
+    // Those nobody keeps waiting.
+    RT_PROGRESS_BLOCKING,
+} rt_progress;
+
 // Kinds of misuse.
 typedef enum {
     // The address is outside the heap or is not aligned as every block is.
@@ -154,6 +168,12 @@ typedef enum {
     // inside a larger free block.
     RT_MISUSE_CONTRADICTORY_TAGS,
 } rt_misuse_kind;
+
+// Arenas: a TLSF heap for each slot, whose own operations have no atomic instruction but a load.
+//
+// Several threads use it at a time, each with a slot of its own. The heap is in the region it was made in; a pointer
+// to it is all there is besides.
+typedef struct rt_arenas rt_arenas;
 
 // Binary buddy as in the thesis on memory allocation for FPGAs: blocks of at most 1 KiB.
 //
@@ -199,6 +219,27 @@ typedef struct rt_bitframe_crossing rt_bitframe_crossing;
 //
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_bitframe_eager rt_bitframe_eager;
+
+// Binary buddies as bitmaps.
+//
+// Several threads use it at a time, each with a slot of its own. The heap is in the region it was made in; a pointer
+// to it is all there is besides.
+typedef struct rt_bitmap_buddy rt_bitmap_buddy;
+
+// Compact-fit: objects that are named by handles and move, so that memory depends on live objects alone, not on history.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_compact_fit rt_compact_fit;
+
+// Compact-fit that moves at most 256 bytes in each operation, and owes the rest.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_compact_fit_iota rt_compact_fit_iota;
+
+// Compact-fit whose objects are pieces that stay where they are.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_compact_fit_non_moving rt_compact_fit_non_moving;
 
 // Double buddy.
 //
@@ -290,6 +331,12 @@ typedef struct rt_regis2 rt_regis2;
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_regis2_8 rt_regis2_8;
 
+// Compact-fit for several threads: objects that move, named by handles, which any thread pins and frees.
+//
+// Several threads use it at a time, each with a slot of its own. The heap is in the region it was made in; a pointer to it is all there is
+// besides.
+typedef struct rt_shared_compact_fit rt_shared_compact_fit;
+
 // Simple segregated storage: a list for each size; requests of at most 1 KiB.
 //
 // The heap is in the region it was made in; a pointer to it is all there is besides.
@@ -319,6 +366,18 @@ typedef struct rt_tlsf_thorough rt_tlsf_thorough;
 //
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_tree_best_fit rt_tree_best_fit;
+
+// Binary buddies in a tree of counters.
+//
+// Several threads use it at a time, each with a slot of its own. The heap is in the region it was made in; a pointer
+// to it is all there is besides.
+typedef struct rt_tree_buddy rt_tree_buddy;
+
+// Binary buddies in a tree of counters that lie in the blocks.
+//
+// Several threads use it at a time, each with a slot of its own. The heap is in the region it was made in; a pointer
+// to it is all there is besides.
+typedef struct rt_tree_buddy_in_band rt_tree_buddy_in_band;
 
 // Weighted buddy.
 //
@@ -432,6 +491,123 @@ typedef struct {
 
 // Names a region that was added to a heap.
 typedef size_t rt_region;
+
+// How a heap of objects that move is made.
+typedef struct {
+    // How many pages of a size class may be not full; 0 is taken for 1. The fewer, the more is moved and the less memory is lost.
+    uint32_t most_not_full;
+    // Other numbers for the first `classes` size classes; may be NULL where there are none.
+    const uint32_t *class_not_full;
+    // How many there are at `class_not_full`.
+    size_t classes;
+    // Of the non-moving variant, virtual pages whose room no frame may take. The moving one takes 0 alone.
+    uint32_t reserved_pages;
+} rt_compact_fit_config;
+
+// Names an object for as long as it lives, wherever it moves; 0 names none. An old handle of a freed object is told from every other
+// one.
+typedef uint64_t rt_handle;
+
+// Bytes lost to each kind of fragmentation, over all pages in use.
+typedef struct {
+    // Bytes of used page-blocks that were not requested.
+    size_t block_internal_bytes;
+    // Bytes at the ends of pages that hold no page-block.
+    size_t page_internal_bytes;
+    // Free page-blocks of used pages, which serve requests of their class alone.
+    size_t size_external_bytes;
+} rt_fragmentation;
+
+// A live object as a walk shows it.
+typedef struct {
+    // Its handle.
+    rt_handle handle;
+    // Where it is now.
+    const void *address;
+    // Bytes requested.
+    size_t size_bytes;
+    // Bytes of its page-block that it may use.
+    size_t usable_bytes;
+    // Bytes of its page-block.
+    size_t page_block_bytes;
+} rt_object;
+
+// Is shown one object after the other, with the context that the walk was given. It may not change the heap.
+typedef void (*rt_object_visitor)(const rt_object *object, void *context);
+
+// How a heap for several threads is made.
+typedef struct {
+    // Number of slots, at least 1: threads, cores, interrupt levels.
+    size_t slots;
+    // Most blocks that others freed and an allocation takes back before it serves its request; 0: 2. From 2 on, every block is taken
+    // back some time if only its owner goes on allocating. An allocator whose blocks belong to nobody takes 0 alone.
+    size_t taken_back;
+    // Most blocks that an allocation takes back when it finds no free block, before it tries again; 0: 32.
+    size_t taken_back_on_miss;
+} rt_shared_config;
+
+// Requests that a shared heap refused, by reason.
+typedef struct {
+    // No heap of this kind serves the request: RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_MISUSED.
+    size_t request;
+    // RT_ERROR_EXHAUSTED.
+    size_t exhausted;
+    // RT_ERROR_CONTENDED.
+    size_t contended;
+    // RT_ERROR_PENDING.
+    size_t pending;
+} rt_refusals;
+
+// Accesses to words that others may access too.
+typedef struct {
+    // Instructions that read a word and write it as one.
+    size_t read_modify_writes;
+    // Loads.
+    size_t loads;
+    // Stores.
+    size_t stores;
+} rt_steps;
+
+// What a shared allocator is and promises.
+typedef struct {
+    // What it promises a user who is alone.
+    rt_contract alone;
+    // Whether malloc, aligned_alloc and allocate come to their end.
+    rt_progress allocate;
+    // Whether free does.
+    rt_progress deallocate;
+    // Two users may not have the same slot at a time. Otherwise a slot's number is a hint.
+    bool slots_are_exclusive;
+    // RT_ERROR_EXHAUSTED proves that at some moment of the operation there was no block that the heap's policy would have taken.
+    bool exhaustion_is_certain;
+} rt_shared_contract;
+
+// How a heap of objects that several threads share is made.
+typedef struct {
+    // Number of slots, at least 1. Each gets the same share of the region.
+    size_t slots;
+    // Objects that a slot may have at a time; 0: 1024.
+    size_t objects;
+    // Most objects that others freed and an allocation takes back before it serves its request; 0: 2.
+    size_t taken_back;
+    // Most objects that an allocation takes back when it finds no memory, before it tries again; 0: 32.
+    size_t taken_back_on_miss;
+    // How many pages of a size class of a slot may be not full; 0 is taken for 1.
+    uint32_t most_not_full;
+} rt_shared_objects_config;
+
+// An object that stays where it is until it is unpinned.
+//
+// Other threads may pin it as well. Who writes at `address` while others may have it pinned, or while its owner may be moving it, writes
+// words of four bytes atomically; `rt_shared_compact_fit_read` and `rt_shared_compact_fit_write` do.
+typedef struct {
+    // Where the object is.
+    void *address;
+    // Bytes of the object.
+    size_t size_bytes;
+    // The library's own.
+    size_t own[3];
+} rt_pin;
 
 // A caller's fault that the tags of a block show. The heap is as it was.
 typedef struct {
@@ -6567,12 +6743,1863 @@ const rt_contract *rt_reaps_8_contract(void);
 // O(1).
 uint64_t rt_reaps_8_bound(rt_operation operation);
 
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_compact_fit_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(1).
+rt_compact_fit *rt_compact_fit_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
+// region is then untouched.
+//
+// # Safety
+// As `rt_compact_fit_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_init_with(void *region,
+                                  size_t bytes,
+                                  const rt_compact_fit_config *config,
+                                  rt_compact_fit **heap);
+
+// Allocates an object of `size` bytes and stores its handle at `handle`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED, RT_ERROR_PENDING.
+//
+// # Safety
+// `heap` is NULL or came from `rt_compact_fit_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_allocate(rt_compact_fit *heap, size_t size, rt_handle *handle);
+
+// Frees an object. May move others.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_STALE_HANDLE, RT_ERROR_FOREIGN_HANDLE.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(s).
+rt_error rt_compact_fit_free(rt_compact_fit *heap, rt_handle handle);
+
+// Changes the size of an object to `size` bytes; its handle stays valid, and the content survives up to the smaller
+// size. May move this object and others. Shrinking never fails.
+//
+// # Errors
+// As `rt_compact_fit_allocate` and `rt_compact_fit_free`.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(1) within a size class, else of an allocate, a free and a copy.
+rt_error rt_compact_fit_resize(rt_compact_fit *heap, rt_handle handle, size_t size);
+
+// Stores at `size` how many bytes were requested for an object.
+//
+// # Errors
+// As `rt_compact_fit_free`.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_size(const rt_compact_fit *heap, rt_handle handle, size_t *size);
+
+// Stores at `place` where the byte `offset` of an object is, until the next operation that may move objects, and at
+// `piece`, which may be NULL, how many bytes from there on are in one piece.
+//
+// # Errors
+// As `rt_compact_fit_free`, and RT_ERROR_OUT_OF_RANGE.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_locate(rt_compact_fit *heap, rt_handle handle, size_t offset, void **place, size_t *piece);
+
+// Stores at `place` where an object is, all of it, until the next operation that may move objects.
+//
+// # Errors
+// As `rt_compact_fit_free`.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_get(rt_compact_fit *heap, rt_handle handle, void **place);
+
+// Copies `bytes` bytes of an object from `offset` on to `buffer`.
+//
+// # Errors
+// As `rt_compact_fit_locate`; nothing was copied.
+//
+// # Safety
+// As `rt_compact_fit_allocate`; the buffer has room, and is none of the heap's.
+//
+// # Time
+// O(bytes).
+rt_error rt_compact_fit_read(const rt_compact_fit *heap, rt_handle handle, size_t offset, void *buffer, size_t bytes);
+
+// Copies `bytes` bytes from `buffer` into an object, from `offset` on.
+//
+// # Errors
+// As `rt_compact_fit_locate`; nothing was copied.
+//
+// # Safety
+// As `rt_compact_fit_allocate`; the buffer is that long, and none of the heap's.
+//
+// # Time
+// O(bytes).
+rt_error rt_compact_fit_write(rt_compact_fit *heap, rt_handle handle, size_t offset, const void *buffer, size_t bytes);
+
+// Bytes that compaction owes: what has still to be moved. 0 unless the heap compacts in steps.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(1).
+size_t rt_compact_fit_owed(const rt_compact_fit *heap);
+
+// Compacts in idle time: moves at most `budget` bytes of what is owed, and says how many.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(budget).
+size_t rt_compact_fit_step(rt_compact_fit *heap, size_t budget);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(1).
+size_t rt_compact_fit_largest(const rt_compact_fit *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_stats(const rt_compact_fit *heap, rt_stats *stats);
+
+// Stores at `fragmentation` the bytes lost to each kind of fragmentation now.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_fragmentation(const rt_compact_fit *heap, rt_fragmentation *fragmentation);
+
+// Shows every live object, page by page.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_allocate`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_walk(const rt_compact_fit *heap, rt_object_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_compact_fit_allocate`.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_check(const rt_compact_fit *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_compact_fit_contract(void);
+
+// Most machine instructions that an operation of this very library executes, proved from its machine code, where
+// `malloc` is the allocate of this allocator; 0 where nothing was proved.
+//
+// # Time
+// O(1).
+uint64_t rt_compact_fit_bound(rt_operation operation);
+
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_compact_fit_iota_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(1).
+rt_compact_fit_iota *rt_compact_fit_iota_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
+// region is then untouched.
+//
+// # Safety
+// As `rt_compact_fit_iota_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_iota_init_with(void *region,
+                                       size_t bytes,
+                                       const rt_compact_fit_config *config,
+                                       rt_compact_fit_iota **heap);
+
+// Allocates an object of `size` bytes and stores its handle at `handle`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED, RT_ERROR_PENDING.
+//
+// # Safety
+// `heap` is NULL or came from `rt_compact_fit_iota_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(s).
+rt_error rt_compact_fit_iota_allocate(rt_compact_fit_iota *heap, size_t size, rt_handle *handle);
+
+// Frees an object. May move others.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_STALE_HANDLE, RT_ERROR_FOREIGN_HANDLE.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(s).
+rt_error rt_compact_fit_iota_free(rt_compact_fit_iota *heap, rt_handle handle);
+
+// Changes the size of an object to `size` bytes; its handle stays valid, and the content survives up to the smaller
+// size. May move this object and others. Shrinking never fails.
+//
+// # Errors
+// As `rt_compact_fit_iota_allocate` and `rt_compact_fit_iota_free`.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(1) within a size class, else of an allocate, a free and a copy.
+rt_error rt_compact_fit_iota_resize(rt_compact_fit_iota *heap, rt_handle handle, size_t size);
+
+// Stores at `size` how many bytes were requested for an object.
+//
+// # Errors
+// As `rt_compact_fit_iota_free`.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_iota_size(const rt_compact_fit_iota *heap, rt_handle handle, size_t *size);
+
+// Stores at `place` where the byte `offset` of an object is, until the next operation that may move objects, and at
+// `piece`, which may be NULL, how many bytes from there on are in one piece.
+//
+// # Errors
+// As `rt_compact_fit_iota_free`, and RT_ERROR_OUT_OF_RANGE.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_iota_locate(rt_compact_fit_iota *heap,
+                                    rt_handle handle,
+                                    size_t offset,
+                                    void **place,
+                                    size_t *piece);
+
+// Stores at `place` where an object is, all of it, until the next operation that may move objects.
+//
+// # Errors
+// As `rt_compact_fit_iota_free`.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_iota_get(rt_compact_fit_iota *heap, rt_handle handle, void **place);
+
+// Copies `bytes` bytes of an object from `offset` on to `buffer`.
+//
+// # Errors
+// As `rt_compact_fit_iota_locate`; nothing was copied.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`; the buffer has room, and is none of the heap's.
+//
+// # Time
+// O(bytes).
+rt_error rt_compact_fit_iota_read(const rt_compact_fit_iota *heap,
+                                  rt_handle handle,
+                                  size_t offset,
+                                  void *buffer,
+                                  size_t bytes);
+
+// Copies `bytes` bytes from `buffer` into an object, from `offset` on.
+//
+// # Errors
+// As `rt_compact_fit_iota_locate`; nothing was copied.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`; the buffer is that long, and none of the heap's.
+//
+// # Time
+// O(bytes).
+rt_error rt_compact_fit_iota_write(rt_compact_fit_iota *heap,
+                                   rt_handle handle,
+                                   size_t offset,
+                                   const void *buffer,
+                                   size_t bytes);
+
+// Bytes that compaction owes: what has still to be moved. 0 unless the heap compacts in steps.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(1).
+size_t rt_compact_fit_iota_owed(const rt_compact_fit_iota *heap);
+
+// Compacts in idle time: moves at most `budget` bytes of what is owed, and says how many.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(budget).
+size_t rt_compact_fit_iota_step(rt_compact_fit_iota *heap, size_t budget);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(1).
+size_t rt_compact_fit_iota_largest(const rt_compact_fit_iota *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_iota_stats(const rt_compact_fit_iota *heap, rt_stats *stats);
+
+// Stores at `fragmentation` the bytes lost to each kind of fragmentation now.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_iota_fragmentation(const rt_compact_fit_iota *heap, rt_fragmentation *fragmentation);
+
+// Shows every live object, page by page.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_iota_walk(const rt_compact_fit_iota *heap, rt_object_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_compact_fit_iota_allocate`.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_iota_check(const rt_compact_fit_iota *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_compact_fit_iota_contract(void);
+
+// Most machine instructions that an operation of this very library executes, proved from its machine code, where
+// `malloc` is the allocate of this allocator; 0 where nothing was proved.
+//
+// # Time
+// O(1).
+uint64_t rt_compact_fit_iota_bound(rt_operation operation);
+
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_compact_fit_non_moving_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(1).
+rt_compact_fit_non_moving *rt_compact_fit_non_moving_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
+// region is then untouched.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_non_moving_init_with(void *region,
+                                             size_t bytes,
+                                             const rt_compact_fit_config *config,
+                                             rt_compact_fit_non_moving **heap);
+
+// Allocates an object of `size` bytes and stores its handle at `handle`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED, RT_ERROR_PENDING.
+//
+// # Safety
+// `heap` is NULL or came from `rt_compact_fit_non_moving_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(s).
+rt_error rt_compact_fit_non_moving_allocate(rt_compact_fit_non_moving *heap, size_t size, rt_handle *handle);
+
+// Frees an object. May move others.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_STALE_HANDLE, RT_ERROR_FOREIGN_HANDLE.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(s).
+rt_error rt_compact_fit_non_moving_free(rt_compact_fit_non_moving *heap, rt_handle handle);
+
+// Changes the size of an object to `size` bytes; its handle stays valid, and the content survives up to the smaller
+// size. May move this object and others. Shrinking never fails.
+//
+// # Errors
+// As `rt_compact_fit_non_moving_allocate` and `rt_compact_fit_non_moving_free`.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(1) within a size class, else of an allocate, a free and a copy.
+rt_error rt_compact_fit_non_moving_resize(rt_compact_fit_non_moving *heap, rt_handle handle, size_t size);
+
+// Stores at `size` how many bytes were requested for an object.
+//
+// # Errors
+// As `rt_compact_fit_non_moving_free`.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_non_moving_size(const rt_compact_fit_non_moving *heap, rt_handle handle, size_t *size);
+
+// Stores at `place` where the byte `offset` of an object is, until the next operation that may move objects, and at
+// `piece`, which may be NULL, how many bytes from there on are in one piece.
+//
+// # Errors
+// As `rt_compact_fit_non_moving_free`, and RT_ERROR_OUT_OF_RANGE.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_non_moving_locate(rt_compact_fit_non_moving *heap,
+                                          rt_handle handle,
+                                          size_t offset,
+                                          void **place,
+                                          size_t *piece);
+
+// Copies `bytes` bytes of an object from `offset` on to `buffer`.
+//
+// # Errors
+// As `rt_compact_fit_non_moving_locate`; nothing was copied.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`; the buffer has room, and is none of the heap's.
+//
+// # Time
+// O(bytes).
+rt_error rt_compact_fit_non_moving_read(const rt_compact_fit_non_moving *heap,
+                                        rt_handle handle,
+                                        size_t offset,
+                                        void *buffer,
+                                        size_t bytes);
+
+// Copies `bytes` bytes from `buffer` into an object, from `offset` on.
+//
+// # Errors
+// As `rt_compact_fit_non_moving_locate`; nothing was copied.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`; the buffer is that long, and none of the heap's.
+//
+// # Time
+// O(bytes).
+rt_error rt_compact_fit_non_moving_write(rt_compact_fit_non_moving *heap,
+                                         rt_handle handle,
+                                         size_t offset,
+                                         const void *buffer,
+                                         size_t bytes);
+
+// Bytes that compaction owes: what has still to be moved. 0 unless the heap compacts in steps.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(1).
+size_t rt_compact_fit_non_moving_owed(const rt_compact_fit_non_moving *heap);
+
+// Compacts in idle time: moves at most `budget` bytes of what is owed, and says how many.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(budget).
+size_t rt_compact_fit_non_moving_step(rt_compact_fit_non_moving *heap, size_t budget);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(1).
+size_t rt_compact_fit_non_moving_largest(const rt_compact_fit_non_moving *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(1).
+rt_error rt_compact_fit_non_moving_stats(const rt_compact_fit_non_moving *heap, rt_stats *stats);
+
+// Stores at `fragmentation` the bytes lost to each kind of fragmentation now.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_non_moving_fragmentation(const rt_compact_fit_non_moving *heap,
+                                                 rt_fragmentation *fragmentation);
+
+// Shows every live object, page by page.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_non_moving_walk(const rt_compact_fit_non_moving *heap,
+                                        rt_object_visitor visitor,
+                                        void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_compact_fit_non_moving_allocate`.
+//
+// # Time
+// O(pages and objects).
+rt_error rt_compact_fit_non_moving_check(const rt_compact_fit_non_moving *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_compact_fit_non_moving_contract(void);
+
+// Most machine instructions that an operation of this very library executes, proved from its machine code, where
+// `malloc` is the allocate of this allocator; 0 where nothing was proved.
+//
+// # Time
+// O(1).
+uint64_t rt_compact_fit_non_moving_bound(rt_operation operation);
+
+// Makes a heap for `slots` users in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_arenas_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_arenas *rt_arenas_init(void *region, size_t bytes, size_t slots);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
+// region is then untouched.
+//
+// # Safety
+// As `rt_arenas_init`.
+//
+// # Time
+// O(control structure).
+rt_error rt_arenas_init_with(void *region, size_t bytes, const rt_shared_config *config, rt_arenas **heap);
+
+// How many slots the heap has; SIZE_MAX where any number will do, claimed or not.
+//
+// # Safety
+// `heap` is NULL or came from `rt_arenas_init`.
+//
+// # Time
+// O(1).
+size_t rt_arenas_slots(const rt_arenas *heap);
+
+// Claims the first slot that nobody has, and stores its number at `slot`; 0 where any number will do.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where all are taken.
+//
+// # Safety
+// As `rt_arenas_slots`.
+//
+// # Time
+// O(slots).
+rt_error rt_arenas_claim(rt_arenas *heap, size_t *slot);
+
+// Claims this slot.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where somebody has it, or there is none of this number.
+//
+// # Safety
+// As `rt_arenas_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_arenas_take(rt_arenas *heap, size_t slot);
+
+// Gives a slot back. The memory it had freed, or others had freed to it, stays with it until somebody claims it.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where there is none of this number.
+//
+// # Safety
+// As `rt_arenas_slots`; the slot is the caller's, who uses it no more.
+//
+// # Time
+// O(1).
+rt_error rt_arenas_release(rt_arenas *heap, size_t slot);
+
+// Allocates `size` bytes, aligned as every object of C needs it. NULL if the request is refused; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_arenas_init`. Where slots are exclusive (the contract tells),
+// the slot is the caller's, and nobody else uses it meanwhile.
+//
+// # Time
+// O(1) own steps, whatever others do.
+void *rt_arenas_malloc(rt_arenas *heap, size_t slot, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_arenas_malloc`.
+//
+// # Time
+// O(1), and O(bytes) to clear them.
+void *rt_arenas_calloc(rt_arenas *heap, size_t slot, size_t count, size_t size);
+
+// Allocates `size` bytes at a multiple of `align` bytes. NULL if the request is refused.
+//
+// # Safety
+// As `rt_arenas_malloc`.
+//
+// # Time
+// O(1).
+void *rt_arenas_aligned_alloc(rt_arenas *heap, size_t slot, size_t align, size_t size);
+
+// Changes the size of a block, whoever allocated it, to `size` bytes, in place or by moving it; the content survives
+// up to the smaller size. NULL if the request is refused: the block is then live and as it was. A block of NULL
+// is allocated; 0 bytes are refused.
+//
+// # Safety
+// As `rt_arenas_malloc` and `rt_arenas_free`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+void *rt_arenas_realloc(rt_arenas *heap, size_t slot, void *block, size_t size);
+
+// Gives a block back, whoever allocated it; NULL is ignored. A pointer that the heap can tell to be no live block is
+// reported to the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_arenas_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(1).
+void rt_arenas_free(rt_arenas *heap, size_t slot, void *block);
+
+// As `rt_arenas_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED,
+// RT_ERROR_CONTENDED, RT_ERROR_PENDING.
+//
+// # Safety
+// As `rt_arenas_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_arenas_allocate(rt_arenas *heap, size_t slot, size_t align, size_t size, void **block);
+
+// As `rt_arenas_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_arenas_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_arenas_realloc`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+rt_error rt_arenas_reallocate(rt_arenas *heap,
+                              size_t slot,
+                              void **block,
+                              size_t align,
+                              size_t size);
+
+// Takes back at most `budget` blocks of this slot that others freed, and says how many. For idle time: allocations
+// do a little of it each.
+//
+// # Safety
+// As `rt_arenas_malloc`.
+//
+// # Time
+// O(budget).
+size_t rt_arenas_reclaim(rt_arenas *heap, size_t slot, size_t budget);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_arenas_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1), or O(log H) without headers.
+size_t rt_arenas_usable_size(const rt_arenas *heap, size_t slot, const void *block);
+
+// A promise, while nobody is at work: a request of this many bytes by this slot succeeds now. 0 when none does.
+//
+// # Safety
+// As `rt_arenas_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(control structure).
+size_t rt_arenas_largest(const rt_arenas *heap, size_t slot);
+
+// Stores at `refusals` how many requests were refused so far.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_arenas_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_arenas_refusals(const rt_arenas *heap, rt_refusals *refusals);
+
+// Shows every block, free and live, in the order of addresses.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_arenas_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_arenas_walk(const rt_arenas *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_arenas_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_arenas_check(const rt_arenas *heap, rt_corruption *where);
+
+// Stores at `steps` the most steps that an operation takes, whatever other threads do: `malloc`, which looks at no
+// alignment, `aligned_alloc`, or `free` of a block that was allocated so.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_UNBOUNDED where there is no such number.
+//
+// # Safety
+// As `rt_arenas_slots`.
+//
+// # Time
+// O(log H).
+rt_error rt_arenas_most_steps(const rt_arenas *heap,
+                              rt_operation operation,
+                              size_t align,
+                              size_t size,
+                              rt_steps *steps);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_shared_contract *rt_arenas_contract(void);
+
+// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
+// nothing was proved.
+//
+// # Time
+// O(1).
+uint64_t rt_arenas_bound(rt_operation operation);
+
+// Makes a heap for `slots` users in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_bitmap_buddy_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_bitmap_buddy *rt_bitmap_buddy_init(void *region, size_t bytes, size_t slots);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
+// region is then untouched.
+//
+// # Safety
+// As `rt_bitmap_buddy_init`.
+//
+// # Time
+// O(control structure).
+rt_error rt_bitmap_buddy_init_with(void *region, size_t bytes, const rt_shared_config *config, rt_bitmap_buddy **heap);
+
+// How many slots the heap has; SIZE_MAX where any number will do, claimed or not.
+//
+// # Safety
+// `heap` is NULL or came from `rt_bitmap_buddy_init`.
+//
+// # Time
+// O(1).
+size_t rt_bitmap_buddy_slots(const rt_bitmap_buddy *heap);
+
+// Claims the first slot that nobody has, and stores its number at `slot`; 0 where any number will do.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where all are taken.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`.
+//
+// # Time
+// O(slots).
+rt_error rt_bitmap_buddy_claim(rt_bitmap_buddy *heap, size_t *slot);
+
+// Claims this slot.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where somebody has it, or there is none of this number.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_bitmap_buddy_take(rt_bitmap_buddy *heap, size_t slot);
+
+// Gives a slot back. The memory it had freed, or others had freed to it, stays with it until somebody claims it.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where there is none of this number.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`; the slot is the caller's, who uses it no more.
+//
+// # Time
+// O(1).
+rt_error rt_bitmap_buddy_release(rt_bitmap_buddy *heap, size_t slot);
+
+// Allocates `size` bytes, aligned as every object of C needs it. NULL if the request is refused; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_bitmap_buddy_init`. Where slots are exclusive (the contract tells),
+// the slot is the caller's, and nobody else uses it meanwhile.
+//
+// # Time
+// O(H) own steps, whatever others do.
+void *rt_bitmap_buddy_malloc(rt_bitmap_buddy *heap, size_t slot, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_bitmap_buddy_malloc`.
+//
+// # Time
+// O(H), and O(bytes) to clear them.
+void *rt_bitmap_buddy_calloc(rt_bitmap_buddy *heap, size_t slot, size_t count, size_t size);
+
+// Allocates `size` bytes at a multiple of `align` bytes. NULL if the request is refused.
+//
+// # Safety
+// As `rt_bitmap_buddy_malloc`.
+//
+// # Time
+// O(H).
+void *rt_bitmap_buddy_aligned_alloc(rt_bitmap_buddy *heap, size_t slot, size_t align, size_t size);
+
+// Changes the size of a block, whoever allocated it, to `size` bytes, in place or by moving it; the content survives
+// up to the smaller size. NULL if the request is refused: the block is then live and as it was. A block of NULL
+// is allocated; 0 bytes are refused.
+//
+// # Safety
+// As `rt_bitmap_buddy_malloc` and `rt_bitmap_buddy_free`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+void *rt_bitmap_buddy_realloc(rt_bitmap_buddy *heap, size_t slot, void *block, size_t size);
+
+// Gives a block back, whoever allocated it; NULL is ignored. A pointer that the heap can tell to be no live block is
+// reported to the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_bitmap_buddy_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(log H).
+void rt_bitmap_buddy_free(rt_bitmap_buddy *heap, size_t slot, void *block);
+
+// As `rt_bitmap_buddy_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED,
+// RT_ERROR_CONTENDED, RT_ERROR_PENDING.
+//
+// # Safety
+// As `rt_bitmap_buddy_malloc`.
+//
+// # Time
+// O(H).
+rt_error rt_bitmap_buddy_allocate(rt_bitmap_buddy *heap, size_t slot, size_t align, size_t size, void **block);
+
+// As `rt_bitmap_buddy_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_bitmap_buddy_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_bitmap_buddy_realloc`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+rt_error rt_bitmap_buddy_reallocate(rt_bitmap_buddy *heap,
+                                    size_t slot,
+                                    void **block,
+                                    size_t align,
+                                    size_t size);
+
+// Takes back at most `budget` blocks of this slot that others freed, and says how many. For idle time: allocations
+// do a little of it each.
+//
+// # Safety
+// As `rt_bitmap_buddy_malloc`.
+//
+// # Time
+// O(budget).
+size_t rt_bitmap_buddy_reclaim(rt_bitmap_buddy *heap, size_t slot, size_t budget);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_bitmap_buddy_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1), or O(log H) without headers.
+size_t rt_bitmap_buddy_usable_size(const rt_bitmap_buddy *heap, size_t slot, const void *block);
+
+// A promise, while nobody is at work: a request of this many bytes by this slot succeeds now. 0 when none does.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(control structure).
+size_t rt_bitmap_buddy_largest(const rt_bitmap_buddy *heap, size_t slot);
+
+// Stores at `refusals` how many requests were refused so far.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_bitmap_buddy_refusals(const rt_bitmap_buddy *heap, rt_refusals *refusals);
+
+// Shows every block, free and live, in the order of addresses.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_bitmap_buddy_walk(const rt_bitmap_buddy *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_bitmap_buddy_check(const rt_bitmap_buddy *heap, rt_corruption *where);
+
+// Stores at `steps` the most steps that an operation takes, whatever other threads do: `malloc`, which looks at no
+// alignment, `aligned_alloc`, or `free` of a block that was allocated so.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_UNBOUNDED where there is no such number.
+//
+// # Safety
+// As `rt_bitmap_buddy_slots`.
+//
+// # Time
+// O(log H).
+rt_error rt_bitmap_buddy_most_steps(const rt_bitmap_buddy *heap,
+                                    rt_operation operation,
+                                    size_t align,
+                                    size_t size,
+                                    rt_steps *steps);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_shared_contract *rt_bitmap_buddy_contract(void);
+
+// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
+// nothing was proved.
+//
+// # Time
+// O(1).
+uint64_t rt_bitmap_buddy_bound(rt_operation operation);
+
+// Makes a heap for `slots` users in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_tree_buddy_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_tree_buddy *rt_tree_buddy_init(void *region, size_t bytes, size_t slots);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
+// region is then untouched.
+//
+// # Safety
+// As `rt_tree_buddy_init`.
+//
+// # Time
+// O(control structure).
+rt_error rt_tree_buddy_init_with(void *region, size_t bytes, const rt_shared_config *config, rt_tree_buddy **heap);
+
+// How many slots the heap has; SIZE_MAX where any number will do, claimed or not.
+//
+// # Safety
+// `heap` is NULL or came from `rt_tree_buddy_init`.
+//
+// # Time
+// O(1).
+size_t rt_tree_buddy_slots(const rt_tree_buddy *heap);
+
+// Claims the first slot that nobody has, and stores its number at `slot`; 0 where any number will do.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where all are taken.
+//
+// # Safety
+// As `rt_tree_buddy_slots`.
+//
+// # Time
+// O(slots).
+rt_error rt_tree_buddy_claim(rt_tree_buddy *heap, size_t *slot);
+
+// Claims this slot.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where somebody has it, or there is none of this number.
+//
+// # Safety
+// As `rt_tree_buddy_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_tree_buddy_take(rt_tree_buddy *heap, size_t slot);
+
+// Gives a slot back. The memory it had freed, or others had freed to it, stays with it until somebody claims it.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where there is none of this number.
+//
+// # Safety
+// As `rt_tree_buddy_slots`; the slot is the caller's, who uses it no more.
+//
+// # Time
+// O(1).
+rt_error rt_tree_buddy_release(rt_tree_buddy *heap, size_t slot);
+
+// Allocates `size` bytes, aligned as every object of C needs it. NULL if the request is refused; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_tree_buddy_init`. Where slots are exclusive (the contract tells),
+// the slot is the caller's, and nobody else uses it meanwhile.
+//
+// # Time
+// O(H) own steps, whatever others do.
+void *rt_tree_buddy_malloc(rt_tree_buddy *heap, size_t slot, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_tree_buddy_malloc`.
+//
+// # Time
+// O(H), and O(bytes) to clear them.
+void *rt_tree_buddy_calloc(rt_tree_buddy *heap, size_t slot, size_t count, size_t size);
+
+// Allocates `size` bytes at a multiple of `align` bytes. NULL if the request is refused.
+//
+// # Safety
+// As `rt_tree_buddy_malloc`.
+//
+// # Time
+// O(H).
+void *rt_tree_buddy_aligned_alloc(rt_tree_buddy *heap, size_t slot, size_t align, size_t size);
+
+// Changes the size of a block, whoever allocated it, to `size` bytes, in place or by moving it; the content survives
+// up to the smaller size. NULL if the request is refused: the block is then live and as it was. A block of NULL
+// is allocated; 0 bytes are refused.
+//
+// # Safety
+// As `rt_tree_buddy_malloc` and `rt_tree_buddy_free`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+void *rt_tree_buddy_realloc(rt_tree_buddy *heap, size_t slot, void *block, size_t size);
+
+// Gives a block back, whoever allocated it; NULL is ignored. A pointer that the heap can tell to be no live block is
+// reported to the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_tree_buddy_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(H).
+void rt_tree_buddy_free(rt_tree_buddy *heap, size_t slot, void *block);
+
+// As `rt_tree_buddy_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED,
+// RT_ERROR_CONTENDED, RT_ERROR_PENDING.
+//
+// # Safety
+// As `rt_tree_buddy_malloc`.
+//
+// # Time
+// O(H).
+rt_error rt_tree_buddy_allocate(rt_tree_buddy *heap, size_t slot, size_t align, size_t size, void **block);
+
+// As `rt_tree_buddy_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_tree_buddy_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_tree_buddy_realloc`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+rt_error rt_tree_buddy_reallocate(rt_tree_buddy *heap,
+                                  size_t slot,
+                                  void **block,
+                                  size_t align,
+                                  size_t size);
+
+// Takes back at most `budget` blocks of this slot that others freed, and says how many. For idle time: allocations
+// do a little of it each.
+//
+// # Safety
+// As `rt_tree_buddy_malloc`.
+//
+// # Time
+// O(budget).
+size_t rt_tree_buddy_reclaim(rt_tree_buddy *heap, size_t slot, size_t budget);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_tree_buddy_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1), or O(log H) without headers.
+size_t rt_tree_buddy_usable_size(const rt_tree_buddy *heap, size_t slot, const void *block);
+
+// A promise, while nobody is at work: a request of this many bytes by this slot succeeds now. 0 when none does.
+//
+// # Safety
+// As `rt_tree_buddy_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(control structure).
+size_t rt_tree_buddy_largest(const rt_tree_buddy *heap, size_t slot);
+
+// Stores at `refusals` how many requests were refused so far.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_tree_buddy_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_tree_buddy_refusals(const rt_tree_buddy *heap, rt_refusals *refusals);
+
+// Shows every block, free and live, in the order of addresses.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_tree_buddy_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_tree_buddy_walk(const rt_tree_buddy *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_tree_buddy_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_tree_buddy_check(const rt_tree_buddy *heap, rt_corruption *where);
+
+// Stores at `steps` the most steps that an operation takes, whatever other threads do: `malloc`, which looks at no
+// alignment, `aligned_alloc`, or `free` of a block that was allocated so.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_UNBOUNDED where there is no such number.
+//
+// # Safety
+// As `rt_tree_buddy_slots`.
+//
+// # Time
+// O(log H).
+rt_error rt_tree_buddy_most_steps(const rt_tree_buddy *heap,
+                                  rt_operation operation,
+                                  size_t align,
+                                  size_t size,
+                                  rt_steps *steps);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_shared_contract *rt_tree_buddy_contract(void);
+
+// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
+// nothing was proved.
+//
+// # Time
+// O(1).
+uint64_t rt_tree_buddy_bound(rt_operation operation);
+
+// Makes a heap for `slots` users in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_tree_buddy_in_band_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_tree_buddy_in_band *rt_tree_buddy_in_band_init(void *region, size_t bytes, size_t slots);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
+// region is then untouched.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_init`.
+//
+// # Time
+// O(control structure).
+rt_error rt_tree_buddy_in_band_init_with(void *region,
+                                         size_t bytes,
+                                         const rt_shared_config *config,
+                                         rt_tree_buddy_in_band **heap);
+
+// How many slots the heap has; SIZE_MAX where any number will do, claimed or not.
+//
+// # Safety
+// `heap` is NULL or came from `rt_tree_buddy_in_band_init`.
+//
+// # Time
+// O(1).
+size_t rt_tree_buddy_in_band_slots(const rt_tree_buddy_in_band *heap);
+
+// Claims the first slot that nobody has, and stores its number at `slot`; 0 where any number will do.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where all are taken.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`.
+//
+// # Time
+// O(slots).
+rt_error rt_tree_buddy_in_band_claim(rt_tree_buddy_in_band *heap, size_t *slot);
+
+// Claims this slot.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where somebody has it, or there is none of this number.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_tree_buddy_in_band_take(rt_tree_buddy_in_band *heap, size_t slot);
+
+// Gives a slot back. The memory it had freed, or others had freed to it, stays with it until somebody claims it.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where there is none of this number.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`; the slot is the caller's, who uses it no more.
+//
+// # Time
+// O(1).
+rt_error rt_tree_buddy_in_band_release(rt_tree_buddy_in_band *heap, size_t slot);
+
+// Allocates `size` bytes, aligned as every object of C needs it. NULL if the request is refused; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_tree_buddy_in_band_init`. Where slots are exclusive (the contract tells),
+// the slot is the caller's, and nobody else uses it meanwhile.
+//
+// # Time
+// O(H) own steps, whatever others do.
+void *rt_tree_buddy_in_band_malloc(rt_tree_buddy_in_band *heap, size_t slot, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_malloc`.
+//
+// # Time
+// O(H), and O(bytes) to clear them.
+void *rt_tree_buddy_in_band_calloc(rt_tree_buddy_in_band *heap, size_t slot, size_t count, size_t size);
+
+// Allocates `size` bytes at a multiple of `align` bytes. NULL if the request is refused.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_malloc`.
+//
+// # Time
+// O(H).
+void *rt_tree_buddy_in_band_aligned_alloc(rt_tree_buddy_in_band *heap, size_t slot, size_t align, size_t size);
+
+// Changes the size of a block, whoever allocated it, to `size` bytes, in place or by moving it; the content survives
+// up to the smaller size. NULL if the request is refused: the block is then live and as it was. A block of NULL
+// is allocated; 0 bytes are refused.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_malloc` and `rt_tree_buddy_in_band_free`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+void *rt_tree_buddy_in_band_realloc(rt_tree_buddy_in_band *heap, size_t slot, void *block, size_t size);
+
+// Gives a block back, whoever allocated it; NULL is ignored. A pointer that the heap can tell to be no live block is
+// reported to the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(H).
+void rt_tree_buddy_in_band_free(rt_tree_buddy_in_band *heap, size_t slot, void *block);
+
+// As `rt_tree_buddy_in_band_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED,
+// RT_ERROR_CONTENDED, RT_ERROR_PENDING.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_malloc`.
+//
+// # Time
+// O(H).
+rt_error rt_tree_buddy_in_band_allocate(rt_tree_buddy_in_band *heap,
+                                        size_t slot,
+                                        size_t align,
+                                        size_t size,
+                                        void **block);
+
+// As `rt_tree_buddy_in_band_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_tree_buddy_in_band_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_realloc`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+rt_error rt_tree_buddy_in_band_reallocate(rt_tree_buddy_in_band *heap,
+                                          size_t slot,
+                                          void **block,
+                                          size_t align,
+                                          size_t size);
+
+// Takes back at most `budget` blocks of this slot that others freed, and says how many. For idle time: allocations
+// do a little of it each.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_malloc`.
+//
+// # Time
+// O(budget).
+size_t rt_tree_buddy_in_band_reclaim(rt_tree_buddy_in_band *heap, size_t slot, size_t budget);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1), or O(log H) without headers.
+size_t rt_tree_buddy_in_band_usable_size(const rt_tree_buddy_in_band *heap, size_t slot, const void *block);
+
+// A promise, while nobody is at work: a request of this many bytes by this slot succeeds now. 0 when none does.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(control structure).
+size_t rt_tree_buddy_in_band_largest(const rt_tree_buddy_in_band *heap, size_t slot);
+
+// Stores at `refusals` how many requests were refused so far.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_tree_buddy_in_band_refusals(const rt_tree_buddy_in_band *heap, rt_refusals *refusals);
+
+// Shows every block, free and live, in the order of addresses.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_tree_buddy_in_band_walk(const rt_tree_buddy_in_band *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(H).
+rt_error rt_tree_buddy_in_band_check(const rt_tree_buddy_in_band *heap, rt_corruption *where);
+
+// Stores at `steps` the most steps that an operation takes, whatever other threads do: `malloc`, which looks at no
+// alignment, `aligned_alloc`, or `free` of a block that was allocated so.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_UNBOUNDED where there is no such number.
+//
+// # Safety
+// As `rt_tree_buddy_in_band_slots`.
+//
+// # Time
+// O(log H).
+rt_error rt_tree_buddy_in_band_most_steps(const rt_tree_buddy_in_band *heap,
+                                          rt_operation operation,
+                                          size_t align,
+                                          size_t size,
+                                          rt_steps *steps);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_shared_contract *rt_tree_buddy_in_band_contract(void);
+
+// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
+// nothing was proved.
+//
+// # Time
+// O(1).
+uint64_t rt_tree_buddy_in_band_bound(rt_operation operation);
+
 // The error in words: a static string that ends with NUL, never NULL, whatever the number.
 //
 // # Time
 //
 // O(number of errors).
 const char *rt_strerror(rt_error error);
+
+// Makes a heap for `slots` users in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_shared_compact_fit_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(slots and objects).
+rt_shared_compact_fit *rt_shared_compact_fit_init(void *region, size_t bytes, size_t slots);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL (4 slots), and stores it at `heap`;
+// NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the region is then
+// untouched.
+//
+// # Safety
+// As `rt_shared_compact_fit_init`.
+//
+// # Time
+// O(slots and objects).
+rt_error rt_shared_compact_fit_init_with(void *region,
+                                         size_t bytes,
+                                         const rt_shared_objects_config *config,
+                                         rt_shared_compact_fit **heap);
+
+// How many slots the heap has.
+//
+// # Safety
+// `heap` is NULL or came from `rt_shared_compact_fit_init`.
+//
+// # Time
+// O(1).
+size_t rt_shared_compact_fit_slots(const rt_shared_compact_fit *heap);
+
+// Claims the first slot that nobody has, and stores its number at `slot`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where all are taken.
+//
+// # Safety
+// As `rt_shared_compact_fit_slots`.
+//
+// # Time
+// O(slots).
+rt_error rt_shared_compact_fit_claim(rt_shared_compact_fit *heap, size_t *slot);
+
+// Claims this slot.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where somebody has it, or there is none of this number.
+//
+// # Safety
+// As `rt_shared_compact_fit_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_shared_compact_fit_take(rt_shared_compact_fit *heap, size_t slot);
+
+// Gives a slot back. Its objects live on; what others free to it stays with it until somebody claims it.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_SLOT where there is none of this number.
+//
+// # Safety
+// As `rt_shared_compact_fit_slots`; the slot is the caller's, who uses it no more.
+//
+// # Time
+// O(1).
+rt_error rt_shared_compact_fit_release(rt_shared_compact_fit *heap, size_t slot);
+
+// Largest request that a heap may serve, in bytes.
+//
+// # Time
+// O(1).
+size_t rt_shared_compact_fit_largest_request(void);
+
+// Allocates an object of `size` bytes and stores its handle at `handle`, which a refusal leaves as it was. Moves at most 256 bytes of
+// others, and as many for each that it takes back.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_TOO_LARGE; RT_ERROR_PENDING if others' frees have still to be taken back,
+// or objects to be moved, which repeating it goes on with; RT_ERROR_CONTENDED if objects that were freed, or have to be moved,
+// are pinned; RT_ERROR_EXHAUSTED otherwise.
+//
+// # Safety
+// `heap` is NULL or came from `rt_shared_compact_fit_init`; the slot is the caller's, and nobody else uses it meanwhile.
+//
+// # Time
+// O(1), whatever others do.
+rt_error rt_shared_compact_fit_allocate(rt_shared_compact_fit *heap,
+                                        size_t slot,
+                                        size_t size,
+                                        rt_handle *handle);
+
+// Frees an object, whoever allocated it. Its handle is stale at once; its memory is free when it has come back to its owner and the last
+// pin is gone. Of several who free an object, one succeeds.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_STALE_HANDLE, RT_ERROR_FOREIGN_HANDLE.
+//
+// # Safety
+// As `rt_shared_compact_fit_allocate`.
+//
+// # Time
+// O(1), whatever others do.
+rt_error rt_shared_compact_fit_free(rt_shared_compact_fit *heap,
+                                    size_t slot,
+                                    rt_handle handle);
+
+// For idle time: takes back at most `budget` objects of this slot that others have freed, and looks at as many that were pinned when
+// they were freed. Says how many both are.
+//
+// # Safety
+// As `rt_shared_compact_fit_allocate`.
+//
+// # Time
+// O(budget).
+size_t rt_shared_compact_fit_reclaim(rt_shared_compact_fit *heap,
+                                     size_t slot,
+                                     size_t budget);
+
+// For idle time: moves at most `budget` bytes of what is owed, and says how many.
+//
+// # Safety
+// As `rt_shared_compact_fit_allocate`.
+//
+// # Time
+// O(budget and objects of the classes that owe).
+size_t rt_shared_compact_fit_step(rt_shared_compact_fit *heap, size_t slot, size_t budget);
+
+// Whether a size class of the slot has more not-full pages than it may have, or a move is under way.
+//
+// # Safety
+// As `rt_shared_compact_fit_allocate`.
+//
+// # Time
+// O(1).
+bool rt_shared_compact_fit_owes(rt_shared_compact_fit *heap, size_t slot);
+
+// Pins an object, whoever allocated it: until it is unpinned it stays where it is, and its memory is not used again even if it is
+// freed. Needs no slot. Stores the pin at `pin`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_STALE_HANDLE, RT_ERROR_FOREIGN_HANDLE, RT_ERROR_PINS.
+//
+// # Safety
+// As `rt_shared_compact_fit_slots`.
+//
+// # Time
+// O(1), whatever others do.
+rt_error rt_shared_compact_fit_pin(const rt_shared_compact_fit *heap,
+                                   rt_handle handle,
+                                   rt_pin *pin);
+
+// Ends a pin, and clears what is at `pin`.
+//
+// # Errors
+// RT_ERROR_NULL, also for a pin that was cleared.
+//
+// # Safety
+// `pin` is NULL, or came from `rt_shared_compact_fit_pin` of a heap that still is there, and is no copy of one that was ended.
+//
+// # Time
+// O(1), whatever others do.
+rt_error rt_shared_compact_fit_unpin(rt_pin *pin);
+
+// Copies `bytes` bytes of a pinned object from `offset` on to `buffer`, in words of four bytes that are read at once each.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE, and nothing was copied.
+//
+// # Safety
+// As `rt_shared_compact_fit_unpin`; the buffer has room.
+//
+// # Time
+// O(bytes).
+rt_error rt_shared_compact_fit_read(const rt_pin *pin,
+                                    size_t offset,
+                                    void *buffer,
+                                    size_t bytes);
+
+// Copies `bytes` bytes from `buffer` into a pinned object, from `offset` on, in words of four bytes that are written at once each.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE, and nothing was copied.
+//
+// # Safety
+// As `rt_shared_compact_fit_unpin`; the buffer is that long.
+//
+// # Time
+// O(bytes).
+rt_error rt_shared_compact_fit_write(const rt_pin *pin,
+                                     size_t offset,
+                                     const void *buffer,
+                                     size_t bytes);
+
+// Stores at `refusals` how many requests were refused so far.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_shared_compact_fit_slots`.
+//
+// # Time
+// O(1).
+rt_error rt_shared_compact_fit_refusals(const rt_shared_compact_fit *heap, rt_refusals *refusals);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_shared_compact_fit_slots`, and nobody uses the heap meanwhile.
+//
+// # Time
+// O(pages and entries).
+rt_error rt_shared_compact_fit_check(const rt_shared_compact_fit *heap, rt_corruption *where);
 
 // Sets the one hook of this program that is told of misuse; NULL removes it. Without one, misuse is ignored, which leaves the
 // heap whole.

@@ -1,17 +1,29 @@
 //! The allocators that C has: one line each.
 
 use crate::bound::{Bounds, rt_operation};
+#[cfg(target_has_atomic = "ptr")]
+use crate::contract::rt_shared_contract;
 use crate::contract::{c_text, rt_contract, same};
 use crate::error::rt_error;
+use crate::heap::handle::{self, rt_compact_fit_config, rt_fragmentation, rt_handle, rt_object_visitor};
+#[cfg(target_has_atomic = "ptr")]
+use crate::heap::shared::{self, rt_refusals, rt_shared_config, rt_steps};
 use crate::heap::{region, rt_heap_config, rt_region};
-use crate::region::{more_verbs, region_heaps};
 use crate::report::{rt_corruption, rt_stats, rt_visitor};
+#[cfg(target_has_atomic = "ptr")]
+use crate::verbs::shared_heaps;
+use crate::verbs::{get_verb, handle_heaps, more_verbs, region_heaps};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use rtalloc::bitmapped::bitframe::{
     BITFRAME_PAGE, Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Lazy,
 };
+use rtalloc::compact_fit::DefaultLadder;
+#[cfg(target_has_atomic = "ptr")]
+use rtalloc::concurrent::tree_buddy::InBand;
 use rtalloc::contract::Contract;
+#[cfg(target_has_atomic = "ptr")]
+use rtalloc::contract::SharedContract;
 use rtalloc::mechanism::buddy::{Aside, InFront};
 use rtalloc::mechanism::frame::Frames;
 use rtalloc::mechanism::page::QUANTUM;
@@ -20,10 +32,13 @@ use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::tally::Tallied;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
-    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, DoubleBuddy, FastFit, FibonacciBuddy, FirstFit,
-    HalfFit, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit, Reaps, RegionAllocator, SimpleSegregated,
-    SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
+    AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy, FastFit,
+    FibonacciBuddy, FirstFit, HalfFit, HandleAllocator, Kingsley, LeftmostFastFit, LifoNextFit, NextFit, QuickFit,
+    Reaps, RegionAllocator, SimpleSegregated, SingleRegion, ThesisBuddy, Tlsf, TreeBestFit, WeightedBuddy,
 };
+
+#[cfg(target_has_atomic = "ptr")]
+use rtalloc::{Arenas, BitmapBuddy, SharedAllocator, TreeBuddy};
 
 /// The default granule: two machine words.
 const WORDS: usize = 2 * size_of::<usize>();
@@ -97,4 +112,25 @@ region_heaps! {
     rt_reaps, reaps: Reaps<'static, 1024, QUANTUM, 64, Tallied>, "O(1)" "O(1)" "O(1)";
     /// Reaps with blocks aligned to 8 bytes.
     rt_reaps_8, reaps_8: Reaps<'static, 1024, 8, 64, Tallied>, "O(1)" "O(1)" "O(1)";
+}
+
+handle_heaps! {
+    /// Compact-fit: objects that are named by handles and move, so that memory depends on live objects alone, not on history.
+    rt_compact_fit, compact_fit: CompactFit<'static, DefaultLadder, Tallied>, "O(1)" "O(s)", contiguous;
+    /// Compact-fit that moves at most 256 bytes in each operation, and owes the rest.
+    rt_compact_fit_iota, compact_fit_iota: CompactFit<'static, DefaultLadder, Tallied, 256>, "O(s)" "O(s)", contiguous;
+    /// Compact-fit whose objects are pieces that stay where they are.
+    rt_compact_fit_non_moving, compact_fit_non_moving: CompactFitNonMoving<'static, DefaultLadder, 32, Tallied>, "O(s)" "O(s)";
+}
+
+#[cfg(target_has_atomic = "ptr")]
+shared_heaps! {
+    /// Arenas: a TLSF heap for each slot, whose own operations have no atomic instruction but a load.
+    rt_arenas, arenas: Arenas<'static>, "O(1)" "O(1)" "O(1)";
+    /// Binary buddies as bitmaps.
+    rt_bitmap_buddy, bitmap_buddy: BitmapBuddy<'static>, "O(H)" "O(log H)" "O(H)";
+    /// Binary buddies in a tree of counters.
+    rt_tree_buddy, tree_buddy: TreeBuddy<'static>, "O(H)" "O(H)" "O(H)";
+    /// Binary buddies in a tree of counters that lie in the blocks.
+    rt_tree_buddy_in_band, tree_buddy_in_band: TreeBuddy<'static, 64, InBand>, "O(H)" "O(H)" "O(H)";
 }

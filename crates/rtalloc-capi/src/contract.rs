@@ -1,7 +1,7 @@
 //! What an allocator is and promises, as C's data.
 
 use core::ffi::c_char;
-use rtalloc::contract::{Coalescing, Contract, Cost, Mechanism};
+use rtalloc::contract::{Coalescing, Contract, Cost, Mechanism, Progress, SharedContract};
 
 /// The families of allocators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,18 @@ pub enum rt_coalescing {
     RT_COALESCING_BUDDIES,
     /// All free neighbours, at once.
     RT_COALESCING_NEIGHBOURS,
+}
+
+/// Which operations come to their end, whatever other threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum rt_progress {
+    /// Every operation, within a number of its own steps that is known beforehand.
+    RT_PROGRESS_WAIT_FREE,
+    /// Some operation, at any time.
+    RT_PROGRESS_LOCK_FREE,
+    /// Those nobody keeps waiting.
+    RT_PROGRESS_BLOCKING,
 }
 
 /// What an allocator is and promises. Of every limit, SIZE_MAX says that the region alone decides.
@@ -151,6 +163,35 @@ impl rt_contract {
     }
 }
 
+/// What a shared allocator is and promises.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct rt_shared_contract {
+    /// What it promises a user who is alone.
+    pub alone: rt_contract,
+    /// Whether malloc, aligned_alloc and allocate come to their end.
+    pub allocate: rt_progress,
+    /// Whether free does.
+    pub deallocate: rt_progress,
+    /// Two users may not have the same slot at a time. Otherwise a slot's number is a hint.
+    pub slots_are_exclusive: bool,
+    /// RT_ERROR_EXHAUSTED proves that at some moment of the operation there was no block that the heap's policy would have taken.
+    pub exhaustion_is_certain: bool,
+}
+
+impl rt_shared_contract {
+    /// C's contract; `words` as for [`rt_contract::of`].
+    pub(crate) const fn of(contract: SharedContract, words: [*const c_char; 3]) -> Self {
+        rt_shared_contract {
+            alone: rt_contract::of(contract.alone, words),
+            allocate: progress(contract.allocate),
+            deallocate: progress(contract.deallocate),
+            slots_are_exclusive: contract.slots_are_exclusive,
+            exhaustion_is_certain: contract.exhaustion_is_certain,
+        }
+    }
+}
+
 const fn mechanism(mechanism: Mechanism) -> rt_mechanism {
     match mechanism {
         Mechanism::SequentialFit => rt_mechanism::RT_MECHANISM_SEQUENTIAL_FIT,
@@ -180,6 +221,15 @@ const fn coalescing(coalescing: Coalescing) -> rt_coalescing {
         Coalescing::Pages => rt_coalescing::RT_COALESCING_PAGES,
         Coalescing::Buddies => rt_coalescing::RT_COALESCING_BUDDIES,
         Coalescing::Neighbours => rt_coalescing::RT_COALESCING_NEIGHBOURS,
+    }
+}
+
+/// The guarantee of a shared heap's operation.
+pub(crate) const fn progress(progress: Progress) -> rt_progress {
+    match progress {
+        Progress::WaitFree => rt_progress::RT_PROGRESS_WAIT_FREE,
+        Progress::LockFree => rt_progress::RT_PROGRESS_LOCK_FREE,
+        Progress::Blocking => rt_progress::RT_PROGRESS_BLOCKING,
     }
 }
 

@@ -54,10 +54,14 @@ pub enum rt_error {
     RT_ERROR_SLOT,
     /// This heap keeps no tallies.
     RT_ERROR_NO_TALLIES,
+    /// The object has as many pins as are counted.
+    RT_ERROR_PINS,
+    /// There is no bound: the operation may have to wait for others.
+    RT_ERROR_UNBOUNDED,
 }
 
 /// Every error, by number.
-const ALL: [rt_error; 22] = [
+const ALL: [rt_error; 24] = [
     RT_OK,
     RT_ERROR_ZERO_SIZE,
     RT_ERROR_ALIGNMENT,
@@ -80,6 +84,8 @@ const ALL: [rt_error; 22] = [
     RT_ERROR_CONTENDED,
     RT_ERROR_SLOT,
     RT_ERROR_NO_TALLIES,
+    RT_ERROR_PINS,
+    RT_ERROR_UNBOUNDED,
 ];
 
 impl rt_error {
@@ -109,6 +115,8 @@ impl rt_error {
             RT_ERROR_CONTENDED => c"no block was found while others were at work: try again",
             RT_ERROR_SLOT => c"no such slot, or somebody has it",
             RT_ERROR_NO_TALLIES => c"this heap keeps no tallies",
+            RT_ERROR_PINS => c"the object has as many pins as are counted",
+            RT_ERROR_UNBOUNDED => c"there is no bound: the operation may have to wait for others",
         }
     }
 }

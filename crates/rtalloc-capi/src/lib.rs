@@ -3,8 +3,8 @@
 //! `include/rtalloc.h` is generated from this crate (`ci/header.sh`), and tells users all they need.
 //!
 //! A heap is one pointer into the caller's region, so that pointer is what C holds: no handle, no table, no memory besides. Each verb
-//! is written once for any allocator ([`heap`]), named for all of them by a macro ([`region`]), and the macros are called with a
-//! table of one line for each allocator ([`allocators`]). The heaps keep tallies, unlike Rust's by default: users of C
+//! is written once for any allocator ([`heap`]), named and documented for all of a kind by a macro (`verbs`), and the macros are called
+//! with tables of one line for each allocator ([`allocators`]). The heaps keep tallies, unlike Rust's by default: users of C
 //! want the high-water mark, and have no type parameter to ask for it. `rt_lean_tlsf` keeps none.
 //!
 //! # Building
@@ -23,8 +23,10 @@ pub mod error;
 pub mod heap;
 #[cfg(panic = "abort")]
 mod memory;
-pub mod region;
+#[cfg(target_has_atomic = "ptr")]
+pub mod objects;
 pub mod report;
+mod verbs;
 
 /// Version of this header and library: the first number changes when a program must be adapted.
 pub const RT_VERSION_MAJOR: u32 = 0;

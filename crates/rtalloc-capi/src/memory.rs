@@ -90,11 +90,28 @@ unsafe extern "C" fn fill(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_
     to
 }
 
+/// C's `memcmp`.
+unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, bytes: usize) -> c_int {
+    // turns: bytes of the length.
+    for at in 0..bytes {
+        // SAFETY: as above.
+        let (one, other) =
+            unsafe { (one.cast::<u8>().add(at).read_volatile(), other.cast::<u8>().add(at).read_volatile()) };
+        if one != other {
+            return c_int::from(one) - c_int::from(other);
+        }
+    }
+    0
+}
+
 core::arch::global_asm!(
     ".set memcpy, {copy}",
     ".set memmove, {shift}",
     ".set memset, {fill}",
+    ".set memcmp, {compare}",
+    ".set bcmp, {compare}",
     copy = sym copy,
     shift = sym shift,
     fill = sym fill,
+    compare = sym compare,
 );

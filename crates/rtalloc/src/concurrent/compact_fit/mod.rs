@@ -109,6 +109,7 @@ use crate::contract::{AllocError, Corruption, Handle, HandleError, InitError, Re
 use crate::region::round_up;
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::num::NonZeroU32;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -510,6 +511,20 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     /// Linear in the number of slots: one step each.
     pub fn claim_any(&self) -> Option<CompactFitSlot<'_, 'r, IOTA, L, A>> {
         (0..self.slots()).find_map(|slot| self.claim(slot))
+    }
+
+    /// A slot that the caller has, for callers that keep its number instead of the value, as C does. What is dropped in the end
+    /// gives the slot back.
+    ///
+    /// # Safety
+    ///
+    /// `slot` is less than [`slots`](Self::slots); the caller [claimed](Self::claim) it, and forgot what it got. No two values of a slot
+    /// are used at a time.
+    #[inline(always)]
+    pub unsafe fn slot(&self, slot: usize) -> ManuallyDrop<CompactFitSlot<'_, 'r, IOTA, L, A>> {
+        // SAFETY: there is such a slot.
+        let instance = unsafe { self.instance(slot) };
+        ManuallyDrop::new(CompactFitSlot { heap: self, number: slot, instance })
     }
 
     /// Pins an object, whoever allocated it: as long as the guard lives the object stays where it is, and its memory is not used again

@@ -1,0 +1,391 @@
+//! The verbs of heaps that several threads share. What is asked of the pointers is told in the documentation of the verbs, as of heaps
+//! in one hand; a slot is the caller's, or there is none of this number.
+
+use super::{block_or_null, make, natural_align_bytes, shown, told, value, verified};
+use crate::bound::rt_operation;
+use crate::error::is;
+use crate::error::rt_error::{self, *};
+use crate::report::{rt_corruption, rt_visitor};
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr::{NonNull, null_mut};
+use rtalloc::concurrent::{ArenasConfig, BitmapConfig};
+use rtalloc::contract::{Operation, Refusals, SharedError, Steps};
+use rtalloc::{SharedAllocator, Slot, TagConfig};
+
+/// How a heap for several threads is made.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct rt_shared_config {
+    /// Number of slots, at least 1: threads, cores, interrupt levels.
+    pub slots: usize,
+    /// Most blocks that others freed and an allocation takes back before it serves its request; 0: 2. From 2 on, every block is taken
+    /// back some time if only its owner goes on allocating. An allocator whose blocks belong to nobody takes 0 alone.
+    pub taken_back: usize,
+    /// Most blocks that an allocation takes back when it finds no free block, before it tries again; 0: 32.
+    pub taken_back_on_miss: usize,
+}
+
+/// Makes a configuration of a shared allocator of C's.
+pub(crate) trait Configured: Sized {
+    /// The configuration, or `None` where C's says what the allocator has no use for.
+    fn configured(config: rt_shared_config) -> Option<Self>;
+}
+
+/// A number, or what is taken for none.
+const fn or(given: usize, default: usize) -> usize {
+    if given == 0 { default } else { given }
+}
+
+impl Configured for ArenasConfig<TagConfig> {
+    fn configured(config: rt_shared_config) -> Option<Self> {
+        let rt_shared_config { slots, taken_back, taken_back_on_miss } = config;
+        let default = Self::default();
+        Some(ArenasConfig {
+            slots,
+            taken_back: or(taken_back, default.taken_back),
+            taken_back_on_miss: or(taken_back_on_miss, default.taken_back_on_miss),
+            ..default
+        })
+    }
+}
+
+/// Whether a configuration is about slots alone.
+const fn is_slots_alone(config: rt_shared_config) -> bool {
+    config.slots != 0 && config.taken_back == 0 && config.taken_back_on_miss == 0
+}
+
+impl Configured for BitmapConfig {
+    fn configured(config: rt_shared_config) -> Option<Self> {
+        is_slots_alone(config).then_some(BitmapConfig { slots: config.slots })
+    }
+}
+
+impl Configured for () {
+    fn configured(config: rt_shared_config) -> Option<Self> {
+        is_slots_alone(config).then_some(())
+    }
+}
+
+/// Requests that a shared heap refused, by reason.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct rt_refusals {
+    /// No heap of this kind serves the request: RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_MISUSED.
+    pub request: usize,
+    /// RT_ERROR_EXHAUSTED.
+    pub exhausted: usize,
+    /// RT_ERROR_CONTENDED.
+    pub contended: usize,
+    /// RT_ERROR_PENDING.
+    pub pending: usize,
+}
+
+impl From<Refusals> for rt_refusals {
+    fn from(refusals: Refusals) -> Self {
+        let Refusals { request, exhausted, contended, pending } = refusals;
+        rt_refusals { request, exhausted, contended, pending }
+    }
+}
+
+/// Accesses to words that others may access too.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct rt_steps {
+    /// Instructions that read a word and write it as one.
+    pub read_modify_writes: usize,
+    /// Loads.
+    pub loads: usize,
+    /// Stores.
+    pub stores: usize,
+}
+
+impl From<Steps> for rt_steps {
+    fn from(steps: Steps) -> Self {
+        let Steps { read_modify_writes, loads, stores } = steps;
+        rt_steps { read_modify_writes, loads, stores }
+    }
+}
+
+impl From<SharedError> for rt_error {
+    #[inline(always)]
+    fn from(error: SharedError) -> Self {
+        match error {
+            SharedError::Request(error) => error.into(),
+            SharedError::Exhausted => RT_ERROR_EXHAUSTED,
+            SharedError::Contended => RT_ERROR_CONTENDED,
+            SharedError::Pending => RT_ERROR_PENDING,
+        }
+    }
+}
+
+pub(crate) unsafe fn init_with<H: SharedAllocator<'static, Config: Configured>>(
+    region: *mut c_void,
+    bytes: usize,
+    config: *const rt_shared_config,
+    place: *mut *mut c_void,
+) -> rt_error {
+    // SAFETY: the caller's promise: null or readable.
+    let config = match unsafe { config.as_ref() } {
+        Some(&config) => H::Config::configured(config),
+        None => Some(H::Config::default()),
+    };
+    let Some(config) = config else { return RT_ERROR_CONFIGURATION };
+    // SAFETY: the caller's promise.
+    unsafe { make(region, bytes, place, |region| H::new(region, config)) }
+}
+
+pub(crate) unsafe fn init<H: SharedAllocator<'static, Config: Configured>>(
+    region: *mut c_void,
+    bytes: usize,
+    slots: usize,
+) -> *mut c_void {
+    let mut heap = null_mut();
+    let config = rt_shared_config { slots, taken_back: 0, taken_back_on_miss: 0 };
+    // SAFETY: the caller's promise; configuration and place are ours.
+    unsafe { init_with::<H>(region, bytes, &config, &mut heap) };
+    heap
+}
+
+pub(crate) unsafe fn slots<H: SharedAllocator<'static>>(heap: *const c_void) -> usize {
+    // SAFETY: the caller's promise.
+    NonNull::new(heap.cast_mut()).map_or(0, |heap| unsafe { value::<H>(heap) }.slots())
+}
+
+pub(crate) unsafe fn claim<H: SharedAllocator<'static>>(heap: *mut c_void, place: *mut usize) -> rt_error {
+    let (Some(heap), Some(place)) = (NonNull::new(heap), NonNull::new(place)) else { return RT_ERROR_NULL };
+    // SAFETY: the caller's promise.
+    let heap = unsafe { value::<H>(heap) };
+    // turns: slots of the heap.
+    match (0..heap.slots()).find(|&slot| heap.take(slot)) {
+        Some(slot) => {
+            // SAFETY: the caller's promise.
+            unsafe { place.write(slot) };
+            RT_OK
+        }
+        None => RT_ERROR_SLOT,
+    }
+}
+
+pub(crate) unsafe fn take<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
+    let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
+    // SAFETY: the caller's promise.
+    let heap = unsafe { value::<H>(heap) };
+    if slot < heap.slots() && heap.take(slot) { RT_OK } else { RT_ERROR_SLOT }
+}
+
+pub(crate) unsafe fn release<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
+    let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
+    // SAFETY: the caller's promise.
+    let heap = unsafe { value::<H>(heap) };
+    if slot >= heap.slots() {
+        return RT_ERROR_SLOT;
+    }
+    // SAFETY: the caller promises that it took the slot, which exists.
+    unsafe { heap.release(slot) };
+    RT_OK
+}
+
+/// Does something with the operations of a slot, if there is one.
+///
+/// # Safety
+///
+/// `heap` is null or a live `H`; nobody else uses the slot meanwhile.
+#[inline(always)]
+unsafe fn by_slot<H: SharedAllocator<'static>, T>(
+    heap: *mut c_void,
+    slot: usize,
+    act: impl FnOnce(&mut H::Slot<'_>) -> T,
+) -> Result<T, rt_error> {
+    let Some(heap) = NonNull::new(heap) else { return Err(RT_ERROR_NULL) };
+    // SAFETY: the caller's promise.
+    let heap = unsafe { value::<H>(heap) };
+    if slot >= heap.slots() {
+        return Err(RT_ERROR_SLOT);
+    }
+    // SAFETY: there is such a slot; the rest is the caller's promise.
+    Ok(act(&mut unsafe { heap.slot(slot) }))
+}
+
+#[inline(always)]
+pub(crate) unsafe fn aligned_alloc<H: SharedAllocator<'static>>(
+    heap: *mut c_void,
+    slot: usize,
+    align: usize,
+    size: usize,
+) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.allocate_bytes(size, align)) } {
+        Ok(answer) => block_or_null(answer),
+        Err(_) => null_mut(),
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn malloc<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, size: usize) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    unsafe { aligned_alloc::<H>(heap, slot, const { natural_align_bytes(H::CONTRACT.alone) }, size) }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn calloc<H: SharedAllocator<'static>>(
+    heap: *mut c_void,
+    slot: usize,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    // A product that overflows is refused like any other request that no heap can serve, and counted.
+    let bytes = count.saturating_mul(size);
+    // SAFETY: the caller's promise.
+    let block = unsafe { malloc::<H>(heap, slot, bytes) };
+    if !block.is_null() {
+        // SAFETY: the block was made for so many bytes.
+        unsafe { block.cast::<u8>().write_bytes(0, bytes) };
+    }
+    block
+}
+
+#[inline(always)]
+pub(crate) unsafe fn allocate<H: SharedAllocator<'static>>(
+    heap: *mut c_void,
+    slot: usize,
+    align: usize,
+    size: usize,
+    place: *mut *mut c_void,
+) -> rt_error {
+    let Some(place) = NonNull::new(place) else { return RT_ERROR_NULL };
+    // SAFETY: the caller's promise.
+    match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.allocate_bytes(size, align)) } {
+        // SAFETY: the caller's promise.
+        Ok(answer) => unsafe { told(answer, place) },
+        Err(error) => error,
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn realloc<H: SharedAllocator<'static>>(
+    heap: *mut c_void,
+    slot: usize,
+    block: *mut c_void,
+    size: usize,
+) -> *mut c_void {
+    let Some(live) = NonNull::new(block.cast::<u8>()) else {
+        // SAFETY: the caller's promise.
+        return unsafe { malloc::<H>(heap, slot, size) };
+    };
+    let align = const { natural_align_bytes(H::CONTRACT.alone) };
+    // SAFETY: the caller's promise.
+    match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.reallocate_bytes(live, size, align)) } {
+        Ok(answer) => block_or_null(answer),
+        Err(_) => null_mut(),
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn reallocate<H: SharedAllocator<'static>>(
+    heap: *mut c_void,
+    slot: usize,
+    place: *mut *mut c_void,
+    align: usize,
+    size: usize,
+) -> rt_error {
+    let Some(place) = NonNull::new(place) else { return RT_ERROR_NULL };
+    // SAFETY: the caller's promise, of heap, slot, block and place.
+    unsafe {
+        let answer = by_slot::<H, _>(heap, slot, |slot| match NonNull::new(place.read().cast::<u8>()) {
+            Some(block) => slot.reallocate_bytes(block, size, align),
+            None => slot.allocate_bytes(size, align),
+        });
+        match answer {
+            Ok(answer) => told(answer, place),
+            Err(error) => error,
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn free<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, block: *mut c_void) {
+    if let Some(block) = NonNull::new(block) {
+        // SAFETY: the caller's promise. Without a heap or such a slot there is nothing to do.
+        let _ = unsafe { by_slot::<H, _>(heap, slot, |slot| slot.deallocate(block.cast())) };
+    }
+}
+
+pub(crate) unsafe fn usable_size<H: SharedAllocator<'static>>(
+    heap: *const c_void,
+    slot: usize,
+    block: *const c_void,
+) -> usize {
+    let Some(block) = NonNull::new(block.cast_mut()) else { return 0 };
+    // SAFETY: the caller's promise.
+    unsafe { by_slot::<H, _>(heap.cast_mut(), slot, |slot| slot.usable_size(block.cast())) }.unwrap_or(0)
+}
+
+pub(crate) unsafe fn reclaim<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, budget: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { by_slot::<H, _>(heap, slot, |slot| slot.reclaim(budget)) }.unwrap_or(0)
+}
+
+pub(crate) unsafe fn largest<H: SharedAllocator<'static>>(heap: *const c_void, slot: usize) -> usize {
+    let Some(heap) = NonNull::new(heap.cast_mut()) else { return 0 };
+    // SAFETY: the caller's promise.
+    let mut heap = unsafe { value::<H>(heap) };
+    if slot < heap.slots() { heap.largest_allocatable_by(slot) } else { 0 }
+}
+
+pub(crate) unsafe fn refusals<H: SharedAllocator<'static>>(heap: *const c_void, place: *mut rt_refusals) -> rt_error {
+    let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
+        return RT_ERROR_NULL;
+    };
+    // SAFETY: the caller's promise.
+    unsafe { place.write(value::<H>(heap).refusals().into()) };
+    RT_OK
+}
+
+pub(crate) unsafe fn walk<H: SharedAllocator<'static>>(
+    heap: *const c_void,
+    visitor: rt_visitor,
+    context: *mut c_void,
+) -> rt_error {
+    let (Some(heap), Some(visitor)) = (NonNull::new(heap.cast_mut()), visitor) else { return RT_ERROR_NULL };
+    // SAFETY: the caller's promise.
+    unsafe { value::<H>(heap) }.walk(&mut shown(visitor, context));
+    RT_OK
+}
+
+pub(crate) unsafe fn check<H: SharedAllocator<'static>>(heap: *const c_void, place: *mut rt_corruption) -> rt_error {
+    let Some(heap) = NonNull::new(heap.cast_mut()) else { return RT_ERROR_NULL };
+    // SAFETY: the caller's promise.
+    unsafe { verified(value::<H>(heap).check(), place) }
+}
+
+pub(crate) unsafe fn most_steps<H: SharedAllocator<'static>>(
+    heap: *const c_void,
+    operation: MaybeUninit<rt_operation>,
+    align: usize,
+    size: usize,
+    place: *mut rt_steps,
+) -> rt_error {
+    let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
+        return RT_ERROR_NULL;
+    };
+    let align_bytes = if is(operation, rt_operation::RT_OPERATION_MALLOC) {
+        const { natural_align_bytes(H::CONTRACT.alone) }
+    } else {
+        align
+    };
+    let operation = if is(operation, rt_operation::RT_OPERATION_FREE) {
+        Operation::Deallocate { size_bytes: size, align_bytes }
+    } else {
+        Operation::Allocate { size_bytes: size, align_bytes }
+    };
+    // SAFETY: the caller's promise.
+    match unsafe { value::<H>(heap) }.most_steps(operation) {
+        Some(steps) => {
+            // SAFETY: the caller's promise.
+            unsafe { place.write(steps.into()) };
+            RT_OK
+        }
+        None => RT_ERROR_UNBOUNDED,
+    }
+}
