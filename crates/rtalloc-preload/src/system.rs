@@ -1,4 +1,5 @@
-//! The few functions of the C library that the recorder calls, declared here so that it needs no dependency.
+//! The few functions of the C library that a preloaded library calls, declared here so that it needs no dependency. This file is
+//! part of two of them, the recorder and the allocator of `rtalloc-malloc`, which declares a few more.
 //!
 //! None of them allocates. The allocating entries are the C library's own `__libc_*` names: asking the dynamic linker for
 //! "the next malloc" would itself allocate, inside malloc.

@@ -5,17 +5,19 @@
 //! pointer and reading it is two instructions. The compiler offers no stable way to ask for that model in a library, so the
 //! variable is defined and reached in assembly. A library that is preloaded is there at program start and
 //! therefore always gets its place in the static block.
+//!
+//! This file is part of two libraries, the recorder and the allocator of `rtalloc-malloc`, each of which has a word of its own.
 
 use core::arch::{asm, global_asm};
 
 global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
     ".p2align 3",
-    ".globl rtalloc_record_thread",
-    ".hidden rtalloc_record_thread",
-    ".type rtalloc_record_thread, @object",
-    ".size rtalloc_record_thread, 8",
-    "rtalloc_record_thread:",
+    ".globl rtalloc_thread_word",
+    ".hidden rtalloc_thread_word",
+    ".type rtalloc_thread_word, @object",
+    ".size rtalloc_thread_word, 8",
+    "rtalloc_thread_word:",
     ".zero 8",
     ".popsection",
 );
@@ -29,7 +31,7 @@ pub fn word() -> u64 {
     // thread has them from its first instruction to its last.
     unsafe {
         asm!(
-            "mov {word}, qword ptr [rip + rtalloc_record_thread@GOTTPOFF]",
+            "mov {word}, qword ptr [rip + rtalloc_thread_word@GOTTPOFF]",
             "mov {word}, qword ptr fs:[{word}]",
             word = out(reg) word,
             options(nostack, readonly, preserves_flags)
@@ -44,7 +46,7 @@ pub fn set_word(word: u64) {
     // SAFETY: writes the eight bytes defined above, which belong to this thread and of which no reference exists.
     unsafe {
         asm!(
-            "mov {at}, qword ptr [rip + rtalloc_record_thread@GOTTPOFF]",
+            "mov {at}, qword ptr [rip + rtalloc_thread_word@GOTTPOFF]",
             "mov qword ptr fs:[{at}], {word}",
             at = out(reg) _,
             word = in(reg) word,
@@ -63,8 +65,8 @@ pub fn word() -> u64 {
     unsafe {
         asm!(
             "mrs {pointer}, tpidr_el0",
-            "adrp {word}, :gottprel:rtalloc_record_thread",
-            "ldr {word}, [{word}, :gottprel_lo12:rtalloc_record_thread]",
+            "adrp {word}, :gottprel:rtalloc_thread_word",
+            "ldr {word}, [{word}, :gottprel_lo12:rtalloc_thread_word]",
             "ldr {word}, [{pointer}, {word}]",
             pointer = out(reg) _,
             word = out(reg) word,
@@ -81,8 +83,8 @@ pub fn set_word(word: u64) {
     unsafe {
         asm!(
             "mrs {pointer}, tpidr_el0",
-            "adrp {at}, :gottprel:rtalloc_record_thread",
-            "ldr {at}, [{at}, :gottprel_lo12:rtalloc_record_thread]",
+            "adrp {at}, :gottprel:rtalloc_thread_word",
+            "ldr {at}, [{at}, :gottprel_lo12:rtalloc_thread_word]",
             "str {word}, [{pointer}, {at}]",
             pointer = out(reg) _,
             at = out(reg) _,
@@ -92,5 +94,19 @@ pub fn set_word(word: u64) {
     }
 }
 
+/// A number that no other thread of the process has while this one lives: its thread pointer. Never 0.
+#[must_use]
+pub fn identity() -> usize {
+    let pointer;
+    // SAFETY: reads a register, or the word that holds its own address at the thread pointer.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags));
+    }
+    pointer
+}
+
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-compile_error!("the recorder reaches its thread-local word in assembly, written for x86-64 and aarch64");
+compile_error!("preloaded libraries reach their thread-local word in assembly, written for x86-64 and aarch64");

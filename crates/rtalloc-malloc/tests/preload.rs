@@ -1,0 +1,276 @@
+//! The library as programs meet it: preloaded into C programs that are compiled here, each of which checks itself.
+//!
+//! The library itself is built here too, as it is shipped: without `std`, in a folder of its own among the tests' files.
+
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, OnceLock};
+
+/// What the tests make.
+fn workshop() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// The library, built once.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let folder = workshop().join("malloc");
+        let status = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--offline", "--profile", "c", "--package", "rtalloc-malloc", "--target-dir"])
+            .arg(&folder)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env_remove("RUSTFLAGS")
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the library does not build");
+        folder.join("c/librtalloc_malloc.so")
+    })
+}
+
+/// A program of `programs/`, compiled once.
+fn program(name: &str) -> PathBuf {
+    static COMPILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let target = workshop().join(name);
+    let mut compiled = COMPILED.lock().expect("no test panics in between");
+    if !compiled.iter().any(|other| other == name) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name).with_extension("c");
+        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or("cc".into()));
+        compiler.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        // What the programs do on purpose, and what they declare that older headers lack.
+        compiler.args([
+            "-fno-builtin",
+            "-Wno-use-after-free",
+            "-Wno-free-nonheap-object",
+            "-Wno-unknown-warning-option",
+        ]);
+        let status = compiler.arg("-o").arg(&target).arg(&source).status().expect("a C compiler runs as cc");
+        assert!(status.success(), "{} does not compile", source.display());
+        compiled.push(name.into());
+    }
+    target
+}
+
+/// Runs a program on the library.
+fn run(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program(name));
+    command.args(arguments).env("LD_PRELOAD", library()).envs(variables.iter().copied());
+    command.output().expect("the program runs")
+}
+
+/// Runs a program that must find everything as it must be; what it writes to standard output before it says so.
+#[track_caller]
+fn passes(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = run(name, arguments, variables);
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{name} {arguments:?} with {variables:?}: {}\n{error}", output.status);
+    out.strip_suffix("as it must be\n").unwrap_or_else(|| panic!("{name}: {out}{error}")).into()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into()
+}
+
+/// Every allocator that can be asked for: the message lists them.
+fn names() -> Vec<String> {
+    let output = run("edges", &["nothing"], &[("RTALLOC", "none-of-them")]);
+    let message = text(&output.stderr);
+    let list = message.split("one of: ").nth(1).expect("the message lists the allocators").trim();
+    list.split(' ').map(str::to_string).collect()
+}
+
+#[test]
+fn every_function_keeps_its_rules_on_every_allocator() {
+    let names = names();
+    assert!(names.len() >= 19 && names[0] == "arenas", "{names:?}");
+    for name in &names {
+        passes("rules", &[], &[("RTALLOC", name)]);
+    }
+    passes("rules", &[], &[]);
+    passes("rules", &[], &[("RTALLOC_REPORT", "/dev/null")]);
+}
+
+#[test]
+fn every_function_keeps_its_rules_where_the_heap_is_small_and_grows() {
+    passes("rules", &[], &[("RTALLOC_HEAP", "1M")]);
+    passes("rules", &[], &[("RTALLOC_HEAP", "1M"), ("RTALLOC_SLOTS", "5"), ("RTALLOC_DIRECT", "64K")]);
+}
+
+#[test]
+fn threads_come_and_go() {
+    passes("threads", &[], &[]);
+    passes("threads", &[], &[("RTALLOC_SLOTS", "3")]);
+    passes("threads", &[], &[("RTALLOC_SLOTS", "1")]);
+    passes("threads", &[], &[("RTALLOC_SLOTS", "64"), ("RTALLOC_REPORT", "/dev/null")]);
+    for name in ["tree-buddy", "bitmap-buddy", "tlsf"] {
+        passes("threads", &[], &[("RTALLOC", name)]);
+    }
+}
+
+#[test]
+fn children_of_busy_parents_allocate() {
+    passes("forks", &[], &[]);
+    passes("forks", &[], &[("RTALLOC_SLOTS", "2")]);
+    passes("forks", &[], &[("RTALLOC", "tlsf")]);
+    passes("forks", &[], &[("RTALLOC", "bitmap-buddy")]);
+}
+
+#[test]
+fn constructors_and_destructors_allocate() {
+    passes("edges", &["nothing"], &[]);
+    // Even where the environment is large, and holds what is no text.
+    let long = "x".repeat(100_000);
+    passes("edges", &["nothing"], &[("RTALLOC", ""), ("RTALLOCATE", "no variable of ours"), ("LONG", &long)]);
+}
+
+#[test]
+fn signal_handlers_allocate() {
+    passes("edges", &["signals"], &[]);
+    passes("edges", &["signals"], &[("RTALLOC_SLOTS", "2")]);
+}
+
+#[test]
+fn a_fixed_heap_ends_and_serves_again() {
+    let served = |variables: &[(&str, &str)]| {
+        let fixed = [variables, &[("RTALLOC_FIXED", "1")]].concat();
+        let out = passes("edges", &["exhaustion"], &fixed);
+        out.trim().parse::<usize>().expect("a number of bytes")
+    };
+    // One thread has nearly all of it, whatever the slots: the last one's and those that nobody has are asked too.
+    for slots in ["1", "2", "8"] {
+        let bytes = served(&[("RTALLOC_HEAP", "16M"), ("RTALLOC_SLOTS", slots)]);
+        assert!(bytes > 15 << 20 && bytes < 16 << 20, "{bytes} with {slots} slots");
+    }
+    let bytes = served(&[("RTALLOC_HEAP", "16M")]);
+    assert!(bytes > 15 << 20 && bytes < 16 << 20, "{bytes}");
+    for name in names() {
+        let bytes = served(&[("RTALLOC", &name), ("RTALLOC_HEAP", "16M")]);
+        assert!(bytes > 3 << 20 && bytes < 16 << 20, "{bytes} on {name}");
+    }
+}
+
+#[test]
+fn a_heap_grows_by_further_regions() {
+    for name in names() {
+        passes("edges", &["growth"], &[("RTALLOC", &name), ("RTALLOC_HEAP", "2M")]);
+    }
+    let output = run("edges", &["growth"], &[("RTALLOC_HEAP", "2M"), ("RTALLOC_SLOTS", "4"), ("RTALLOC_REPORT", "1")]);
+    let report = text(&output.stderr);
+    let regions: usize = figure(&report, "regions", 0);
+    assert!((4..20).contains(&regions), "{report}");
+}
+
+/// The n-th number behind a word at the start of a line of the report.
+#[track_caller]
+fn figure(report: &str, word: &str, index: usize) -> usize {
+    let line = report.lines().find(|line| line.trim_start().starts_with(word));
+    let line = line.unwrap_or_else(|| panic!("no {word:?} in: {report}"));
+    let mut numbers = line.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());
+    numbers.nth(index).and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number in: {line}"))
+}
+
+#[test]
+fn memory_is_locked_on_request() {
+    let output = run("edges", &["locked"], &[("RTALLOC_HEAP", "8M"), ("RTALLOC_FIXED", "1"), ("RTALLOC_MLOCK", "1")]);
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    if output.status.success() {
+        let locked: usize = out.lines().next().and_then(|line| line.parse().ok()).expect("a number of KiB");
+        assert!(locked >= 8 << 10, "{out}");
+    } else {
+        // Where the limit forbids it, the program does not run, and is told what to do.
+        assert!(output.status.code() == Some(127) && error.contains("ulimit -l"), "{error}");
+    }
+    let without = passes("edges", &["locked"], &[("RTALLOC_HEAP", "8M"), ("RTALLOC_FIXED", "1")]);
+    assert_eq!(without.trim(), "0");
+}
+
+#[test]
+fn little_address_space_is_enough() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 300000; exec \"$0\" nothing"]).arg(program("edges")).env("LD_PRELOAD", library());
+    let output = command.output().expect("sh runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_report_tells_what_happened() {
+    let file = workshop().join("report");
+    let _ = std::fs::remove_file(&file);
+    let path = file.to_str().expect("a path that is text");
+    let fixed = [("RTALLOC_HEAP", "16M"), ("RTALLOC_FIXED", "1"), ("RTALLOC_REPORT", path)];
+    passes("edges", &["exhaustion"], &fixed);
+    let report = std::fs::read_to_string(&file).expect("the report was written");
+    assert!(report.starts_with("rtalloc: arenas in process ") && report.contains("fixed"), "{report}");
+    let (peak, used) = (figure(&report, "peak M", 0), figure(&report, "heap H", 0));
+    assert!(peak > 15 << 20 && used > peak && used <= 16 << 20, "{report}");
+    assert!(figure(&report, "operations", 0) > 3 * 15_000, "{report}");
+    assert_eq!(figure(&report, "failures", 0), 4, "{report}");
+    assert_eq!(figure(&report, "failures", 1), 1 << 40, "{report}");
+    assert!(figure(&report, "free", 2) > 14 << 20, "{report}");
+    assert_eq!(figure(&report, "misuse", 0), 0, "{report}");
+    // A second process adds its own.
+    passes("edges", &["nothing"], &fixed);
+    let both = std::fs::read_to_string(&file).expect("the report was written");
+    assert_eq!(both.matches("rtalloc: ").count(), 2, "{both}");
+}
+
+#[test]
+fn misuse_is_said_and_ends_the_program() {
+    use std::os::unix::process::ExitStatusExt;
+    const SIGABRT: i32 = 6;
+    for (misuse, words) in [
+        ("double free", "it is free already"),
+        ("foreign", "not a block of this heap"),
+        ("interior", "block 0x"),
+        ("misaligned", "not a block of this heap"),
+        ("direct interior", "not a block of this heap"),
+        ("direct twice", "not a block of this heap"),
+    ] {
+        let output = run("edges", &[misuse], &[]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.signal(), Some(SIGABRT), "{misuse}: {}", output.status);
+        assert!(error.starts_with("rtalloc: ") && error.contains(words), "{misuse}: {error}");
+        let output = run("edges", &[misuse], &[("RTALLOC_MISUSE", "report")]);
+        let error = text(&output.stderr);
+        assert!(output.status.success() && error.contains(words), "{misuse}: {} {error}", output.status);
+        let output = run("edges", &[misuse], &[("RTALLOC_MISUSE", "ignore")]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{misuse}: {}", text(&output.stderr));
+    }
+    for name in names() {
+        let output = run("edges", &["double free"], &[("RTALLOC", &name)]);
+        assert_eq!(output.status.signal(), Some(SIGABRT), "{name}: {}", output.status);
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_ends_the_program_before_it_began() {
+    for (name, value, words) in [
+        ("RTALLOC", "jemalloc", "one of: arenas "),
+        ("RTALLOC_HEAP", "lots", "such as"),
+        ("RTALLOC_HEAP", "12Q", "such as"),
+        ("RTALLOC_HEAP", "-5", "such as"),
+        ("RTALLOC_HEAP", "0", "such as"),
+        ("RTALLOC_HEAP", "99999999999999999999", "such as"),
+        ("RTALLOC_HEAP", "9999999T", "such as"),
+        ("RTALLOC_SLOTS", "0", "1 to 1024"),
+        ("RTALLOC_SLOTS", "1025", "1 to 1024"),
+        ("RTALLOC_FIXED", "yes", "1 for yes"),
+        ("RTALLOC_MLOCK", "2", "1 for yes"),
+        ("RTALLOC_DIRECT", "x", "such as"),
+        ("RTALLOC_MISUSE", "panic", "abort, report or ignore"),
+    ] {
+        let output = run("edges", &["nothing"], &[(name, value)]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(127), "{name}={value}: {} {error}", output.status);
+        assert!(error.starts_with("rtalloc: ") && error.contains(words) && error.lines().count() == 1, "{error}");
+        assert!(output.stdout.is_empty());
+    }
+    // What is too small says what would do, and that does.
+    let output = run("edges", &["nothing"], &[("RTALLOC_HEAP", "100"), ("RTALLOC_SLOTS", "64")]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(127), "{error}");
+    let needed = error.split("RTALLOC_HEAP=").nth(1).expect("a figure").split(' ').next().expect("a figure");
+    passes("edges", &["nothing"], &[("RTALLOC_HEAP", needed), ("RTALLOC_SLOTS", "64")]);
+}

@@ -1,0 +1,100 @@
+// One edge of a process for each word: argv[1].
+#include "check.h"
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+
+static void *early;
+__attribute__((constructor(101))) static void before_main(void) { early = malloc(123); memset(early, 7, 123); }
+__attribute__((destructor(101))) static void after_main(void) { free(early); free(seen(malloc(50))); }
+static __thread char local[5000];
+
+static _Atomic size_t interruptions;
+static void interrupted(int signal) {
+    (void)signal;
+    // Forbidden by POSIX, and done all the same by programs there are.
+    char *block = seen(malloc(100));
+    if (block) { memset(block, 1, 100); free(block); interruptions++; }
+}
+
+static void signals(void) {
+    struct sigaction action = {.sa_handler = interrupted};
+    CHECK(!sigaction(SIGALRM, &action, NULL));
+    struct itimerval often = {{0, 200}, {0, 200}};
+    CHECK(!setitimer(ITIMER_REAL, &often, NULL));
+    char *blocks[100] = {0};
+    for (int i = 0; interruptions < 500; i++) {
+        free(blocks[i % 100]);
+        CHECK((blocks[i % 100] = seen(malloc(10 + i % 3000))));
+        fill(blocks[i % 100], 10, (unsigned)i);
+        CHECK(holds(blocks[i % 100], 10, (unsigned)i));
+    }
+    struct itimerval never = {0};
+    CHECK(!setitimer(ITIMER_REAL, &never, NULL));
+}
+
+// As many blocks as there are, of all sizes; then all are freed, and it is done again with the same number.
+static size_t until_none(size_t size, char **blocks, size_t most) {
+    size_t count = 0;
+    while (count < most) {
+        errno = 0;
+        char *block = seen(malloc(size));
+        if (!block) { CHECK(errno == ENOMEM); break; }
+        block[0] = block[size - 1] = 1;
+        blocks[count++] = block;
+    }
+    return count;
+}
+
+static void exhaustion(void) {
+    static char *blocks[1 << 20];
+    size_t first = 0;
+    for (int turn = 0; turn < 3; turn++) {
+        size_t count = until_none(1000, blocks, 1 << 20);
+        if (!turn) first = count;
+        CHECK(count && count < 1 << 20 && count == first);
+        for (size_t i = 0; i < count; i++) free(blocks[i]);
+    }
+    CHECK(!seen(malloc((size_t)1 << 40)) && errno == ENOMEM);
+    printf("%zu\n", first * 1000);
+}
+
+static void growth(void) {
+    // Far more than the first region, in small blocks; and then everything is given back.
+    size_t count = (size_t)200 << 10;
+    char **blocks = malloc(count * sizeof *blocks);
+    CHECK(blocks);
+    for (size_t i = 0; i < count; i++) { CHECK((blocks[i] = seen(malloc(500)))); fill(blocks[i], 20, (unsigned)i); }
+    for (size_t i = 0; i < count; i++) { CHECK(holds(blocks[i], 20, (unsigned)i)); free(blocks[i]); }
+    free(blocks);
+}
+
+static int status_kib(const char *field) {
+    char line[200];
+    int value = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    CHECK(file);
+    while (fgets(line, sizeof line, file)) if (!strncmp(line, field, strlen(field))) value = atoi(line + strlen(field));
+    fclose(file);
+    return value;
+}
+
+int main(int count, char **words) {
+    CHECK(early && ((char *)early)[122] == 7);
+    local[0] = 1;
+    const char *word = count > 1 ? words[1] : "";
+    if (!strcmp(word, "signals")) signals();
+    else if (!strcmp(word, "exhaustion")) exhaustion();
+    else if (!strcmp(word, "growth")) growth();
+    else if (!strcmp(word, "locked")) printf("%d\n", status_kib("VmLck:"));
+    else if (!strcmp(word, "address space")) printf("%d\n", status_kib("VmPeak:"));
+    else if (!strcmp(word, "double free")) { char *block = seen(malloc(100)); free(block); free(seen(block)); }
+    else if (!strcmp(word, "foreign")) free(seen(local + 16));
+    else if (!strcmp(word, "interior")) { char *block = seen(malloc(100)); free(seen(block + 16)); }
+    else if (!strcmp(word, "misaligned")) { char *block = seen(malloc(100)); free(seen(block + 3)); }
+    else if (!strcmp(word, "direct twice")) { char *block = seen(malloc((size_t)64 << 20)); free(block); free(seen(block)); }
+    else if (!strcmp(word, "direct interior")) { char *block = seen(malloc((size_t)64 << 20)); free(seen(block + 64)); }
+    else CHECK(!strcmp(word, "nothing"));
+    puts("as it must be");
+    return 0;
+}
