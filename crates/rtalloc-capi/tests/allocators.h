@@ -1,0 +1,56 @@
+// Every allocator that rtalloc.h has, by kind: X(name). tests/c.rs compares the list with the header.
+#ifndef ALLOCATORS_H
+#define ALLOCATORS_H
+
+#define REGION_ALLOCATORS(X) \
+    MULTI_REGION_ALLOCATORS(X) \
+    X(quick_fit) \
+    X(simple_segregated) \
+    X(simple_segregated_8) \
+    X(kingsley) \
+    X(fast_fit) \
+    X(fast_fit_leftmost) \
+    X(binary_buddy) \
+    X(bbuddy) \
+    X(fibonacci_buddy) \
+    X(weighted_buddy) \
+    X(double_buddy) \
+    X(bitframe) \
+    X(bitframe_8) \
+    X(bitframe_eager) \
+    X(bitframe_16) \
+    X(bitframe_4) \
+    X(bitframe_crossing) \
+    X(regis1) \
+    X(regis1_8) \
+    X(regis2) \
+    X(regis2_8) \
+    X(reaps) \
+    X(reaps_8)
+
+// Those that take further regions.
+#define MULTI_REGION_ALLOCATORS(X) \
+    X(tlsf) \
+    X(lean_tlsf) \
+    X(tlsf_exact) \
+    X(tlsf_thorough) \
+    X(half_fit) \
+    X(first_fit) \
+    X(first_fit_address) \
+    X(next_fit) \
+    X(next_fit_lifo) \
+    X(best_fit) \
+    X(tree_best_fit)
+
+#define HANDLE_ALLOCATORS(X) \
+    X(compact_fit) \
+    X(compact_fit_iota) \
+    X(compact_fit_non_moving)
+
+#define SHARED_ALLOCATORS(X) \
+    X(arenas) \
+    X(bitmap_buddy) \
+    X(tree_buddy) \
+    X(tree_buddy_in_band)
+
+#endif

@@ -1,0 +1,433 @@
+// The suite of the allocators in one hand: every test for every one of them.
+
+#include "allocators.h"
+#include "expect.h"
+#include "suite.h"
+
+#include <rtalloc.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <string.h>
+
+// The verbs of an allocator whose heap is of any type.
+typedef struct {
+    const char *name;
+    void *(*init)(void *, size_t);
+    rt_error (*init_with)(void *, size_t, const rt_heap_config *, void **);
+    void *(*malloc)(void *, size_t);
+    void *(*calloc)(void *, size_t, size_t);
+    void *(*aligned_alloc)(void *, size_t, size_t);
+    void *(*realloc)(void *, void *, size_t);
+    void (*free)(void *, void *);
+    rt_error (*allocate)(void *, size_t, size_t, void **);
+    rt_error (*reallocate)(void *, void **, size_t, size_t);
+    size_t (*usable_size)(const void *, const void *);
+    size_t (*largest)(const void *);
+    rt_error (*stats)(const void *, rt_stats *);
+    rt_error (*walk)(const void *, rt_visitor, void *);
+    rt_error (*check)(const void *, rt_corruption *);
+    const rt_contract *(*contract)(void);
+    uint64_t (*bound)(rt_operation);
+} allocator;
+
+#define VERBS(X) \
+    static void *X##_init(void *region, size_t bytes) { return rt_##X##_init(region, bytes); } \
+    static rt_error X##_init_with(void *region, size_t bytes, const rt_heap_config *config, void **heap) { \
+        rt_##X *made = NULL; \
+        rt_error error = rt_##X##_init_with(region, bytes, config, heap == NULL ? NULL : &made); \
+        if (heap != NULL) *heap = made; \
+        return error; \
+    } \
+    static void *X##_malloc(void *heap, size_t size) { return rt_##X##_malloc(heap, size); } \
+    static void *X##_calloc(void *heap, size_t count, size_t size) { return rt_##X##_calloc(heap, count, size); } \
+    static void *X##_aligned_alloc(void *heap, size_t align, size_t size) { \
+        return rt_##X##_aligned_alloc(heap, align, size); \
+    } \
+    static void *X##_realloc(void *heap, void *block, size_t size) { return rt_##X##_realloc(heap, block, size); } \
+    static void X##_free(void *heap, void *block) { rt_##X##_free(heap, block); } \
+    static rt_error X##_allocate(void *heap, size_t align, size_t size, void **block) { \
+        return rt_##X##_allocate(heap, align, size, block); \
+    } \
+    static rt_error X##_reallocate(void *heap, void **block, size_t align, size_t size) { \
+        return rt_##X##_reallocate(heap, block, align, size); \
+    } \
+    static size_t X##_usable_size(const void *heap, const void *block) { return rt_##X##_usable_size(heap, block); } \
+    static size_t X##_largest(const void *heap) { return rt_##X##_largest(heap); } \
+    static rt_error X##_stats(const void *heap, rt_stats *stats) { return rt_##X##_stats(heap, stats); } \
+    static rt_error X##_walk(const void *heap, rt_visitor visitor, void *context) { \
+        return rt_##X##_walk(heap, visitor, context); \
+    } \
+    static rt_error X##_check(const void *heap, rt_corruption *where) { return rt_##X##_check(heap, where); }
+
+REGION_ALLOCATORS(VERBS)
+
+#define LINE(X) \
+    { #X, X##_init, X##_init_with, X##_malloc, X##_calloc, X##_aligned_alloc, X##_realloc, X##_free, X##_allocate, \
+      X##_reallocate, X##_usable_size, X##_largest, X##_stats, X##_walk, X##_check, rt_##X##_contract, rt_##X##_bound },
+
+static const allocator allocators[] = { REGION_ALLOCATORS(LINE) };
+
+// Memory of the heaps; they begin at an odd address.
+enum { HEAP_BYTES = 256 * 1024, MOST_BLOCKS = 4096 };
+static unsigned char memory[HEAP_BYTES + 1];
+static void *const region = memory + 1;
+
+// The block of a number, and what it holds.
+typedef struct {
+    unsigned char *address;
+    size_t size;
+} live;
+static live blocks[MOST_BLOCKS];
+
+// Sizes that go through every class and back, none larger than the largest request.
+static size_t size_of(size_t number, size_t largest) {
+    size_t size = 1 + number * 37 % 500;
+    return size < largest ? size : largest;
+}
+
+static void fill(const live *block, size_t number) { memset(block->address, (int) (number % 251), block->size); }
+
+static bool holds(const live *block, size_t number, size_t bytes) {
+    for (size_t at = 0; at < bytes; at++) {
+        if (block->address[at] != (unsigned char) (number % 251)) return false;
+    }
+    return true;
+}
+
+static bool is_in_region(const void *block) {
+    uintptr_t address = (uintptr_t) block, start = (uintptr_t) region;
+    return start <= address && address < start + HEAP_BYTES;
+}
+
+// What the hook was told last, and how often.
+static rt_misuse told;
+static unsigned times_told;
+static void note(const rt_misuse *misuse) {
+    told = *misuse;
+    times_told++;
+}
+
+// Counts what a walk shows.
+typedef struct {
+    size_t live_blocks, live_bytes, all_bytes;
+    uintptr_t last;
+    bool in_order;
+} tour;
+static void visit(const rt_block *block, void *context) {
+    tour *seen = context;
+    seen->in_order &= (uintptr_t) block->address > seen->last;
+    seen->last = (uintptr_t) block->address;
+    seen->all_bytes += block->size_bytes;
+    if (!block->is_free) {
+        seen->live_blocks++;
+        seen->live_bytes += block->usable_bytes;
+    }
+}
+static tour toured(const allocator *a, const void *heap) {
+    tour seen = { 0, 0, 0, 0, true };
+    EXPECT(a->walk(heap, visit, &seen) == RT_OK);
+    return seen;
+}
+
+static void *made(const allocator *a) {
+    void *heap = a->init(region, HEAP_BYTES);
+    EXPECT(heap != NULL);
+    EXPECT(a->check(heap, NULL) == RT_OK);
+    return heap;
+}
+
+static bool is_tallied(const allocator *a) { return strcmp(a->name, "lean_tlsf") != 0; }
+
+static void a_heap_is_filled_and_emptied(const allocator *a) {
+    void *heap = made(a);
+    const rt_contract *contract = a->contract();
+    size_t first_largest = a->largest(heap), count = 0;
+    EXPECT(first_largest > 0);
+    for (; count < MOST_BLOCKS; count++) {
+        live *block = &blocks[count];
+        block->size = size_of(count, first_largest);
+        block->address = a->malloc(heap, block->size);
+        if (block->address == NULL) break;
+        size_t natural = contract->alignment_bytes < alignof(max_align_t) ? contract->alignment_bytes : alignof(max_align_t);
+        EXPECT((uintptr_t) block->address % natural == 0);
+        EXPECT(is_in_region(block->address) && is_in_region(block->address + block->size - 1));
+        EXPECT(a->usable_size(heap, block->address) >= block->size);
+        fill(block, count);
+    }
+    EXPECT(count >= 50);
+    // Refused, and nothing changed; what is promised succeeds.
+    void *untouched = &count;
+    rt_error refused = a->allocate(heap, 1, HEAP_BYTES / 2 < contract->largest_request_bytes
+        ? HEAP_BYTES / 2 : contract->largest_request_bytes, &untouched);
+    EXPECT(refused == RT_OK || refused == RT_ERROR_EXHAUSTED || refused == RT_ERROR_TOO_LARGE);
+    if (refused == RT_OK) a->free(heap, untouched);
+    else EXPECT(untouched == &count);
+    EXPECT(a->check(heap, NULL) == RT_OK);
+
+    tour seen = toured(a, heap);
+    EXPECT(seen.in_order && seen.live_blocks == count && seen.all_bytes <= HEAP_BYTES);
+    rt_stats stats;
+    if (is_tallied(a)) {
+        EXPECT(a->stats(heap, &stats) == RT_OK);
+        EXPECT(stats.live_blocks == count && stats.live_bytes == seen.live_bytes);
+        EXPECT(stats.high_water_bytes > 0 && stats.high_water_bytes <= HEAP_BYTES && stats.failures >= 1);
+    } else {
+        EXPECT(a->stats(heap, &stats) == RT_ERROR_NO_TALLIES && stats.live_blocks == 0);
+    }
+    EXPECT(stats.largest_free_bytes == a->largest(heap));
+
+    // Every other one first, so that free memory lies between blocks.
+    for (size_t number = 0; number < count; number += 2) {
+        EXPECT(holds(&blocks[number], number, blocks[number].size));
+        a->free(heap, blocks[number].address);
+    }
+    EXPECT(a->check(heap, NULL) == RT_OK);
+    size_t largest = a->largest(heap);
+    if (largest > 0) {
+        void *block = a->aligned_alloc(heap, contract->alignment_bytes, largest);
+        EXPECT(block != NULL);
+        a->free(heap, block);
+    }
+    for (size_t number = 1; number < count; number += 2) {
+        EXPECT(holds(&blocks[number], number, blocks[number].size));
+        a->free(heap, blocks[number].address);
+    }
+    EXPECT(a->check(heap, NULL) == RT_OK);
+    EXPECT(toured(a, heap).live_blocks == 0);
+    if (is_tallied(a)) {
+        EXPECT(a->stats(heap, &stats) == RT_OK && stats.live_blocks == 0 && stats.live_bytes == 0);
+        EXPECT(stats.peak_live_bytes >= seen.live_bytes);
+    }
+    if (contract->coalescing != RT_COALESCING_NEVER) {
+        EXPECT(a->malloc(heap, first_largest) != NULL);
+    }
+}
+
+static void cleared_memory_is_zero(const allocator *a) {
+    memset(memory, 0xA5, sizeof memory);
+    void *heap = made(a);
+    unsigned char *block = a->calloc(heap, 7, 13);
+    EXPECT(block != NULL);
+    for (size_t at = 0; at < 7 * 13; at++) EXPECT(block[at] == 0);
+    memset(block, 0xFF, 7 * 13);
+    a->free(heap, block);
+    block = a->calloc(heap, 13, 7);
+    for (size_t at = 0; at < 7 * 13; at++) EXPECT(block[at] == 0);
+    a->free(heap, block);
+    // Products that overflow, one of them to a small number.
+    EXPECT(a->calloc(heap, SIZE_MAX, 2) == NULL);
+    EXPECT(a->calloc(heap, SIZE_MAX / 16 + 2, 16) == NULL);
+    EXPECT(a->calloc(heap, 0, 16) == NULL && a->calloc(heap, 16, 0) == NULL);
+    EXPECT(a->check(heap, NULL) == RT_OK && toured(a, heap).live_blocks == 0);
+}
+
+static void impossible_requests_say_why(const allocator *a) {
+    void *heap = made(a);
+    void *block = &block;
+    EXPECT(a->malloc(heap, 0) == NULL);
+    EXPECT(a->allocate(heap, 16, 0, &block) == RT_ERROR_ZERO_SIZE);
+    EXPECT(a->allocate(heap, 3, 16, &block) == RT_ERROR_ALIGNMENT);
+    EXPECT(a->allocate(heap, 0, 16, &block) == RT_ERROR_ALIGNMENT);
+    EXPECT(a->allocate(heap, 16, SIZE_MAX, &block) == RT_ERROR_TOO_LARGE);
+    EXPECT(a->allocate(heap, 16, SIZE_MAX / 2, &block) == RT_ERROR_TOO_LARGE);
+    EXPECT(a->aligned_alloc(heap, 3, 16) == NULL && a->malloc(heap, SIZE_MAX) == NULL);
+    EXPECT(block == &block);
+    size_t most = a->contract()->largest_alignment_bytes;
+    for (size_t align = 1; align <= 4096; align *= 2) {
+        rt_error error = a->allocate(heap, align, 24, &block);
+        EXPECT(align <= most ? error == RT_OK : error == RT_ERROR_ALIGNMENT);
+        if (error == RT_OK) EXPECT((uintptr_t) block % align == 0);
+    }
+    EXPECT(a->check(heap, NULL) == RT_OK);
+}
+
+static void resized_blocks_keep_their_content(const allocator *a) {
+    void *heap = made(a);
+    size_t largest = a->largest(heap), align = a->contract()->alignment_bytes;
+    live block = { a->realloc(heap, NULL, 24), 24 };
+    EXPECT(block.address != NULL);
+    fill(&block, 7);
+    // In between lies another one, so that some have to move.
+    void *fence = a->malloc(heap, 16);
+    for (size_t size = 48; size <= 768 && size <= largest / 2; size *= 2) {
+        unsigned char *moved = a->realloc(heap, block.address, size);
+        EXPECT(moved != NULL);
+        block.address = moved;
+        EXPECT(holds(&block, 7, size / 2));
+        block.size = size;
+        fill(&block, 7);
+    }
+    // Refused: the block is as it was.
+    void *place = block.address;
+    EXPECT(a->realloc(heap, block.address, 0) == NULL);
+    EXPECT(a->realloc(heap, block.address, SIZE_MAX) == NULL);
+    EXPECT(a->reallocate(heap, &place, align, 0) == RT_ERROR_ZERO_SIZE);
+    EXPECT(a->reallocate(heap, &place, align, SIZE_MAX) == RT_ERROR_TOO_LARGE);
+    EXPECT(a->reallocate(heap, &place, 5, 16) == RT_ERROR_ALIGNMENT);
+    EXPECT(place == block.address && holds(&block, 7, block.size));
+    EXPECT(a->reallocate(heap, &place, align, 20) == RT_OK);
+    block.address = place;
+    EXPECT(holds(&block, 7, 20) && a->usable_size(heap, place) >= 20);
+    a->free(heap, place);
+    place = NULL;
+    EXPECT(a->reallocate(heap, &place, align, 20) == RT_OK && place != NULL);
+    a->free(heap, place);
+    a->free(heap, fence);
+    EXPECT(a->check(heap, NULL) == RT_OK && toured(a, heap).live_blocks == 0);
+}
+
+static void misuse_is_told(const allocator *a) {
+    void *heap = made(a);
+    const rt_contract *contract = a->contract();
+    void *block = a->malloc(heap, 40), *other = a->malloc(heap, 40);
+    times_told = 0;
+    rt_set_misuse_hook(note);
+    a->free(heap, NULL);
+    EXPECT(times_told == 0);
+    a->free(heap, block);
+    EXPECT(times_told == 0);
+    if (contract->detects_double_free) {
+        a->free(heap, block);
+        EXPECT(times_told == 1 && told.address == block);
+        EXPECT(told.kind == RT_MISUSE_DOUBLE_FREE || told.kind == RT_MISUSE_CONTRADICTORY_TAGS
+            || told.kind == RT_MISUSE_FOREIGN_POINTER);
+        EXPECT(strcmp(told.allocator, contract->name) == 0);
+    }
+    times_told = 0;
+    alignas(max_align_t) unsigned char foreign[64];
+    a->free(heap, foreign);
+    EXPECT(times_told == 1 && told.kind == RT_MISUSE_FOREIGN_POINTER && told.address == foreign);
+    void *place = foreign;
+    EXPECT(a->reallocate(heap, &place, 1, 100) == RT_ERROR_MISUSED && place == foreign && times_told == 2);
+    a->free(heap, (unsigned char *) other + 1);
+    EXPECT(times_told == 3);
+    rt_set_misuse_hook(NULL);
+    a->free(heap, foreign);
+    EXPECT(times_told == 3);
+    a->free(heap, other);
+    EXPECT(a->check(heap, NULL) == RT_OK && toured(a, heap).live_blocks == 0);
+}
+
+static void missing_pointers_are_refused(const allocator *a) {
+    void *heap = made(a), *block = NULL;
+    rt_stats stats;
+    EXPECT(a->init(NULL, HEAP_BYTES) == NULL);
+    EXPECT(a->init_with(NULL, HEAP_BYTES, NULL, &block) == RT_ERROR_NULL && block == NULL);
+    EXPECT(a->init_with(region, HEAP_BYTES, NULL, NULL) == RT_ERROR_NULL);
+    EXPECT(a->malloc(NULL, 16) == NULL && a->calloc(NULL, 16, 1) == NULL && a->aligned_alloc(NULL, 16, 16) == NULL);
+    EXPECT(a->realloc(NULL, NULL, 16) == NULL && a->realloc(NULL, &stats, 16) == NULL);
+    EXPECT(a->allocate(NULL, 16, 16, &block) == RT_ERROR_NULL && a->allocate(heap, 16, 16, NULL) == RT_ERROR_NULL);
+    EXPECT(a->reallocate(NULL, &block, 16, 16) == RT_ERROR_NULL && a->reallocate(heap, NULL, 16, 16) == RT_ERROR_NULL);
+    a->free(NULL, &stats);
+    EXPECT(a->usable_size(NULL, &stats) == 0 && a->usable_size(heap, NULL) == 0 && a->largest(NULL) == 0);
+    EXPECT(a->stats(NULL, &stats) == RT_ERROR_NULL && a->stats(heap, NULL) == RT_ERROR_NULL);
+    EXPECT(a->walk(NULL, visit, NULL) == RT_ERROR_NULL && a->walk(heap, NULL, NULL) == RT_ERROR_NULL);
+    EXPECT(a->check(NULL, NULL) == RT_ERROR_NULL);
+    EXPECT(toured(a, heap).live_blocks == 0);
+}
+
+static void regions_are_judged(const allocator *a, bool takes_regions) {
+    void *heap = memory;
+    EXPECT(a->init_with(region, 8, NULL, &heap) == RT_ERROR_REGION_TOO_SMALL && heap == NULL);
+    EXPECT(a->init_with(region, 0, NULL, &heap) == RT_ERROR_REGION_TOO_SMALL);
+    EXPECT(a->init_with(region, SIZE_MAX, NULL, &heap) == RT_ERROR_OVERFLOW);
+    EXPECT(a->init_with(region, (size_t) 0 - (uintptr_t) region, NULL, &heap) == RT_ERROR_OVERFLOW);
+    rt_heap_config config = { HEAP_BYTES };
+    EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == (takes_regions ? RT_OK : RT_ERROR_CONFIGURATION));
+    config.max_region_bytes = 0;
+    EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == RT_OK && heap != NULL);
+    // As small as they come, wherever they begin.
+    size_t least = 0;
+    for (size_t bytes = 1; bytes < 70000 && least == 0; bytes += 1 + bytes / 64) {
+        if (a->init(region, bytes) != NULL) least = bytes;
+    }
+    EXPECT(least > 0);
+    for (size_t shift = 0; shift < 16; shift++) {
+        heap = a->init(memory + shift, least + 64);
+        EXPECT(heap != NULL && a->check(heap, NULL) == RT_OK);
+    }
+}
+
+static void contracts_are_whole(const allocator *a) {
+    const rt_contract *contract = a->contract();
+    EXPECT(contract == a->contract() && strlen(contract->name) > 2 && strlen(contract->source) > 4);
+    EXPECT(strlen(contract->policy) > 2 && strlen(contract->name) < RT_NAME_BYTES);
+    EXPECT(contract->granule_bytes > 0 && contract->alignment_bytes >= 8 && contract->min_block_bytes > 0);
+    const rt_operation operations[] = { RT_OPERATION_MALLOC, RT_OPERATION_ALIGNED_ALLOC, RT_OPERATION_FREE };
+    for (size_t at = 0; at < 3; at++) {
+        rt_cost cost = operations[at] == RT_OPERATION_FREE ? contract->deallocate : contract->allocate;
+        uint64_t bound = a->bound(operations[at]);
+        EXPECT(bound == 0 || (cost == RT_COST_CONSTANT && bound < 10000));
+    }
+    EXPECT(a->bound((rt_operation) 99) == 0);
+}
+
+// A block's header that is written over, as far as the contract says that somebody sees it.
+static void corruption_is_found(const allocator *a) {
+    void *heap = made(a);
+    const rt_contract *contract = a->contract();
+    if (contract->header_bytes == 0) return;
+    unsigned char *first = a->malloc(heap, 40), *second = a->malloc(heap, 40);
+    EXPECT(first != NULL && second != NULL);
+    memset(second - contract->header_bytes, 0xFF, contract->header_bytes);
+    rt_corruption where;
+    memset(&where, 0, sizeof where);
+    EXPECT(a->check(heap, &where) == RT_ERROR_CORRUPTION);
+    EXPECT(strlen(where.invariant) > 4 && strlen(where.invariant) < RT_TEXT_BYTES);
+    EXPECT(a->check(heap, NULL) == RT_ERROR_CORRUPTION);
+}
+
+#define REGIONS_COME_AND_GO(X) \
+    static void X##_regions_come_and_go(void) { \
+        rt_##X *heap = NULL; \
+        rt_heap_config config = { HEAP_BYTES / 2 }; \
+        rt_region added = 0; \
+        void *behind = memory + HEAP_BYTES / 2, *block = NULL; \
+        subject = #X; \
+        EXPECT(rt_##X##_init_with(memory, HEAP_BYTES / 8, &config, &heap) == RT_OK); \
+        EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) == NULL); \
+        EXPECT(rt_##X##_add_region(NULL, behind, HEAP_BYTES / 2, &added) == RT_ERROR_NULL); \
+        EXPECT(rt_##X##_add_region(heap, NULL, HEAP_BYTES / 2, &added) == RT_ERROR_NULL); \
+        EXPECT(rt_##X##_add_region(heap, behind, SIZE_MAX, &added) == RT_ERROR_OVERFLOW); \
+        EXPECT(rt_##X##_add_region(heap, behind, 8, &added) == RT_ERROR_REGION_TOO_SMALL); \
+        EXPECT(rt_##X##_add_region(heap, behind, HEAP_BYTES / 2, &added) == RT_OK); \
+        block = rt_##X##_malloc(heap, HEAP_BYTES / 5); \
+        EXPECT((uintptr_t) block > (uintptr_t) behind); \
+        EXPECT(rt_##X##_remove_region(heap, added) == RT_ERROR_IN_USE); \
+        EXPECT(rt_##X##_remove_region(heap, added + 1) == RT_ERROR_NOT_REMOVABLE); \
+        EXPECT(rt_##X##_remove_region(heap, 0) == RT_ERROR_NOT_REMOVABLE); \
+        EXPECT(rt_##X##_remove_region(NULL, added) == RT_ERROR_NULL); \
+        rt_##X##_free(heap, block); \
+        EXPECT(rt_##X##_check(heap, NULL) == RT_OK); \
+        EXPECT(rt_##X##_remove_region(heap, added) == RT_OK); \
+        EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) == NULL && rt_##X##_check(heap, NULL) == RT_OK); \
+        EXPECT(rt_##X##_add_region(heap, behind, HEAP_BYTES / 2, NULL) == RT_OK); \
+        EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) != NULL); \
+    }
+
+MULTI_REGION_ALLOCATORS(REGIONS_COME_AND_GO)
+
+static bool takes_regions(const char *name) {
+#define IS(X) || strcmp(name, #X) == 0
+    return false MULTI_REGION_ALLOCATORS(IS);
+}
+
+void test_region_allocators(void) {
+    size_t count = sizeof allocators / sizeof allocators[0];
+    for (size_t number = 0; number < count; number++) {
+        const allocator *a = &allocators[number];
+        subject = a->name;
+        contracts_are_whole(a);
+        missing_pointers_are_refused(a);
+        regions_are_judged(a, takes_regions(a->name));
+        a_heap_is_filled_and_emptied(a);
+        cleared_memory_is_zero(a);
+        impossible_requests_say_why(a);
+        resized_blocks_keep_their_content(a);
+        misuse_is_told(a);
+        corruption_is_found(a);
+    }
+#define COME_AND_GO(X) X##_regions_come_and_go();
+    MULTI_REGION_ALLOCATORS(COME_AND_GO)
+    printf("%zu allocators in one hand\n", count);
+}

@@ -1,0 +1,11 @@
+// The parts of the suite, each for all allocators of a kind; they end the program where something is not as expected.
+#ifndef SUITE_H
+#define SUITE_H
+
+void test_region_allocators(void);
+void test_handle_allocators(void);
+void test_shared_allocators(void);
+void test_shared_compact_fit(void);
+void test_errors(void);
+
+#endif
