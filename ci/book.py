@@ -22,6 +22,8 @@ import subprocess
 import sys
 
 LINES_LEFT_OUT = "..."
+# Letters of a line of code that a page shows.
+WIDEST = 106
 
 
 class Block:
@@ -62,6 +64,10 @@ def blocks_of(root, path):
                 sys.exit(f"docs/book/src/{chapter}:{number}: an indented block is code that nothing checks; use a fence")
     if current is not None:
         current.fail("a fence without an end")
+    for block in blocks:
+        wide = [line for line in block.text.splitlines() if len(line) > WIDEST and line[0] not in "#~"]
+        if wide and block.kind != "text":
+            block.fail(f"wider than the page, which shows {WIDEST} letters: {wide[0]}")
     return blocks
 
 
