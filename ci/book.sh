@@ -7,8 +7,7 @@
 # unless it is there, which takes a minute or two, once. Takes: two minutes besides.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export RTALLOC=$PWD
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+export SOURCE=$PWD CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 version=0.5.4
 
 tools=$CARGO_TARGET_DIR/tools
@@ -28,10 +27,10 @@ python3 ci/book_links.py "$book"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export CARGO_INSTALL_ROOT=$scratch/installed
-if [ -n "${RTALLOC_LAB:-}" ]; then
+if [ -n "${BOOK_LAB:-}" ]; then
     # A laboratory that was built otherwise, for who works on the book.
     mkdir -p "$scratch/installed/bin"
-    ln -s "$RTALLOC_LAB" "$scratch/installed/bin/rtalloc"
+    ln -s "$BOOK_LAB" "$scratch/installed/bin/rtalloc"
 else
     cargo install --quiet --locked --path crates/rtalloc-lab
 fi
