@@ -1,0 +1,80 @@
+//! The library as C and C++ have it, the compilers that are there, and programs made with them.
+
+// Each test uses a part of this.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Warnings that no program has.
+pub const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"];
+
+/// The folder of this crate.
+pub fn krate() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder of the headers.
+pub fn include() -> PathBuf {
+    krate().join("include")
+}
+
+/// Where programs are put.
+pub fn out(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// The static library, built as it is shipped.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "-p", "rtalloc-capi", "--profile", "c", "--target-dir"]).arg(target);
+        // What cargo tells a test is not meant for another build.
+        build.env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET").current_dir(krate());
+        done(&mut build);
+        target.join("c/librtalloc_c.a")
+    })
+}
+
+/// Whether a compiler is there.
+pub fn is_there(compiler: &str) -> bool {
+    Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Compilers of C++ that are there, the one to begin with first.
+pub fn cpp_compilers() -> Vec<&'static str> {
+    let there: Vec<_> = ["g++", "clang++"].into_iter().filter(|compiler| is_there(compiler)).collect();
+    assert!(!there.is_empty(), "the tests of rtalloc.hpp need a compiler for C++: install g++ or clang++");
+    there
+}
+
+/// Runs a command that must succeed, and says what it said if it does not.
+pub fn done(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// Compiles a program with the library.
+pub fn compiled(compiler: &str, flags: &[&str], source: &Path, name: &str) -> PathBuf {
+    let program = out(name);
+    let mut compile = Command::new(compiler);
+    compile.args(WARNINGS).args(flags).arg("-I").arg(include()).arg(source);
+    done(compile.arg(library()).arg("-pthread").arg("-o").arg(&program));
+    program
+}
+
+/// What a program says that must succeed.
+pub fn said(program: &Path) -> String {
+    String::from_utf8(done(&mut Command::new(program)).stdout).expect("words")
+}
