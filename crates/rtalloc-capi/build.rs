@@ -5,7 +5,9 @@ use std::env;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
-        // What a program that was linked with it asks for: the same until a program must be adapted.
-        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librtalloc.so.{}", env!("CARGO_PKG_VERSION_MAJOR"));
+        // What programs must be adapted to when it changes: the first number of the version; before 1.0, the first two.
+        let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+        let abi = if major == "0" { format!("0.{minor}") } else { major.to_string() };
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librtalloc.so.{abi}");
     }
 }

@@ -21,7 +21,8 @@ pub mod bound;
 pub mod contract;
 pub mod error;
 pub mod heap;
-#[cfg(panic = "abort")]
+// Where there is no operating system, the compiler's own library has these functions.
+#[cfg(all(panic = "abort", not(target_os = "none")))]
 mod memory;
 #[cfg(target_has_atomic = "ptr")]
 pub mod objects;

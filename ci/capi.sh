@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# The C library is installed as a user would, and used through pkg-config and through CMake, static and shared: the suite in C and
+# the examples in examples/c. The static library needs no C library, the shared one no other library, and neither shows more than
+# rtalloc.h declares.
+# Needs: gcc, make, pkg-config, cmake (installed when root). Takes: two minutes, of which building the library is half of one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for tool in gcc make pkg-config cmake; do
+    if ! command -v "$tool" >/dev/null; then
+        [ "$(id -u)" = 0 ] || { echo "install gcc, make, pkg-config and cmake, then run this again" >&2; exit 1; }
+        apt-get update -qq
+        apt-get install -y -qq gcc make pkg-config cmake >/dev/null
+        break
+    fi
+done
+
+crate=crates/rtalloc-capi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+
+# Packagers install below another root; the files are those of the prefix.
+make --quiet -C "$crate" install PREFIX="$prefix" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+make --quiet -C "$crate" install PREFIX=/usr DESTDIR="$work/stage" LIBDIR=/usr/lib/some-target >"$work/log" 2>&1
+for file in lib/some-target/librtalloc.a lib/some-target/librtalloc.so include/rtalloc.h lib/some-target/pkgconfig/rtalloc.pc; do
+    [ -e "$work/stage/usr/$file" ] || { echo "make install left out $file" >&2; exit 1; }
+done
+if grep -rl "$work" "$work/stage/usr/lib/some-target/pkgconfig" "$work/stage/usr/lib/some-target/cmake"; then
+    echo "an installed file names the folder it was staged in" >&2
+    exit 1
+fi
+echo "installed: $(cd "$prefix" && find . ! -type d | sort | tr '\n' ' ')"
+
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+# The header alone, and twice.
+printf '#include <rtalloc.h>\n#include <rtalloc.h>\nint main(void) { return 0; }\n' >"$work/header.c"
+gcc "${strict[@]}" -Wconversion -Wstrict-prototypes -c $(pkg-config --cflags rtalloc) "$work/header.c" -o "$work/header.o"
+
+for package in rtalloc rtalloc-static; do
+    gcc "${strict[@]}" -O1 -pthread "$crate"/tests/*.c $(pkg-config --cflags --libs "$package") -o "$work/suite"
+    "$work/suite" >"$work/said" || { cat "$work/said"; exit 1; }
+    echo "$package by pkg-config: $(paste -sd, "$work/said")"
+done
+ldd "$work/suite" | grep -q rtalloc && { echo "the program that is linked statically loads the library" >&2; exit 1; }
+
+cmake -S examples/c -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+cmake --build "$work/examples" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+for example in heap objects threads; do
+    "$work/examples/${example}_static" >"$work/static"
+    "$work/examples/${example}_shared" >"$work/shared"
+    cmp "$work/static" "$work/shared"
+done
+ldd "$work/examples/heap_shared" | grep -q 'librtalloc\.so\.[0-9.]* => ' || { echo "heap_shared is not linked with the shared library" >&2; exit 1; }
+"$work/examples/heap_static" | grep -qx 'a block of the whole memory: a request larger than the heap could ever serve'
+"$work/examples/heap_static" | grep -qx 'misuse seen by tlsf'
+"$work/examples/objects_static" | grep -qx 'handle 7: the object of this handle was freed'
+"$work/examples/threads_static" | grep -qx '400000 blocks'
+echo "by CMake: the examples, static and shared, print the same"
+
+# No library besides: none that the shared one asks for, none that a freestanding program needs.
+needed=$(readelf -d "$prefix/lib/librtalloc.so" | grep NEEDED || true)
+undefined=$(nm -D --undefined-only "$prefix/lib/librtalloc.so" | awk '$1 != "w" { print $NF }')
+[ -z "$needed$undefined" ] || { echo "librtalloc.so needs: $needed $undefined" >&2; exit 1; }
+shown=$(nm -D --defined-only "$prefix/lib/librtalloc.so" | awk '{ print $NF }' | sort)
+declared=$(grep -o '\brt_[a-z0-9_]*(' "$prefix/include/rtalloc.h" | tr -d '(' | sort -u)
+diff <(echo "$shown") <(echo "$declared") >"$work/log" || { echo "librtalloc.so does not show what rtalloc.h declares:"; cat "$work/log"; exit 1; } >&2
+echo "librtalloc.so shows the $(echo "$shown" | wc -l) functions of rtalloc.h, and needs no library"
+
+if [ "$(uname -m)" = x86_64 ]; then
+    gcc "${strict[@]}" -O1 -ffreestanding -nostdlib -static -I"$prefix/include" examples/c/freestanding.c "$prefix/lib/librtalloc.a" \
+        -Wl,--gc-sections -o "$work/freestanding"
+    "$work/freestanding"
+    echo "a freestanding program runs: $(size "$work/freestanding" | awk 'NR == 2 { print $1 " bytes of text, " $2 " of data, " $3 " of bss" }')"
+fi
+# Beside a C library, a program's own memcpy and malloc stay the C library's.
+if nm "$work/examples/heap_static" | grep -E ' [TWD] (mem(cpy|move|set|cmp)|bcmp|malloc|free|abort)$'; then
+    echo "librtalloc.a defines what is the C library's" >&2
+    exit 1
+fi
