@@ -4,9 +4,11 @@
 //! And that nothing in the book goes unchecked: every fence is of a kind that somebody checks. Rust is a documentation test of
 //! `rtalloc`, whose lib.rs must name the chapter; shell is performed by ci/book.sh.
 
+mod toolchain;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+use toolchain::{compiled, cpp_compilers, krate, out, said};
 
 /// A fence of a chapter.
 struct Fence {
@@ -31,7 +33,7 @@ impl Fence {
 }
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    krate().join("../..")
 }
 
 /// The chapters: path from docs/book/src, and fences.
@@ -72,18 +74,6 @@ fn fences(chapter: &str, text: &str) -> Vec<Fence> {
     fences
 }
 
-/// The static library, as it is shipped.
-fn library() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
-    let build = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "rtalloc-capi", "--profile", "c", "--target-dir"])
-        .arg(target)
-        .current_dir(repository())
-        .status();
-    assert!(build.expect("cargo runs").success(), "the library does not build");
-    target.join("c/librtalloc_c.a")
-}
-
 /// Whether two texts agree, where `...` in the book stands for lines left out.
 fn agree(book: &str, printed: &str) -> bool {
     let (book, printed): (Vec<&str>, Vec<&str>) = (book.lines().collect(), printed.lines().collect());
@@ -100,34 +90,21 @@ fn agree(book: &str, printed: &str) -> bool {
 
 #[test]
 fn every_program_in_c_and_cpp_compiles_and_prints_what_the_book_says() {
-    let library = library();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");
+    let folder = out("book");
     fs::create_dir_all(&folder).expect("a folder for programs");
     let (mut programs, mut compared) = (0, 0);
     for (_, fences) in chapters() {
         for (at, fence) in fences.iter().enumerate() {
             let (compiler, standard) = match fence.language() {
                 "c" => ("cc", "-std=c11"),
-                "cpp" => ("c++", "-std=c++17"),
+                "cpp" => (cpp_compilers()[0], "-std=c++17"),
                 _ => continue,
             };
-            let source = folder.join(format!("{}.{}", fence.place.replace(['/', ':', '.'], "-"), fence.language()));
-            let program = source.with_extension("out");
+            let name = format!("book/{}", fence.place.replace(['/', ':', '.'], "-"));
+            let source = out(&format!("{name}.{}", fence.language()));
             fs::write(&source, fence.with_hidden_lines()).expect("a program written");
-            let compile = Command::new(compiler)
-                .args([standard, "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
-                .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
-                .arg(&source)
-                .arg(&library)
-                .args(["-lpthread", "-o"])
-                .arg(&program)
-                .output()
-                .unwrap_or_else(|error| panic!("{compiler}, which the tests need, does not run: {error}"));
-            assert!(compile.status.success(), "{}:\n{}", fence.place, String::from_utf8_lossy(&compile.stderr));
-            let run = Command::new(&program).output().expect("the program runs");
-            let printed = String::from_utf8_lossy(&run.stdout);
-            let complaints = String::from_utf8_lossy(&run.stderr);
-            assert!(run.status.success(), "{}: {}\n{printed}{complaints}", fence.place, run.status);
+            println!("{}", fence.place);
+            let printed = said(&compiled(compiler, &[standard, "-O1"], &source, &name));
             programs += 1;
             if let Some(expected) = fences.get(at + 1).filter(|next| next.info == "text") {
                 assert!(
