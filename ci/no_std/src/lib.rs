@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
-use rtalloc::adapt::{Alone, Traced};
+use rtalloc::adapt::{Alone, Guarded, Traced};
 use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::concurrent::atomics::Native;
@@ -227,6 +227,23 @@ face!(
     arenas_aligned,
     arenas_deallocate,
     arenas_reallocate
+);
+type GuardedBitframe = Guarded<'static, Bitframe<'static>, 8>;
+face!(
+    Guarded<'static, Tlsf<'static>>,
+    guarded_new,
+    guarded_allocate,
+    guarded_aligned,
+    guarded_deallocate,
+    guarded_reallocate
+);
+face!(
+    GuardedBitframe,
+    guarded_bits_new,
+    guarded_bits_allocate,
+    guarded_bits_aligned,
+    guarded_bits_deallocate,
+    guarded_bits_reallocate
 );
 face!(QuickFit<'static>, quick_new, quick_allocate, quick_aligned, quick_deallocate, quick_reallocate);
 type TracedTlsf = Traced<'static, Tlsf<'static>>;

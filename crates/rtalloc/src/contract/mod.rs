@@ -318,6 +318,9 @@ pub enum Coalescing {
     Buddies,
     /// All free neighbours, at once: freeing everything gives one block.
     Neighbours,
+    /// What the heap beneath coalesces, but later: a freed block is held back for a while, until a request needs its memory at the
+    /// latest. A request that is refused in the end may have let some go.
+    Later,
 }
 
 impl Coalescing {
@@ -328,6 +331,7 @@ impl Coalescing {
             Coalescing::Pages => "empty pages",
             Coalescing::Buddies => "buddies",
             Coalescing::Neighbours => "neighbours",
+            Coalescing::Later => "later",
         }
     }
 
@@ -421,6 +425,10 @@ pub enum AllocError {
     Pending,
     /// The block to be resized failed the test of its tags; it was reported as [`Misuse`].
     Misused,
+    /// Whoever asks has used up what it may, however much is free.
+    Quota,
+    /// The heap was told to refuse this very request, however much is free.
+    Injected,
 }
 
 impl fmt::Display for AllocError {
@@ -432,6 +440,8 @@ impl fmt::Display for AllocError {
             AllocError::Exhausted => "no free block is large enough",
             AllocError::Pending => "no free block is large enough until the compaction that is owed is done",
             AllocError::Misused => "the block's tags are not those of a live block",
+            AllocError::Quota => "the component has used up its quota",
+            AllocError::Injected => "refused on purpose, to test what the program does then",
         })
     }
 }
@@ -541,7 +551,7 @@ pub struct Stats {
     pub failures: usize,
 }
 
-/// A caller's fault that the tags of a block show.
+/// A caller's fault that the tags of a block show, or the fences that [`Guarded`](crate::adapt::Guarded) puts around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misuse {
     /// The allocator that saw it.
@@ -562,6 +572,16 @@ pub enum MisuseKind {
     /// The tags around the block contradict each other: somebody wrote over one, or the block was freed before and is
     /// now inside a larger free block.
     ContradictoryTags,
+    /// Bytes behind the block were written: behind what was requested, not only behind what was granted.
+    Overrun,
+    /// Bytes in front of the block were written.
+    Underrun,
+    /// The block was written after it was freed.
+    UseAfterFree,
+    /// The address is inside a block, not at its start.
+    InteriorPointer,
+    /// The address is in the region of another heap.
+    WrongHeap,
 }
 
 impl fmt::Display for Misuse {
@@ -570,6 +590,11 @@ impl fmt::Display for Misuse {
             MisuseKind::ForeignPointer => "not a block of this heap",
             MisuseKind::DoubleFree => "it is free already, or its header was overwritten",
             MisuseKind::ContradictoryTags => "its tags contradict each other: overwritten, or freed before",
+            MisuseKind::Overrun => "bytes behind it were written",
+            MisuseKind::Underrun => "bytes in front of it were written",
+            MisuseKind::UseAfterFree => "it was written after it was freed",
+            MisuseKind::InteriorPointer => "inside a block, not at its start",
+            MisuseKind::WrongHeap => "it lies in another heap",
         };
         write!(f, "{}: block {:#x}: {what}", self.allocator, self.address)
     }

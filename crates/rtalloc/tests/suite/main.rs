@@ -21,6 +21,7 @@
 //! | [`handles`] | the same for heaps whose objects move |
 //! | [`detection`] | that the suite finds faults: a naive allocator with each of many |
 
+mod adapted;
 mod apart;
 mod arena;
 mod bad_input;
@@ -43,9 +44,10 @@ mod resize;
 mod shadow;
 mod subject;
 
+use adapted::Holding;
 use arena::WithSlots;
 use recorded::WithRecords;
-use rtalloc::adapt::{Alone, Locked, Masked};
+use rtalloc::adapt::{Alone, Guarded, Locked, Masked};
 use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, Trimmed, Whole};
@@ -316,6 +318,14 @@ suite! {
     traced_tlsf: WithRecords<5, Tlsf<'static, 5, RoundUp, Offset32, Tallied>>, explored: (22_854, 657_425, 11), regions, serves_again;
     traced_first_fit: WithRecords<1, FirstFit<'static, Offset32, Tallied, Thorough>>, explored: (37_370, 1_021_525, 11), regions, serves_again;
     traced_reaps: WithRecords<30, Reaps<'static, 64, 8, 64, Tallied>>, explored: (5315, 104_680, 14), serves_again;
+    guarded_tlsf: Guarded<'static, Tlsf<'static>>, explored: (with_small_pages);
+    guarded_tlsf_at_once: Holding<0, Tlsf<'static>>, explored: (1155, 24_144, 12), serves_again;
+    guarded_tlsf_holding_one: Holding<1, Tlsf<'static>, 32>, explored: (5073, 98_208, 13);
+    guarded_best_fit: Holding<0, BestFit<'static, Wide, Untallied, Thorough>, 8>, explored: (3693, 80_664, 13), serves_again;
+    guarded_binary_buddy: Guarded<'static, BinaryBuddy<'static>>, explored: (with_small_pages);
+    guarded_bitframe: Holding<3, Bitframe<'static>>, explored: (with_small_pages);
+    guarded_bitmap_buddy: Holding<0, AloneBitmapBuddy>, explored: (with_small_pages), serves_again;
+    guarded_locked: Alone<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, Tallied, Thorough>, 24>, Masked>>, explored: (with_small_pages);
     tree_buddy: Tree<Faithful>, explored: (832, 20_380, 12);
     tree_buddy_in_band: Tree<Faithful, InBand>, explored: (of 16 granules: 2408, 64_825, 12);
     tree_buddy_small_nodes: Tree<Faithful, OutOfBand, 16>, explored: (676, 16_640, 12);

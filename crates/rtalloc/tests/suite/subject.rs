@@ -58,6 +58,11 @@ pub fn facts() -> Contract {
     *CONTRACT.get().expect("a test is told which allocator it tests")
 }
 
+/// Whether the allocator under test puts a frame around the blocks of another, whose free blocks may be too small for one.
+pub fn has_frames() -> bool {
+    facts().name.contains("guarded-") || facts().name.contains("quota-")
+}
+
 /// A number that tells the allocator under test on this thread from others.
 pub fn identity() -> usize {
     CONTRACT.get().map_or(0, |contract| std::ptr::from_ref(contract).addr())

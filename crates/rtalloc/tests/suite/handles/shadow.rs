@@ -255,7 +255,7 @@ impl<'b> Shadow<'b> {
             AllocError::Exhausted | AllocError::Pending => {
                 size_bytes != 0 && size_bytes <= facts().largest_request_bytes
             }
-            AllocError::Alignment | AllocError::Misused => false,
+            AllocError::Alignment | AllocError::Misused | AllocError::Quota | AllocError::Injected => false,
         };
         assert!(is_right, "refused {size_bytes} bytes with the wrong error: {error:?}");
         let Some(before) = before else { return };

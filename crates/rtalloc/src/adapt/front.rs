@@ -1,0 +1,109 @@
+//! What an adapter does before there is a heap beneath it: its control structure takes the front of the region, the heap the
+//! rest; and what it is called.
+
+use crate::contract::{InitError, RegionAllocator};
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// Makes a heap in what a region has behind a `T`, which is followed by `behind_bytes` more; returns where the `T` belongs, which
+/// is left to be written, and the heap. The heap has `spare_bytes` more than it needs for itself.
+///
+/// # Errors
+///
+/// The heap's, in terms of the whole region; nothing was written.
+pub(super) fn divide<'r, T, H: RegionAllocator<'r>>(
+    region: &'r mut [MaybeUninit<u8>],
+    config: H::Config,
+    behind_bytes: usize,
+    spare_bytes: usize,
+) -> Result<(NonNull<T>, H), InitError> {
+    let control = Layout::new::<T>();
+    let padding_bytes = region.as_ptr().addr().wrapping_neg() & (control.align() - 1);
+    let front_bytes = (padding_bytes + control.size()).saturating_add(behind_bytes);
+    // At another alignment of the region, the front may take more of it.
+    let most_front_bytes = (control.align() - 1 + control.size()).saturating_add(behind_bytes);
+    let of_whole = |error| match error {
+        InitError::TooSmall { needed_bytes } => InitError::TooSmall {
+            needed_bytes: needed_bytes.saturating_add(most_front_bytes).saturating_add(spare_bytes),
+        },
+        InitError::LargerThanPlanned { max_region_bytes } => {
+            InitError::LargerThanPlanned { max_region_bytes: max_region_bytes.saturating_add(front_bytes) }
+        }
+        InitError::OutOfReach { .. } | InitError::Configuration { .. } => error,
+    };
+    // The heap's own words are reached through the region's address as well: by whoever looks at the blocks.
+    let start = region.as_mut_ptr().expose_provenance();
+    let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
+        Some((front, rest)) => (Some(front), rest),
+        None => (None, &mut []),
+    };
+    // What a heap needs, it says of a region without a byte.
+    if let Err(error) = H::new(&mut [], config) {
+        let is_short = match error {
+            InitError::TooSmall { needed_bytes } => rest.len() < needed_bytes.saturating_add(spare_bytes),
+            _ => true,
+        };
+        if is_short || front.is_none() {
+            return Err(of_whole(error));
+        }
+    }
+    let heap = H::new(rest, config).map_err(of_whole)?;
+    match NonNull::new(core::ptr::with_exposed_provenance_mut(start + padding_bytes)) {
+        Some(control) => Ok((control, heap)),
+        None => Err(of_whole(InitError::TooSmall { needed_bytes: 0 })),
+    }
+}
+
+/// Longest name of a heap with adapters around it; what is longer is cut.
+const NAME_BYTES: usize = 96;
+
+/// The name of a heap with an adapter around it.
+#[derive(Clone, Copy)]
+pub(super) struct Name {
+    text: [u8; NAME_BYTES],
+    len: usize,
+}
+
+impl Name {
+    /// One name after the other.
+    pub(super) const fn joined(first: &str, second: &str) -> Self {
+        let mut name = Name { text: [0; NAME_BYTES], len: 0 };
+        name.append(first.as_bytes());
+        name.append(second.as_bytes());
+        name
+    }
+
+    const fn append(&mut self, bytes: &[u8]) {
+        let mut index = 0;
+        // turns: letters, when the program is compiled
+        while index < bytes.len() && self.len < NAME_BYTES {
+            self.text[self.len] = bytes[index];
+            self.len += 1;
+            index += 1;
+        }
+    }
+
+    /// The name.
+    pub(super) const fn as_str(&self) -> &str {
+        match core::str::from_utf8(self.text.split_at(self.len).0) {
+            Ok(text) => text,
+            Err(_) => "a heap with an adapter",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_joined_and_cut() {
+        const JOINED: &Name = &Name::joined("guarded-", "tlsf");
+        assert_eq!(JOINED.as_str(), "guarded-tlsf");
+        const LONG: &str = "a-name-of-forty-letters-that-goes-on-and";
+        const FIRST: &Name = &Name::joined(LONG, LONG);
+        let cut = Name::joined(FIRST.as_str(), LONG);
+        assert_eq!((cut.as_str().len(), &cut.as_str()[..40]), (NAME_BYTES, LONG));
+    }
+}

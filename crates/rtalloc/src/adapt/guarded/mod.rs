@@ -1,0 +1,594 @@
+//! A heap that watches its user: fences around every block, fills, and a quarantine of freed blocks.
+//!
+//! # Idea
+//!
+//! Every block of the heap beneath gets a frame, and a freed block waits in a ring before it is given back:
+//!
+//! ```text
+//! region: [control structure][ring of the last N freed blocks] [the region of the heap beneath ...]
+//!
+//! block:  [record][fence >= F][payload: what was requested, to the byte][fence F] what the heap granted beyond
+//! ```
+//!
+//! | misuse | seen | reported as |
+//! |---|---|---|
+//! | one byte or more written behind what was *requested* | when the block is freed or resized; by [`check`](RegionAllocator::check) | [`Overrun`](MisuseKind::Overrun) |
+//! | bytes written in front of a block | the same | [`Underrun`](MisuseKind::Underrun) |
+//! | a block written after it was freed | when it leaves the quarantine; by `check` | [`UseAfterFree`](MisuseKind::UseAfterFree) |
+//! | freed or resized after it was freed | at once: for certain as long as its memory was not handed out again at the same address | [`DoubleFree`](MisuseKind::DoubleFree) |
+//! | an address inside a block | at once | [`InteriorPointer`](MisuseKind::InteriorPointer) |
+//! | the block of another guarded heap | at once | [`WrongHeap`](MisuseKind::WrongHeap) |
+//! | any other address | at once | [`ForeignPointer`](MisuseKind::ForeignPointer) |
+//! | memory read before it is written, or after it was freed | it holds [`FRESH`] or [`FREED`] bytes | nothing: what the program does with them shows |
+//!
+//! All reports go to the [`hook`](crate::hook), with the address that the user knows. A block whose fences are broken is *kept*: the
+//! call is ignored, as every misuse is, the block stays live, and what was written stays there to be looked at. If the bytes
+//! in front of a block are so damaged that its record is gone, or a double free comes so late that the memory was divided anew, the
+//! report says what the memory shows then.
+//!
+//! # Costs
+//!
+//! Each operation is one of the heap beneath, a constant number of instructions for record and fences, and a pass over the
+//! payload: it is filled when it is handed out and when it is freed, and compared when it leaves the quarantine. So
+//! deallocate is linear in the freed block and in the one that leaves for it, whose size is any. Allocate is linear in its block;
+//! only a request that the heap beneath refuses is linear in the quarantine, from which it takes the oldest blocks, one after the
+//! other, until it is served: no request is refused because of the quarantine. The contract states the sum as linear in the region.
+//! [`GuardedConfig::quarantine_blocks`] = 0 leaves the blocks' own sizes. A report of a wrong address verifies and walks the heap.
+//!
+//! Memory: four words and two fences for each block (64 bytes on a 64-bit machine with the default fence of 16), and two words for
+//! each place in the quarantine, beside what is in it.
+//!
+//! # When it wins, when it loses
+//!
+//! It is for tests, and for a program in the field whose memory is suspected. What writes far behind a block, over the fence and into
+//! the next block's payload, is not seen. Nor is a read. A byte that happens to equal the fence's is not seen
+//! either; that is impossible for bytes of text, for 0 and for 255, and one in 256 for random ones. Where a block was written
+//! after it left the quarantine, the heap beneath may be harmed as without guards.
+//!
+//! A smaller size is given back to the heap beneath at once; a larger one that does not fit always moves, so that pointers to
+//! the old block are stale, and are found. A block's size is what was requested: [`usable_size`](RegionAllocator::usable_size) says so too.
+
+mod quarantine;
+mod regions;
+
+use super::frames::{Frames, Record, State, fill, is_filled};
+use super::front::{Name, divide};
+use crate::contract::{
+    AllocError, Block, Coalescing, Contract, Corruption, Cost, InitError, MisuseKind, RegionAllocator, Stats,
+};
+use crate::hook;
+use crate::mechanism::tally::{Tallied, Tally};
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use quarantine::{Held, Quarantine};
+
+/// What fresh memory is filled with: as an address it is not aligned, as a number large and negative.
+pub const FRESH: u8 = 0xA5;
+/// What freed memory is filled with.
+pub const FREED: u8 = 0xDD;
+/// Bytes of a fence by default.
+pub const FENCE_BYTES: usize = 16;
+
+/// What can be chosen when a guarded heap is made.
+#[derive(Clone, Copy, Debug)]
+pub struct GuardedConfig<C> {
+    /// The configuration of the heap beneath.
+    pub heap: C,
+    /// How many freed blocks are held back, the oldest of which leaves for the next; 16 by default. 0 gives each back at once.
+    pub quarantine_blocks: usize,
+    /// What the fences' bytes depend on beside addresses. Any number: 0, the default, is as good, and the same in every run.
+    pub secret: usize,
+}
+
+impl<C: Default> Default for GuardedConfig<C> {
+    fn default() -> Self {
+        GuardedConfig { heap: C::default(), quarantine_blocks: 16, secret: 0 }
+    }
+}
+
+/// The control structure. The ring of the quarantine follows.
+#[repr(C)]
+struct Control<H, const FENCE: usize> {
+    heap: H,
+    frames: Frames<H, FENCE>,
+    /// The digest of `frames`, by which `check` knows that nobody wrote over them.
+    seal: usize,
+    /// The largest payload that the fresh heap promised; no alignment is larger.
+    most_bytes: usize,
+    /// Where the first block's front is, from which the high-water mark counts.
+    origin: usize,
+    /// Of payloads; a block in quarantine is not live.
+    tally: Tallied,
+    quarantine: Quarantine,
+}
+
+/// The region allocator `H` under guard, with fences of at least `FENCE` bytes, a multiple of a word's; see the [module](self).
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use rtalloc::adapt::Guarded;
+/// use rtalloc::contract::MisuseKind;
+/// use rtalloc::{RegionAllocator, Tlsf, hook};
+///
+/// hook::set_misuse_hook(Some(|misuse| assert_eq!(misuse.kind, MisuseKind::Overrun)));
+/// let mut memory = [MaybeUninit::uninit(); 8192];
+/// let mut heap: Guarded<Tlsf> = Guarded::new(&mut memory, Default::default())?;
+/// let block = heap.allocate_bytes(10, 1)?;
+/// // SAFETY: not what the contract asks: the eleventh byte is not the block's. The hook is told when the block is freed.
+/// unsafe {
+///     block.add(10).write(0);
+///     heap.deallocate(block);
+/// }
+/// assert!(heap.check().is_err());
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[repr(transparent)]
+pub struct Guarded<'r, H, const FENCE: usize = FENCE_BYTES> {
+    /// Initialised, in the region.
+    control: NonNull<Control<H, FENCE>>,
+    region: PhantomData<&'r mut [MaybeUninit<u8>]>,
+}
+
+// SAFETY: the control structure and the heap beneath are this heap's alone, and the latter may go to another thread.
+unsafe impl<H: Send, const FENCE: usize> Send for Guarded<'_, H, FENCE> {}
+
+impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
+    const JOINED: &'static Name = &Name::joined("guarded-", H::CONTRACT.name);
+    const NAME: &'static str = Self::JOINED.as_str();
+
+    #[inline(always)]
+    fn control(&self) -> &Control<H, FENCE> {
+        // SAFETY: initialised when the heap was made, and changed only by who has the heap exclusively.
+        unsafe { self.control.as_ref() }
+    }
+
+    #[inline(always)]
+    fn control_mut(&mut self) -> &mut Control<H, FENCE> {
+        // SAFETY: as above; this heap is borrowed exclusively.
+        unsafe { self.control.as_mut() }
+    }
+
+    /// Where the ring of the quarantine is.
+    #[inline(always)]
+    fn ring(&self) -> NonNull<Held> {
+        // SAFETY: the region has the ring behind the control structure.
+        unsafe { self.control.add(1).cast() }
+    }
+
+    /// The heap beneath, to be asked something: its own statistics, for example, in which fences and quarantine are live.
+    pub fn inner(&self) -> &H {
+        &self.control().heap
+    }
+
+    /// Blocks in the quarantine now.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn quarantined(&self) -> usize {
+        self.control().quarantine.len()
+    }
+
+    /// Gives every block in the quarantine back to the heap beneath; those that were written meanwhile are reported.
+    ///
+    /// # Time
+    ///
+    /// Linear in the blocks that are held.
+    pub fn flush(&mut self) {
+        // turns: blocks in the quarantine
+        while self.evict_oldest() {}
+    }
+
+    /// Reports a misuse.
+    #[cold]
+    #[inline(never)]
+    fn report(kind: MisuseKind, address: usize) {
+        hook::report(Self::NAME, kind, address);
+    }
+
+    /// Counts and answers a refusal.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, error: AllocError) -> AllocError {
+        self.control_mut().tally.refused();
+        error
+    }
+
+    /// What no heap of this size could serve.
+    #[inline(always)]
+    fn judge(&self, size_bytes: usize, align_bytes: usize) -> Result<usize, AllocError> {
+        if !align_bytes.is_power_of_two() {
+            return Err(AllocError::Alignment);
+        }
+        if size_bytes == 0 {
+            return Err(AllocError::ZeroSize);
+        }
+        let control = self.control();
+        if align_bytes > Frames::<H, FENCE>::UNIT {
+            let most_bytes = control.most_bytes.min(Frames::<H, FENCE>::LARGEST_ALIGNMENT_BYTES);
+            if align_bytes > most_bytes {
+                return Err(AllocError::Alignment);
+            }
+        }
+        control.frames.request_bytes(size_bytes, align_bytes).ok_or(AllocError::TooLarge)
+    }
+
+    /// The record of a live block whose fences are whole.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    #[inline(always)]
+    fn examine(&self, address: usize) -> Result<Record, MisuseKind> {
+        let frames = &self.control().frames;
+        match frames.find(address) {
+            Some((record, State::Live)) => {
+                // SAFETY: a live block's record has the seal of none but a live block.
+                unsafe { frames.check_fences(address, record.size_bytes) }?;
+                Ok(record)
+            }
+            _ => Err(self.diagnose(address)),
+        }
+    }
+
+    /// What is wrong with an address that has no live block's record in front of it.
+    #[cold]
+    #[inline(never)]
+    fn diagnose(&self, address: usize) -> MisuseKind {
+        let Control { heap, frames, quarantine, .. } = self.control();
+        if quarantine.holds(self.ring(), address) {
+            return MisuseKind::DoubleFree;
+        }
+        if regions::is_elsewhere(address, frames.region().0) {
+            return MisuseKind::WrongHeap;
+        }
+        frames.diagnose(heap, address)
+    }
+
+    /// Allocates; the arguments were judged.
+    #[inline(always)]
+    fn serve(
+        &mut self,
+        request_bytes: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // turns: blocks in the quarantine
+        let block = loop {
+            match self.control_mut().heap.allocate_bytes(request_bytes, Frames::<H, FENCE>::UNIT) {
+                Ok(block) => break block.addr().get(),
+                Err(AllocError::Exhausted | AllocError::Pending) if self.evict_oldest() => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let payload = Frames::<H, FENCE>::payload_in(block, align_bytes);
+        let control = self.control_mut();
+        let record = Record { offset_bytes: payload - block, size_bytes, tag: 0 };
+        // SAFETY: the block is this adapter's, and as large as payload and frame, wherever in it the payload is.
+        unsafe {
+            control.frames.write(payload, record, State::Live);
+            control.frames.write_fences(payload, size_bytes);
+            fill(payload, size_bytes, FRESH);
+        }
+        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        // SAFETY: no region contains address zero.
+        Ok(unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(payload)) })
+    }
+
+    /// Takes a live block that was examined from its user.
+    #[inline(always)]
+    fn retire(&mut self, payload: usize, record: Record) {
+        self.control_mut().tally.freed(record.size_bytes);
+        // SAFETY: the block is the adapter's again, and this large.
+        unsafe { fill(payload, record.size_bytes, FREED) };
+        if self.control().quarantine.capacity() == 0 {
+            self.give_back(payload, record);
+            return;
+        }
+        if self.control().quarantine.is_full() {
+            self.evict_oldest();
+        }
+        let ring = self.ring();
+        let control = self.control_mut();
+        // SAFETY: as above.
+        unsafe { control.frames.write(payload, record, State::Held) };
+        control.quarantine.push(ring, Held { payload, block: payload - record.offset_bytes });
+    }
+
+    /// Gives a block with its record back to the heap beneath.
+    #[inline(always)]
+    fn give_back(&mut self, payload: usize, record: Record) {
+        let control = self.control_mut();
+        // SAFETY: the block is this adapter's, and nobody uses it any more. What is left of its record says so.
+        unsafe {
+            control.frames.write(payload, record, State::Gone);
+            control.heap.deallocate(block_at(payload - record.offset_bytes));
+        }
+    }
+
+    /// Verifies the block that is longest in the quarantine, and gives it back; false if there is none.
+    #[inline(never)]
+    fn evict_oldest(&mut self) -> bool {
+        let ring = self.ring();
+        let Some(held) = self.control_mut().quarantine.pop(ring) else { return false };
+        match self.examine_held(held) {
+            Ok(record) => self.give_back(held.payload, record),
+            Err(record) => {
+                Self::report(MisuseKind::UseAfterFree, held.payload);
+                let record =
+                    record.unwrap_or(Record { offset_bytes: held.payload - held.block, size_bytes: 0, tag: 0 });
+                self.give_back(held.payload, record);
+            }
+        }
+        true
+    }
+
+    /// The record of a block in the quarantine that nobody wrote to.
+    ///
+    /// # Errors
+    ///
+    /// The record of one that somebody wrote to; `None` if that was over the record.
+    fn examine_held(&self, held: Held) -> Result<Record, Option<Record>> {
+        let frames = &self.control().frames;
+        let Some((record, State::Held)) = frames.find(held.payload) else { return Err(None) };
+        // SAFETY: a block in the quarantine is the adapter's, and was filled.
+        let is_whole = unsafe {
+            frames.check_fences(held.payload, record.size_bytes).is_ok()
+                && is_filled(held.payload, record.size_bytes, FREED)
+        };
+        if is_whole { Ok(record) } else { Err(Some(record)) }
+    }
+
+    /// See [`RegionAllocator::reallocate_bytes`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn resize(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let request_bytes = match self.judge(size_bytes, align_bytes) {
+            Ok(request_bytes) => request_bytes,
+            Err(error) => return Err(self.refuse(error)),
+        };
+        let payload = block.addr().get();
+        let record = match self.examine(payload) {
+            Ok(record) => record,
+            Err(kind) => {
+                Self::report(kind, payload);
+                return Err(self.refuse(AllocError::Misused));
+            }
+        };
+        if payload & (align_bytes - 1) == 0 && size_bytes <= self.room_bytes(payload, record) {
+            return Ok(self.resize_in_place(payload, record, size_bytes));
+        }
+        let moved = match self.serve(request_bytes, size_bytes, align_bytes) {
+            Ok(moved) => moved,
+            Err(error) => return Err(self.refuse(error)),
+        };
+        // SAFETY: both blocks are live and apart, and neither is shorter than what is copied.
+        unsafe { block.copy_to_nonoverlapping(moved, size_bytes.min(record.size_bytes)) };
+        self.retire(payload, record);
+        Ok(moved)
+    }
+
+    /// Bytes that a payload may have where it is.
+    #[inline(always)]
+    fn room_bytes(&self, payload: usize, record: Record) -> usize {
+        // SAFETY: the block of the heap beneath is live.
+        let usable_bytes = unsafe { self.control().heap.usable_size(block_at(payload - record.offset_bytes)) };
+        usable_bytes.saturating_sub(record.offset_bytes + FENCE)
+    }
+
+    /// Gives a block another size that it has room for.
+    fn resize_in_place(&mut self, payload: usize, record: Record, size_bytes: usize) -> NonNull<u8> {
+        let old_bytes = record.size_bytes;
+        let control = self.control_mut();
+        let mut block = payload - record.offset_bytes;
+        if size_bytes < old_bytes {
+            // What the heap beneath takes back keeps no record that looks live, wherever it puts the rest.
+            // SAFETY: the block is live, and its user keeps the first `size_bytes` only.
+            unsafe {
+                fill(payload + size_bytes, old_bytes - size_bytes, FREED);
+                control.frames.unseal(payload);
+                let needed_bytes = record.offset_bytes + size_bytes + FENCE;
+                let unit_bytes = Frames::<H, FENCE>::UNIT;
+                if let Ok(kept) = control.heap.reallocate_bytes(block_at(block), needed_bytes, unit_bytes) {
+                    block = kept.addr().get();
+                }
+            }
+        }
+        let payload = block + record.offset_bytes;
+        // SAFETY: the block has room for payload and frame.
+        unsafe {
+            control.frames.write(payload, Record { size_bytes, ..record }, State::Live);
+            control.frames.write_fences(payload, size_bytes);
+            fill(payload + old_bytes.min(size_bytes), size_bytes.saturating_sub(old_bytes), FRESH);
+        }
+        control.tally.freed(old_bytes);
+        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        block_at(payload)
+    }
+}
+
+/// A pointer to a block's start.
+#[inline(always)]
+fn block_at(address: usize) -> NonNull<u8> {
+    // SAFETY: no region contains address zero.
+    unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
+}
+
+// SAFETY: payloads lie in blocks of the heap beneath, apart from records and fences, aligned as asked, and stay where they are.
+unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> for Guarded<'r, H, FENCE> {
+    type Config = GuardedConfig<H::Config>;
+
+    const CONTRACT: Contract = Contract {
+        name: Self::NAME,
+        header_bytes: H::CONTRACT.header_bytes + Frames::<H, FENCE>::FRONT_BYTES,
+        min_block_bytes: Frames::<H, FENCE>::MIN_BLOCK_BYTES,
+        largest_request_bytes: Frames::<H, FENCE>::LARGEST_REQUEST_BYTES,
+        largest_alignment_bytes: Frames::<H, FENCE>::LARGEST_ALIGNMENT_BYTES,
+        allocate: Cost::LinearInRegion,
+        deallocate: Cost::LinearInRegion,
+        reallocate: Cost::LinearInRegion,
+        coalescing: match H::CONTRACT.coalescing {
+            Coalescing::Never => Coalescing::Never,
+            Coalescing::Pages | Coalescing::Buddies | Coalescing::Neighbours | Coalescing::Later => Coalescing::Later,
+        },
+        grows_in_place: false,
+        detects_double_free: true,
+        detects_stale_pointers: true,
+        // Of records and fences, always; of the heap beneath only when it gets the block back, after its neighbours perhaps.
+        detects_overwritten_tags: false,
+        largest_is_exact: false,
+        ..H::CONTRACT
+    };
+
+    fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
+        const { assert!(FENCE > 0, "a fence has a word at least") }
+        let len_bytes = region.len();
+        let end = region.as_ptr().addr() + len_bytes;
+        let capacity = config.quarantine_blocks;
+        let ring_bytes = capacity
+            .checked_mul(size_of::<Held>())
+            .ok_or(InitError::Configuration { what: "a quarantine of fewer blocks than there are addresses" })?;
+        let spare_bytes = Frames::<H, FENCE>::SPARE_BYTES;
+        let (control, heap) = divide::<Control<H, FENCE>, H>(region, config.heap, ring_bytes, spare_bytes)?;
+        let most_bytes = heap.largest_allocatable().saturating_sub(Frames::<H, FENCE>::FRAME_BYTES);
+        if most_bytes == 0 {
+            // A heap of this kind needs more for a block with a frame than any that is known.
+            return Err(InitError::TooSmall { needed_bytes: len_bytes.saturating_mul(2) });
+        }
+        let start = control.addr().get() + size_of::<Control<H, FENCE>>() + ring_bytes;
+        let frames = Frames::new(start, end, config.secret);
+        let origin = Frames::<H, FENCE>::origin(&heap);
+        let quarantine = Quarantine::new(capacity);
+        let tally = Tallied::default();
+        // SAFETY: the place is in the region, aligned, and nobody else's.
+        unsafe {
+            control.write(Control { heap, frames, seal: !frames.digest(), most_bytes, origin, tally, quarantine })
+        };
+        regions::remember(start, end);
+        Ok(Guarded { control, region: PhantomData })
+    }
+
+    #[inline(always)]
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        match self.judge(size_bytes, align_bytes).and_then(|bytes| self.serve(bytes, size_bytes, align_bytes)) {
+            Ok(block) => Ok(block),
+            Err(error) => Err(self.refuse(error)),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        let payload = block.addr().get();
+        match self.examine(payload) {
+            Ok(record) => self.retire(payload, record),
+            Err(kind) => Self::report(kind, payload),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller's promise is handed on unchanged.
+        unsafe { self.resize(block, size_bytes, align_bytes) }
+    }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        self.control().frames.find(block.addr().get()).map_or(0, |(record, _)| record.size_bytes)
+    }
+
+    fn largest_allocatable(&self) -> usize {
+        self.control().heap.largest_allocatable().saturating_sub(Frames::<H, FENCE>::FRAME_BYTES)
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        self.control().tally.stats(self.largest_allocatable())
+    }
+
+    /// Blocks in the quarantine are shown as free, those that the heap beneath has free as it shows them.
+    fn walk(&self, visitor: &mut dyn FnMut(Block)) {
+        let Control { heap, frames, .. } = self.control();
+        heap.walk(&mut |block| visitor(frames.shown(block)));
+    }
+
+    fn check(&self) -> Result<(), Corruption> {
+        let Control { heap, frames, quarantine, tally, seal, .. } = self.control();
+        let broken = |invariant, address| Err(Corruption { invariant, address });
+        if *seal != !frames.digest() || !quarantine.is_sound() {
+            return broken("the guard's own words are as it left them", self.control.addr().get());
+        }
+        heap.check()?;
+        let mut held_blocks = 0;
+        // turns: blocks in the quarantine
+        for held in quarantine.iter(self.ring()) {
+            if self.examine_held(held).is_err() {
+                return broken("nobody writes to a block that was freed", held.payload);
+            }
+            held_blocks += 1;
+        }
+        let mut live_blocks = 0;
+        let mut found = Ok(());
+        heap.walk(&mut |block| {
+            if block.free || found.is_err() {
+                return;
+            }
+            let invariant = match frames.find_in(&block) {
+                Some((_, _, State::Held)) => {
+                    held_blocks -= 1;
+                    return;
+                }
+                Some((payload, record, State::Live)) => {
+                    live_blocks += 1;
+                    // SAFETY: the record is that of a live block.
+                    match unsafe { frames.check_fences(payload, record.size_bytes) } {
+                        Ok(()) => return,
+                        Err(MisuseKind::Overrun) => ("the fence behind a block is whole", payload),
+                        Err(_) => ("the fence in front of a block is whole", payload),
+                    }
+                }
+                _ => ("a block's record is in front of its payload", block.address + Frames::<H, FENCE>::FRONT_BYTES),
+            };
+            found = broken(invariant.0, invariant.1);
+        });
+        found?;
+        if held_blocks != 0_isize || tally.stats(0).is_some_and(|stats| stats.live_blocks != live_blocks) {
+            return broken("live and freed blocks are as many as were counted", self.control.addr().get());
+        }
+        Ok(())
+    }
+
+    fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        let Control { heap, frames, quarantine, .. } = self.control();
+        heap.fingerprint(word);
+        heap.walk(&mut |block| {
+            if let (false, Some((_, record, state))) = (block.free, frames.find_in(&block)) {
+                word(record.offset_bytes);
+                word(record.size_bytes);
+                word(usize::from(state == State::Live));
+            }
+        });
+        // turns: blocks in the quarantine
+        for held in quarantine.iter(self.ring()) {
+            word(held.payload - frames.region().0);
+        }
+    }
+}
+
+impl<'r, H: RegionAllocator<'r>, const FENCE: usize> fmt::Debug for Guarded<'r, H, FENCE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {:p}", Self::NAME, self.control)
+    }
+}

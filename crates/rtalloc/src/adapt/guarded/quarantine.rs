@@ -1,0 +1,85 @@
+//! The ring of freed blocks that are held back: first in, first out.
+
+use core::ptr::NonNull;
+
+/// A block that is held back.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Held {
+    /// Its payload.
+    pub(super) payload: usize,
+    /// The block of the heap beneath, which is not taken from the record: somebody may have written over that.
+    pub(super) block: usize,
+}
+
+/// Where in the ring the blocks are. The ring itself lies behind the control structure, and whoever has that says where.
+#[derive(Debug)]
+pub(super) struct Quarantine {
+    capacity: usize,
+    /// The place of the oldest block, less than the capacity unless that is 0.
+    oldest: usize,
+    /// Not more than the capacity.
+    len: usize,
+}
+
+impl Quarantine {
+    /// An empty one for so many blocks.
+    pub(super) fn new(capacity: usize) -> Self {
+        Quarantine { capacity, oldest: 0, len: 0 }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len == self.capacity
+    }
+
+    /// Whether the numbers are those of a ring.
+    pub(super) fn is_sound(&self) -> bool {
+        self.len <= self.capacity && (self.oldest < self.capacity || self.oldest == 0)
+    }
+
+    /// The place that is so many behind the oldest, which are at most the capacity.
+    fn place(&self, behind: usize) -> usize {
+        let place = self.oldest + behind;
+        if place >= self.capacity { place - self.capacity } else { place }
+    }
+
+    /// Puts a block behind the others. There is a free place.
+    pub(super) fn push(&mut self, ring: NonNull<Held>, held: Held) {
+        let place = self.place(self.len);
+        // SAFETY: the ring has as many places as the capacity says.
+        unsafe { ring.add(place).write(held) };
+        self.len += 1;
+    }
+
+    /// Takes the oldest block.
+    pub(super) fn pop(&mut self, ring: NonNull<Held>) -> Option<Held> {
+        if self.len == 0 {
+            return None;
+        }
+        // SAFETY: as above, and there is a block at the oldest place.
+        let held = unsafe { ring.add(self.oldest).read() };
+        self.oldest = self.place(1);
+        self.len -= 1;
+        Some(held)
+    }
+
+    /// The blocks, the oldest first.
+    pub(super) fn iter(&self, ring: NonNull<Held>) -> impl Iterator<Item = Held> + '_ {
+        // SAFETY: as above.
+        (0..self.len).map(move |behind| unsafe { ring.add(self.place(behind)).read() })
+    }
+
+    /// Whether the payload of a block in the ring is at an address.
+    pub(super) fn holds(&self, ring: NonNull<Held>, payload: usize) -> bool {
+        // turns: blocks in the quarantine
+        self.iter(ring).any(|held| held.payload == payload)
+    }
+}
