@@ -89,6 +89,10 @@ typedef enum {
     RT_ERROR_PINS,
     // There is no bound: the operation may have to wait for others.
     RT_ERROR_UNBOUNDED,
+    // Whoever asks has used up what it may, however much is free.
+    RT_ERROR_QUOTA,
+    // The heap was told to refuse this very request, to test what the program does then.
+    RT_ERROR_INJECTED,
 } rt_error;
 
 // The families of allocators.
@@ -136,6 +140,8 @@ typedef enum {
     RT_COALESCING_BUDDIES,
     // All free neighbours, at once.
     RT_COALESCING_NEIGHBOURS,
+    // What the heap beneath coalesces, but later: a freed block is held back for a while.
+    RT_COALESCING_LATER,
 } rt_coalescing;
 
 // An operation whose instructions are bounded.
@@ -167,6 +173,16 @@ typedef enum {
     // The tags around the block contradict each other: somebody wrote over one, or the block was freed before and is now
     // inside a larger free block.
     RT_MISUSE_CONTRADICTORY_TAGS,
+    // Bytes behind the block were written: behind what was requested, not only behind what was granted.
+    RT_MISUSE_OVERRUN,
+    // Bytes in front of the block were written.
+    RT_MISUSE_UNDERRUN,
+    // The block was written after it was freed.
+    RT_MISUSE_USE_AFTER_FREE,
+    // The address is inside a block, not at its start.
+    RT_MISUSE_INTERIOR_POINTER,
+    // The address is in the region of another heap.
+    RT_MISUSE_WRONG_HEAP,
 } rt_misuse_kind;
 
 // Arenas: a TLSF heap for each slot, whose own operations have no atomic instruction but a load.

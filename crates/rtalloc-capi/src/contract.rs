@@ -54,6 +54,8 @@ pub enum rt_coalescing {
     RT_COALESCING_BUDDIES,
     /// All free neighbours, at once.
     RT_COALESCING_NEIGHBOURS,
+    /// What the heap beneath coalesces, but later: a freed block is held back for a while.
+    RT_COALESCING_LATER,
 }
 
 /// Which operations come to their end, whatever other threads do.
@@ -221,6 +223,7 @@ const fn coalescing(coalescing: Coalescing) -> rt_coalescing {
         Coalescing::Pages => rt_coalescing::RT_COALESCING_PAGES,
         Coalescing::Buddies => rt_coalescing::RT_COALESCING_BUDDIES,
         Coalescing::Neighbours => rt_coalescing::RT_COALESCING_NEIGHBOURS,
+        Coalescing::Later => rt_coalescing::RT_COALESCING_LATER,
     }
 }
 

@@ -58,10 +58,14 @@ pub enum rt_error {
     RT_ERROR_PINS,
     /// There is no bound: the operation may have to wait for others.
     RT_ERROR_UNBOUNDED,
+    /// Whoever asks has used up what it may, however much is free.
+    RT_ERROR_QUOTA,
+    /// The heap was told to refuse this very request, to test what the program does then.
+    RT_ERROR_INJECTED,
 }
 
 /// Every error, by number.
-const ALL: [rt_error; 24] = [
+const ALL: [rt_error; 26] = [
     RT_OK,
     RT_ERROR_ZERO_SIZE,
     RT_ERROR_ALIGNMENT,
@@ -86,6 +90,8 @@ const ALL: [rt_error; 24] = [
     RT_ERROR_NO_TALLIES,
     RT_ERROR_PINS,
     RT_ERROR_UNBOUNDED,
+    RT_ERROR_QUOTA,
+    RT_ERROR_INJECTED,
 ];
 
 impl rt_error {
@@ -117,6 +123,8 @@ impl rt_error {
             RT_ERROR_NO_TALLIES => c"this heap keeps no tallies",
             RT_ERROR_PINS => c"the object has as many pins as are counted",
             RT_ERROR_UNBOUNDED => c"there is no bound: the operation may have to wait for others",
+            RT_ERROR_QUOTA => c"the component has used up its quota",
+            RT_ERROR_INJECTED => c"refused on purpose, to test what the program does then",
         }
     }
 }
@@ -155,6 +163,8 @@ impl From<AllocError> for rt_error {
             AllocError::Exhausted => RT_ERROR_EXHAUSTED,
             AllocError::Pending => RT_ERROR_PENDING,
             AllocError::Misused => RT_ERROR_MISUSED,
+            AllocError::Quota => RT_ERROR_QUOTA,
+            AllocError::Injected => RT_ERROR_INJECTED,
         }
     }
 }

@@ -100,6 +100,16 @@ pub enum rt_misuse_kind {
     /// The tags around the block contradict each other: somebody wrote over one, or the block was freed before and is now
     /// inside a larger free block.
     RT_MISUSE_CONTRADICTORY_TAGS,
+    /// Bytes behind the block were written: behind what was requested, not only behind what was granted.
+    RT_MISUSE_OVERRUN,
+    /// Bytes in front of the block were written.
+    RT_MISUSE_UNDERRUN,
+    /// The block was written after it was freed.
+    RT_MISUSE_USE_AFTER_FREE,
+    /// The address is inside a block, not at its start.
+    RT_MISUSE_INTERIOR_POINTER,
+    /// The address is in the region of another heap.
+    RT_MISUSE_WRONG_HEAP,
 }
 
 /// A caller's fault that the tags of a block show. The heap is as it was.
@@ -122,6 +132,11 @@ impl From<&Misuse> for rt_misuse {
                 MisuseKind::ForeignPointer => rt_misuse_kind::RT_MISUSE_FOREIGN_POINTER,
                 MisuseKind::DoubleFree => rt_misuse_kind::RT_MISUSE_DOUBLE_FREE,
                 MisuseKind::ContradictoryTags => rt_misuse_kind::RT_MISUSE_CONTRADICTORY_TAGS,
+                MisuseKind::Overrun => rt_misuse_kind::RT_MISUSE_OVERRUN,
+                MisuseKind::Underrun => rt_misuse_kind::RT_MISUSE_UNDERRUN,
+                MisuseKind::UseAfterFree => rt_misuse_kind::RT_MISUSE_USE_AFTER_FREE,
+                MisuseKind::InteriorPointer => rt_misuse_kind::RT_MISUSE_INTERIOR_POINTER,
+                MisuseKind::WrongHeap => rt_misuse_kind::RT_MISUSE_WRONG_HEAP,
             },
             address: with_exposed_provenance(misuse.address),
         }

@@ -134,6 +134,10 @@ pub mod layout {
         pub const PENDING: usize = 6;
         /// Refused: the block was not live.
         pub const MISUSED: usize = 7;
+        /// Refused: the component's quota is used up.
+        pub const QUOTA: usize = 8;
+        /// Refused: on purpose.
+        pub const INJECTED: usize = 9;
     }
 
     /// Bits of the first word in front of the outcome.
@@ -463,6 +467,8 @@ fn refusal(error: AllocError) -> usize {
         AllocError::Exhausted => outcome::EXHAUSTED,
         AllocError::Pending => outcome::PENDING,
         AllocError::Misused => outcome::MISUSED,
+        AllocError::Quota => outcome::QUOTA,
+        AllocError::Injected => outcome::INJECTED,
     }
 }
 
