@@ -3,12 +3,22 @@
 # (Its Rust blocks are documentation tests, its C and C++ blocks tests of rtalloc-capi: `cargo test --workspace`.)
 #
 # Takes: chapters whose shell blocks are performed (default: all), such as start/rust.md.
-# Needs: a C compiler, python3, and a release build (as ci/main_job.sh leaves one). Installs mdbook into target/tools by cargo
-# unless it is there, which takes a minute or two, once. Takes: two minutes besides.
+# Needs: python3, compilers for C and C++, make, pkg-config and cmake (installed when root), and a release build (as ci/main_job.sh
+# leaves one; else it is made). Installs mdbook into target/tools by cargo unless it is there, which takes a minute or two, once.
+# Takes: two minutes besides.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export SOURCE=$PWD CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 version=0.5.4
+
+for tool in python3 cc c++ make pkg-config cmake; do
+    if ! command -v "$tool" >/dev/null; then
+        [ "$(id -u)" = 0 ] || { echo "install $tool, then run this again" >&2; exit 1; }
+        apt-get update -qq
+        apt-get install -y -qq python3 gcc g++ make pkg-config cmake >/dev/null
+        break
+    fi
+done
 
 tools=$CARGO_TARGET_DIR/tools
 mdbook=$tools/bin/mdbook
