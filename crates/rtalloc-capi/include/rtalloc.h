@@ -8617,6 +8617,13 @@ rt_error rt_shared_compact_fit_refusals(const rt_shared_compact_fit *heap, rt_re
 // O(pages and entries).
 rt_error rt_shared_compact_fit_check(const rt_shared_compact_fit *heap, rt_corruption *where);
 
+// The kind of misuse in a word or two: a static string that ends with NUL, never NULL, whatever the number.
+//
+// # Time
+//
+// O(number of kinds).
+const char *rt_misuse_name(rt_misuse_kind kind);
+
 // Sets the one hook of this program that is told of misuse; NULL removes it. Without one, misuse is ignored, which leaves the
 // heap whole.
 //

@@ -1,6 +1,8 @@
 //! What heaps tell: tallies, blocks, misuse, corruption.
 
-use core::ffi::{c_char, c_void};
+use crate::error::is;
+use core::ffi::{CStr, c_char, c_void};
+use core::mem::MaybeUninit;
 use core::ptr::{null_mut, with_exposed_provenance};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use rtalloc::contract::{Block, Corruption, Misuse, MisuseKind, Stats};
@@ -110,6 +112,44 @@ pub enum rt_misuse_kind {
     RT_MISUSE_INTERIOR_POINTER,
     /// The address is in the region of another heap.
     RT_MISUSE_WRONG_HEAP,
+}
+
+/// Every kind, by number.
+const KINDS: [rt_misuse_kind; 8] = [
+    rt_misuse_kind::RT_MISUSE_FOREIGN_POINTER,
+    rt_misuse_kind::RT_MISUSE_DOUBLE_FREE,
+    rt_misuse_kind::RT_MISUSE_CONTRADICTORY_TAGS,
+    rt_misuse_kind::RT_MISUSE_OVERRUN,
+    rt_misuse_kind::RT_MISUSE_UNDERRUN,
+    rt_misuse_kind::RT_MISUSE_USE_AFTER_FREE,
+    rt_misuse_kind::RT_MISUSE_INTERIOR_POINTER,
+    rt_misuse_kind::RT_MISUSE_WRONG_HEAP,
+];
+
+impl rt_misuse_kind {
+    const fn text(self) -> &'static CStr {
+        match self {
+            rt_misuse_kind::RT_MISUSE_FOREIGN_POINTER => c"foreign pointer",
+            rt_misuse_kind::RT_MISUSE_DOUBLE_FREE => c"double free",
+            rt_misuse_kind::RT_MISUSE_CONTRADICTORY_TAGS => c"contradictory tags",
+            rt_misuse_kind::RT_MISUSE_OVERRUN => c"overrun",
+            rt_misuse_kind::RT_MISUSE_UNDERRUN => c"underrun",
+            rt_misuse_kind::RT_MISUSE_USE_AFTER_FREE => c"use after free",
+            rt_misuse_kind::RT_MISUSE_INTERIOR_POINTER => c"interior pointer",
+            rt_misuse_kind::RT_MISUSE_WRONG_HEAP => c"wrong heap",
+        }
+    }
+}
+
+/// The kind of misuse in a word or two: a static string that ends with NUL, never NULL, whatever the number.
+///
+/// # Time
+///
+/// O(number of kinds).
+#[unsafe(no_mangle)]
+pub extern "C" fn rt_misuse_name(kind: MaybeUninit<rt_misuse_kind>) -> *const c_char {
+    let known = KINDS.into_iter().find(|&known| is(kind, known));
+    known.map_or(c"not a kind of misuse", rt_misuse_kind::text).as_ptr()
 }
 
 /// A caller's fault that the tags of a block show. The heap is as it was.

@@ -1,0 +1,308 @@
+/* Commits one misuse on one heap, in a process of its own, and says what came of it.
+ *
+ *     misuse HEAP MISUSE
+ *
+ * prints one line:
+ *
+ *     reported KIND        the hook was told
+ *     refused              the request answered NULL and changed nothing
+ *     checked              only rt_X_check finds it
+ *     harmless             nobody was told, and no harm was found: every byte of the heap was handed out again, nothing twice
+ *     damaged              nobody was told, and a live block was written to or handed out again, or what was handed out lies elsewhere
+ *
+ * followed by ", damaged" or ", checked" where the heap did not survive what was reported. The end by a signal is for the
+ * caller to see. "misuse" alone lists what there is.
+ */
+#include "allocators.h"
+#include <rtalloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REGION_BYTES = 64 * 1024, SIZE = 48, MOST = 8192, KEPT = 0x22 };
+
+typedef struct {
+    const char *name;
+    void *(*init)(void *region, size_t bytes);
+    void *(*get)(void *heap, size_t size);
+    void *(*get_zeros)(void *heap, size_t count, size_t size);
+    void *(*resize)(void *heap, void *block, size_t size);
+    void (*give)(void *heap, void *block);
+    size_t (*usable)(const void *heap, const void *block);
+    rt_error (*check)(const void *heap, rt_corruption *where);
+} heap_type;
+
+#define HEAP(X)                                                                                                        \
+    static void *X##_init(void *region, size_t bytes) { return rt_##X##_init(region, bytes); }                        \
+    static void *X##_get(void *heap, size_t size) { return rt_##X##_malloc(heap, size); }                             \
+    static void *X##_get_zeros(void *heap, size_t count, size_t size) { return rt_##X##_calloc(heap, count, size); }  \
+    static void *X##_resize(void *heap, void *block, size_t size) { return rt_##X##_realloc(heap, block, size); }     \
+    static void X##_give(void *heap, void *block) { rt_##X##_free(heap, block); }                                     \
+    static size_t X##_usable(const void *heap, const void *block) { return rt_##X##_usable_size(heap, block); }       \
+    static rt_error X##_check(const void *heap, rt_corruption *where) { return rt_##X##_check(heap, where); }
+REGION_ALLOCATORS(HEAP)
+
+static const heap_type types[] = {
+#define ROW(X) {#X, X##_init, X##_get, X##_get_zeros, X##_resize, X##_give, X##_usable, X##_check},
+    REGION_ALLOCATORS(ROW)
+};
+
+static _Alignas(64) unsigned char here[REGION_BYTES];
+static _Alignas(64) unsigned char elsewhere[REGION_BYTES];
+
+static const heap_type *type;
+static void *heap;
+static bool reported;
+static rt_misuse_kind kind;
+
+static void hook(const rt_misuse *misuse) {
+    if (!reported) {
+        kind = misuse->kind;
+    }
+    reported = true;
+}
+
+/* Blocks that stay live around the one that is misused, and must stay whole. */
+static unsigned char *kept[3];
+
+static unsigned char *allocated(size_t size) {
+    unsigned char *block = type->get(heap, size);
+    if (block == NULL) {
+        fputs("the heap is too small for this test\n", stderr);
+        exit(2);
+    }
+    return block;
+}
+
+/* Three blocks that stay, and between them the one that is misused. */
+static unsigned char *victim(void) {
+    kept[0] = allocated(SIZE);
+    unsigned char *block = allocated(SIZE);
+    kept[1] = allocated(SIZE);
+    kept[2] = allocated(SIZE);
+    for (size_t place = 0; place < 3; place++) {
+        memset(kept[place], KEPT, SIZE);
+    }
+    memset(block, 0x11, SIZE);
+    return block;
+}
+
+static void free_twice(void) {
+    unsigned char *block = victim();
+    type->give(heap, block);
+    type->give(heap, block);
+}
+
+/* Meanwhile its neighbour is free, too, and may be one block with it. */
+static void free_twice_later(void) {
+    unsigned char *block = victim();
+    unsigned char *neighbour = kept[1];
+    kept[1] = NULL;
+    type->give(heap, block);
+    type->give(heap, neighbour);
+    type->give(heap, block);
+}
+
+/* Meanwhile its memory is somebody else's. */
+static void free_twice_after_reuse(void) {
+    unsigned char *block = victim();
+    type->give(heap, block);
+    kept[1] = allocated(SIZE);
+    for (int more = 0; kept[1] != block && more < 64; more++) {
+        kept[1] = allocated(SIZE);
+    }
+    memset(kept[1], KEPT, SIZE);
+    type->give(heap, block);
+}
+
+static void free_what_is_no_block(void) {
+    static _Alignas(16) unsigned char variable[64];
+    victim();
+    type->give(heap, variable + 16);
+}
+
+static void free_the_interior(void) {
+    unsigned char *block = victim();
+    type->give(heap, block + 16);
+}
+
+static void free_in_another_heap(void) {
+    void *other = type->init(elsewhere, sizeof elsewhere);
+    if (other == NULL) {
+        exit(2);
+    }
+    type->give(heap, type->get(other, SIZE));
+}
+
+static void free_what_was_resized_away(void) {
+    unsigned char *block = victim();
+    unsigned char *moved = type->resize(heap, block, 10 * SIZE);
+    if (moved == NULL || moved == block) {
+        fputs("the block stayed\n", stderr);
+        exit(2);
+    }
+    type->give(heap, block);
+}
+
+/* Writes other bytes than those that are there. */
+static void spoil(unsigned char *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at++) {
+        from[at] ^= 0x5A;
+    }
+}
+
+/* Behind what was asked for, where blocks are often larger. */
+static void write_behind_the_request(void) {
+    unsigned char *block = victim();
+    unsigned char *short_one = allocated(SIZE - 7);
+    spoil(short_one + SIZE - 7, 1);
+    type->give(heap, short_one);
+    type->give(heap, block);
+}
+
+/* Behind what may be used. */
+static void write_behind_the_block(void) {
+    unsigned char *block = victim();
+    spoil(block + type->usable(heap, block), 1);
+    type->give(heap, block);
+}
+
+static void write_in_front(void) {
+    unsigned char *block = victim();
+    spoil(block - 1, 1);
+    type->give(heap, block);
+}
+
+static void write_what_was_freed(void) {
+    unsigned char *block = victim();
+    type->give(heap, block);
+    spoil(block, 16);
+}
+
+static bool refused;
+
+static void ask_for_too_much(void) {
+    unsigned char *block = victim();
+    refused = type->get(heap, SIZE_MAX) == NULL && type->get(heap, SIZE_MAX - 15) == NULL &&
+              type->get_zeros(heap, SIZE_MAX / 2 + 2, 2) == NULL && type->resize(heap, block, SIZE_MAX - 1) == NULL &&
+              block[0] == 0x11;
+    type->give(heap, block);
+}
+
+static const struct {
+    const char *name;
+    void (*commit)(void);
+} misuses[] = {
+    {"double free", free_twice},
+    {"double free, its neighbour freed between", free_twice_later},
+    {"double free, its memory live again", free_twice_after_reuse},
+    {"free of what realloc moved", free_what_was_resized_away},
+    {"free of another variable", free_what_is_no_block},
+    {"free of another heap's block", free_in_another_heap},
+    {"free of an interior pointer", free_the_interior},
+    {"overrun by one, of the request", write_behind_the_request},
+    {"overrun by one, of the block", write_behind_the_block},
+    {"underrun by one", write_in_front},
+    {"write after free", write_what_was_freed},
+    {"size that overflows", ask_for_too_much},
+};
+
+typedef struct {
+    unsigned char *at;
+    size_t bytes;
+} extent;
+
+static int by_address(const void *one, const void *other) {
+    const unsigned char *left = ((const extent *)one)->at;
+    const unsigned char *right = ((const extent *)other)->at;
+    return (left > right) - (left < right);
+}
+
+/* Looks at what is live, takes everything that is left, and looks whether something was handed out twice or from elsewhere. */
+static bool is_whole(void) {
+    static extent live[MOST];
+    size_t count = 0;
+    for (size_t place = 0; place < 3; place++) {
+        if (kept[place] != NULL) {
+            for (size_t at = 0; at < SIZE; at++) {
+                if (kept[place][at] != KEPT) {
+                    return false;
+                }
+            }
+            live[count++] = (extent){kept[place], SIZE};
+        }
+    }
+    for (size_t size = 512; size >= 16; size /= 2) {
+        unsigned char *block;
+        while (count < MOST && (block = type->get(heap, size)) != NULL) {
+            if (block < here || block + size > here + sizeof here) {
+                return false;
+            }
+            live[count++] = (extent){block, size};
+        }
+    }
+    qsort(live, count, sizeof live[0], by_address);
+    for (size_t place = 1; place < count; place++) {
+        if (live[place - 1].at + live[place - 1].bytes > live[place].at) {
+            return false;
+        }
+    }
+    return count < MOST;
+}
+
+int main(int count, char **words) {
+    size_t misuse = 0;
+    if (count == 1) {
+        for (size_t place = 0; place < sizeof types / sizeof types[0]; place++) {
+            printf("heap %s\n", types[place].name);
+        }
+        for (size_t place = 0; place < sizeof misuses / sizeof misuses[0]; place++) {
+            printf("misuse %s\n", misuses[place].name);
+        }
+        return 0;
+    }
+    for (size_t place = 0; place < sizeof types / sizeof types[0]; place++) {
+        if (count == 3 && strcmp(words[1], types[place].name) == 0) {
+            type = &types[place];
+        }
+    }
+    while (misuse < sizeof misuses / sizeof misuses[0] && count == 3 && strcmp(words[2], misuses[misuse].name) != 0) {
+        misuse++;
+    }
+    if (type == NULL || misuse == sizeof misuses / sizeof misuses[0]) {
+        fputs("usage: misuse [HEAP MISUSE]; without arguments it lists both\n", stderr);
+        return 2;
+    }
+
+    heap = type->init(here, sizeof here);
+    if (heap == NULL) {
+        fputs("no heap\n", stderr);
+        return 2;
+    }
+    rt_set_misuse_hook(hook);
+    misuses[misuse].commit();
+
+    rt_corruption where;
+    rt_error found = type->check(heap, &where);
+    bool told = reported;
+    bool whole = found != RT_OK || is_whole();
+    const char *separator = "";
+    if (told || reported) {
+        /* What is_whole met is seen later than it happened, but seen. */
+        printf("reported %s%s", rt_misuse_name(kind), told ? "" : ", later");
+        separator = ", ";
+    } else if (refused) {
+        printf("refused");
+        separator = ", ";
+    }
+    if (found != RT_OK) {
+        printf("%schecked", separator);
+    } else if (!whole) {
+        printf("%sdamaged", separator);
+    } else if (*separator == '\0') {
+        printf("harmless");
+    }
+    putchar('\n');
+    return 0;
+}

@@ -1,0 +1,77 @@
+//! What every heap of C's detects of every misuse: `misuse.c` commits one at a time in a process of its own, and `docs/MISUSE.md`
+//! says what came of it. With `UPDATE_MISUSE=1` the tables are written anew.
+
+mod toolchain;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use toolchain::{compiled, krate, said};
+
+/// The document, and the lines between which its table stands.
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/MISUSE.md");
+const BEGIN: &str = "<!-- table: heaps -->\n";
+const END: &str = "<!-- end of table -->\n";
+
+/// What came of a misuse, in the words of `misuse.c`, or how the process ended.
+fn committed(program: &Path, heap: &str, misuse: &str) -> String {
+    let output = Command::new(program).args([heap, misuse]).output().expect("started");
+    if output.status.success() {
+        String::from_utf8(output.stdout).expect("text").trim().to_string()
+    } else {
+        panic!("{heap}, {misuse}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// A cell of the table: what is detected stands out.
+fn cell(outcome: &str) -> String {
+    let told = |part: &str| match part.strip_prefix("reported ") {
+        Some(kind) => format!("**{kind}**"),
+        None if part == "refused" => "**refused**".into(),
+        None if part == "checked" => "check".into(),
+        None => part.into(),
+    };
+    outcome.split(", ").map(told).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn the_document_says_what_every_heap_detects() {
+    let program = compiled("cc", &["-std=c11", "-O1"], &krate().join("tests/misuse.c"), "misuse");
+    let listed = said(&program);
+    let all = |what| listed.lines().filter_map(|line| line.strip_prefix(what)).collect::<Vec<&str>>();
+    let (heaps, misuses) = (all("heap "), all("misuse "));
+    assert!(heaps.len() > 20 && heaps.contains(&"tlsf"), "{heaps:?}");
+    assert!(misuses.len() > 8 && misuses.contains(&"double free"), "{misuses:?}");
+
+    // Heaps that answer alike share a line, in the order of the first of them.
+    let mut places: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    let mut rows: Vec<(Vec<&str>, Vec<String>)> = Vec::new();
+    for heap in heaps {
+        let outcomes: Vec<String> = misuses.iter().map(|misuse| committed(&program, heap, misuse)).collect();
+        let place = *places.entry(outcomes.clone()).or_insert(rows.len());
+        if place == rows.len() {
+            rows.push((Vec::new(), outcomes));
+        }
+        rows[place].0.push(heap);
+    }
+
+    let mut table = format!("| heap | {} |\n|---{}|\n", misuses.join(" | "), "|---".repeat(misuses.len()));
+    for (heaps, outcomes) in rows {
+        let names: Vec<String> = heaps.iter().map(|heap| format!("`rt_{heap}`")).collect();
+        let cells: Vec<String> = outcomes.iter().map(|outcome| cell(outcome)).collect();
+        table += &format!("| {} | {} |\n", names.join(" "), cells.join(" | "));
+    }
+
+    let document = std::fs::read_to_string(DOCUMENT).expect("docs/MISUSE.md");
+    let (before, rest) = document.split_once(BEGIN).expect("the table's beginning");
+    let (_, after) = rest.split_once(END).expect("the table's end");
+    let now = format!("{before}{BEGIN}{table}{END}{after}");
+    if std::env::var_os("UPDATE_MISUSE").is_some() {
+        std::fs::write(DOCUMENT, now).expect("written");
+    } else {
+        assert_eq!(
+            document, now,
+            "the heaps do otherwise than docs/MISUSE.md says: look why, then set UPDATE_MISUSE=1"
+        );
+    }
+}
