@@ -81,6 +81,12 @@
 #define RTALLOC_REFUSED(error) std::abort()
 #endif
 
+#if defined(__GNUC__)
+// Whatever names the program has: parameters here may have them too.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 /// The allocators of one hand, a line for each. `MORE` takes further regions, `ONE` has the region it was made in.
 #define RTALLOC_ALLOCATORS(MORE, ONE)                                                                                  \
     MORE(tlsf)                                                                                                         \
@@ -1332,5 +1338,9 @@ inline std::error_code make_error_code(rt_error error) noexcept {
 
 /// An `rt_error` is an error code without being asked.
 template <> struct std::is_error_code_enum<rt_error> : std::true_type {};
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif // RTALLOC_HPP
