@@ -149,5 +149,6 @@ mod books {
         Choosing: "docs/book/src/choosing.md";
         Sizing: "docs/book/src/sizing.md";
         Guarantees: "docs/book/src/guarantees.md";
+        Debugging: "docs/book/src/debugging.md";
     }
 }
