@@ -43,9 +43,30 @@ typedef struct {
     static rt_error X##_check(const void *heap, rt_corruption *where) { return rt_##X##_check(heap, where); }
 REGION_ALLOCATORS(HEAP)
 
+/* Heaps that threads share: one user of two, who does everything by its slot. */
+#define SHARED(X)                                                                                                      \
+    static size_t X##_slot;                                                                                            \
+    static void *X##_init(void *region, size_t bytes) {                                                                \
+        rt_##X *made = rt_##X##_init(region, bytes, 2);                                                                \
+        return made != NULL && rt_##X##_claim(made, &X##_slot) == RT_OK ? made : NULL;                                 \
+    }                                                                                                                  \
+    static void *X##_get(void *shared, size_t size) { return rt_##X##_malloc(shared, X##_slot, size); }                \
+    static void *X##_get_zeros(void *shared, size_t count, size_t size) {                                              \
+        return rt_##X##_calloc(shared, X##_slot, count, size);                                                         \
+    }                                                                                                                  \
+    static void *X##_resize(void *shared, void *block, size_t size) {                                                  \
+        return rt_##X##_realloc(shared, X##_slot, block, size);                                                        \
+    }                                                                                                                  \
+    static void X##_give(void *shared, void *block) { rt_##X##_free(shared, X##_slot, block); }                        \
+    static size_t X##_usable(const void *shared, const void *block) {                                                  \
+        return rt_##X##_usable_size(shared, X##_slot, block);                                                          \
+    }                                                                                                                  \
+    static rt_error X##_check(const void *shared, rt_corruption *where) { return rt_##X##_check(shared, where); }
+SHARED_ALLOCATORS(SHARED)
+
 static const heap_type types[] = {
 #define ROW(X) {#X, X##_init, X##_get, X##_get_zeros, X##_resize, X##_give, X##_usable, X##_check},
-    REGION_ALLOCATORS(ROW)
+    REGION_ALLOCATORS(ROW) SHARED_ALLOCATORS(ROW)
 };
 
 static _Alignas(64) unsigned char here[REGION_BYTES];

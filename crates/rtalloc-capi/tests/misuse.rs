@@ -1,16 +1,16 @@
-//! What every heap of C's detects of every misuse: `misuse.c` commits one at a time in a process of its own, and `docs/MISUSE.md`
-//! says what came of it. With `UPDATE_MISUSE=1` the tables are written anew.
+//! What every heap of C's detects of every misuse: `misuse.c` commits one at a time in a process of its own, `misuse_objects.c` does
+//! so with handles, and `docs/MISUSE.md` says what came of it. With `UPDATE_MISUSE=1` the tables are written anew.
 
 mod toolchain;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use toolchain::{compiled, krate, said};
 
-/// The document, and the lines between which its table stands.
+/// The document, and the line that ends a table.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/MISUSE.md");
-const BEGIN: &str = "<!-- table: heaps -->\n";
 const END: &str = "<!-- end of table -->\n";
 
 /// What came of a misuse, in the words of `misuse.c`, or how the process ended.
@@ -62,10 +62,42 @@ fn the_document_says_what_every_heap_detects() {
         table += &format!("| {} | {} |\n", names.join(" "), cells.join(" | "));
     }
 
+    is_told("heaps", &table);
+}
+
+#[test]
+fn the_document_says_what_heaps_of_handles_answer() {
+    let program = compiled("cc", &["-std=c11", "-O1"], &krate().join("tests/misuse_objects.c"), "misuse_objects");
+    let told = said(&program);
+    let mut table = String::from("| heap | misuse | answer |\n|---|---|---|\n");
+    // Heaps that answer alike share a line.
+    let mut rows: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for line in told.lines() {
+        let words: Vec<&str> = line.splitn(3, ": ").collect();
+        let [heap, misuse, answer] = words[..] else { panic!("{line}") };
+        let heap = format!("`rt_{heap}`");
+        match rows.iter_mut().find(|row| (row.0, row.1) == (misuse, answer)) {
+            Some((_, _, heaps)) => heaps.push(heap),
+            None => rows.push((misuse, answer, vec![heap])),
+        }
+    }
+    assert!(rows.len() > 6, "{told}");
+    for (misuse, answer, heaps) in rows {
+        table += &format!("| {} | {misuse} | {answer} |\n", heaps.join(" "));
+    }
+    is_told("objects", &table);
+}
+
+/// Compares a table of the document, or writes it.
+fn is_told(name: &str, table: &str) {
+    // One test at a time writes.
+    static WRITER: Mutex<()> = Mutex::new(());
+    let _writer = WRITER.lock();
+    let begin = format!("<!-- table: {name} -->\n");
     let document = std::fs::read_to_string(DOCUMENT).expect("docs/MISUSE.md");
-    let (before, rest) = document.split_once(BEGIN).expect("the table's beginning");
+    let (before, rest) = document.split_once(&begin).expect("the table's beginning");
     let (_, after) = rest.split_once(END).expect("the table's end");
-    let now = format!("{before}{BEGIN}{table}{END}{after}");
+    let now = format!("{before}{begin}{table}{END}{after}");
     if std::env::var_os("UPDATE_MISUSE").is_some() {
         std::fs::write(DOCUMENT, now).expect("written");
     } else {
