@@ -15,6 +15,7 @@ pub mod present;
 pub mod probe;
 pub mod published;
 pub mod record;
+pub mod recover;
 pub mod replay;
 pub mod result;
 pub mod study;

@@ -13,6 +13,7 @@ pub mod interleave;
 pub mod merge;
 pub mod progress;
 pub mod record;
+pub mod recover;
 pub mod reproduce;
 pub mod run;
 mod shipped;
@@ -41,6 +42,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Record(record::Arguments),
+    Recover(recover::Arguments),
     Generate(generate::Arguments),
     Inspect(inspect::Arguments),
     Run(run::Arguments),
@@ -62,6 +64,7 @@ pub fn main() -> ExitCode {
     let outcome = match cli.verb {
         None => showcase::main(&cli.showcase),
         Some(Verb::Record(arguments)) => record::main(&arguments),
+        Some(Verb::Recover(arguments)) => recover::main(&arguments),
         Some(Verb::Generate(arguments)) => generate::main(&arguments),
         Some(Verb::Inspect(arguments)) => inspect::main(&arguments),
         Some(Verb::Run(arguments)) => run::main(&arguments),

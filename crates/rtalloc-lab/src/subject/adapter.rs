@@ -51,7 +51,7 @@ pub unsafe trait Target {
     ///
     /// # Safety
     ///
-    /// The region is writable, page-aligned and the heap's alone until `release`.
+    /// The region is writable and the heap's alone until `release`. It is page-aligned, unless the subject is one of ours.
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String>;
 
     /// Frees what `make` allocated for itself.

@@ -223,8 +223,27 @@ impl<'region> Heap<'region> {
     ///
     /// [`Refusal`] where the region is too small for its control structure.
     pub fn new(subject: &Subject, region: &'region mut Region, bytes: usize) -> Result<Self, Refusal> {
-        let bytes = bytes.min(region.len());
-        let base = region.start();
+        Self::within(subject, region, 0, bytes)
+    }
+
+    /// Makes a heap of `subject` in the `bytes` bytes of `region` from `offset` on, or as many as there are. Peers take regions that
+    /// begin with a page.
+    ///
+    /// # Errors
+    ///
+    /// As [`Heap::new`].
+    pub fn within(
+        subject: &Subject,
+        region: &'region mut Region,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Self, Refusal> {
+        let offset = offset.min(region.len());
+        let bytes = bytes.min(region.len() - offset);
+        if subject.origin != Origin::Ours && !offset.is_multiple_of(4096) {
+            return Err(Refusal { region_bytes: bytes, reason: "the region does not begin with a page".into() });
+        }
+        let base = region.start().wrapping_add(offset);
         // SAFETY: `base..base + bytes` is mapped memory that this heap borrows exclusively for as long as it lives.
         let made = unsafe { (subject.make)(base, bytes) }.map_err(|reason| Refusal { region_bytes: bytes, reason })?;
         let region_start = base as usize;

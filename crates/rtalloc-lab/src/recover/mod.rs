@@ -1,0 +1,126 @@
+//! Reading a flight recorder back: from a dump of memory to a trace, and to the same addresses again.
+//!
+//! ```text
+//! dump -> find(rings) -> Ring -> convert -> trace
+//!                             -> replay on the same allocator -> every address compared
+//! ```
+//!
+//! The recorder itself is [`rtalloc::adapt::Traced`]; the two meet in the ring's [`layout`](rtalloc::adapt::traced::layout), which
+//! `docs/FLIGHT-RECORDER.md` specifies. Whatever the bytes are, a dump is data: nothing in it is believed before it was tested.
+
+mod convert;
+mod find;
+mod replay;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+pub use convert::{Findings, Refused, Ticks, convert};
+pub use find::{Found, choose, find};
+pub use replay::{Difference, Replayed, replay};
+pub use ring::{Entry, Kind, Number, Outcome, Problem, Ring};
+
+use crate::trace::TraceError;
+use std::io;
+
+/// Why nothing was recovered.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The dump cannot be read.
+    #[error("the dump cannot be read from byte {offset} on")]
+    Io {
+        /// Where.
+        offset: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// No ring at all.
+    #[error(
+        "no flight recorder in these {bytes} bytes; dump the whole region of a heap that is a `Traced` one, or what its \
+         `ring` returns, or make a core file with the memory that holds the heap"
+    )]
+    Nothing {
+        /// Length of the dump.
+        bytes: u64,
+    },
+    /// There is something, but it cannot be used.
+    #[error("the flight recorder at byte {offset} cannot be read: {problem}")]
+    Unreadable {
+        /// First byte of it.
+        offset: u64,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// More than one.
+    #[error("there are several flight recorders; choose one by --at: {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// None where one was asked for.
+    #[error("no flight recorder at byte {offset}; there is one at {}", .there.join(", "))]
+    NotThere {
+        /// What was asked for.
+        offset: u64,
+        /// Where there is one.
+        there: Vec<String>,
+    },
+    /// The heap's first operations are gone.
+    #[error(
+        "the ring does not begin with the heap's first operation ({}), so the heap that it began with is not known and addresses \
+         cannot be compared; give the recorder more records, or replay the trace that --output makes without them",
+        missing(*.overwritten, *.damaged)
+    )]
+    Incomplete {
+        /// Records that others were written over.
+        overwritten: u64,
+        /// Records that cannot be read.
+        damaged: u64,
+    },
+    /// Another kind of machine.
+    #[error(
+        "it was recorded on a {bits}-bit machine, where blocks are laid out in another way than on this 64-bit one: addresses cannot be \
+         compared here; --output makes a trace of it that every allocator replays"
+    )]
+    OtherMachine {
+        /// Bits of a machine word there.
+        bits: u32,
+    },
+    /// The allocator is none of the laboratory's.
+    #[error(
+        "the laboratory has no allocator {name:?}; `rtalloc allocators` lists those it has. --output makes a trace all the same"
+    )]
+    UnknownAllocator {
+        /// The name in the ring.
+        name: String,
+    },
+    /// The allocator is, but not this kind of heap.
+    #[error(
+        "the heap of {length} bytes does not begin as the laboratory's {name} does: it was made by another version, with other \
+         types or another configuration than the default, or is wrapped by another adapter (put the recorder directly around the heap). \
+         --output makes a trace all the same"
+    )]
+    OtherHeap {
+        /// The name in the ring.
+        name: String,
+        /// Length of the recorded heap's region.
+        length: u64,
+    },
+    /// No memory for the replay.
+    #[error("cannot map {bytes} bytes to replay in")]
+    Memory {
+        /// How many.
+        bytes: u64,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+/// What is missing of a ring, in words.
+fn missing(overwritten: u64, damaged: u64) -> String {
+    match (overwritten, damaged) {
+        (overwritten, 0) => format!("{overwritten} were overwritten since"),
+        (0, damaged) => format!("{damaged} records are damaged"),
+        (overwritten, damaged) => format!("{overwritten} were overwritten since, {damaged} are damaged"),
+    }
+}
