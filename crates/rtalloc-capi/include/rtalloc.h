@@ -146,7 +146,7 @@ typedef enum {
 
 // An operation whose instructions are bounded.
 typedef enum {
-    // `malloc`.
+    // `malloc`; where objects have handles, `allocate`.
     RT_OPERATION_MALLOC,
     // `aligned_alloc`.
     RT_OPERATION_ALIGNED_ALLOC,
@@ -814,8 +814,9 @@ rt_error rt_tlsf_check(const rt_tlsf *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_tlsf_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -1012,8 +1013,9 @@ rt_error rt_lean_tlsf_check(const rt_lean_tlsf *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_lean_tlsf_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -1210,8 +1212,9 @@ rt_error rt_tlsf_exact_check(const rt_tlsf_exact *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_tlsf_exact_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -1408,8 +1411,9 @@ rt_error rt_tlsf_thorough_check(const rt_tlsf_thorough *heap, rt_corruption *whe
 // O(1).
 const rt_contract *rt_tlsf_thorough_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -1606,8 +1610,9 @@ rt_error rt_half_fit_check(const rt_half_fit *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_half_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -1804,8 +1809,9 @@ rt_error rt_quick_fit_check(const rt_quick_fit *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_quick_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -1979,8 +1985,9 @@ rt_error rt_simple_segregated_check(const rt_simple_segregated *heap, rt_corrupt
 // O(1).
 const rt_contract *rt_simple_segregated_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -2154,8 +2161,9 @@ rt_error rt_simple_segregated_8_check(const rt_simple_segregated_8 *heap, rt_cor
 // O(1).
 const rt_contract *rt_simple_segregated_8_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -2323,8 +2331,9 @@ rt_error rt_kingsley_check(const rt_kingsley *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_kingsley_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -2492,8 +2501,9 @@ rt_error rt_first_fit_check(const rt_first_fit *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_first_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -2696,8 +2706,9 @@ rt_error rt_first_fit_address_check(const rt_first_fit_address *heap, rt_corrupt
 // O(1).
 const rt_contract *rt_first_fit_address_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -2894,8 +2905,9 @@ rt_error rt_next_fit_check(const rt_next_fit *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_next_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -3092,8 +3104,9 @@ rt_error rt_next_fit_lifo_check(const rt_next_fit_lifo *heap, rt_corruption *whe
 // O(1).
 const rt_contract *rt_next_fit_lifo_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -3290,8 +3303,9 @@ rt_error rt_best_fit_check(const rt_best_fit *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_best_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -3488,8 +3502,9 @@ rt_error rt_tree_best_fit_check(const rt_tree_best_fit *heap, rt_corruption *whe
 // O(1).
 const rt_contract *rt_tree_best_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -3686,8 +3701,9 @@ rt_error rt_fast_fit_check(const rt_fast_fit *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_fast_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -3861,8 +3877,9 @@ rt_error rt_fast_fit_leftmost_check(const rt_fast_fit_leftmost *heap, rt_corrupt
 // O(1).
 const rt_contract *rt_fast_fit_leftmost_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -4030,8 +4047,9 @@ rt_error rt_binary_buddy_check(const rt_binary_buddy *heap, rt_corruption *where
 // O(1).
 const rt_contract *rt_binary_buddy_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -4199,8 +4217,9 @@ rt_error rt_bbuddy_check(const rt_bbuddy *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_bbuddy_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -4374,8 +4393,9 @@ rt_error rt_fibonacci_buddy_check(const rt_fibonacci_buddy *heap, rt_corruption 
 // O(1).
 const rt_contract *rt_fibonacci_buddy_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -4546,8 +4566,9 @@ rt_error rt_weighted_buddy_check(const rt_weighted_buddy *heap, rt_corruption *w
 // O(1).
 const rt_contract *rt_weighted_buddy_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -4715,8 +4736,9 @@ rt_error rt_double_buddy_check(const rt_double_buddy *heap, rt_corruption *where
 // O(1).
 const rt_contract *rt_double_buddy_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -4884,8 +4906,9 @@ rt_error rt_bitframe_check(const rt_bitframe *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_bitframe_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -5053,8 +5076,9 @@ rt_error rt_bitframe_8_check(const rt_bitframe_8 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_bitframe_8_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -5225,8 +5249,9 @@ rt_error rt_bitframe_eager_check(const rt_bitframe_eager *heap, rt_corruption *w
 // O(1).
 const rt_contract *rt_bitframe_eager_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -5394,8 +5419,9 @@ rt_error rt_bitframe_16_check(const rt_bitframe_16 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_bitframe_16_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -5563,8 +5589,9 @@ rt_error rt_bitframe_4_check(const rt_bitframe_4 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_bitframe_4_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -5738,8 +5765,9 @@ rt_error rt_bitframe_crossing_check(const rt_bitframe_crossing *heap, rt_corrupt
 // O(1).
 const rt_contract *rt_bitframe_crossing_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -5907,8 +5935,9 @@ rt_error rt_regis1_check(const rt_regis1 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_regis1_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -6076,8 +6105,9 @@ rt_error rt_regis1_8_check(const rt_regis1_8 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_regis1_8_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -6245,8 +6275,9 @@ rt_error rt_regis2_check(const rt_regis2 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_regis2_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -6414,8 +6445,9 @@ rt_error rt_regis2_8_check(const rt_regis2_8 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_regis2_8_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -6583,8 +6615,9 @@ rt_error rt_reaps_check(const rt_reaps *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_reaps_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -6752,8 +6785,9 @@ rt_error rt_reaps_8_check(const rt_reaps_8 *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_reaps_8_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved: on other processors than x86-64, from other compilers, and of operations that are not O(1).
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -6965,8 +6999,8 @@ rt_error rt_compact_fit_check(const rt_compact_fit *heap, rt_corruption *where);
 // O(1).
 const rt_contract *rt_compact_fit_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code, where
-// `malloc` is the allocate of this allocator; 0 where nothing was proved.
+// Most machine instructions that a call of an operation of this very library executes, where `malloc` is the allocate of
+// this allocator, proved from its machine code; 0 where nothing was proved.
 //
 // # Time
 // O(1).
@@ -7190,8 +7224,8 @@ rt_error rt_compact_fit_iota_check(const rt_compact_fit_iota *heap, rt_corruptio
 // O(1).
 const rt_contract *rt_compact_fit_iota_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code, where
-// `malloc` is the allocate of this allocator; 0 where nothing was proved.
+// Most machine instructions that a call of an operation of this very library executes, where `malloc` is the allocate of
+// this allocator, proved from its machine code; 0 where nothing was proved.
 //
 // # Time
 // O(1).
@@ -7406,8 +7440,8 @@ rt_error rt_compact_fit_non_moving_check(const rt_compact_fit_non_moving *heap, 
 // O(1).
 const rt_contract *rt_compact_fit_non_moving_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code, where
-// `malloc` is the allocate of this allocator; 0 where nothing was proved.
+// Most machine instructions that a call of an operation of this very library executes, where `malloc` is the allocate of
+// this allocator, proved from its machine code; 0 where nothing was proved.
 //
 // # Time
 // O(1).
@@ -7648,8 +7682,9 @@ rt_error rt_arenas_most_steps(const rt_arenas *heap,
 // O(1).
 const rt_shared_contract *rt_arenas_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved.
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -7890,8 +7925,9 @@ rt_error rt_bitmap_buddy_most_steps(const rt_bitmap_buddy *heap,
 // O(1).
 const rt_shared_contract *rt_bitmap_buddy_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved.
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -8132,8 +8168,9 @@ rt_error rt_tree_buddy_most_steps(const rt_tree_buddy *heap,
 // O(1).
 const rt_shared_contract *rt_tree_buddy_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved.
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).
@@ -8381,8 +8418,9 @@ rt_error rt_tree_buddy_in_band_most_steps(const rt_tree_buddy_in_band *heap,
 // O(1).
 const rt_shared_contract *rt_tree_buddy_in_band_contract(void);
 
-// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-// nothing was proved.
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
 //
 // # Time
 // O(1).

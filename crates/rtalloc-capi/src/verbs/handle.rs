@@ -321,8 +321,8 @@ macro_rules! handle_heaps {
                     &raw const CONTRACT
                 }
 
-                /// Most machine instructions that an operation of this very library executes, proved from its machine code, where
-                /// `malloc` is the allocate of this allocator; 0 where nothing was proved.
+                /// Most machine instructions that a call of an operation of this very library executes, where `malloc` is the allocate of
+                /// this allocator, proved from its machine code; 0 where nothing was proved.
                 ///
                 /// # Time
                 /// O(1).

@@ -390,8 +390,9 @@ macro_rules! shared_heaps {
                     &raw const CONTRACT
                 }
 
-                /// Most machine instructions that an operation of this very library executes, proved from its machine code; 0 where
-                /// nothing was proved.
+                /// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+                /// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+                /// x86-64, and from other compilers than the one whose code was looked at.
                 ///
                 /// # Time
                 /// O(1).

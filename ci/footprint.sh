@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# What a program carries of the C library, by allocator, is what docs/FOOTPRINT.md says; with --update the table is written anew. A program that
+# uses one allocator carries no other one. Sizes are compared exactly with the compiler the table names, and to a tenth with another.
+# Needs: an x86-64 Linux machine, rustup (adds the target thumbv7em-none-eabihf), python3. Takes: a minute.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "$(uname -m)" != x86_64 ]; then
+    echo "NOT RUN: the table has the sizes of x86-64 code"
+    exit 0
+fi
+export CARGO_INCREMENTAL=0
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
+target=${CARGO_TARGET_DIR:-target}
+bare=thumbv7em-none-eabihf
+linker=$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld
+rustup target list --installed 2>/dev/null | grep -qx "$bare" || rustup target add "$bare" >/dev/null 2>&1 || {
+    echo "no target $bare: install rustup, then run this again" >&2
+    exit 1
+}
+[ -x "$linker" ] || { echo "no rust-lld with this compiler: install the compiler with rustup, then run this again" >&2; exit 1; }
+cargo build --quiet -p rtalloc-capi --profile c
+cargo rustc --quiet -p rtalloc-capi --profile c --target "$bare" --crate-type staticlib
+
+python3 - "$linker" "$target" "$bare" "$(rustc --version)" "${1:-}" <<'PY'
+import os, re, struct, subprocess, sys, tempfile
+
+linker, target, bare, compiler, mode = sys.argv[1:]
+header = open("crates/rtalloc-capi/include/rtalloc.h").read()
+names = re.findall(r"^\w.*\brt_(\w+)_init\(", header, re.M)
+DOCUMENT = "docs/FOOTPRINT.md"
+# What a program has to call to use an allocator of each kind, beside init.
+VERBS = [["malloc", "free"], ["claim", "malloc", "free"], ["allocate", "locate", "free"],
+         ["claim", "allocate", "free", "pin", "unpin"]]
+
+def declares(name, verb):
+    return re.search(rf"\brt_{name}_{verb}\(", header) is not None
+
+def kind(name):
+    """The verbs of an allocator's kind: the longest list of which it has all."""
+    return max((verbs for verbs in VERBS if all(declares(name, verb) for verb in verbs)), key=len)
+
+def owner(symbol):
+    """The allocator whose verb a symbol is."""
+    return max((name for name in names if symbol.startswith(f"rt_{name}_")), key=len, default=None)
+
+class Elf:
+    """Sections and symbols of an ELF file of either width."""
+    def __init__(self, path):
+        self.data = data = open(path, "rb").read()
+        wide = data[4] == 2
+        offset = struct.unpack_from("<Q" if wide else "<I", data, 0x28 if wide else 0x20)[0]
+        size, count, names = struct.unpack_from("<HHH", data, 0x3A if wide else 0x2E)
+        layout = "<IIQQQQII" if wide else "<IIIIIIII"
+        raw = [struct.unpack_from(layout, data, offset + at * size) for at in range(count)]
+        self.sections = [(self.text(raw[names][4], one[0]), *one[1:]) for one in raw]
+        self.symbols = []
+        for name, of_type, _, _, start, length, link, _ in self.sections:
+            if of_type == 2:
+                step = 24 if wide else 16
+                for at in range(start, start + length, step):
+                    if wide:
+                        word, info, _, _, address, _ = struct.unpack_from("<IBBHQQ", data, at)
+                    else:
+                        word, address, _, info, _, _ = struct.unpack_from("<IIIBBH", data, at)
+                    self.symbols.append((self.text(self.sections[link][4], word), address, info))
+
+    def text(self, table, at):
+        start = table + at
+        return self.data[start:self.data.index(b"\0", start)].decode()
+
+    def sizes(self):
+        """Bytes of code and constants, of initialised data, and of zeros."""
+        text = data = zeros = 0
+        for name, of_type, flags, _, _, length, _, _ in self.sections:
+            if not flags & 2 or name in (".eh_frame", ".eh_frame_hdr", ".ARM.exidx", ".ARM.extab", ".relro_padding"):
+                continue
+            if of_type == 8:
+                zeros += length
+            elif flags & 1:
+                data += length
+            else:
+                text += length
+        return text, data, zeros
+
+def linked(name, library, path):
+    """Sizes of the smallest program that uses an allocator, which must carry nothing of the others."""
+    roots = [f"rt_{name}_{verb}" for verb in ["init", *kind(name)]]
+    command = [linker, "-flavor", "gnu", "--gc-sections", "-e", roots[0], "-o", path]
+    subprocess.run([*command, *(f"--undefined={root}" for root in roots), library], check=True)
+    elf = Elf(path)
+    shown = {symbol: address for symbol, address, info in elf.symbols if info >> 4 == 1 and symbol.startswith("rt_")}
+    used = {shown[root] for root in roots}
+    # A function that another allocator's is identical with has both names.
+    others = [symbol for symbol, address in shown.items() if address not in used and owner(symbol) != name]
+    if others:
+        sys.exit(f"a program that uses rt_{name} alone carries {', '.join(others)}")
+    return elf.sizes()
+
+rows = []
+with tempfile.TemporaryDirectory() as work:
+    path = os.path.join(work, "program")
+    for name in names:
+        rows.append((name, *linked(name, f"{target}/c/librtalloc_c.a", path),
+                     *linked(name, f"{target}/{bare}/c/librtalloc_c.a", path)))
+
+def table(rows):
+    lines = ["| allocator | text | data | bss | text | data | bss |", "|---|---|---|---|---|---|---|"]
+    return lines + [f"| `{name}` | " + " | ".join(f"{size:,}" for size in sizes) + " |" for name, *sizes in rows]
+
+page = f"""# What a program carries
+
+Bytes of the C library in a program that makes a heap, allocates and frees, and does nothing else; for heaps that threads share, claims a slot
+as well; for objects that move, finds out where they are, or pins them. The linker removes what is not called (`--gc-sections`), so
+that nothing of another allocator is left, which `ci/footprint.sh` verifies. The heap itself, control structure included, is in the
+memory that the program gives.
+
+*text*: code and constants, without unwind tables, which a program without exceptions needs not keep. *data*: initialised
+variables. *bss*: the misuse hooks. The first three are of x86-64 Linux, the others of {bare}, a Cortex-M4; both optimised
+for speed by {compiler}.
+
+""" + "\n".join(table(rows)) + "\n\nWritten by `ci/footprint.sh --update`.\n"
+
+if mode == "--update":
+    open(DOCUMENT, "w").write(page)
+    print(f"{DOCUMENT} written: {len(rows)} allocators")
+    sys.exit()
+committed = open(DOCUMENT).read()
+if compiler in committed.replace("\n", " "):
+    if committed != page:
+        import difflib
+        sys.stdout.writelines(difflib.unified_diff(committed.splitlines(True), page.splitlines(True), DOCUMENT, "now"))
+        sys.exit(f"{DOCUMENT} is not what is linked: run ci/footprint.sh --update, in a commit that says why")
+    print(f"{len(rows)} allocators have the sizes of {DOCUMENT}")
+else:
+    known = {name: [int(size.replace(",", "")) for size in sizes.split(" | ")]
+             for name, sizes in re.findall(r"^\| `(\w+)` \| (.*) \|$", committed, re.M)}
+    grown = [name for name, *sizes in rows
+             if name not in known or any(abs(size - before) > before / 10 + 64 for size, before in zip(sizes, known[name]))]
+    if grown:
+        sys.exit(f"not within a tenth of {DOCUMENT}, which is of another compiler: {', '.join(grown)}")
+    print(f"{len(rows)} allocators are within a tenth of {DOCUMENT}, which is of another compiler than {compiler}")
+PY
