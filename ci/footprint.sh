@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a program carries of the C library, by allocator, is what docs/FOOTPRINT.md says; with --update the table is written anew. A program that
-# uses one allocator carries no other one. Sizes are compared exactly with the compiler the table names, and to a tenth with another.
+# uses one allocator carries no other one. Sizes may differ by 64 bytes and a fiftieth; with another compiler than the table names, by a tenth.
 # Needs: an x86-64 Linux machine, rustup (adds the target thumbv7em-none-eabihf), python3. Takes: a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -125,18 +125,17 @@ if mode == "--update":
     print(f"{DOCUMENT} written: {len(rows)} allocators")
     sys.exit()
 committed = open(DOCUMENT).read()
-if compiler in committed.replace("\n", " "):
-    if committed != page:
-        import difflib
-        sys.stdout.writelines(difflib.unified_diff(committed.splitlines(True), page.splitlines(True), DOCUMENT, "now"))
-        sys.exit(f"{DOCUMENT} is not what is linked: run ci/footprint.sh --update, in a commit that says why")
-    print(f"{len(rows)} allocators have the sizes of {DOCUMENT}")
-else:
-    known = {name: [int(size.replace(",", "")) for size in sizes.split(" | ")]
-             for name, sizes in re.findall(r"^\| `(\w+)` \| (.*) \|$", committed, re.M)}
-    grown = [name for name, *sizes in rows
-             if name not in known or any(abs(size - before) > before / 10 + 64 for size, before in zip(sizes, known[name]))]
-    if grown:
-        sys.exit(f"not within a tenth of {DOCUMENT}, which is of another compiler: {', '.join(grown)}")
-    print(f"{len(rows)} allocators are within a tenth of {DOCUMENT}, which is of another compiler than {compiler}")
+# A change elsewhere moves code and its padding; another compiler moves more.
+share = 50 if compiler in committed.replace("\n", " ") else 10
+known = {name: [int(size.replace(",", "")) for size in sizes.split(" | ")]
+         for name, sizes in re.findall(r"^\| `(\w+)` \| (.*) \|$", committed, re.M)}
+wrong = [name for name, *sizes in rows
+         if name not in known or any(abs(size - before) > before / share + 64 for size, before in zip(sizes, known[name]))]
+wrong += [name for name in known if name not in names]
+if wrong:
+    for name, *sizes in rows:
+        if name in wrong:
+            print(f"{name}: {sizes}, in {DOCUMENT} {known.get(name)}")
+    sys.exit(f"{DOCUMENT} is not what is linked: run ci/footprint.sh --update, in a commit that says why")
+print(f"{len(rows)} allocators have the sizes of {DOCUMENT}, to one part in {share}")
 PY
