@@ -87,7 +87,7 @@ def agrees(expected, printed, varies):
         line = line.rstrip()
         if not varies:
             return line
-        line = re.sub(r"\d[\d,.]*( [KMG]iB)?", "#", line)
+        line = re.sub(r"0x[0-9a-f]+|\d[\d,.]*( [KMG]iB)?", "#", line)
         line = re.sub(r"[-─]{4,}", "----", line)
         return re.sub(r"\s+", " ", line)
 
