@@ -149,6 +149,8 @@ inline const std::error_category& category() noexcept {
             switch (error) {
             case RT_ERROR_TOO_LARGE:
             case RT_ERROR_EXHAUSTED:
+            case RT_ERROR_QUOTA:
+            case RT_ERROR_INJECTED:
             case RT_ERROR_REGION_TOO_SMALL: return std::errc::not_enough_memory;
             case RT_ERROR_PENDING:
             case RT_ERROR_CONTENDED: return std::errc::resource_unavailable_try_again;

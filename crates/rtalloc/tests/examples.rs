@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each example prints.
-const SAID: [(&str, &[&str]); 8] = [
+const SAID: [(&str, &[&str]); 10] = [
     (
         "audio_callback",
         &[
@@ -20,10 +20,25 @@ const SAID: [(&str, &[&str]); 8] = [
         &["orders: 50, the last says 98", "refused: true, then [7]", "live blocks: 0", "total: 1498500"],
     ),
     (
+        "flight_recorder",
+        &["written down: 233, of which the last 64 are in the region", "the ring takes less than 4 KiB: true"],
+    ),
+    (
         "global_arenas",
         &["progress: wait-free", "sum: 2997000", "operations that shared a slot: 0", "requests refused: 0"],
     ),
     ("global_locked_tlsf", &["letters: 79560", "in the static array: true", "requests refused: 0", "intact: true"]),
+    (
+        "guarded_heap",
+        &[
+            "one byte too many: Overrun",
+            "one byte too early: Underrun",
+            "freed twice: DoubleFree",
+            "an address inside: InteriorPointer",
+            "written after it was freed: UseAfterFree",
+            "kept: 2, and a check says so: true",
+        ],
+    ),
     ("misuse", &["tlsf: DoubleFree", "tlsf: ForeignPointer", "unharmed: true", "found by a check: true"]),
     (
         "moving_objects",

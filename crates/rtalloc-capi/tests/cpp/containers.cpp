@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <scoped_allocator>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -79,6 +80,22 @@ template <class A> void arrays() {
         for (int row = 0; row < 10; ++row) rows.emplace_back(100, row, heap);
         EXPECT(rows[9][99] == 9);
         EXPECT(!heap.check());
+    }
+    EXPECT(live_blocks(heap) == 0);
+}
+
+/// Containers that give their elements the allocator that they have.
+void nested() {
+    using text = string_in<rtalloc::tlsf>;
+    rtalloc::heap<rtalloc::tlsf> heap(memory);
+    {
+        using scoped = std::scoped_allocator_adaptor<rtalloc::allocator<text, rtalloc::tlsf>>;
+        std::vector<text, scoped> words{scoped(rtalloc::allocator<text, rtalloc::tlsf>(heap))};
+        words.emplace_back("a string that is too long to be inside the object");
+        words.resize(10);
+        words[9].assign(100, 'x');
+        EXPECT(words[0].get_allocator() == words.get_allocator() && words[9].get_allocator() == words.get_allocator());
+        EXPECT(live_blocks(heap) == 3);
     }
     EXPECT(live_blocks(heap) == 0);
 }
@@ -205,6 +222,7 @@ int main() {
     arrays<rtalloc::quick_fit>();
     arrays<rtalloc::binary_buddy>();
     arrays<rtalloc::fibonacci_buddy>();
+    nested();
     allocators_go_along();
     pointers();
     exhaustion();
