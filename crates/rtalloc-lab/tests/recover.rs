@@ -188,7 +188,7 @@ fn what_is_no_dump_is_refused_with_what_to_do() {
         (
             "short",
             &ring[..ring.len() - 1],
-            "the flight recorder at byte 0 cannot be read: the dump ends 1 bytes too early",
+            "the flight recorder at byte 0 cannot be read: the dump ends 1 byte too early",
         ),
         ("damaged", &damaged, "the flight recorder at byte 0 cannot be read: its head is damaged"),
         ("later", &later, "its layout is version 2, not 1; read it with the rtalloc that wrote it"),

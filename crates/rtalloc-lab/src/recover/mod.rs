@@ -20,6 +20,7 @@ pub use find::{Found, choose, find};
 pub use replay::{Difference, Replayed, replay};
 pub use ring::{Entry, Kind, Number, Outcome, Problem, Ring};
 
+use crate::present::number::counted;
 use crate::trace::TraceError;
 use std::io;
 
@@ -120,7 +121,7 @@ pub enum RecoverError {
 fn missing(overwritten: u64, damaged: u64) -> String {
     match (overwritten, damaged) {
         (overwritten, 0) => format!("{overwritten} were overwritten since"),
-        (0, damaged) => format!("{damaged} records are damaged"),
+        (0, damaged) => format!("{} damaged", counted(damaged, "record")),
         (overwritten, damaged) => format!("{overwritten} were overwritten since, {damaged} are damaged"),
     }
 }

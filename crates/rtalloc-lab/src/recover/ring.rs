@@ -1,5 +1,6 @@
 //! A ring as its bytes tell it.
 
+use crate::present::number::counted;
 use rtalloc::adapt::traced::layout::{
     self, ALIGN_SHIFT, BYTE_ORDER, HEAD_BYTES, MAGIC, NUMBER_SHIFT, OUTCOME_SHIFT, RECORD_WORDS, VERSION, at, kind,
     outcome,
@@ -21,7 +22,7 @@ pub enum Problem {
     #[error("its head says what cannot be: {0}")]
     Impossible(&'static str),
     /// The dump ends too early.
-    #[error("the dump ends {missing} bytes too early; dump at least {needed} bytes from there on")]
+    #[error("the dump ends {} too early; dump at least {needed} bytes from there on", counted(*.missing, "byte"))]
     Truncated {
         /// Bytes of head and ring.
         needed: u64,
@@ -29,7 +30,7 @@ pub enum Problem {
         missing: u64,
     },
     /// Every record is unreadable.
-    #[error("all of its {0} records are damaged: somebody wrote over them")]
+    #[error("all records of its ring ({0}) are damaged: somebody wrote over them")]
     Records(u64),
 }
 

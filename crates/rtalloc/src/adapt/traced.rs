@@ -16,9 +16,9 @@
 //! # Costs
 //!
 //! A record is four machine words, written twice: before the operation, as one that is under way, so that a heap that crashes
-//! tells in which operation; and when its outcome is known. That is a dozen stores, no loop, and no branch but the
-//! one at the ring's end. A ring for R records takes 128 + (R + 1) · 4 words, rounded up to 64 bytes. Making the heap writes all of
-//! it.
+//! tells in which operation; and when its outcome is known. That is a dozen stores, some thirty instructions on x86-64 in all, no
+//! loop, and no branch but for the outcome. A ring for R records takes 128 bytes and (R + 1) · 4 words, rounded up to 64 bytes.
+//! Making the heap writes all of it.
 //!
 //! # What a dump shows
 //!
@@ -457,20 +457,23 @@ impl<'r, H> Traced<'r, H> {
     }
 }
 
-/// An error as records tell it.
+/// An error as records tell it: errors are numbered as their outcomes are. (A comparison with each would be a table of jumps, which
+/// has no bound.)
 #[inline(always)]
-fn refusal(error: AllocError) -> usize {
-    match error {
-        AllocError::ZeroSize => outcome::ZERO_SIZE,
-        AllocError::Alignment => outcome::ALIGNMENT,
-        AllocError::TooLarge => outcome::TOO_LARGE,
-        AllocError::Exhausted => outcome::EXHAUSTED,
-        AllocError::Pending => outcome::PENDING,
-        AllocError::Misused => outcome::MISUSED,
-        AllocError::Quota => outcome::QUOTA,
-        AllocError::Injected => outcome::INJECTED,
-    }
+const fn refusal(error: AllocError) -> usize {
+    error as usize + outcome::ZERO_SIZE
 }
+
+const _: () = {
+    assert!(refusal(AllocError::ZeroSize) == outcome::ZERO_SIZE);
+    assert!(refusal(AllocError::Alignment) == outcome::ALIGNMENT);
+    assert!(refusal(AllocError::TooLarge) == outcome::TOO_LARGE);
+    assert!(refusal(AllocError::Exhausted) == outcome::EXHAUSTED);
+    assert!(refusal(AllocError::Pending) == outcome::PENDING);
+    assert!(refusal(AllocError::Misused) == outcome::MISUSED);
+    assert!(refusal(AllocError::Quota) == outcome::QUOTA);
+    assert!(refusal(AllocError::Injected) == outcome::INJECTED);
+};
 
 /// The beginning of a name, filled up with zeros.
 fn name_bytes(name: &str) -> [u8; layout::NAME_BYTES] {
@@ -762,6 +765,24 @@ mod tests {
         assert_eq!(heap.recorded(), 0);
         // A name that is too long is cut.
         assert_eq!(&name_bytes("an allocator whose name is longer than that"), b"an allocator whose name is longe");
+    }
+
+    #[test]
+    fn every_refusal_has_an_outcome() {
+        // A refusal that is new needs a line here, one in `layout::outcome` and in docs/FLIGHT-RECORDER.md, and a name in the laboratory.
+        let named = |error| match error {
+            AllocError::ZeroSize => outcome::ZERO_SIZE,
+            AllocError::Alignment => outcome::ALIGNMENT,
+            AllocError::TooLarge => outcome::TOO_LARGE,
+            AllocError::Exhausted => outcome::EXHAUSTED,
+            AllocError::Pending => outcome::PENDING,
+            AllocError::Misused => outcome::MISUSED,
+            AllocError::Quota => outcome::QUOTA,
+            AllocError::Injected => outcome::INJECTED,
+        };
+        for error in [AllocError::ZeroSize, AllocError::Exhausted, AllocError::Injected] {
+            assert_eq!(refusal(error), named(error));
+        }
     }
 
     #[test]
