@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
-use rtalloc::adapt::{Alone, Guarded, Traced};
+use rtalloc::adapt::{Alone, Failing, Guarded, Quota, Traced};
 use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::concurrent::atomics::Native;
@@ -228,6 +228,37 @@ face!(
     arenas_deallocate,
     arenas_reallocate
 );
+type FailingTlsf = Failing<'static, Tlsf<'static>>;
+face!(FailingTlsf, failing_new, failing_allocate, failing_aligned, failing_deallocate, failing_reallocate);
+/// Fails every third request, and tells which did.
+///
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn failing_arm(heap: *mut c_void) -> usize {
+    // SAFETY: a heap is one pointer.
+    let heap = unsafe { core::mem::transmute::<*mut c_void, FailingTlsf>(heap) };
+    let failed = heap.failed_requests().count();
+    heap.arm(rtalloc::adapt::Failures::EveryNth(3));
+    failed
+}
+type QuotaTlsf = Quota<'static, Tlsf<'static>>;
+face!(QuotaTlsf, quota_new, quota_allocate, quota_aligned, quota_deallocate, quota_reallocate);
+/// Lets a component ask, at some time.
+///
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quota_enter(heap: *mut c_void, component: usize, now: u64, live_bytes: usize) -> usize {
+    // SAFETY: a heap is one pointer.
+    let heap = unsafe { core::mem::transmute::<*mut c_void, QuotaTlsf>(heap) };
+    heap.tick(now);
+    heap.enter(component);
+    heap.set_limits(component, rtalloc::adapt::QuotaLimits { live_bytes, ..Default::default() });
+    heap.used(component).map_or(0, |used| used.peak_live_bytes)
+}
+type NestedTlsf = Guarded<'static, Quota<'static, Failing<'static, Traced<'static, Tlsf<'static>>>>>;
+face!(NestedTlsf, nested_new, nested_allocate, nested_aligned, nested_deallocate, nested_reallocate);
 type GuardedBitframe = Guarded<'static, Bitframe<'static>, 8>;
 face!(
     Guarded<'static, Tlsf<'static>>,

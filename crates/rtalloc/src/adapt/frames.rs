@@ -18,8 +18,9 @@
 //! memory is filled with, so that what overruns a block by one byte is mostly not what was there before: never where
 //! that byte is one of those.
 
-use crate::contract::{Block, MisuseKind, RegionAllocator};
+use crate::contract::{AllocError, Block, MisuseKind, RegionAllocator};
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 
 /// Bytes of a machine word.
 const WORD: usize = size_of::<usize>();
@@ -189,10 +190,36 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     /// What to ask of the heap beneath for a payload of `size_bytes` at `align_bytes`, a power of two; `None` if that is beyond
     /// the whole region.
     #[inline(always)]
-    pub(super) fn request_bytes(&self, size_bytes: usize, align_bytes: usize) -> Option<usize> {
+    fn request_bytes(&self, size_bytes: usize, align_bytes: usize) -> Option<usize> {
         let room_to_align_bytes = align_bytes.saturating_sub(Self::UNIT);
         let request_bytes = size_bytes.checked_add(Self::FRAME_BYTES)?.checked_add(room_to_align_bytes)?;
         (request_bytes <= self.end - self.start).then_some(request_bytes)
+    }
+
+    /// What to ask of the heap beneath for a request, if a heap could serve it whose largest payload is `most_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Why none could.
+    #[inline(always)]
+    pub(super) fn judge(&self, size_bytes: usize, align_bytes: usize, most_bytes: usize) -> Result<usize, AllocError> {
+        if !align_bytes.is_power_of_two() {
+            return Err(AllocError::Alignment);
+        }
+        if size_bytes == 0 {
+            return Err(AllocError::ZeroSize);
+        }
+        if align_bytes > Self::UNIT && align_bytes > most_bytes.min(Self::LARGEST_ALIGNMENT_BYTES) {
+            return Err(AllocError::Alignment);
+        }
+        self.request_bytes(size_bytes, align_bytes).ok_or(AllocError::TooLarge)
+    }
+
+    /// A pointer to an address of the region.
+    #[inline(always)]
+    pub(super) fn pointer(address: usize) -> NonNull<u8> {
+        // SAFETY: no region contains address zero.
+        unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
     /// Where the payload is in a block of so many bytes as [`request_bytes`](Self::request_bytes) said.

@@ -7,6 +7,8 @@
 //! | a shared heap | a sequential one, for comparison | [`Alone`] |
 //! | a sequential heap | one whose last operations are in its memory, for a dump | [`Traced`] |
 //! | a sequential heap | one that finds misuse | [`Guarded`] |
+//! | a sequential heap | one that refuses on purpose, for tests | [`Failing`] |
+//! | a sequential heap | one whose components have quotas | [`Quota`] |
 //! | a shared heap | one allocator for whoever runs | [`Joint`], with a [`CurrentSlot`] |
 //! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
 //! | those | the allocator of a collection | feature `allocator-api2` |
@@ -15,6 +17,7 @@ pub mod alone;
 #[cfg(feature = "allocator-api2")]
 mod containers;
 pub mod current;
+pub mod failing;
 mod frames;
 mod front;
 #[cfg(target_has_atomic = "ptr")]
@@ -24,6 +27,7 @@ pub mod joint;
 pub mod local;
 pub mod lock;
 pub mod locked;
+pub mod quota;
 #[cfg(feature = "std")]
 pub mod threads;
 pub mod traced;
@@ -32,6 +36,8 @@ pub mod traced;
 pub use alone::Alone;
 #[doc(inline)]
 pub use current::{Anyone, CurrentSlot, Numbered};
+#[doc(inline)]
+pub use failing::{Failing, FailingConfig, Failures};
 #[cfg(target_has_atomic = "ptr")]
 #[doc(inline)]
 pub use global::{Global, Memory};
@@ -51,6 +57,8 @@ pub use lock::Masked;
 pub use lock::Patient;
 #[doc(inline)]
 pub use locked::Locked;
+#[doc(inline)]
+pub use quota::{Quota, QuotaConfig, QuotaLimit, QuotaLimits, QuotaUse};
 #[cfg(feature = "std")]
 #[doc(inline)]
 pub use threads::ThreadSlots;

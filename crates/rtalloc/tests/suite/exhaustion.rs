@@ -76,7 +76,12 @@ fn fill_and_empty_once(buffer: &Buffer, len_bytes: usize, request: &Op, order: O
         assert_eq!(fresh, fingerprint(&shadow.allocator), "{request:?}, freed in {order:?} order");
     }
     // A heap that never coalesces has blocks of the very size that is asked for.
-    assert_eq!(filled, fill(&mut shadow, request), "the second fill holds another number of blocks");
+    let again = fill(&mut shadow, request);
+    // Where blocks are held back, those that are let go first are taken first, wherever they are.
+    assert!(
+        filled == again || facts().coalescing == Coalescing::Later,
+        "the second fill: {again} blocks, not {filled}"
+    );
 }
 
 /// Repeats a request until it is refused; returns how often it was served.

@@ -63,6 +63,12 @@ pub fn has_frames() -> bool {
     facts().name.contains("guarded-") || facts().name.contains("quota-")
 }
 
+/// Whether those frames have a fence behind a payload: whether the outermost of them is a guard's.
+pub fn has_fences() -> bool {
+    let name = facts().name;
+    name.find("guarded-").is_some_and(|guard| name.find("quota-").is_none_or(|quota| guard < quota))
+}
+
 /// A number that tells the allocator under test on this thread from others.
 pub fn identity() -> usize {
     CONTRACT.get().map_or(0, |contract| std::ptr::from_ref(contract).addr())

@@ -199,20 +199,8 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
     /// What no heap of this size could serve.
     #[inline(always)]
     fn judge(&self, size_bytes: usize, align_bytes: usize) -> Result<usize, AllocError> {
-        if !align_bytes.is_power_of_two() {
-            return Err(AllocError::Alignment);
-        }
-        if size_bytes == 0 {
-            return Err(AllocError::ZeroSize);
-        }
         let control = self.control();
-        if align_bytes > Frames::<H, FENCE>::UNIT {
-            let most_bytes = control.most_bytes.min(Frames::<H, FENCE>::LARGEST_ALIGNMENT_BYTES);
-            if align_bytes > most_bytes {
-                return Err(AllocError::Alignment);
-            }
-        }
-        control.frames.request_bytes(size_bytes, align_bytes).ok_or(AllocError::TooLarge)
+        control.frames.judge(size_bytes, align_bytes, control.most_bytes)
     }
 
     /// The record of a live block whose fences are whole.
@@ -273,8 +261,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
             fill(payload, size_bytes, FRESH);
         }
         control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
-        // SAFETY: no region contains address zero.
-        Ok(unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(payload)) })
+        Ok(Frames::<H, FENCE>::pointer(payload))
     }
 
     /// Takes a live block that was examined from its user.
@@ -304,7 +291,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         // SAFETY: the block is this adapter's, and nobody uses it any more. What is left of its record says so.
         unsafe {
             control.frames.write(payload, record, State::Gone);
-            control.heap.deallocate(block_at(payload - record.offset_bytes));
+            control.heap.deallocate(Frames::<H, FENCE>::pointer(payload - record.offset_bytes));
         }
     }
 
@@ -382,7 +369,8 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
     #[inline(always)]
     fn room_bytes(&self, payload: usize, record: Record) -> usize {
         // SAFETY: the block of the heap beneath is live.
-        let usable_bytes = unsafe { self.control().heap.usable_size(block_at(payload - record.offset_bytes)) };
+        let usable_bytes =
+            unsafe { self.control().heap.usable_size(Frames::<H, FENCE>::pointer(payload - record.offset_bytes)) };
         usable_bytes.saturating_sub(record.offset_bytes + FENCE)
     }
 
@@ -399,7 +387,9 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
                 control.frames.unseal(payload);
                 let needed_bytes = record.offset_bytes + size_bytes + FENCE;
                 let unit_bytes = Frames::<H, FENCE>::UNIT;
-                if let Ok(kept) = control.heap.reallocate_bytes(block_at(block), needed_bytes, unit_bytes) {
+                if let Ok(kept) =
+                    control.heap.reallocate_bytes(Frames::<H, FENCE>::pointer(block), needed_bytes, unit_bytes)
+                {
                     block = kept.addr().get();
                 }
             }
@@ -413,15 +403,8 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         }
         control.tally.freed(old_bytes);
         control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
-        block_at(payload)
+        Frames::<H, FENCE>::pointer(payload)
     }
-}
-
-/// A pointer to a block's start.
-#[inline(always)]
-fn block_at(address: usize) -> NonNull<u8> {
-    // SAFETY: no region contains address zero.
-    unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
 }
 
 // SAFETY: payloads lie in blocks of the heap beneath, apart from records and fences, aligned as asked, and stay where they are.

@@ -1,0 +1,700 @@
+//! A heap that several components of a program share, none of which gets more than its quota.
+//!
+//! # Idea
+//!
+//! The program says who asks ([`Quota::enter`]), and when a period begins ([`Quota::begin_period`], [`Quota::tick`]). Each component
+//! has limits ([`QuotaLimits`]): bytes that are live, operations in a period, bytes allocated in a period. What would go
+//! beyond one is refused with [`AllocError::Quota`], and the heap is not asked.
+//!
+//! ```text
+//! region: [limits and use of each component] [the region of the heap beneath ...]
+//!
+//! block:  [record: size, owner, seal] payload
+//! ```
+//!
+//! | | charged to |
+//! |---|---|
+//! | live bytes | whoever allocated the block, its *owner*, until it is freed by whomever; resizing does not change the owner |
+//! | operations: each allocate, deallocate and reallocate that the heap is asked for, refused by the heap or not | whoever asks |
+//! | bytes of a period: those of an allocation, and those by which a block grows | whoever asks |
+//!
+//! Bytes are those that were requested. A deallocate is counted and never refused, so that a component may be beyond its operations;
+//! it can then allocate nothing until the next period.
+//!
+//! That bounds what a component takes of the others' time: with an allocator of constant time, a component with n operations
+//! in a period takes at most n times its bound. And the live limits give the heap's size: a heap that
+//! holds the sum of all limits in the worst case ([`guarantee`](crate::compact_fit::guarantee) of Compact-fit, or Robson's bounds) never fails anybody.
+//!
+//! # Costs, when it wins, when it loses
+//!
+//! One operation of the heap beneath and a constant number of instructions: the contract has the heap's own cost classes. Memory:
+//! four words in front of each block, and a dozen words for each component. A record whose seal does not fit is reported as misuse,
+//! before anybody is credited: a double free never credits twice.
+//!
+//! It relies on being told the truth about who asks: it keeps honest components apart, not hostile ones.
+
+use super::frames::{Frames, Record, State};
+use super::front::{Name, divide};
+use crate::contract::{AllocError, Block, Contract, Corruption, InitError, MisuseKind, RegionAllocator, Stats};
+use crate::hook;
+use crate::mechanism::tally::{Tallied, Tally};
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// Components of a heap by default.
+pub const COMPONENTS: usize = 8;
+
+/// What a component may use. `usize::MAX`, the default of each, is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaLimits {
+    /// Bytes that are live at a time.
+    pub live_bytes: usize,
+    /// Operations in a period.
+    pub operations: usize,
+    /// Bytes allocated in a period, whatever is freed meanwhile.
+    pub bytes: usize,
+}
+
+impl Default for QuotaLimits {
+    fn default() -> Self {
+        QuotaLimits { live_bytes: usize::MAX, operations: usize::MAX, bytes: usize::MAX }
+    }
+}
+
+/// What a component has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaUse {
+    /// Bytes of its blocks that are live.
+    pub live_bytes: usize,
+    /// Most bytes that ever were.
+    pub peak_live_bytes: usize,
+    /// Its blocks that are live.
+    pub live_blocks: usize,
+    /// Operations in this period.
+    pub operations: usize,
+    /// Bytes allocated in this period.
+    pub bytes: usize,
+    /// Requests refused because of each limit, since the heap was made: live bytes, operations, bytes.
+    pub refused: [usize; 3],
+}
+
+/// The limit that a request would have gone beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaLimit {
+    /// [`QuotaLimits::live_bytes`] of the block's owner.
+    LiveBytes,
+    /// [`QuotaLimits::operations`] of who asked.
+    Operations,
+    /// [`QuotaLimits::bytes`] of who asked.
+    Bytes,
+}
+
+/// What can be chosen when a heap with quotas is made.
+#[derive(Clone, Copy, Debug)]
+pub struct QuotaConfig<C, const PARTS: usize = COMPONENTS> {
+    /// The configuration of the heap beneath.
+    pub heap: C,
+    /// The limits of each component; none by default.
+    pub limits: [QuotaLimits; PARTS],
+    /// How long a period is, in whatever [`Quota::tick`] is told; 0, the default, leaves periods to [`Quota::begin_period`].
+    pub period_ticks: u64,
+}
+
+impl<C: Default, const PARTS: usize> Default for QuotaConfig<C, PARTS> {
+    fn default() -> Self {
+        QuotaConfig { heap: C::default(), limits: [QuotaLimits::default(); PARTS], period_ticks: 0 }
+    }
+}
+
+/// A component.
+#[derive(Debug)]
+struct Part {
+    limits: Cell<QuotaLimits>,
+    used: Cell<QuotaUse>,
+}
+
+impl Part {
+    /// Changes what it has used.
+    #[inline(always)]
+    fn note(&self, change: impl FnOnce(&mut QuotaUse)) {
+        let mut used = self.used.get();
+        change(&mut used);
+        self.used.set(used);
+    }
+
+    /// Whether so many bytes more may be live.
+    ///
+    /// # Errors
+    ///
+    /// The limit.
+    #[inline(always)]
+    fn may_hold(&self, more_bytes: usize) -> Result<(), QuotaLimit> {
+        let left_bytes = self.limits.get().live_bytes.saturating_sub(self.used.get().live_bytes);
+        if more_bytes > left_bytes { Err(QuotaLimit::LiveBytes) } else { Ok(()) }
+    }
+
+    /// Whether another operation may allocate so many bytes in this period.
+    ///
+    /// # Errors
+    ///
+    /// The limit.
+    #[inline(always)]
+    fn may_take(&self, more_bytes: usize) -> Result<(), QuotaLimit> {
+        let (limits, used) = (self.limits.get(), self.used.get());
+        if used.operations >= limits.operations {
+            Err(QuotaLimit::Operations)
+        } else if more_bytes > limits.bytes.saturating_sub(used.bytes) {
+            Err(QuotaLimit::Bytes)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Counts an operation.
+    #[inline(always)]
+    fn count(&self) {
+        self.note(|used| used.operations = used.operations.wrapping_add(1));
+    }
+
+    /// Its live bytes change.
+    #[inline(always)]
+    fn hold(&self, old_bytes: usize, new_bytes: usize) {
+        self.note(|used| {
+            used.live_bytes = used.live_bytes.wrapping_sub(old_bytes).wrapping_add(new_bytes);
+            used.peak_live_bytes = used.peak_live_bytes.max(used.live_bytes);
+            used.live_blocks = used.live_blocks.wrapping_add(usize::from(old_bytes == 0));
+            used.live_blocks = used.live_blocks.wrapping_sub(usize::from(new_bytes == 0));
+        });
+    }
+}
+
+/// The control structure.
+#[repr(C)]
+struct Control<H, const PARTS: usize> {
+    heap: H,
+    frames: Frames<H, 0>,
+    /// The digest of `frames`.
+    seal: usize,
+    /// The largest payload that the fresh heap promised; no alignment is larger.
+    most_bytes: usize,
+    /// Where the first block's front is, from which the high-water mark counts.
+    origin: usize,
+    tally: Tallied,
+    /// Who asks: less than `PARTS`.
+    current: Cell<usize>,
+    period_ticks: u64,
+    /// When the period began.
+    begun: Cell<u64>,
+    /// What was refused last: the component, and the limit.
+    last_refusal: Cell<Option<(usize, QuotaLimit)>>,
+    parts: [Part; PARTS],
+}
+
+/// The region allocator `H`, shared by `PARTS` components, numbered from 0; see the [module](self).
+///
+/// What it is told and asked besides requests is told by `&self`, so that a heap inside others or under a lock can be told as
+/// well: `guarded.inner().enter(2)`, `locked.inspect(|heap| heap.enter(2))`. Component 0 is the one that asks first.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use rtalloc::adapt::{Quota, QuotaLimits};
+/// use rtalloc::contract::AllocError;
+/// use rtalloc::{RegionAllocator, Tlsf};
+///
+/// const DISPLAY: usize = 1;
+/// let mut memory = [MaybeUninit::uninit(); 8192];
+/// let mut heap: Quota<Tlsf> = Quota::new(&mut memory, Default::default())?;
+/// heap.set_limits(DISPLAY, QuotaLimits { live_bytes: 1000, operations: 10, ..Default::default() });
+///
+/// heap.enter(DISPLAY);
+/// let block = heap.allocate_bytes(600, 8)?;
+/// assert_eq!(heap.allocate_bytes(600, 8), Err(AllocError::Quota));
+///
+/// // Another component frees the block; the display is credited.
+/// heap.enter(0);
+/// let other = heap.allocate_bytes(600, 8)?;
+/// // SAFETY: the block is live, and nobody uses it any more.
+/// unsafe { heap.deallocate(block) };
+/// assert_eq!(heap.used(DISPLAY).map(|used| used.live_bytes), Some(0));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[repr(transparent)]
+pub struct Quota<'r, H, const PARTS: usize = COMPONENTS> {
+    /// Initialised, in the region.
+    control: NonNull<Control<H, PARTS>>,
+    region: PhantomData<&'r mut [MaybeUninit<u8>]>,
+}
+
+// SAFETY: the control structure and the heap beneath are this heap's alone, and the latter may go to another thread.
+unsafe impl<H: Send, const PARTS: usize> Send for Quota<'_, H, PARTS> {}
+
+impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
+    const JOINED: &'static Name = &Name::joined("quota-", H::CONTRACT.name);
+    const NAME: &'static str = Self::JOINED.as_str();
+
+    #[inline(always)]
+    fn control(&self) -> &Control<H, PARTS> {
+        // SAFETY: initialised when the heap was made, and what is not in cells changed only by who has the heap exclusively.
+        unsafe { self.control.as_ref() }
+    }
+
+    #[inline(always)]
+    fn control_mut(&mut self) -> &mut Control<H, PARTS> {
+        // SAFETY: as above; this heap is borrowed exclusively.
+        unsafe { self.control.as_mut() }
+    }
+
+    /// The heap beneath, to be asked something.
+    pub fn inner(&self) -> &H {
+        &self.control().heap
+    }
+
+    /// Says who asks from now on, and returns who did. `None` if there is no such component: nothing changed.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    #[inline]
+    pub fn enter(&self, component: usize) -> Option<usize> {
+        (component < PARTS).then(|| self.control().current.replace(component))
+    }
+
+    /// Who asks.
+    #[inline]
+    pub fn component(&self) -> usize {
+        self.control().current.get()
+    }
+
+    /// The limits of a component, if there is such a one.
+    pub fn limits(&self, component: usize) -> Option<QuotaLimits> {
+        Some(self.control().parts.get(component)?.limits.get())
+    }
+
+    /// Sets the limits of a component; false if there is no such one. Who has more than a new limit allows keeps it, and gets no more.
+    pub fn set_limits(&self, component: usize, limits: QuotaLimits) -> bool {
+        let part = self.control().parts.get(component);
+        part.map(|part| part.limits.set(limits)).is_some()
+    }
+
+    /// What a component has used, if there is such a one.
+    pub fn used(&self, component: usize) -> Option<QuotaUse> {
+        Some(self.control().parts.get(component)?.used.get())
+    }
+
+    /// Which component's request was refused last because of a limit, and which; `None` if none ever was.
+    pub fn last_refusal(&self) -> Option<(usize, QuotaLimit)> {
+        self.control().last_refusal.get()
+    }
+
+    /// Who allocated a live block. `None` if the address is not that of one.
+    ///
+    /// # Time
+    ///
+    /// Constant.
+    pub fn owner(&self, block: NonNull<u8>) -> Option<usize> {
+        match self.control().frames.find(block.addr().get()) {
+            Some((record, State::Live)) => Some(record.tag),
+            _ => None,
+        }
+    }
+
+    /// Begins a period: operations and bytes of all components are counted from 0.
+    ///
+    /// # Time
+    ///
+    /// Linear in the number of components.
+    pub fn begin_period(&self) {
+        // turns: components
+        for part in &self.control().parts {
+            part.note(|used| (used.operations, used.bytes) = (0, 0));
+        }
+    }
+
+    /// Says what time it is; begins a period if the last one has lasted as long as the configuration says, and tells whether it did. Time may
+    /// wrap around, and begins at 0. A period begins where the last one ended, however late this is told; if that is more than a
+    /// whole period, it begins now.
+    ///
+    /// # Time
+    ///
+    /// Constant, linear in the number of components where a period begins.
+    pub fn tick(&self, now: u64) -> bool {
+        let control = self.control();
+        let passed = now.wrapping_sub(control.begun.get());
+        if control.period_ticks == 0 || passed < control.period_ticks {
+            return false;
+        }
+        let late = passed - control.period_ticks;
+        control.begun.set(if late < control.period_ticks { now.wrapping_sub(late) } else { now });
+        self.begin_period();
+        true
+    }
+
+    /// Counts and answers a refusal.
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, error: AllocError) -> AllocError {
+        self.control_mut().tally.refused();
+        error
+    }
+
+    /// Counts a refusal of a component's.
+    #[cold]
+    #[inline(never)]
+    fn beyond(&self, component: usize, limit: QuotaLimit) -> AllocError {
+        let control = self.control();
+        control.last_refusal.set(Some((component, limit)));
+        if let Some(part) = control.parts.get(component) {
+            part.note(|used| {
+                let [live_bytes, operations, bytes] = &mut used.refused;
+                let count = match limit {
+                    QuotaLimit::LiveBytes => live_bytes,
+                    QuotaLimit::Operations => operations,
+                    QuotaLimit::Bytes => bytes,
+                };
+                *count = count.wrapping_add(1);
+            });
+        }
+        AllocError::Quota
+    }
+
+    /// Reports a misuse.
+    #[cold]
+    #[inline(never)]
+    fn report(kind: MisuseKind, address: usize) {
+        hook::report(Self::NAME, kind, address);
+    }
+
+    /// What no heap of this size could serve.
+    #[inline(always)]
+    fn judge(&self, size_bytes: usize, align_bytes: usize) -> Result<usize, AllocError> {
+        let control = self.control();
+        control.frames.judge(size_bytes, align_bytes, control.most_bytes)
+    }
+
+    /// Whether who asks may have another operation of so many bytes, and `owner` so many more that are live.
+    #[inline(always)]
+    fn admit(&self, owner: usize, more_bytes: usize) -> Result<(), AllocError> {
+        let Control { parts, current, .. } = self.control();
+        let current = current.get();
+        let (Some(asking), Some(owning)) = (parts.get(current), parts.get(owner)) else {
+            return Err(AllocError::Quota);
+        };
+        if let Err(limit) = asking.may_take(more_bytes) {
+            return Err(self.beyond(current, limit));
+        }
+        if let Err(limit) = owning.may_hold(more_bytes) {
+            return Err(self.beyond(owner, limit));
+        }
+        asking.count();
+        Ok(())
+    }
+
+    /// Who asks has got so many bytes more in this period, and the owner has a block of another size.
+    #[inline(always)]
+    fn charge(&self, owner: usize, old_bytes: usize, new_bytes: usize) {
+        let Control { parts, current, .. } = self.control();
+        if let Some(asking) = parts.get(current.get()) {
+            asking.note(|used| used.bytes = used.bytes.saturating_add(new_bytes.saturating_sub(old_bytes)));
+        }
+        if let Some(owning) = parts.get(owner) {
+            owning.hold(old_bytes, new_bytes);
+        }
+    }
+
+    /// Takes a block from the heap beneath and frames it. Nobody is charged.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        request_bytes: usize,
+        size_bytes: usize,
+        align_bytes: usize,
+        owner: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let control = self.control_mut();
+        let block = control.heap.allocate_bytes(request_bytes, Frames::<H, 0>::UNIT)?.addr().get();
+        let payload = Frames::<H, 0>::payload_in(block, align_bytes);
+        let record = Record { offset_bytes: payload - block, size_bytes, tag: owner };
+        // SAFETY: the block is this adapter's, and as large as payload and frame.
+        unsafe { control.frames.write(payload, record, State::Live) };
+        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        Ok(Frames::<H, 0>::pointer(payload))
+    }
+
+    /// Gives a block back to the heap beneath. Nobody is credited.
+    #[inline(always)]
+    fn give_back(&mut self, payload: usize, record: Record) {
+        let control = self.control_mut();
+        control.tally.freed(record.size_bytes);
+        // SAFETY: the block is this adapter's, and nobody uses it any more.
+        unsafe {
+            control.frames.write(payload, record, State::Gone);
+            control.heap.deallocate(Frames::<H, 0>::pointer(payload - record.offset_bytes));
+        }
+    }
+
+    /// Allocates, as [`RegionAllocator::allocate_bytes`]; refusals are not counted.
+    #[inline(always)]
+    fn serve(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        let request_bytes = self.judge(size_bytes, align_bytes)?;
+        let owner = self.component();
+        self.admit(owner, size_bytes)?;
+        let block = self.take(request_bytes, size_bytes, align_bytes, owner)?;
+        self.charge(owner, 0, size_bytes);
+        Ok(block)
+    }
+
+    /// Resizes, as [`RegionAllocator::reallocate_bytes`]; refusals are not counted.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn resize(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        let request_bytes = self.judge(size_bytes, align_bytes)?;
+        let payload = block.addr().get();
+        let control = self.control();
+        let record = match control.frames.find(payload) {
+            Some((record, State::Live)) => record,
+            _ => {
+                Self::report(control.frames.diagnose(&control.heap, payload), payload);
+                return Err(AllocError::Misused);
+            }
+        };
+        self.admit(record.tag, size_bytes.saturating_sub(record.size_bytes))?;
+        let old_bytes = record.size_bytes;
+        // What shrinks stays. What grows may be moved by the heap beneath, to where its payload has the alignment that all blocks have,
+        // and takes the bytes with it that it was displaced by: then another block takes less.
+        let is_displaced = record.offset_bytes != Frames::<H, 0>::FRONT_BYTES;
+        let may_move = align_bytes <= Frames::<H, 0>::UNIT && !is_displaced;
+        let stays = payload & (align_bytes - 1) == 0 && size_bytes <= old_bytes;
+        let answer = if stays || may_move {
+            self.resize_beneath(payload, record, size_bytes)
+        } else {
+            self.take(request_bytes, size_bytes, align_bytes, record.tag).inspect(|moved| {
+                // SAFETY: both blocks are live and apart, and neither is shorter than what is copied.
+                unsafe { block.copy_to_nonoverlapping(*moved, size_bytes.min(old_bytes)) };
+                self.give_back(payload, record);
+            })
+        };
+        if answer.is_ok() {
+            self.charge(record.tag, old_bytes, size_bytes);
+        }
+        answer
+    }
+
+    /// Has the heap beneath resize a block.
+    #[inline(always)]
+    fn resize_beneath(&mut self, payload: usize, record: Record, size_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        let control = self.control_mut();
+        let needed_bytes = record.offset_bytes + size_bytes;
+        let block = Frames::<H, 0>::pointer(payload - record.offset_bytes);
+        // SAFETY: the block is live. If it moves, no record that looks live is left behind.
+        let answer = unsafe {
+            control.frames.unseal(payload);
+            control.heap.reallocate_bytes(block, needed_bytes, Frames::<H, 0>::UNIT)
+        };
+        let (payload, now) = match answer {
+            Ok(block) => (block.addr().get() + record.offset_bytes, Record { size_bytes, ..record }),
+            Err(_) => (payload, record),
+        };
+        // SAFETY: the block has room for record and payload.
+        unsafe { control.frames.write(payload, now, State::Live) };
+        answer?;
+        control.tally.freed(record.size_bytes);
+        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        Ok(Frames::<H, 0>::pointer(payload))
+    }
+}
+
+// SAFETY: payloads lie in blocks of the heap beneath, apart from records, aligned as asked, and stay where they are.
+unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> for Quota<'r, H, PARTS> {
+    type Config = QuotaConfig<H::Config, PARTS>;
+
+    const CONTRACT: Contract = Contract {
+        name: Self::NAME,
+        header_bytes: H::CONTRACT.header_bytes + Frames::<H, 0>::FRONT_BYTES,
+        min_block_bytes: Frames::<H, 0>::MIN_BLOCK_BYTES,
+        largest_request_bytes: Frames::<H, 0>::LARGEST_REQUEST_BYTES,
+        largest_alignment_bytes: Frames::<H, 0>::LARGEST_ALIGNMENT_BYTES,
+        detects_double_free: true,
+        detects_stale_pointers: true,
+        // Of records, always; but the heap beneath may find tags of former blocks behind a payload, where nobody writes.
+        detects_overwritten_tags: false,
+        ..H::CONTRACT
+    };
+
+    fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
+        const { assert!(PARTS > 0, "somebody asks") }
+        let len_bytes = region.len();
+        let end = region.as_ptr().addr() + len_bytes;
+        let (control, heap) = divide::<Control<H, PARTS>, H>(region, config.heap, 0, Frames::<H, 0>::SPARE_BYTES)?;
+        let most_bytes = heap.largest_allocatable().saturating_sub(Frames::<H, 0>::FRAME_BYTES);
+        if most_bytes == 0 {
+            // A heap of this kind needs more for a block with a record than any that is known.
+            return Err(InitError::TooSmall { needed_bytes: len_bytes.saturating_mul(2) });
+        }
+        let frames = Frames::new(control.addr().get() + size_of::<Control<H, PARTS>>(), end, 0);
+        let origin = Frames::<H, 0>::origin(&heap);
+        let part = |limits| Part { limits: Cell::new(limits), used: Cell::default() };
+        // SAFETY: the place is in the region, aligned, and nobody else's.
+        unsafe {
+            control.write(Control {
+                heap,
+                frames,
+                seal: !frames.digest(),
+                most_bytes,
+                origin,
+                tally: Tallied::default(),
+                current: Cell::new(0),
+                period_ticks: config.period_ticks,
+                begun: Cell::new(0),
+                last_refusal: Cell::new(None),
+                parts: config.limits.map(part),
+            });
+        }
+        Ok(Quota { control, region: PhantomData })
+    }
+
+    #[inline(always)]
+    fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
+        match self.serve(size_bytes, align_bytes) {
+            Ok(block) => Ok(block),
+            Err(error) => Err(self.refuse(error)),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        let payload = block.addr().get();
+        let Control { heap, frames, parts, current, .. } = self.control();
+        match frames.find(payload) {
+            Some((record, State::Live)) => {
+                if let Some(asking) = parts.get(current.get()) {
+                    asking.count();
+                }
+                if let Some(owning) = parts.get(record.tag) {
+                    owning.hold(record.size_bytes, 0);
+                }
+                self.give_back(payload, record);
+            }
+            _ => Self::report(frames.diagnose(heap, payload), payload),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate_bytes(
+        &mut self,
+        block: NonNull<u8>,
+        size_bytes: usize,
+        align_bytes: usize,
+    ) -> Result<NonNull<u8>, AllocError> {
+        // SAFETY: the caller's promise is handed on unchanged.
+        match unsafe { self.resize(block, size_bytes, align_bytes) } {
+            Ok(block) => Ok(block),
+            Err(error) => Err(self.refuse(error)),
+        }
+    }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
+        self.control().frames.find(block.addr().get()).map_or(0, |(record, _)| record.size_bytes)
+    }
+
+    /// What the heap beneath can serve, and whoever asks may have.
+    fn largest_allocatable(&self) -> usize {
+        let Control { heap, parts, current, .. } = self.control();
+        let Some(part) = parts.get(current.get()) else { return 0 };
+        let (limits, used) = (part.limits.get(), part.used.get());
+        if used.operations >= limits.operations {
+            return 0;
+        }
+        let most_bytes = heap.largest_allocatable().saturating_sub(Frames::<H, 0>::FRAME_BYTES);
+        most_bytes.min(limits.live_bytes.saturating_sub(used.live_bytes)).min(limits.bytes.saturating_sub(used.bytes))
+    }
+
+    fn stats(&self) -> Option<Stats> {
+        self.control().tally.stats(self.largest_allocatable())
+    }
+
+    fn walk(&self, visitor: &mut dyn FnMut(Block)) {
+        let Control { heap, frames, .. } = self.control();
+        heap.walk(&mut |block| visitor(frames.shown(block)));
+    }
+
+    fn check(&self) -> Result<(), Corruption> {
+        let Control { heap, frames, seal, current, parts, .. } = self.control();
+        let own = self.control.addr().get();
+        let broken = |invariant, address| Err(Corruption { invariant, address });
+        if *seal != !frames.digest() || current.get() >= PARTS {
+            return broken("the quota's own words are as it left them", own);
+        }
+        heap.check()?;
+        let mut sums = [(0_usize, 0_usize); PARTS];
+        let mut found = Ok(());
+        heap.walk(&mut |block| {
+            if block.free || found.is_err() {
+                return;
+            }
+            let owner = match frames.find_in(&block) {
+                Some((_, record, State::Live)) => sums.get_mut(record.tag).map(|sum| (sum, record.size_bytes)),
+                _ => None,
+            };
+            match owner {
+                Some((sum, size_bytes)) => {
+                    *sum = (sum.0.wrapping_add(1), sum.1.wrapping_add(size_bytes));
+                }
+                None => {
+                    let payload = block.address + Frames::<H, 0>::FRONT_BYTES;
+                    found = broken("a block's record, with its owner, is in front of its payload", payload);
+                }
+            }
+        });
+        found?;
+        let is_right = |(part, sum): (&Part, &(usize, usize))| {
+            let used = part.used.get();
+            (used.live_blocks, used.live_bytes) == *sum
+        };
+        if !parts.iter().zip(&sums).all(is_right) {
+            return broken("a component has as much as its blocks are", own);
+        }
+        Ok(())
+    }
+
+    fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
+        let Control { heap, frames, current, parts, .. } = self.control();
+        heap.fingerprint(word);
+        heap.walk(&mut |block| {
+            if let (false, Some((_, record, _))) = (block.free, frames.find_in(&block)) {
+                word(record.offset_bytes);
+                word(record.size_bytes);
+                word(record.tag);
+            }
+        });
+        word(current.get());
+        for part in parts {
+            let (limits, used) = (part.limits.get(), part.used.get());
+            // What is without limit matters to nobody.
+            let unlimited = QuotaLimits::default();
+            word(limits.live_bytes);
+            word(if limits.operations == unlimited.operations {
+                0
+            } else {
+                limits.operations.saturating_sub(used.operations)
+            });
+            word(if limits.bytes == unlimited.bytes { 0 } else { limits.bytes.saturating_sub(used.bytes) });
+        }
+    }
+}
+
+impl<'r, H: RegionAllocator<'r>, const PARTS: usize> fmt::Debug for Quota<'r, H, PARTS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {:p}", Self::NAME, self.control)
+    }
+}
