@@ -70,7 +70,7 @@ fn a_dump_becomes_a_trace_and_the_same_addresses() {
         "  records     1,581 of room for 2,000; complete: from the heap's first operation on\n",
         "  operations  500 allocations, 100 reallocations, 480 frees; at most ",
         "  refused     1 request larger than the heap\n",
-        "  marks       500 marks\n",
+        "  marks       500\n",
         "  trace       it.rtrace: 1,080 events\n",
         "  replay      601 of 601 answers the same, every address included, on tlsf\n",
     ] {
@@ -105,7 +105,7 @@ fn what_ran_over_is_told_and_not_compared() {
     for expected in [
         "a flight recorder of half-fit at byte 0\n",
         "  records     100 of room for 100; 1,480 older ones were overwritten\n",
-        " frees of blocks from before the ring begins\n",
+        ": frees of blocks from before the ring begins\n",
         "\nThe last 2 records; addresses behind 0x",
         "  number 1578, allocate ",
         "  number 1579, free the block at 0x",
@@ -134,6 +134,32 @@ fn another_address_fails() {
     let said = stdout(rtalloc(at, "recover ring.bin --replay").failure());
     assert!(said.contains("5 answers were the same, on tlsf; the first that differs:"), "{said}");
     assert!(said.contains("recorded: number 5, allocate 100 bytes at alignment 8: the block at 0x"), "{said}");
+}
+
+#[test]
+fn a_heap_that_stopped_in_an_operation_says_in_which() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let mut memory = memory();
+    let mut heap: Traced<'_, Tlsf<'_>> = Traced::new(&mut memory, config(100)).unwrap();
+    let block = heap.allocate_bytes(100, 8).unwrap();
+    // Firmware would trap here.
+    rtalloc::hook::set_misuse_hook(Some(|misuse| panic!("{misuse}")));
+    let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: the block is live; then, not what the contract asks, it is free, which the heap sees.
+        unsafe {
+            heap.deallocate(block);
+            heap.deallocate(block);
+        }
+    }));
+    assert!(stopped.is_err());
+    std::fs::write(at.join("region.bin"), region(&memory)).unwrap();
+    let said = stdout(rtalloc(at, "recover region.bin").success());
+    assert!(
+        said.contains("  UNDER WAY   the machine stopped in the midst of number 2, free the block at 0x"),
+        "{said}"
+    );
+    assert!(said.contains("  operations  1 allocation, 0 reallocations, 1 free; "), "{said}");
 }
 
 #[test]

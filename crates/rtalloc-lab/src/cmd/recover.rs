@@ -219,19 +219,15 @@ fn describe(path: &Path, offset: u64, ring: &Ring, findings: &Findings, totals: 
         line(&mut text, "refused", &format!("{} {}", counted(refused.count, "request"), refused.outcome.name()));
     }
     let notes = [
-        (findings.marks, "marks", "marks"),
-        (findings.regions, "regions", "times a region was added or removed; a trace has no regions"),
-        (findings.older_frees, "left out", "frees of blocks from before the ring begins"),
-        (
-            findings.older_reallocations,
-            "changed",
-            "reallocations of blocks from before the ring begins are allocations in the trace",
-        ),
-        (findings.missed_frees, "added", "frees that the damaged records must have held"),
+        (findings.marks, "marks", ""),
+        (findings.regions, "regions", ": added or removed; a trace has no regions"),
+        (findings.older_frees, "left out", ": frees of blocks from before the ring begins"),
+        (findings.older_reallocations, "changed", ": reallocations of such blocks, which are allocations in the trace"),
+        (findings.missed_frees, "added", ": frees that damaged records must have held"),
     ];
     for (count, name, what) in notes {
         if count > 0 {
-            line(&mut text, name, &format!("{} {what}", grouped(count)));
+            line(&mut text, name, &format!("{}{what}", grouped(count)));
         }
     }
     if let Some(first) = &findings.first_misuse {
