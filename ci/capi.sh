@@ -32,13 +32,17 @@ if grep -rl "$work" "$work/stage/usr/lib/some-target/pkgconfig" "$work/stage/usr
 fi
 echo "installed: $(cd "$prefix" && find . ! -type d | sort | tr '\n' ' ')"
 
+suite=()
+for part in main region debug handle shared; do
+    suite+=("$crate/tests/$part.c")
+done
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 # The header alone, and twice.
 printf '#include <rtalloc.h>\n#include <rtalloc.h>\nint main(void) { return 0; }\n' >"$work/header.c"
 gcc "${strict[@]}" -Wconversion -Wstrict-prototypes -c $(pkg-config --cflags rtalloc) "$work/header.c" -o "$work/header.o"
 
 for package in rtalloc rtalloc-static; do
-    gcc "${strict[@]}" -O1 -pthread "$crate"/tests/*.c $(pkg-config --cflags --libs "$package") -o "$work/suite"
+    gcc "${strict[@]}" -O1 -pthread "${suite[@]}" $(pkg-config --cflags --libs "$package") -o "$work/suite"
     "$work/suite" >"$work/said" || { cat "$work/said"; exit 1; }
     echo "$package by pkg-config: $(paste -sd, "$work/said")"
 done

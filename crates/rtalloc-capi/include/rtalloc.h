@@ -32,6 +32,12 @@
 // The third number.
 #define RT_VERSION_PATCH 0
 
+// Components of a heap with quotas, numbered from 0.
+#define RT_COMPONENTS 8
+
+// Freed blocks that a guarded heap holds back where nothing is said.
+#define RT_QUARANTINE_BLOCKS 16
+
 // Bytes of the name of an allocator in a report, NUL included.
 #define RT_NAME_BYTES 32
 
@@ -154,6 +160,32 @@ typedef enum {
     RT_OPERATION_FREE,
 } rt_operation;
 
+// Which requests are refused on purpose.
+typedef enum {
+    // None.
+    RT_FAILURES_NEVER,
+    // The one of this number.
+    RT_FAILURES_NTH,
+    // The one of this number and all that follow, as if memory had run out for good.
+    RT_FAILURES_FROM,
+    // Each whose number is a multiple of this.
+    RT_FAILURES_EVERY_NTH,
+    // A share of them, chosen by the seed and the request's number.
+    RT_FAILURES_SHARE,
+} rt_failure_plan;
+
+// The limit that a request would have gone beyond.
+typedef enum {
+    // None was yet.
+    RT_QUOTA_NONE,
+    // `live_bytes` of the block's owner.
+    RT_QUOTA_LIVE_BYTES,
+    // `operations` of who asked.
+    RT_QUOTA_OPERATIONS,
+    // `bytes` of who asked.
+    RT_QUOTA_BYTES,
+} rt_quota_limit;
+
 // Which operations come to their end, whatever other threads do.
 typedef enum {
     // Every operation, within a number of its own steps that is known beforehand.
@@ -257,10 +289,20 @@ typedef struct rt_compact_fit_iota rt_compact_fit_iota;
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_compact_fit_non_moving rt_compact_fit_non_moving;
 
+// TLSF with all of these: guards around failures on purpose around quotas around a flight recorder.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_debug_tlsf rt_debug_tlsf;
+
 // Double buddy.
 //
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_double_buddy rt_double_buddy;
+
+// TLSF that refuses requests on purpose, to test what a program does when memory runs out.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_failing_tlsf rt_failing_tlsf;
 
 // Fast-fit: a Cartesian tree by address and size.
 //
@@ -286,6 +328,12 @@ typedef struct rt_first_fit rt_first_fit;
 //
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_first_fit_address rt_first_fit_address;
+
+// TLSF under guard: fences around every block, fills, and a quarantine of freed blocks tell misuse apart. For tests, and for a program
+// whose memory is suspected.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_guarded_tlsf rt_guarded_tlsf;
 
 // Half-fit: a list for each power of two; fewer instructions than TLSF, more memory.
 //
@@ -316,6 +364,11 @@ typedef struct rt_next_fit_lifo rt_next_fit_lifo;
 //
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_quick_fit rt_quick_fit;
+
+// TLSF that several components share, none of which gets more than its quota.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_quota_tlsf rt_quota_tlsf;
 
 // Reaps: pages of blocks of one size, without headers.
 //
@@ -377,6 +430,11 @@ typedef struct rt_tlsf_exact rt_tlsf_exact;
 //
 // The heap is in the region it was made in; a pointer to it is all there is besides.
 typedef struct rt_tlsf_thorough rt_tlsf_thorough;
+
+// TLSF with a flight recorder: its last operations are in its region, for a dump to show.
+//
+// The heap is in the region it was made in; a pointer to it is all there is besides.
+typedef struct rt_traced_tlsf rt_traced_tlsf;
 
 // Best-fit over a self-adjusting tree.
 //
@@ -507,6 +565,97 @@ typedef struct {
 
 // Names a region that was added to a heap.
 typedef size_t rt_region;
+
+// How a guarded heap is made.
+typedef struct {
+    // How many freed blocks are held back, the oldest of which leaves for the next; RT_QUARANTINE_BLOCKS for a configuration of NULL. 0
+    // gives each back at once.
+    size_t quarantine_blocks;
+    // What the fences' bytes depend on beside addresses; any number.
+    size_t secret;
+} rt_guarded_tlsf_config;
+
+// Which requests a heap refuses on purpose. They are numbered from 1.
+typedef struct {
+    // Which.
+    rt_failure_plan plan;
+    // The number that the plan is about; 0 refuses none.
+    size_t number;
+    // Of RT_FAILURES_SHARE, so many of 2^32 requests in the mean.
+    uint32_t chance;
+    // Of RT_FAILURES_SHARE; another seed chooses others.
+    uint64_t seed;
+} rt_failures;
+
+// How a failing heap is made.
+typedef struct {
+    // Which requests are refused from the beginning.
+    rt_failures failures;
+    // Largest region, in bytes, that will be added later; as in `rt_heap_config`.
+    size_t max_region_bytes;
+} rt_failing_tlsf_config;
+
+// What a component may use; of each, 0 is no limit.
+typedef struct {
+    // Bytes that are live at a time.
+    size_t live_bytes;
+    // Operations in a period.
+    size_t operations;
+    // Bytes allocated in a period, whatever is freed meanwhile.
+    size_t bytes;
+} rt_quota_limits;
+
+// How a heap with quotas is made.
+typedef struct {
+    // The limits of the first `components` components; may be NULL where there are none.
+    const rt_quota_limits *limits;
+    // How many there are at `limits`, at most RT_COMPONENTS.
+    size_t components;
+    // How long a period is, in whatever a tick is told; 0 leaves periods to `begin_period`.
+    uint64_t period_ticks;
+} rt_quota_tlsf_config;
+
+// What a component has used.
+typedef struct {
+    // Bytes of its blocks that are live.
+    size_t live_bytes;
+    // Most bytes that ever were.
+    size_t peak_live_bytes;
+    // Its blocks that are live.
+    size_t live_blocks;
+    // Operations in this period.
+    size_t operations;
+    // Bytes allocated in this period.
+    size_t bytes;
+    // Requests refused because of the limit of live bytes, since the heap was made.
+    size_t refused_live_bytes;
+    // Because of that of operations.
+    size_t refused_operations;
+    // Because of that of bytes of a period.
+    size_t refused_bytes;
+} rt_quota_use;
+
+// How a heap with a flight recorder is made.
+typedef struct {
+    // Operations that the ring keeps; 0: 256. Each takes four machine words.
+    size_t records;
+    // Largest region, in bytes, that will be added later; as in `rt_heap_config`.
+    size_t max_region_bytes;
+} rt_traced_tlsf_config;
+
+// How a heap with everything for debugging is made.
+typedef struct {
+    // As in `rt_guarded_tlsf_config`.
+    size_t quarantine_blocks;
+    // As in `rt_guarded_tlsf_config`.
+    size_t secret;
+    // As in `rt_failing_tlsf_config`.
+    rt_failures failures;
+    // As in `rt_quota_tlsf_config`. Bytes are those of the guarded blocks, fences and quarantine included.
+    rt_quota_tlsf_config quota;
+    // As in `rt_traced_tlsf_config`.
+    size_t records;
+} rt_debug_tlsf_config;
 
 // How a heap of objects that move is made.
 typedef struct {
@@ -670,7 +819,7 @@ rt_tlsf *rt_tlsf_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_tlsf_init`.
+// As `rt_tlsf_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -869,7 +1018,7 @@ rt_lean_tlsf *rt_lean_tlsf_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_lean_tlsf_init`.
+// As `rt_lean_tlsf_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -1068,7 +1217,7 @@ rt_tlsf_exact *rt_tlsf_exact_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_tlsf_exact_init`.
+// As `rt_tlsf_exact_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -1267,7 +1416,7 @@ rt_tlsf_thorough *rt_tlsf_thorough_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_tlsf_thorough_init`.
+// As `rt_tlsf_thorough_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -1466,7 +1615,7 @@ rt_half_fit *rt_half_fit_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_half_fit_init`.
+// As `rt_half_fit_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -1665,7 +1814,7 @@ rt_quick_fit *rt_quick_fit_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_quick_fit_init`.
+// As `rt_quick_fit_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -1835,7 +1984,7 @@ rt_simple_segregated *rt_simple_segregated_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_simple_segregated_init`.
+// As `rt_simple_segregated_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -2011,7 +2160,7 @@ rt_simple_segregated_8 *rt_simple_segregated_8_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_simple_segregated_8_init`.
+// As `rt_simple_segregated_8_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -2187,7 +2336,7 @@ rt_kingsley *rt_kingsley_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_kingsley_init`.
+// As `rt_kingsley_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -2357,7 +2506,7 @@ rt_first_fit *rt_first_fit_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_first_fit_init`.
+// As `rt_first_fit_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -2556,7 +2705,7 @@ rt_first_fit_address *rt_first_fit_address_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_first_fit_address_init`.
+// As `rt_first_fit_address_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -2761,7 +2910,7 @@ rt_next_fit *rt_next_fit_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_next_fit_init`.
+// As `rt_next_fit_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -2960,7 +3109,7 @@ rt_next_fit_lifo *rt_next_fit_lifo_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_next_fit_lifo_init`.
+// As `rt_next_fit_lifo_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -3159,7 +3308,7 @@ rt_best_fit *rt_best_fit_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_best_fit_init`.
+// As `rt_best_fit_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -3358,7 +3507,7 @@ rt_tree_best_fit *rt_tree_best_fit_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_tree_best_fit_init`.
+// As `rt_tree_best_fit_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -3557,7 +3706,7 @@ rt_fast_fit *rt_fast_fit_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_fast_fit_init`.
+// As `rt_fast_fit_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -3727,7 +3876,7 @@ rt_fast_fit_leftmost *rt_fast_fit_leftmost_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_fast_fit_leftmost_init`.
+// As `rt_fast_fit_leftmost_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -3903,7 +4052,7 @@ rt_binary_buddy *rt_binary_buddy_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_binary_buddy_init`.
+// As `rt_binary_buddy_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -4073,7 +4222,7 @@ rt_bbuddy *rt_bbuddy_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_bbuddy_init`.
+// As `rt_bbuddy_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -4243,7 +4392,7 @@ rt_fibonacci_buddy *rt_fibonacci_buddy_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_fibonacci_buddy_init`.
+// As `rt_fibonacci_buddy_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -4419,7 +4568,7 @@ rt_weighted_buddy *rt_weighted_buddy_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_weighted_buddy_init`.
+// As `rt_weighted_buddy_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -4592,7 +4741,7 @@ rt_double_buddy *rt_double_buddy_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_double_buddy_init`.
+// As `rt_double_buddy_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -4762,7 +4911,7 @@ rt_bitframe *rt_bitframe_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_bitframe_init`.
+// As `rt_bitframe_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -4932,7 +5081,7 @@ rt_bitframe_8 *rt_bitframe_8_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_bitframe_8_init`.
+// As `rt_bitframe_8_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -5102,7 +5251,7 @@ rt_bitframe_eager *rt_bitframe_eager_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_bitframe_eager_init`.
+// As `rt_bitframe_eager_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -5275,7 +5424,7 @@ rt_bitframe_16 *rt_bitframe_16_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_bitframe_16_init`.
+// As `rt_bitframe_16_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -5445,7 +5594,7 @@ rt_bitframe_4 *rt_bitframe_4_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_bitframe_4_init`.
+// As `rt_bitframe_4_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -5615,7 +5764,7 @@ rt_bitframe_crossing *rt_bitframe_crossing_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_bitframe_crossing_init`.
+// As `rt_bitframe_crossing_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -5791,7 +5940,7 @@ rt_regis1 *rt_regis1_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_regis1_init`.
+// As `rt_regis1_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -5961,7 +6110,7 @@ rt_regis1_8 *rt_regis1_8_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_regis1_8_init`.
+// As `rt_regis1_8_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -6131,7 +6280,7 @@ rt_regis2 *rt_regis2_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_regis2_init`.
+// As `rt_regis2_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -6301,7 +6450,7 @@ rt_regis2_8 *rt_regis2_8_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_regis2_8_init`.
+// As `rt_regis2_8_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -6471,7 +6620,7 @@ rt_reaps *rt_reaps_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_reaps_init`.
+// As `rt_reaps_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -6641,7 +6790,7 @@ rt_reaps_8 *rt_reaps_8_init(void *region, size_t bytes);
 // RT_ERROR_CONFIGURATION; the region is then untouched.
 //
 // # Safety
-// As `rt_reaps_8_init`.
+// As `rt_reaps_8_init`; what the configuration leads to is readable.
 //
 // # Time
 // O(control structure).
@@ -6792,6 +6941,1295 @@ const rt_contract *rt_reaps_8_contract(void);
 // # Time
 // O(1).
 uint64_t rt_reaps_8_bound(rt_operation operation);
+
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_guarded_tlsf_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_guarded_tlsf *rt_guarded_tlsf_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED,
+// RT_ERROR_CONFIGURATION; the region is then untouched.
+//
+// # Safety
+// As `rt_guarded_tlsf_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(control structure).
+rt_error rt_guarded_tlsf_init_with(void *region,
+                                   size_t bytes,
+                                   const rt_guarded_tlsf_config *config,
+                                   rt_guarded_tlsf **heap);
+
+// Allocates `size` bytes, aligned as every object of C needs it, or to the contract's `alignment_bytes` where that
+// is less. NULL if the request is refused, which changes nothing; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_guarded_tlsf_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(H).
+void *rt_guarded_tlsf_malloc(rt_guarded_tlsf *heap, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// O(H), and O(bytes) to clear them.
+void *rt_guarded_tlsf_calloc(rt_guarded_tlsf *heap, size_t count, size_t size);
+
+// Allocates `size` bytes, which need be no multiple of it, at a multiple of `align` bytes. NULL if the request is
+// refused.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// O(H).
+void *rt_guarded_tlsf_aligned_alloc(rt_guarded_tlsf *heap, size_t align, size_t size);
+
+// Changes the size of a block to `size` bytes, in place or by moving it; the content survives up to the smaller size.
+// NULL if the request is refused: the block is then live and as it was. A block of NULL is allocated; 0 bytes
+// are refused.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc` and `rt_guarded_tlsf_free`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+void *rt_guarded_tlsf_realloc(rt_guarded_tlsf *heap, void *block, size_t size);
+
+// Gives a block back; NULL is ignored. A pointer that the tags show to be no live block of the heap is reported to
+// the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(H).
+void rt_guarded_tlsf_free(rt_guarded_tlsf *heap, void *block);
+
+// As `rt_guarded_tlsf_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// O(H).
+rt_error rt_guarded_tlsf_allocate(rt_guarded_tlsf *heap, size_t align, size_t size, void **block);
+
+// As `rt_guarded_tlsf_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_guarded_tlsf_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_guarded_tlsf_realloc`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+rt_error rt_guarded_tlsf_reallocate(rt_guarded_tlsf *heap,
+                                    void **block,
+                                    size_t align,
+                                    size_t size);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1).
+size_t rt_guarded_tlsf_usable_size(const rt_guarded_tlsf *heap, const void *block);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// O(1) where malloc is; at most O(free blocks).
+size_t rt_guarded_tlsf_largest(const rt_guarded_tlsf *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_NO_TALLIES where the heap keeps none, and all but `largest_free_bytes` is 0.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// As `rt_guarded_tlsf_largest`.
+rt_error rt_guarded_tlsf_stats(const rt_guarded_tlsf *heap, rt_stats *stats);
+
+// Shows every block, free and live, in the order of addresses within each region.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(blocks).
+rt_error rt_guarded_tlsf_walk(const rt_guarded_tlsf *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// O(blocks).
+rt_error rt_guarded_tlsf_check(const rt_guarded_tlsf *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_guarded_tlsf_contract(void);
+
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
+//
+// # Time
+// O(1).
+uint64_t rt_guarded_tlsf_bound(rt_operation operation);
+
+// Blocks that are held back now; 0 for NULL.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_guarded_tlsf_quarantined(const rt_guarded_tlsf *heap);
+
+// Gives every block that is held back to the heap; those that were written meanwhile are reported.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_guarded_tlsf_malloc`.
+//
+// # Time
+// O(bytes that are held back).
+rt_error rt_guarded_tlsf_flush(rt_guarded_tlsf *heap);
+
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_failing_tlsf_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_failing_tlsf *rt_failing_tlsf_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED,
+// RT_ERROR_CONFIGURATION; the region is then untouched.
+//
+// # Safety
+// As `rt_failing_tlsf_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(control structure).
+rt_error rt_failing_tlsf_init_with(void *region,
+                                   size_t bytes,
+                                   const rt_failing_tlsf_config *config,
+                                   rt_failing_tlsf **heap);
+
+// Allocates `size` bytes, aligned as every object of C needs it, or to the contract's `alignment_bytes` where that
+// is less. NULL if the request is refused, which changes nothing; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_failing_tlsf_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(1).
+void *rt_failing_tlsf_malloc(rt_failing_tlsf *heap, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1), and O(bytes) to clear them.
+void *rt_failing_tlsf_calloc(rt_failing_tlsf *heap, size_t count, size_t size);
+
+// Allocates `size` bytes, which need be no multiple of it, at a multiple of `align` bytes. NULL if the request is
+// refused.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1).
+void *rt_failing_tlsf_aligned_alloc(rt_failing_tlsf *heap, size_t align, size_t size);
+
+// Changes the size of a block to `size` bytes, in place or by moving it; the content survives up to the smaller size.
+// NULL if the request is refused: the block is then live and as it was. A block of NULL is allocated; 0 bytes
+// are refused.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc` and `rt_failing_tlsf_free`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+void *rt_failing_tlsf_realloc(rt_failing_tlsf *heap, void *block, size_t size);
+
+// Gives a block back; NULL is ignored. A pointer that the tags show to be no live block of the heap is reported to
+// the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(1).
+void rt_failing_tlsf_free(rt_failing_tlsf *heap, void *block);
+
+// As `rt_failing_tlsf_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_failing_tlsf_allocate(rt_failing_tlsf *heap, size_t align, size_t size, void **block);
+
+// As `rt_failing_tlsf_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_failing_tlsf_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_failing_tlsf_realloc`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+rt_error rt_failing_tlsf_reallocate(rt_failing_tlsf *heap,
+                                    void **block,
+                                    size_t align,
+                                    size_t size);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1).
+size_t rt_failing_tlsf_usable_size(const rt_failing_tlsf *heap, const void *block);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1) where malloc is; at most O(free blocks).
+size_t rt_failing_tlsf_largest(const rt_failing_tlsf *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_NO_TALLIES where the heap keeps none, and all but `largest_free_bytes` is 0.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// As `rt_failing_tlsf_largest`.
+rt_error rt_failing_tlsf_stats(const rt_failing_tlsf *heap, rt_stats *stats);
+
+// Shows every block, free and live, in the order of addresses within each region.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(blocks).
+rt_error rt_failing_tlsf_walk(const rt_failing_tlsf *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(blocks).
+rt_error rt_failing_tlsf_check(const rt_failing_tlsf *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_failing_tlsf_contract(void);
+
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
+//
+// # Time
+// O(1).
+uint64_t rt_failing_tlsf_bound(rt_operation operation);
+
+// Adds a region to the heap; its memory is one free block from now on. Stores its name at `added`, which may be NULL. Blocks of
+// different regions never coalesce.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED; heap
+// and region are then unchanged.
+//
+// # Safety
+// Of heap and region as `rt_failing_tlsf_init`.
+//
+// # Time
+// O(1).
+rt_error rt_failing_tlsf_add_region(rt_failing_tlsf *heap,
+                                    void *region,
+                                    size_t bytes,
+                                    rt_region *added);
+
+// Takes an added region back: its memory is the caller's again.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_IN_USE where blocks of it are live; RT_ERROR_NOT_REMOVABLE where the heap has no such region.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(regions).
+rt_error rt_failing_tlsf_remove_region(rt_failing_tlsf *heap, rt_region region);
+
+// Says which requests are refused from now on. They are numbered anew, from 1, and none has failed yet.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CONFIGURATION where there is no such plan, and nothing changed.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_failing_tlsf_arm(rt_failing_tlsf *heap, const rt_failures *failures);
+
+// Requests since the plan was made; 0 for NULL.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_failing_tlsf_requests(const rt_failing_tlsf *heap);
+
+// How many of them were refused on purpose; 0 for NULL.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_failing_tlsf_failed(const rt_failing_tlsf *heap);
+
+// The number of the last one that was refused on purpose; 0 if none was, and for NULL.
+//
+// # Safety
+// As `rt_failing_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_failing_tlsf_last_failed(const rt_failing_tlsf *heap);
+
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_quota_tlsf_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_quota_tlsf *rt_quota_tlsf_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED,
+// RT_ERROR_CONFIGURATION; the region is then untouched.
+//
+// # Safety
+// As `rt_quota_tlsf_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(control structure).
+rt_error rt_quota_tlsf_init_with(void *region, size_t bytes, const rt_quota_tlsf_config *config, rt_quota_tlsf **heap);
+
+// Allocates `size` bytes, aligned as every object of C needs it, or to the contract's `alignment_bytes` where that
+// is less. NULL if the request is refused, which changes nothing; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_quota_tlsf_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(1).
+void *rt_quota_tlsf_malloc(rt_quota_tlsf *heap, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1), and O(bytes) to clear them.
+void *rt_quota_tlsf_calloc(rt_quota_tlsf *heap, size_t count, size_t size);
+
+// Allocates `size` bytes, which need be no multiple of it, at a multiple of `align` bytes. NULL if the request is
+// refused.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+void *rt_quota_tlsf_aligned_alloc(rt_quota_tlsf *heap, size_t align, size_t size);
+
+// Changes the size of a block to `size` bytes, in place or by moving it; the content survives up to the smaller size.
+// NULL if the request is refused: the block is then live and as it was. A block of NULL is allocated; 0 bytes
+// are refused.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc` and `rt_quota_tlsf_free`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+void *rt_quota_tlsf_realloc(rt_quota_tlsf *heap, void *block, size_t size);
+
+// Gives a block back; NULL is ignored. A pointer that the tags show to be no live block of the heap is reported to
+// the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(1).
+void rt_quota_tlsf_free(rt_quota_tlsf *heap, void *block);
+
+// As `rt_quota_tlsf_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_quota_tlsf_allocate(rt_quota_tlsf *heap, size_t align, size_t size, void **block);
+
+// As `rt_quota_tlsf_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_quota_tlsf_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_quota_tlsf_realloc`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+rt_error rt_quota_tlsf_reallocate(rt_quota_tlsf *heap,
+                                  void **block,
+                                  size_t align,
+                                  size_t size);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1).
+size_t rt_quota_tlsf_usable_size(const rt_quota_tlsf *heap, const void *block);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1) where malloc is; at most O(free blocks).
+size_t rt_quota_tlsf_largest(const rt_quota_tlsf *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_NO_TALLIES where the heap keeps none, and all but `largest_free_bytes` is 0.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// As `rt_quota_tlsf_largest`.
+rt_error rt_quota_tlsf_stats(const rt_quota_tlsf *heap, rt_stats *stats);
+
+// Shows every block, free and live, in the order of addresses within each region.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(blocks).
+rt_error rt_quota_tlsf_walk(const rt_quota_tlsf *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(blocks).
+rt_error rt_quota_tlsf_check(const rt_quota_tlsf *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_quota_tlsf_contract(void);
+
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
+//
+// # Time
+// O(1).
+uint64_t rt_quota_tlsf_bound(rt_operation operation);
+
+// Says which component asks from now on, and stores at `before`, which may be NULL, which one did.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component, and nothing changed.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_quota_tlsf_enter(rt_quota_tlsf *heap, size_t component, size_t *before);
+
+// Which component asks; 0 for NULL.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_quota_tlsf_component(const rt_quota_tlsf *heap);
+
+// Sets the limits of a component. Who has more than a new limit allows keeps it, and gets no more.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_quota_tlsf_set_limits(rt_quota_tlsf *heap, size_t component, const rt_quota_limits *limits);
+
+// Stores the limits of a component at `limits`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_quota_tlsf_limits(const rt_quota_tlsf *heap, size_t component, rt_quota_limits *limits);
+
+// Stores at `used` what a component has used.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_quota_tlsf_used(const rt_quota_tlsf *heap, size_t component, rt_quota_use *used);
+
+// Which limit a request went beyond last, and at `component`, which may be NULL, whose; RT_QUOTA_NONE if none ever did, and for
+// NULL.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_quota_limit rt_quota_tlsf_last_refusal(const rt_quota_tlsf *heap,
+                                          size_t *component);
+
+// Begins a period: operations and bytes of all components are counted from 0.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(components).
+rt_error rt_quota_tlsf_begin_period(rt_quota_tlsf *heap);
+
+// Says what time it is; begins a period if the last one has lasted as long as the configuration says, and tells whether it did.
+//
+// # Safety
+// As `rt_quota_tlsf_malloc`.
+//
+// # Time
+// O(components).
+bool rt_quota_tlsf_tick(rt_quota_tlsf *heap,
+                        uint64_t now);
+
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_traced_tlsf_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_traced_tlsf *rt_traced_tlsf_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED,
+// RT_ERROR_CONFIGURATION; the region is then untouched.
+//
+// # Safety
+// As `rt_traced_tlsf_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(control structure).
+rt_error rt_traced_tlsf_init_with(void *region,
+                                  size_t bytes,
+                                  const rt_traced_tlsf_config *config,
+                                  rt_traced_tlsf **heap);
+
+// Allocates `size` bytes, aligned as every object of C needs it, or to the contract's `alignment_bytes` where that
+// is less. NULL if the request is refused, which changes nothing; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_traced_tlsf_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(1).
+void *rt_traced_tlsf_malloc(rt_traced_tlsf *heap, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(1), and O(bytes) to clear them.
+void *rt_traced_tlsf_calloc(rt_traced_tlsf *heap, size_t count, size_t size);
+
+// Allocates `size` bytes, which need be no multiple of it, at a multiple of `align` bytes. NULL if the request is
+// refused.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(1).
+void *rt_traced_tlsf_aligned_alloc(rt_traced_tlsf *heap, size_t align, size_t size);
+
+// Changes the size of a block to `size` bytes, in place or by moving it; the content survives up to the smaller size.
+// NULL if the request is refused: the block is then live and as it was. A block of NULL is allocated; 0 bytes
+// are refused.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc` and `rt_traced_tlsf_free`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+void *rt_traced_tlsf_realloc(rt_traced_tlsf *heap, void *block, size_t size);
+
+// Gives a block back; NULL is ignored. A pointer that the tags show to be no live block of the heap is reported to
+// the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(1).
+void rt_traced_tlsf_free(rt_traced_tlsf *heap, void *block);
+
+// As `rt_traced_tlsf_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_traced_tlsf_allocate(rt_traced_tlsf *heap, size_t align, size_t size, void **block);
+
+// As `rt_traced_tlsf_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_traced_tlsf_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_traced_tlsf_realloc`.
+//
+// # Time
+// O(1), and a copy where the block moves.
+rt_error rt_traced_tlsf_reallocate(rt_traced_tlsf *heap,
+                                   void **block,
+                                   size_t align,
+                                   size_t size);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1).
+size_t rt_traced_tlsf_usable_size(const rt_traced_tlsf *heap, const void *block);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(1) where malloc is; at most O(free blocks).
+size_t rt_traced_tlsf_largest(const rt_traced_tlsf *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_NO_TALLIES where the heap keeps none, and all but `largest_free_bytes` is 0.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// As `rt_traced_tlsf_largest`.
+rt_error rt_traced_tlsf_stats(const rt_traced_tlsf *heap, rt_stats *stats);
+
+// Shows every block, free and live, in the order of addresses within each region.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(blocks).
+rt_error rt_traced_tlsf_walk(const rt_traced_tlsf *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(blocks).
+rt_error rt_traced_tlsf_check(const rt_traced_tlsf *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_traced_tlsf_contract(void);
+
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
+//
+// # Time
+// O(1).
+uint64_t rt_traced_tlsf_bound(rt_operation operation);
+
+// Adds a region to the heap; its memory is one free block from now on. Stores its name at `added`, which may be NULL. Blocks of
+// different regions never coalesce.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED; heap
+// and region are then unchanged.
+//
+// # Safety
+// Of heap and region as `rt_traced_tlsf_init`.
+//
+// # Time
+// O(1).
+rt_error rt_traced_tlsf_add_region(rt_traced_tlsf *heap,
+                                   void *region,
+                                   size_t bytes,
+                                   rt_region *added);
+
+// Takes an added region back: its memory is the caller's again.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_IN_USE where blocks of it are live; RT_ERROR_NOT_REMOVABLE where the heap has no such region.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(regions).
+rt_error rt_traced_tlsf_remove_region(rt_traced_tlsf *heap, rt_region region);
+
+// Stores at `start` and `bytes` where the ring is and how long: what a file needs to hold for `rtalloc recover`. A dump of the
+// whole region will do as well.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_traced_tlsf_ring(const rt_traced_tlsf *heap,
+                             const void **start,
+                             size_t *bytes);
+
+// Operations and marks recorded so far, those that were overwritten since included; 0 for NULL.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(1).
+uint64_t rt_traced_tlsf_recorded(const rt_traced_tlsf *heap);
+
+// Records a number of the program: the tick of a clock, or what it is about to do.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_traced_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_traced_tlsf_mark(rt_traced_tlsf *heap, uint32_t number);
+
+// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
+// `rt_debug_tlsf_init_with` tells why.
+//
+// # Safety
+// The region is writable and the heap's alone until nobody uses the heap any more.
+//
+// # Time
+// O(control structure).
+rt_debug_tlsf *rt_debug_tlsf_init(void *region, size_t bytes);
+
+// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
+// `heap`; NULL where it cannot be made.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED,
+// RT_ERROR_CONFIGURATION; the region is then untouched.
+//
+// # Safety
+// As `rt_debug_tlsf_init`; what the configuration leads to is readable.
+//
+// # Time
+// O(control structure).
+rt_error rt_debug_tlsf_init_with(void *region, size_t bytes, const rt_debug_tlsf_config *config, rt_debug_tlsf **heap);
+
+// Allocates `size` bytes, aligned as every object of C needs it, or to the contract's `alignment_bytes` where that
+// is less. NULL if the request is refused, which changes nothing; 0 bytes always are.
+//
+// # Safety
+// `heap` is NULL or came from `rt_debug_tlsf_init`, and nobody else uses it meanwhile.
+//
+// # Time
+// O(H).
+void *rt_debug_tlsf_malloc(rt_debug_tlsf *heap, size_t size);
+
+// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
+// overflows.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(H), and O(bytes) to clear them.
+void *rt_debug_tlsf_calloc(rt_debug_tlsf *heap, size_t count, size_t size);
+
+// Allocates `size` bytes, which need be no multiple of it, at a multiple of `align` bytes. NULL if the request is
+// refused.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(H).
+void *rt_debug_tlsf_aligned_alloc(rt_debug_tlsf *heap, size_t align, size_t size);
+
+// Changes the size of a block to `size` bytes, in place or by moving it; the content survives up to the smaller size.
+// NULL if the request is refused: the block is then live and as it was. A block of NULL is allocated; 0 bytes
+// are refused.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc` and `rt_debug_tlsf_free`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+void *rt_debug_tlsf_realloc(rt_debug_tlsf *heap, void *block, size_t size);
+
+// Gives a block back; NULL is ignored. A pointer that the tags show to be no live block of the heap is reported to
+// the misuse hook and otherwise ignored.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.
+//
+// # Time
+// O(H).
+void rt_debug_tlsf_free(rt_debug_tlsf *heap, void *block);
+
+// As `rt_debug_tlsf_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.
+//
+// # Errors
+// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(H).
+rt_error rt_debug_tlsf_allocate(rt_debug_tlsf *heap, size_t align, size_t size, void **block);
+
+// As `rt_debug_tlsf_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.
+//
+// # Errors
+// As `rt_debug_tlsf_allocate`, and RT_ERROR_MISUSED.
+//
+// # Safety
+// As `rt_debug_tlsf_realloc`.
+//
+// # Time
+// O(H), and a copy where the block moves.
+rt_error rt_debug_tlsf_reallocate(rt_debug_tlsf *heap,
+                                  void **block,
+                                  size_t align,
+                                  size_t size);
+
+// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`; `block` is NULL or live in this heap.
+//
+// # Time
+// O(1).
+size_t rt_debug_tlsf_usable_size(const rt_debug_tlsf *heap, const void *block);
+
+// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1) where malloc is; at most O(free blocks).
+size_t rt_debug_tlsf_largest(const rt_debug_tlsf *heap);
+
+// Stores the heap's tallies at `stats`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_NO_TALLIES where the heap keeps none, and all but `largest_free_bytes` is 0.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// As `rt_debug_tlsf_largest`.
+rt_error rt_debug_tlsf_stats(const rt_debug_tlsf *heap, rt_stats *stats);
+
+// Shows every block, free and live, in the order of addresses within each region.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`; the visitor changes nothing of the heap.
+//
+// # Time
+// O(blocks).
+rt_error rt_debug_tlsf_walk(const rt_debug_tlsf *heap, rt_visitor visitor, void *context);
+
+// Verifies every invariant of the heap; `where` may be NULL.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(blocks).
+rt_error rt_debug_tlsf_check(const rt_debug_tlsf *heap, rt_corruption *where);
+
+// What the allocator is and promises.
+//
+// # Time
+// O(1).
+const rt_contract *rt_debug_tlsf_contract(void);
+
+// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
+// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
+// x86-64, and from other compilers than the one whose code was looked at.
+//
+// # Time
+// O(1).
+uint64_t rt_debug_tlsf_bound(rt_operation operation);
+
+// Blocks that are held back now; 0 for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_debug_tlsf_quarantined(const rt_debug_tlsf *heap);
+
+// Gives every block that is held back to the heap; those that were written meanwhile are reported.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(bytes that are held back).
+rt_error rt_debug_tlsf_flush(rt_debug_tlsf *heap);
+
+// Says which requests are refused from now on. They are numbered anew, from 1, and none has failed yet.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_CONFIGURATION where there is no such plan, and nothing changed.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_debug_tlsf_arm(rt_debug_tlsf *heap, const rt_failures *failures);
+
+// Requests since the plan was made; 0 for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_debug_tlsf_requests(const rt_debug_tlsf *heap);
+
+// How many of them were refused on purpose; 0 for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_debug_tlsf_failed(const rt_debug_tlsf *heap);
+
+// The number of the last one that was refused on purpose; 0 if none was, and for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_debug_tlsf_last_failed(const rt_debug_tlsf *heap);
+
+// Says which component asks from now on, and stores at `before`, which may be NULL, which one did.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component, and nothing changed.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_debug_tlsf_enter(rt_debug_tlsf *heap, size_t component, size_t *before);
+
+// Which component asks; 0 for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+size_t rt_debug_tlsf_component(const rt_debug_tlsf *heap);
+
+// Sets the limits of a component. Who has more than a new limit allows keeps it, and gets no more.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_debug_tlsf_set_limits(rt_debug_tlsf *heap, size_t component, const rt_quota_limits *limits);
+
+// Stores the limits of a component at `limits`.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_debug_tlsf_limits(const rt_debug_tlsf *heap, size_t component, rt_quota_limits *limits);
+
+// Stores at `used` what a component has used.
+//
+// # Errors
+// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE where there is no such component.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_debug_tlsf_used(const rt_debug_tlsf *heap, size_t component, rt_quota_use *used);
+
+// Which limit a request went beyond last, and at `component`, which may be NULL, whose; RT_QUOTA_NONE if none ever did, and for
+// NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_quota_limit rt_debug_tlsf_last_refusal(const rt_debug_tlsf *heap,
+                                          size_t *component);
+
+// Begins a period: operations and bytes of all components are counted from 0.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(components).
+rt_error rt_debug_tlsf_begin_period(rt_debug_tlsf *heap);
+
+// Says what time it is; begins a period if the last one has lasted as long as the configuration says, and tells whether it did.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(components).
+bool rt_debug_tlsf_tick(rt_debug_tlsf *heap,
+                        uint64_t now);
+
+// Stores at `start` and `bytes` where the ring is and how long: what a file needs to hold for `rtalloc recover`. A dump of the
+// whole region will do as well.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_debug_tlsf_ring(const rt_debug_tlsf *heap,
+                            const void **start,
+                            size_t *bytes);
+
+// Operations and marks recorded so far, those that were overwritten since included; 0 for NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+uint64_t rt_debug_tlsf_recorded(const rt_debug_tlsf *heap);
+
+// Records a number of the program: the tick of a clock, or what it is about to do.
+//
+// # Errors
+// RT_ERROR_NULL.
+//
+// # Safety
+// As `rt_debug_tlsf_malloc`.
+//
+// # Time
+// O(1).
+rt_error rt_debug_tlsf_mark(rt_debug_tlsf *heap, uint32_t number);
 
 // Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
 // `rt_compact_fit_init_with` tells why.

@@ -4,17 +4,20 @@ use crate::bound::{Bounds, rt_operation};
 #[cfg(target_has_atomic = "ptr")]
 use crate::contract::rt_shared_contract;
 use crate::contract::{c_text, rt_contract, same};
+use crate::debug::*;
 use crate::error::rt_error;
-use crate::heap::handle::{self, rt_compact_fit_config, rt_fragmentation, rt_handle, rt_object_visitor};
+use crate::heap::handle::{self, answered, rt_compact_fit_config, rt_fragmentation, rt_handle, rt_object_visitor};
 #[cfg(target_has_atomic = "ptr")]
 use crate::heap::shared::{self, rt_refusals, rt_shared_config, rt_steps};
 use crate::heap::{region, rt_heap_config, rt_region};
 use crate::report::{rt_corruption, rt_stats, rt_visitor};
 #[cfg(target_has_atomic = "ptr")]
 use crate::verbs::shared_heaps;
-use crate::verbs::{get_verb, handle_heaps, more_verbs, region_heaps};
+use crate::verbs::{config_of, debug_verbs, get_verb, handle_heaps, more_verbs, region_heaps};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use rtalloc::adapt::{Failing, Guarded, Quota, Traced};
 use rtalloc::bitmapped::bitframe::{
     BITFRAME_PAGE, Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Lazy,
 };
@@ -29,7 +32,7 @@ use rtalloc::mechanism::frame::Frames;
 use rtalloc::mechanism::page::QUANTUM;
 use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
-use rtalloc::mechanism::tally::Tallied;
+use rtalloc::mechanism::tally::{Tallied, Untallied};
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, ClassRegions, CompactFit, CompactFitNonMoving, DoubleBuddy, FastFit,
@@ -112,6 +115,26 @@ region_heaps! {
     rt_reaps, reaps: Reaps<'static, 1024, QUANTUM, 64, Tallied>, "O(1)" "O(1)" "O(1)";
     /// Reaps with blocks aligned to 8 bytes.
     rt_reaps_8, reaps_8: Reaps<'static, 1024, 8, 64, Tallied>, "O(1)" "O(1)" "O(1)";
+}
+
+/// TLSF beneath adapters that keep tallies themselves, and must not be misled by what they find.
+type Beneath = Tlsf<'static, 5, RoundUp, Offset32, Untallied, Thorough>;
+
+region_heaps! {
+    /// TLSF under guard: fences around every block, fills, and a quarantine of freed blocks tell misuse apart. For tests, and for a program
+    /// whose memory is suspected.
+    rt_guarded_tlsf, guarded_tlsf: Guarded<'static, Beneath>, "O(H)" "O(H)" "O(H)" by rt_guarded_tlsf_config, guarded [];
+    /// TLSF that refuses requests on purpose, to test what a program does when memory runs out.
+    rt_failing_tlsf, failing_tlsf: Failing<'static, Tlsf<'static, 5, RoundUp, Offset32, Tallied>>, "O(1)" "O(1)" "O(1)"
+        by rt_failing_tlsf_config, regions, failing [];
+    /// TLSF that several components share, none of which gets more than its quota.
+    rt_quota_tlsf, quota_tlsf: Quota<'static, Beneath>, "O(1)" "O(1)" "O(1)" by rt_quota_tlsf_config, quota [];
+    /// TLSF with a flight recorder: its last operations are in its region, for a dump to show.
+    rt_traced_tlsf, traced_tlsf: Traced<'static, Tlsf<'static, 5, RoundUp, Offset32, Tallied>>, "O(1)" "O(1)" "O(1)"
+        by rt_traced_tlsf_config, regions, traced [];
+    /// TLSF with all of these: guards around failures on purpose around quotas around a flight recorder.
+    rt_debug_tlsf, debug_tlsf: Guarded<'static, Failing<'static, Quota<'static, Traced<'static, Beneath>>>>, "O(H)" "O(H)" "O(H)"
+        by rt_debug_tlsf_config, guarded [], failing [.inner()], quota [.inner().inner()], traced [.inner().inner().inner()];
 }
 
 handle_heaps! {

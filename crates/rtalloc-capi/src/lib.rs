@@ -19,6 +19,7 @@
 pub mod allocators;
 pub mod bound;
 pub mod contract;
+pub mod debug;
 pub mod error;
 pub mod heap;
 // Where there is no operating system, the compiler's own library has these functions.

@@ -42,6 +42,14 @@
     X(best_fit) \
     X(tree_best_fit)
 
+// TLSF with adapters for debugging, each of which is made with a configuration of its own.
+#define DEBUG_ALLOCATORS(X) \
+    X(guarded_tlsf) \
+    X(failing_tlsf) \
+    X(quota_tlsf) \
+    X(traced_tlsf) \
+    X(debug_tlsf)
+
 #define HANDLE_ALLOCATORS(X) \
     X(compact_fit) \
     X(compact_fit_iota) \

@@ -48,7 +48,7 @@ fn every_allocator_passes_the_suite() {
     run(Command::new(compiler)
         .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-pthread", "-I"])
         .arg(Path::new(CRATE).join("include"))
-        .args(["main.c", "region.c", "handle.c", "shared.c"].map(|file| tests.join(file)))
+        .args(["main.c", "region.c", "debug.c", "handle.c", "shared.c"].map(|file| tests.join(file)))
         .arg(library)
         .arg("-o")
         .arg(&program));

@@ -25,6 +25,7 @@ void test_errors(void) {
 int main(void) {
     test_errors();
     test_region_allocators();
+    test_debug_heaps();
     test_handle_allocators();
     test_shared_allocators();
     test_shared_compact_fit();

@@ -30,14 +30,26 @@ typedef struct {
     uint64_t (*bound)(rt_operation);
 } allocator;
 
-#define VERBS(X) \
-    static void *X##_init(void *region, size_t bytes) { return rt_##X##_init(region, bytes); } \
+#define INIT_WITH(X) \
     static rt_error X##_init_with(void *region, size_t bytes, const rt_heap_config *config, void **heap) { \
         rt_##X *made = NULL; \
         rt_error error = rt_##X##_init_with(region, bytes, config, heap == NULL ? NULL : &made); \
         if (heap != NULL) *heap = made; \
         return error; \
-    } \
+    }
+
+// Their configurations are others, of which the default one is given; tests/debug.c gives more.
+#define DEBUG_INIT_WITH(X) \
+    static rt_error X##_init_with(void *region, size_t bytes, const rt_heap_config *config, void **heap) { \
+        rt_##X *made = NULL; \
+        rt_error error = rt_##X##_init_with(region, bytes, NULL, heap == NULL ? NULL : &made); \
+        (void) config; \
+        if (heap != NULL) *heap = made; \
+        return error; \
+    }
+
+#define VERBS(X) \
+    static void *X##_init(void *region, size_t bytes) { return rt_##X##_init(region, bytes); } \
     static void *X##_malloc(void *heap, size_t size) { return rt_##X##_malloc(heap, size); } \
     static void *X##_calloc(void *heap, size_t count, size_t size) { return rt_##X##_calloc(heap, count, size); } \
     static void *X##_aligned_alloc(void *heap, size_t align, size_t size) { \
@@ -59,13 +71,16 @@ typedef struct {
     } \
     static rt_error X##_check(const void *heap, rt_corruption *where) { return rt_##X##_check(heap, where); }
 
+REGION_ALLOCATORS(INIT_WITH)
 REGION_ALLOCATORS(VERBS)
+DEBUG_ALLOCATORS(DEBUG_INIT_WITH)
+DEBUG_ALLOCATORS(VERBS)
 
 #define LINE(X) \
     { #X, X##_init, X##_init_with, X##_malloc, X##_calloc, X##_aligned_alloc, X##_realloc, X##_free, X##_allocate, \
       X##_reallocate, X##_usable_size, X##_largest, X##_stats, X##_walk, X##_check, rt_##X##_contract, rt_##X##_bound },
 
-static const allocator allocators[] = { REGION_ALLOCATORS(LINE) };
+static const allocator allocators[] = { REGION_ALLOCATORS(LINE) DEBUG_ALLOCATORS(LINE) };
 
 // Memory of the heaps; they begin at an odd address.
 enum { HEAP_BYTES = 256 * 1024, MOST_BLOCKS = 4096 };
@@ -134,6 +149,11 @@ static void *made(const allocator *a) {
     EXPECT(heap != NULL);
     EXPECT(a->check(heap, NULL) == RT_OK);
     return heap;
+}
+
+static bool is_for_debugging(const allocator *a) {
+#define IS(X) || strcmp(a->name, #X) == 0
+    return false DEBUG_ALLOCATORS(IS);
 }
 
 static bool is_tallied(const allocator *a) { return strcmp(a->name, "lean_tlsf") != 0; }
@@ -291,7 +311,8 @@ static void misuse_is_told(const allocator *a) {
         EXPECT(times_told == 1 && told.address == block);
         EXPECT(told.kind == RT_MISUSE_DOUBLE_FREE || told.kind == RT_MISUSE_CONTRADICTORY_TAGS
             || told.kind == RT_MISUSE_FOREIGN_POINTER);
-        EXPECT(strcmp(told.allocator, contract->name) == 0);
+        // An adapter's name ends with that of the heap beneath, which may be the one that sees it.
+        EXPECT(strlen(told.allocator) > 2 && strstr(contract->name, told.allocator) != NULL);
     }
     times_told = 0;
     alignas(max_align_t) unsigned char foreign[64];
@@ -333,7 +354,9 @@ static void regions_are_judged(const allocator *a, bool takes_regions) {
     EXPECT(a->init_with(region, SIZE_MAX, NULL, &heap) == RT_ERROR_OVERFLOW);
     EXPECT(a->init_with(region, (size_t) 0 - (uintptr_t) region, NULL, &heap) == RT_ERROR_OVERFLOW);
     rt_heap_config config = { HEAP_BYTES };
-    EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == (takes_regions ? RT_OK : RT_ERROR_CONFIGURATION));
+    if (!is_for_debugging(a)) {
+        EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == (takes_regions ? RT_OK : RT_ERROR_CONFIGURATION));
+    }
     config.max_region_bytes = 0;
     EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == RT_OK && heap != NULL);
     // As small as they come, wherever they begin.
@@ -408,8 +431,8 @@ static void corruption_is_found(const allocator *a) {
 MULTI_REGION_ALLOCATORS(REGIONS_COME_AND_GO)
 
 static bool takes_regions(const char *name) {
-#define IS(X) || strcmp(name, #X) == 0
-    return false MULTI_REGION_ALLOCATORS(IS);
+#define IS_NAMED(X) || strcmp(name, #X) == 0
+    return false MULTI_REGION_ALLOCATORS(IS_NAMED);
 }
 
 void test_region_allocators(void) {

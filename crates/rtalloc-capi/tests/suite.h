@@ -7,5 +7,6 @@ void test_handle_allocators(void);
 void test_shared_allocators(void);
 void test_shared_compact_fit(void);
 void test_errors(void);
+void test_debug_heaps(void);
 
 #endif

@@ -1,7 +1,7 @@
 //! The verbs of heaps whose objects move. What is asked of the pointers is told in the documentation of the verbs: `heap` is null or a
 //! live heap of the type, and a place is null or writable. Every handle is legal.
 
-use super::{make, value, verified};
+use super::{IMPOSSIBLE, make, value, verified};
 use crate::error::rt_error::{self, *};
 use crate::report::{rt_corruption, rt_stats};
 use core::ffi::c_void;
@@ -180,9 +180,8 @@ pub(crate) unsafe fn init_with<H: HandleAllocator<'static, Config: Configured>>(
             .and_then(|compaction| H::Config::configured(compaction, config.reserved_pages)),
         None => Some(H::Config::default()),
     };
-    let Some(config) = config else { return RT_ERROR_CONFIGURATION };
     // SAFETY: the caller's promise.
-    unsafe { make(region, bytes, place, |region| H::new(region, config)) }
+    unsafe { make(region, bytes, place, |region| H::new(region, config.ok_or(IMPOSSIBLE)?)) }
 }
 
 pub(crate) unsafe fn init<H: HandleAllocator<'static>>(region: *mut c_void, bytes: usize) -> *mut c_void {

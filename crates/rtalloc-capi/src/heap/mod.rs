@@ -25,23 +25,30 @@ pub struct rt_heap_config {
 /// Names a region that was added to a heap.
 pub type rt_region = usize;
 
-/// Makes a configuration of an allocator of C's.
-pub(crate) trait Configured: Sized {
-    /// The configuration, or `None` where C's says what the allocator has no use for.
-    fn configured(config: rt_heap_config) -> Option<Self>;
+/// Makes a configuration of an allocator of C's, which is a `C`.
+pub(crate) trait Configured<C>: Sized {
+    /// The configuration, or `None` where C's cannot be, or says what the allocator has no use for.
+    ///
+    /// # Safety
+    ///
+    /// What C's configuration leads to is readable.
+    unsafe fn configured(config: C) -> Option<Self>;
 }
 
-impl Configured for TagConfig {
-    fn configured(config: rt_heap_config) -> Option<Self> {
+impl Configured<rt_heap_config> for TagConfig {
+    unsafe fn configured(config: rt_heap_config) -> Option<Self> {
         Some(TagConfig { max_region_bytes: config.max_region_bytes })
     }
 }
 
-impl Configured for () {
-    fn configured(config: rt_heap_config) -> Option<Self> {
+impl Configured<rt_heap_config> for () {
+    unsafe fn configured(config: rt_heap_config) -> Option<Self> {
         (config.max_region_bytes == 0).then_some(())
     }
 }
+
+/// The refusal of a configuration of C's that there cannot be, or that the allocator has no use for.
+pub(crate) const IMPOSSIBLE: InitError = InitError::Configuration { what: "what the allocator has a use for" };
 
 /// Alignment that `malloc` asks for: that of every object of C that is no larger, as far as the allocator's blocks have it.
 pub(crate) const fn natural_align_bytes(contract: Contract) -> usize {

@@ -2,26 +2,30 @@
 //! heap of the type, `block` null or a live block of it, and a place is null or writable.
 
 use super::{
-    Configured, block_or_null, lent, make, natural_align_bytes, rt_heap_config, rt_region, shown, told, value, verified,
+    Configured, IMPOSSIBLE, block_or_null, lent, make, natural_align_bytes, rt_region, shown, told, value, verified,
 };
 use crate::error::rt_error::{self, *};
 use crate::report::{rt_corruption, rt_stats, rt_visitor};
 use core::ffi::c_void;
+use core::mem::{ManuallyDrop, transmute_copy};
 use core::ptr::{NonNull, null_mut};
 use rtalloc::contract::RegionId;
 use rtalloc::{MultiRegion, RegionAllocator};
 
-pub(crate) unsafe fn init_with<A: RegionAllocator<'static, Config: Configured>>(
+pub(crate) unsafe fn init_with<A: RegionAllocator<'static, Config: Configured<C>>, C: Copy>(
     region: *mut c_void,
     bytes: usize,
-    config: *const rt_heap_config,
+    config: *const C,
     place: *mut *mut c_void,
 ) -> rt_error {
-    // SAFETY: the caller's promise: null or readable.
-    let config = unsafe { config.as_ref() }.copied().unwrap_or(rt_heap_config { max_region_bytes: 0 });
-    let Some(config) = A::Config::configured(config) else { return RT_ERROR_CONFIGURATION };
+    // SAFETY: the caller's promise: null or readable, and so is what it leads to.
+    let config = match unsafe { config.as_ref() } {
+        // SAFETY: as above.
+        Some(&config) => unsafe { A::Config::configured(config) },
+        None => Some(A::Config::default()),
+    };
     // SAFETY: the caller's promise.
-    unsafe { make(region, bytes, place, |region| A::new(region, config)) }
+    unsafe { make(region, bytes, place, |region| A::new(region, config.ok_or(IMPOSSIBLE)?)) }
 }
 
 pub(crate) unsafe fn init<A: RegionAllocator<'static>>(region: *mut c_void, bytes: usize) -> *mut c_void {
@@ -195,4 +199,27 @@ pub(crate) unsafe fn remove_region<A: MultiRegion<'static>>(heap: *mut c_void, r
     // SAFETY: the caller's promise.
     let removed = unsafe { value::<A>(heap) }.remove_region(region);
     rt_error::from(removed.map(|_| ()))
+}
+
+/// Asks a heap something that no other heap has an answer to.
+///
+/// # Errors
+///
+/// No heap.
+pub(crate) unsafe fn asked<A, T>(heap: *const c_void, question: impl FnOnce(&mut A) -> T) -> Result<T, rt_error> {
+    let Some(heap) = NonNull::new(heap.cast_mut()) else { return Err(RT_ERROR_NULL) };
+    // SAFETY: the caller's promise.
+    let mut heap = unsafe { value::<A>(heap) };
+    Ok(question(&mut heap))
+}
+
+/// A copy of the pointer that a heap is, of a heap inside another one.
+///
+/// # Safety
+///
+/// Nobody uses the heap while the copy is used.
+pub(crate) unsafe fn copy_of<A>(heap: &A) -> ManuallyDrop<A> {
+    const { assert!(size_of::<A>() == size_of::<*mut c_void>(), "the value in hand is one pointer") }
+    // SAFETY: a heap is one pointer; the copy is not dropped.
+    unsafe { transmute_copy(heap) }
 }

@@ -1,7 +1,7 @@
 //! The verbs of heaps that several threads share. What is asked of the pointers is told in the documentation of the verbs, as of heaps
 //! in one hand; a slot is the caller's, or there is none of this number.
 
-use super::{block_or_null, make, natural_align_bytes, shown, told, value, verified};
+use super::{IMPOSSIBLE, block_or_null, make, natural_align_bytes, shown, told, value, verified};
 use crate::bound::rt_operation;
 use crate::error::is;
 use crate::error::rt_error::{self, *};
@@ -130,9 +130,8 @@ pub(crate) unsafe fn init_with<H: SharedAllocator<'static, Config: Configured>>(
         Some(&config) => H::Config::configured(config),
         None => Some(H::Config::default()),
     };
-    let Some(config) = config else { return RT_ERROR_CONFIGURATION };
     // SAFETY: the caller's promise.
-    unsafe { make(region, bytes, place, |region| H::new(region, config)) }
+    unsafe { make(region, bytes, place, |region| H::new(region, config.ok_or(IMPOSSIBLE)?)) }
 }
 
 pub(crate) unsafe fn init<H: SharedAllocator<'static, Config: Configured>>(

@@ -3,11 +3,13 @@
 /// Writes C's verbs of the allocators in a table.
 ///
 /// Each line is the documentation of the opaque type, its name, the part of the verbs' names, the allocator, and the cost classes
-/// of allocate, free and reallocate, which are compared with its contract; `regions` where further regions are taken.
+/// of allocate, free and reallocate, which are compared with its contract; then what it is made with, if not with `rt_heap_config`, and
+/// what else it has verbs for: `regions` where further regions are taken, and the adapters for debugging, with the way to each.
 macro_rules! region_heaps {
     ($(
         $(#[doc = $about:literal])*
-        $opaque:ident, $name:ident: $heap:ty, $allocate:literal $deallocate:literal $reallocate:literal $(, $ability:ident)?;
+        $opaque:ident, $name:ident: $heap:ty, $allocate:literal $deallocate:literal $reallocate:literal
+            $(by $config:ident)? $(, $ability:ident $([$($reach:tt)*])?)*;
     )*) => {
         $(
             pub use $name::$opaque;
@@ -53,7 +55,7 @@ macro_rules! region_heaps {
                 /// RT_ERROR_CONFIGURATION; the region is then untouched.
                 ///
                 /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_init`.")]
+                #[doc = concat!(" As `", stringify!($opaque), "_init`; what the configuration leads to is readable.")]
                 ///
                 /// # Time
                 /// O(control structure).
@@ -61,11 +63,11 @@ macro_rules! region_heaps {
                 pub unsafe extern "C" fn init_with(
                     region: *mut c_void,
                     bytes: usize,
-                    config: *const rt_heap_config,
+                    config: *const config_of!($($config)?),
                     heap: *mut *mut $opaque,
                 ) -> rt_error {
                     // SAFETY: as above.
-                    unsafe { region::init_with::<Heap>(region, bytes, config, heap.cast()) }
+                    unsafe { region::init_with::<Heap, _>(region, bytes, config, heap.cast()) }
                 }
 
                 /// Allocates `size` bytes, aligned as every object of C needs it, or to the contract's `alignment_bytes` where that
@@ -287,7 +289,7 @@ macro_rules! region_heaps {
                     BOUNDS.get(operation)
                 }
 
-                $(more_verbs!($ability $name $opaque $deallocate);)?
+                $(more_verbs!($ability [$($($reach)*)?] $name $opaque $deallocate);)*
             }
         )*
     };
@@ -295,7 +297,7 @@ macro_rules! region_heaps {
 
 /// Verbs of some allocators.
 macro_rules! more_verbs {
-    (regions $name:ident $opaque:ident $deallocate:literal) => {
+    (regions [] $name:ident $opaque:ident $deallocate:literal) => {
         /// Adds a region to the heap; its memory is one free block from now on. Stores its name at `added`, which may be NULL. Blocks of
         /// different regions never coalesce.
         ///
@@ -335,5 +337,18 @@ macro_rules! more_verbs {
             unsafe { region::remove_region::<Heap>(heap.cast(), region) }
         }
     };
+    ($adapter:ident [$($reach:tt)*] $name:ident $opaque:ident $deallocate:literal) => {
+        debug_verbs!($adapter [$($reach)*] $name $opaque);
+    };
 }
-pub(crate) use {more_verbs, region_heaps};
+
+/// The type of C's configuration.
+macro_rules! config_of {
+    () => {
+        rt_heap_config
+    };
+    ($config:ident) => {
+        $config
+    };
+}
+pub(crate) use {config_of, more_verbs, region_heaps};
