@@ -49,7 +49,7 @@
 //! | [`bitmapped`] | a bit for every chunk: [`Bitframe`] and the thesis' improvements of it |
 //! | [`compact_fit`] | objects that are named by handles, so that memory can be compacted: [`CompactFit`], [`CompactFitNonMoving`], and [how much memory they ever need](compact_fit::guarantee) |
 //! | [`concurrent`] | heaps for several users at a time, without a lock: [`TreeBuddy`], [`BitmapBuddy`], [`Arenas`], [`SharedCompactFit`]; where there is a compare-and-swap |
-//! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator, a [flight recorder](adapt::traced) |
+//! | [`adapt`] | what makes of one kind of allocator another: a lock around a heap, a heap as the global allocator; and what is put around a heap: a [guard](adapt::guarded) that finds misuse, [failures](adapt::failing) on purpose, [quotas](adapt::quota), a [flight recorder](adapt::traced) |
 //! | [`handles`] | what is built on heaps whose objects move: bytes, boxes, objects larger than a page |
 //! | [`mechanism`] | what they are built of |
 //!

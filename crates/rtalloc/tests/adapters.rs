@@ -16,6 +16,12 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Once;
 
+/// Bytes of a machine word.
+const WORD: usize = size_of::<usize>();
+/// Bytes of a record, and of what is in front of a guarded payload with the default fence, where blocks stand on a grid of two words.
+const RECORD_BYTES: usize = 4 * WORD;
+const FRONT_BYTES: usize = RECORD_BYTES + 16;
+
 thread_local! {
     static REPORTS: RefCell<Vec<Misuse>> = const { RefCell::new(Vec::new()) };
 }
@@ -111,7 +117,7 @@ fn a_lost_record_is_an_underrun() {
     let block = heap.allocate_bytes(40, 1).expect("a large heap");
     // SAFETY: not what the contract asks; the places are in the region.
     unsafe {
-        block.sub(48).write_bytes(0, 48);
+        block.sub(FRONT_BYTES).write_bytes(0, FRONT_BYTES);
         heap.deallocate(block);
         assert_eq!(reports(), [(MisuseKind::Underrun, at(block))]);
         assert_eq!(heap.usable_size(block), 0);
@@ -123,7 +129,7 @@ fn a_lost_record_is_an_underrun() {
 /// was, beside the block or in it.
 #[test]
 fn writes_after_a_free() {
-    for offset in (-16..40).chain([-40]) {
+    for offset in (-16..40).chain([-16 - WORD as isize]) {
         let mut heap = guarded::<Tlsf<'_>>(2);
         let [first, second, third] = [24; 3].map(|size| heap.allocate_bytes(size, 1).expect("a large heap"));
         // SAFETY: the blocks are live, until the write, which is not what the contract asks.
@@ -188,8 +194,10 @@ fn the_quarantine_is_let_go_before_a_refusal() {
         assert!((5..7).contains(&heap.quarantined()), "{} of 7 are held", heap.quarantined());
         let whole = heap.allocate_bytes(most_bytes, 1);
         assert_eq!((whole, heap.quarantined()), (Err(AllocError::Exhausted), 0));
-        // SAFETY: the blocks are live.
-        again.map(|block| unsafe { heap.deallocate(block) });
+        for block in again {
+            // SAFETY: the block is live.
+            unsafe { heap.deallocate(block) };
+        }
         let whole = heap.allocate_bytes(most_bytes, 1).expect("all of a fresh heap");
         // SAFETY: the block is live.
         unsafe { heap.deallocate(whole) };
@@ -211,7 +219,7 @@ fn double_frees() {
         assert_eq!(heap.reallocate_bytes(first, 100, 1), Err(AllocError::Misused));
         assert_eq!(reports(), [(MisuseKind::DoubleFree, at(first))]);
         // The record is gone, but the ring knows the block.
-        first.sub(48).write_bytes(0xEE, 32);
+        first.sub(FRONT_BYTES).write_bytes(0xEE, RECORD_BYTES);
         heap.deallocate(first);
         assert_eq!(reports(), [(MisuseKind::DoubleFree, at(first))]);
         // It leaves, and both see that it was written.
@@ -323,7 +331,7 @@ fn control_structures_are_checked() {
     // SAFETY: the block is live.
     unsafe { heap.deallocate(block) };
     // Behind the pointer to the heap beneath: the secret, the region, and their seal.
-    for offset in 8..40 {
+    for offset in WORD..5 * WORD {
         for bit in 0..8 {
             // SAFETY: the place is in the region, and restored.
             let answer = unsafe {
@@ -348,12 +356,12 @@ fn regions_of_guarded_heaps() {
             |len_bytes| Guarded::<Tlsf<'_>>::new(region(len_bytes), config()).map(|heap| heap.largest_allocatable());
         let Err(InitError::TooSmall { needed_bytes }) = new(10) else { panic!("10 bytes are too few") };
         assert!(new(needed_bytes).is_ok_and(|largest_bytes| largest_bytes > 0));
-        assert!(needed_bytes > 16 * quarantine_blocks);
+        assert!(needed_bytes > 2 * WORD * quarantine_blocks);
     }
     let absurd = GuardedConfig { quarantine_blocks: usize::MAX, ..Default::default() };
     let answer = Guarded::<Tlsf<'_>>::new(region(1000), absurd).err();
     assert!(matches!(answer, Some(InitError::Configuration { .. })));
-    let huge = GuardedConfig { quarantine_blocks: usize::MAX / 16, ..Default::default() };
+    let huge = GuardedConfig { quarantine_blocks: usize::MAX / (2 * WORD), ..Default::default() };
     let answer = Guarded::<Tlsf<'_>>::new(region(1000), huge).err();
     assert!(matches!(answer, Some(InitError::TooSmall { needed_bytes }) if needed_bytes > usize::MAX / 2));
 }
@@ -505,7 +513,9 @@ fn quotas_refuse_to_the_byte() {
     // SAFETY: the blocks are live. A free is never refused, but a resize is.
     unsafe {
         assert_eq!(heap.reallocate_bytes(own[0], 4, 8), Err(AllocError::Quota));
-        own.map(|block| heap.deallocate(block));
+        for block in own {
+            heap.deallocate(block);
+        }
     }
     assert_eq!(heap.used(2).map(|used| (used.operations, used.live_blocks)), Some((5, 0)));
 
@@ -589,7 +599,7 @@ fn blocks_stay_their_owners() {
 fn damaged_owners_are_found() {
     let mut heap = quota([QuotaLimits::default(); 2]);
     let block = heap.allocate_bytes(100, 8).expect("a large heap");
-    for behind in 1..=32 {
+    for behind in 1..=RECORD_BYTES {
         for bit in 0..8 {
             // SAFETY: not what the contract asks; the place is in the region, and restored.
             unsafe {

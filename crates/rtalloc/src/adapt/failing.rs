@@ -28,7 +28,7 @@
 //! use rtalloc::{RegionAllocator, Tlsf};
 //!
 //! /// What is tested: it makes two blocks or none.
-//! fn program(heap: &mut Failing<Tlsf>) -> Result<(), AllocError> {
+//! fn program<'r>(heap: &mut Failing<'r, Tlsf<'r>>) -> Result<(), AllocError> {
 //!     let first = heap.allocate_bytes(100, 8)?;
 //!     let second = heap.allocate_bytes(200, 8);
 //!     // SAFETY: the blocks are live, and nobody uses them any more.

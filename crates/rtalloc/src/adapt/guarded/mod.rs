@@ -21,7 +21,7 @@
 //! | any other address | at once | [`ForeignPointer`](MisuseKind::ForeignPointer) |
 //! | memory read before it is written, or after it was freed | it holds [`FRESH`] or [`FREED`] bytes | nothing: what the program does with them shows |
 //!
-//! All reports go to the [`hook`](crate::hook), with the address that the user knows. A block whose fences are broken is *kept*: the
+//! All reports go to the [`hook`], with the address that the user knows. A block whose fences are broken is *kept*: the
 //! call is ignored, as every misuse is, the block stays live, and what was written stays there to be looked at. If the bytes
 //! in front of a block are so damaged that its record is gone, or a double free comes so late that the memory was divided anew, the
 //! report says what the memory shows then.
@@ -78,7 +78,8 @@ pub struct GuardedConfig<C> {
     pub heap: C,
     /// How many freed blocks are held back, the oldest of which leaves for the next; 16 by default. 0 gives each back at once.
     pub quarantine_blocks: usize,
-    /// What the fences' bytes depend on beside addresses. Any number: 0, the default, is as good, and the same in every run.
+    /// What seals and fences depend on beside addresses. Any number: 0, the default, is as good, and the same in every run. With
+    /// another number than an earlier heap in the same region had, that one's blocks are never taken for this one's.
     pub secret: usize,
 }
 
