@@ -5,11 +5,12 @@
 
 use crate::lock::HeapLock;
 use crate::regions::Arenas;
+use crate::ring;
 use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
-use rtalloc::adapt::Locked;
+use rtalloc::adapt::{Locked, Traced, TracedConfig};
 use rtalloc::concurrent::arenas::ArenasConfig;
 use rtalloc::concurrent::bitmap_buddy::BitmapConfig;
 use rtalloc::contract::{Block, InitError, Refusals, SharedError};
@@ -114,6 +115,17 @@ impl<H: RegionAllocator<'static, Config: Default> + Send> Choice for OneAtATime<
 
     fn config(_slots: usize) -> H::Config {
         H::Config::default()
+    }
+}
+
+/// TLSF with a flight recorder, under a lock. Its tags are of 32 bits, as the laboratory's are, which replays what is recorded.
+struct WithRecorder;
+
+impl Choice for WithRecorder {
+    type Heap = Locked<'static, Traced<'static, Tlsf<'static>>, HeapLock>;
+
+    fn config(_slots: usize) -> TracedConfig<<Tlsf<'static> as RegionAllocator<'static>>::Config> {
+        TracedConfig { records: ring::records(), ..TracedConfig::default() }
     }
 }
 
@@ -224,6 +236,7 @@ pub static ALL: &[Kind] = &[
     locked!("double-buddy", false, DoubleBuddy<'static>),
     locked!("quick-fit", false, QuickFit<'static>),
     locked!("kingsley", true, Kingsley<'static, 4096, Wide>),
+    kind::<WithRecorder>("traced", true),
 ];
 
 /// The names, for a message.

@@ -14,6 +14,7 @@
 //! | [`kinds`] | the allocators that can be asked for |
 //! | [`settings`] | what the environment asks for |
 //! | [`report`], [`tally`] | what the heap says of itself |
+//! | [`ring`] | the flight recorder's file |
 //! | [`life`] | when the library is loaded, around a fork, when a thread or the process ends |
 //!
 //! # The short way
@@ -49,6 +50,7 @@ pub mod long;
 pub mod misuse;
 pub mod regions;
 pub mod report;
+pub mod ring;
 pub mod seat;
 pub mod settings;
 #[path = "../../rtalloc-preload/src/system.rs"]

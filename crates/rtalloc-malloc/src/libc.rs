@@ -15,6 +15,10 @@ unsafe extern "C" {
     pub fn _exit(status: c_int) -> !;
     /// Moves or resizes a mapping.
     pub fn mremap(at: *mut c_void, len: usize, new_len: usize, flags: c_int, ...) -> *mut c_void;
+    /// Takes a file's name away.
+    pub fn unlink(path: *const c_char) -> c_int;
+    /// Sets a file's length.
+    pub fn ftruncate(file: c_int, len: c_long) -> c_int;
     /// Keeps pages in memory.
     pub fn mlock(at: *const c_void, len: usize) -> c_int;
     /// Lets others run.
@@ -43,7 +47,7 @@ unsafe extern "C" {
     pub static __dso_handle: c_char;
 }
 
-/// `PROT_READ | PROT_WRITE`, at the place that is given: `MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED`.
+/// At the place that is given: `MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED`.
 pub const MAP_HERE: c_int = 0x02 | 0x20 | 0x10;
 /// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`: nothing is promised to this mapping before it is written.
 pub const MAP_UNRESERVED: c_int = 0x02 | 0x20 | 0x4000;
@@ -53,6 +57,12 @@ pub const MOVE_THERE: c_int = 1 | 2;
 pub const ADVICE_DONT_NEED: c_int = 4;
 /// `O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC`
 pub const APPEND: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;
+/// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`
+pub const CREATE_NEW: c_int = 0o2 | 0o100 | 0o200 | 0o2_000_000;
+/// `MAP_SHARED`
+pub const MAP_FILE: c_int = 0x01;
+/// `MAP_SHARED | MAP_FIXED`
+pub const MAP_FILE_HERE: c_int = 0x01 | 0x10;
 /// `AT_SECURE`: the program has more rights than who runs it.
 pub const SECURE: c_ulong = 23;
 /// The number of the system call `membarrier`.

@@ -1,6 +1,6 @@
 //! What happens at the edges: when the library is loaded, around a fork, when a thread ends, when the process ends.
 
-use crate::{libc, regions, report, seat};
+use crate::{libc, regions, report, ring, seat};
 use core::ffi::{c_uint, c_void};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -65,19 +65,21 @@ unsafe extern "C" fn thread_ends(round: *mut c_void) {
 
 /// See [`seat::pause`].
 unsafe extern "C" fn before_fork() {
-    if regions::ready() {
-        seat::pause();
+    if regions::ready() && seat::pause() {
+        ring::before_fork();
     }
 }
 
 unsafe extern "C" fn in_parent() {
     if seat::is_pausing() {
+        ring::in_parent();
         seat::resume();
     }
 }
 
 unsafe extern "C" fn in_child() {
     if seat::is_pausing() {
+        ring::in_child();
         seat::alone_now();
         seat::resume();
     }

@@ -17,7 +17,7 @@ use crate::lock::Lock;
 use crate::seat::{self, Seat};
 use crate::settings::{OnMisuse, Report, Settings};
 use crate::tell::{Bytes, refuse_to_run};
-use crate::{direct, libc, lock, misuse, seat as who, system, thread};
+use crate::{direct, libc, lock, misuse, ring, seat as who, system, thread};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
@@ -108,10 +108,10 @@ pub fn slots() -> usize {
     SLOT_COUNT.load(Relaxed)
 }
 
-/// Numbers that threads have for themselves.
+/// Numbers that threads have for themselves: all slots but the last, and the only one as long as nobody else needs it.
 #[must_use]
 pub fn own_slots() -> usize {
-    if kind().has_slots { last_slot() } else { seat::MOST }
+    if kind().has_slots { last_slot().max(1) } else { seat::MOST }
 }
 
 /// The slot that is shared.
@@ -228,6 +228,7 @@ fn add(bytes: usize, promised: bool) -> Result<(), NoRegion> {
         mapping.undo();
         Err(error)
     };
+    ring::lay_under(mapping.start, len);
     // SAFETY: the pages were mapped just now.
     if settings().locked && unsafe { libc::mlock(mapping.start.cast(), len) } != 0 {
         return undo(NoRegion::Locking);

@@ -1,9 +1,9 @@
 //! What the heap can say of itself: at exit, and when the program asks.
 
 use crate::regions::{self, Known, is_counting, kind};
-use crate::settings::Report;
+use crate::settings::{PATH_BYTES, Report};
 use crate::tell::{Bytes, STDERR, Text};
-use crate::{direct, libc, seat, system, tally};
+use crate::{direct, libc, ring, seat, system, tally};
 use core::ffi::c_int;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering::Relaxed;
@@ -92,9 +92,11 @@ pub fn at_exit() {
     if settings.report == Report::Stderr {
         return write_report(STDERR);
     }
+    let mut path = [0; PATH_BYTES];
+    ring::name_of(&settings.report_path, &mut path);
     // SAFETY: the path ends with a zero; the file is closed below.
     unsafe {
-        let file = system::open(settings.report_path.as_ptr().cast(), libc::APPEND, 0o666 as c_int);
+        let file = system::open(path.as_ptr().cast(), libc::APPEND, 0o666 as c_int);
         if file < 0 {
             crate::tell::tell(format_args!("rtalloc: the report's file cannot be opened (RTALLOC_REPORT)\n"));
             return;

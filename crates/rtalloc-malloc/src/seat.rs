@@ -8,6 +8,11 @@
 //! again. So does a thread that has ended its part, while destructors of its other thread-local values run; and a signal handler that
 //! interrupted its own thread in the midst of an operation, which the seat's `busy` tells.
 //!
+//! # One slot
+//!
+//! Where there is one slot in all, the last one, the first thread has it as its own until another one comes: that closes the gate for
+//! good ([`SHARED`]), and all work under the lock from then on.
+//!
 //! # Pauses
 //!
 //! A fork copies memory while other threads write it. What the child gets of their arenas must be whole, and there is no lock to
@@ -84,8 +89,12 @@ const BITS: usize = usize::BITS as usize;
 /// Held by who works in the last slot.
 pub static CROWD: Lock = Lock::new();
 
+/// Value of [`GATE`]: the only slot is shared. No thread's identity is so small.
+const SHARED: usize = 1;
 /// Who has closed the gate, by [`thread::identity`]; 0: it is open.
 static GATE: AtomicUsize = AtomicUsize::new(0);
+/// What the gate is when nobody pauses the process: 0, or [`SHARED`].
+static USUAL: AtomicUsize = AtomicUsize::new(0);
 /// Held by who pauses the process.
 static PAUSES: Lock = Lock::new();
 /// Whether the kernel runs barriers for us.
@@ -183,12 +192,19 @@ pub fn work<T>(operation: impl FnOnce(Worker) -> T) -> Option<T> {
                 interrupting = true;
                 break;
             }
-            if GATE.load(Relaxed) == thread::identity() {
+            match GATE.load(Relaxed) {
+                SHARED => break,
                 // Whoever paused the process works on: functions that a program has called around a fork allocate.
-                return Some(operation(worker));
+                pauser if pauser == thread::identity() => return Some(operation(worker)),
+                _ => patience.wait(),
             }
-            patience.wait();
         }
+    } else if regions::last_slot() == 0 && regions::kind().has_slots {
+        share_the_only_slot();
+    }
+    if interrupting && seat.is_some_and(|seat| seat.number() == regions::last_slot()) && regions::kind().has_slots {
+        // What was interrupted is at work in the only slot.
+        return None;
     }
     let last = Worker { number: regions::last_slot(), seat: None, interrupting };
     if GATE.load(Relaxed) == thread::identity() {
@@ -198,6 +214,15 @@ pub fn work<T>(operation: impl FnOnce(Worker) -> T) -> Option<T> {
         CROWDED.fetch_add(1, Relaxed);
         operation(last)
     })
+}
+
+/// Ends that the first thread has the only slot for itself, if it has.
+#[cold]
+fn share_the_only_slot() {
+    if USUAL.load(Relaxed) != SHARED && pause() {
+        USUAL.store(SHARED, Relaxed);
+        resume();
+    }
 }
 
 /// Takes a seat for the calling thread, if one is free and it has not ended its part.
@@ -309,18 +334,19 @@ fn barrier() {
 /// Lets everybody go on.
 pub fn resume() {
     // Release: what was done in the pause comes before what the others do.
-    GATE.store(0, Release);
+    GATE.store(USUAL.load(Relaxed), Release);
     CROWD.unlock();
     PAUSES.unlock();
 }
 
-/// In a child that was forked in a pause: nobody has a seat but the calling thread. Whose seats the others were, is not here.
+/// In a child that was forked in a pause: nobody has a seat but the calling thread, and nobody shares.
 pub fn alone_now() {
     let mine = Seat::mine().map(Seat::number);
     for (index, word) in TAKEN.iter().enumerate() {
         let kept = mine.filter(|number| number / BITS == index).map_or(0, |number| 1 << (number % BITS));
         word.store(kept, Relaxed);
     }
+    USUAL.store(0, Relaxed);
 }
 
 /// Whether the gate is closed by the calling thread.

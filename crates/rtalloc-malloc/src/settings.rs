@@ -8,15 +8,16 @@
 //! | `RTALLOC_FIXED` | `1`: the first region is all there is | the heap grows by further regions |
 //! | `RTALLOC_MLOCK` | `1`: every region is pre-faulted and locked in memory | pages come as they are touched |
 //! | `RTALLOC_DIRECT` | bytes from which a request is a mapping of its own | `32M`; never where the heap is fixed |
-//! | `RTALLOC_REPORT` | `1`: a report at exit on standard error; else the file it is appended to | none |
+//! | `RTALLOC_REPORT` | `1`: a report at exit on standard error; else the file it is appended to (`%p`: the number of the process) | none |
+//! | `RTALLOC_RING` | a file: the last operations are recorded in it ([`ring`](crate::ring)) | recorded by `traced`, in memory |
+//! | `RTALLOC_RECORDS` | operations that are kept | 65536 in a file, 256 in memory |
 //! | `RTALLOC_MISUSE` | `abort`, `report` or `ignore` | `abort`, as the C library does |
 //!
 //! What cannot be understood ends the program before it began, with a line that says what would be. The environment is read once, at
 //! the first allocation, which comes before the C library has set it up: then it is read from the kernel.
 
-use crate::libc;
-use crate::system;
 use crate::tell::refuse_to_run;
+use crate::{libc, ring, system};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
 use core::str;
@@ -65,6 +66,14 @@ pub struct Settings {
     pub report: Report,
     /// What to do about a misuse.
     pub on_misuse: OnMisuse,
+    /// Whether the allocator was chosen.
+    pub kind_given: bool,
+    /// Whether the length of the ring was.
+    pub ring_given: bool,
+    /// Operations that the ring keeps.
+    pub ring_records: usize,
+    /// The file of the ring, if it has one.
+    pub ring_path: [u8; PATH_BYTES],
     /// The file of the report, if it goes to one.
     pub report_path: [u8; PATH_BYTES],
 }
@@ -80,6 +89,10 @@ impl Settings {
         direct_bytes: 32 << 20,
         report: Report::No,
         on_misuse: OnMisuse::Abort,
+        kind_given: false,
+        ring_given: false,
+        ring_records: 1 << 16,
+        ring_path: [0; PATH_BYTES],
         report_path: [0; PATH_BYTES],
     };
 
@@ -102,10 +115,12 @@ impl Settings {
             }
         });
         // SAFETY: asks a number only.
-        if unsafe { libc::getauxval(libc::SECURE) } != 0 && settings.report == Report::File {
+        if unsafe { libc::getauxval(libc::SECURE) } != 0 {
             // Who runs a program with more rights than their own does not choose the files it writes.
             settings.report = Report::No;
+            settings.ring_path[0] = 0;
         }
+        ring::settle(&mut settings);
         settings
     }
 
@@ -113,6 +128,7 @@ impl Settings {
     fn take(&mut self, name: &str, value: &str) {
         match name {
             "RTALLOC" => {
+                self.kind_given = true;
                 self.kind = crate::kinds::ALL.iter().position(|kind| kind.name == value).unwrap_or_else(|| {
                     refuse_to_run(format_args!(
                         "RTALLOC={value}: there is no such allocator; one of: {}",
@@ -134,18 +150,17 @@ impl Settings {
             "RTALLOC_REPORT" => match value {
                 "0" => self.report = Report::No,
                 "1" => self.report = Report::Stderr,
-                path => match self.report_path.get_mut(..path.len()) {
-                    Some(place) if path.len() < PATH_BYTES => {
-                        place.copy_from_slice(path.as_bytes());
-                        if let Some(end) = self.report_path.get_mut(path.len()) {
-                            *end = 0;
-                        }
-                        self.report = Report::File;
-                    }
-                    _ => refuse_to_run(format_args!(
-                        "{name}: 1 for standard error, or a file of less than {PATH_BYTES} bytes"
-                    )),
-                },
+                path if ring::keep(path, &mut self.report_path) => self.report = Report::File,
+                _ => refuse_to_run(format_args!("{name}: 1 for standard error, or a file of less than 4,000 bytes")),
+            },
+            "RTALLOC_RING" => {
+                if !ring::keep(value, &mut self.ring_path) {
+                    refuse_to_run(format_args!("{name}: a file whose name has less than 4,000 bytes"));
+                }
+            }
+            "RTALLOC_RECORDS" => match value.parse() {
+                Ok(records @ 1..=0x1000_0000) => (self.ring_records, self.ring_given) = (records, true),
+                _ => refuse_to_run(format_args!("{name}={value}: a number of operations, at least 1")),
             },
             "RTALLOC_MISUSE" => {
                 self.on_misuse = match value {
