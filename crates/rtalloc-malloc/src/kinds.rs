@@ -10,10 +10,10 @@ use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
-use rtalloc::adapt::{Locked, Traced, TracedConfig};
+use rtalloc::adapt::{Guarded, GuardedConfig, Locked, Traced, TracedConfig};
 use rtalloc::concurrent::arenas::ArenasConfig;
 use rtalloc::concurrent::bitmap_buddy::BitmapConfig;
-use rtalloc::contract::{Block, InitError, Refusals, SharedError};
+use rtalloc::contract::{Block, Corruption, InitError, Refusals, SharedError};
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
 use rtalloc::mechanism::word::Wide;
 use rtalloc::{
@@ -64,6 +64,8 @@ pub struct Kind {
     pub walk_by: unsafe fn(heap: Heap, slot: usize, visitor: &mut dyn FnMut(Block)),
     /// Largest request that succeeds; nobody is at work.
     pub largest: unsafe fn(heap: Heap) -> usize,
+    /// Verifies every invariant; nobody is at work.
+    pub check: unsafe fn(heap: Heap) -> Result<(), Corruption>,
     /// Requests refused.
     pub refusals: unsafe fn(heap: Heap) -> Refusals,
 }
@@ -128,6 +130,20 @@ impl Choice for WithRecorder {
         TracedConfig { records: ring::records(), ..TracedConfig::default() }
     }
 }
+
+/// As that, with fences around blocks, fills, and a quarantine of freed blocks.
+struct UnderGuard;
+
+impl Choice for UnderGuard {
+    type Heap = Locked<'static, Guarded<'static, Traced<'static, Tlsf<'static>>>, HeapLock>;
+
+    fn config(slots: usize) -> GuardedConfig<TracedConfig<<Tlsf<'static> as RegionAllocator<'static>>::Config>> {
+        GuardedConfig { heap: WithRecorder::config(slots), quarantine_blocks: QUARANTINED, ..GuardedConfig::default() }
+    }
+}
+
+/// Freed blocks that a guarded heap holds back.
+const QUARANTINED: usize = 256;
 
 /// The heap in a place.
 ///
@@ -202,6 +218,8 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
         // SAFETY: as above.
         largest: |heap| unsafe { whole::<C::Heap>(heap).largest_allocatable() },
         // SAFETY: as above.
+        check: |heap| unsafe { whole::<C::Heap>(heap).check() },
+        // SAFETY: as above.
         refusals: |heap| unsafe { heap_in::<C::Heap>(heap).refusals() },
     }
 }
@@ -237,6 +255,7 @@ pub static ALL: &[Kind] = &[
     locked!("quick-fit", false, QuickFit<'static>),
     locked!("kingsley", true, Kingsley<'static, 4096, Wide>),
     kind::<WithRecorder>("traced", true),
+    kind::<UnderGuard>("guarded", true),
 ];
 
 /// The names, for a message.

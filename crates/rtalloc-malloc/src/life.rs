@@ -36,6 +36,7 @@ extern "C" fn loaded() {
 /// Called by the dynamic linker when the process ends by `exit`.
 extern "C" fn unloaded() {
     report::at_exit();
+    report::check_at_exit();
 }
 
 #[used]

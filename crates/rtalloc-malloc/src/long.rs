@@ -44,7 +44,7 @@ pub fn allocate(size: usize, align: usize) -> Option<Served> {
     if !regions::ready() {
         return None;
     }
-    let served = work(|worker| serve(worker, size, align)).flatten();
+    let served = work(|worker| request(worker, size, align)).flatten();
     if served.is_none() {
         tally::refused(size);
     }
@@ -109,6 +109,14 @@ pub fn reclaim(budget: usize) -> usize {
         regions.map(|region| unsafe { (kind().reclaim)(region.heap, worker.number, budget) }).sum()
     });
     reclaimed.unwrap_or(0)
+}
+
+/// Allocates as a worker, unless the request is one to be refused.
+fn request(worker: Worker, size: usize, align: usize) -> Option<Served> {
+    if tally::is_to_fail() || tally::is_beyond_quota(size) {
+        return None;
+    }
+    serve(worker, size, align)
 }
 
 /// Allocates as a worker.
@@ -256,6 +264,13 @@ unsafe fn resize(worker: Worker, block: NonNull<u8>, size: usize) -> Option<NonN
     let address = block.addr().get();
     if size > isize::MAX as usize || lock::is_inside() {
         return None;
+    }
+    if is_counting() {
+        // SAFETY: the caller's promise.
+        let more = size.saturating_sub(unsafe { size_of_block(worker, block) }.unwrap_or(size));
+        if more != 0 && (tally::is_to_fail() || tally::is_beyond_quota(more)) {
+            return None;
+        }
     }
     let is_large = size >= direct::from_bytes();
     if let Some(found) = direct::find(address) {

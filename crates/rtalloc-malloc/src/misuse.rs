@@ -4,17 +4,28 @@ use crate::regions;
 use crate::settings::OnMisuse;
 use crate::tally;
 use crate::tell::tell;
+use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
-use rtalloc::contract::{Misuse, MisuseKind};
+use rtalloc::contract::{Corruption, Misuse, MisuseKind};
 
 /// Called by the heap that noticed it, in the midst of the operation.
 pub fn noticed(misuse: &Misuse) {
+    act(format_args!("rtalloc: {misuse}\n"));
+}
+
+/// A heap is not as it must be: somebody wrote over it.
+pub fn damaged(damage: &Corruption) {
+    act(format_args!("rtalloc: {}: {damage}\n", regions::kind().name));
+}
+
+/// Does what was asked for.
+fn act(words: fmt::Arguments<'_>) {
     tally::MISUSES.fetch_add(1, Relaxed);
     match regions::settings().on_misuse {
         OnMisuse::Ignore => {}
-        OnMisuse::Report => tell(format_args!("rtalloc: {misuse}\n")),
+        OnMisuse::Report => tell(words),
         OnMisuse::Abort => {
-            tell(format_args!("rtalloc: {misuse}\n"));
+            tell(words);
             // SAFETY: no precondition.
             unsafe { crate::libc::abort() }
         }

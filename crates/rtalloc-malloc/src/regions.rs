@@ -24,6 +24,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicUsize};
 use rtalloc::Tlsf;
+use rtalloc::adapt::Failures;
 use rtalloc::contract::InitError;
 use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::word::Wide;
@@ -120,10 +121,11 @@ pub fn last_slot() -> usize {
     slots() - 1
 }
 
-/// Whether every operation is counted, on the long way.
+/// Whether every operation is counted, and therefore takes the long way: for the report, or to refuse some.
 #[must_use]
 pub fn is_counting() -> bool {
-    settings().report != Report::No
+    let settings = settings();
+    settings.report != Report::No || settings.failures != Failures::Never || settings.quota_bytes.is_some()
 }
 
 /// Sees to it that everything is set up: by the first allocation of the process. False inside of that.

@@ -3,11 +3,12 @@
 use crate::regions::{self, Known, is_counting, kind};
 use crate::settings::{PATH_BYTES, Report};
 use crate::tell::{Bytes, STDERR, Text};
-use crate::{direct, libc, ring, seat, system, tally};
+use crate::{direct, libc, misuse, ring, seat, system, tally};
 use core::ffi::c_int;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering::Relaxed;
-use rtalloc::contract::{Block, Refusals};
+use rtalloc::adapt::Failures;
+use rtalloc::contract::{Block, Corruption, Refusals};
 
 /// What a walk of all regions shows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +29,8 @@ pub struct Survey {
     pub largest: usize,
     /// Bytes up to the highest end of a block there was, in every slot: H, where operations are counted.
     pub used_bytes: usize,
+    /// What is wrong with a heap, if something is.
+    pub damage: Option<Corruption>,
     /// Requests that heaps refused, asked again elsewhere or not.
     pub refusals: Refusals,
 }
@@ -51,6 +54,7 @@ pub unsafe fn survey() -> Survey {
         // SAFETY: as above.
         unsafe {
             survey.largest = survey.largest.max((kind().largest)(region.heap));
+            survey.damage = survey.damage.or((kind().check)(region.heap).err());
             let Refusals { request, exhausted, contended, pending } = (kind().refusals)(region.heap);
             survey.refusals.request += request;
             survey.refusals.exhausted += exhausted;
@@ -175,6 +179,14 @@ fn write_words(text: &mut Text, survey: &Survey) -> fmt::Result {
         seat::most_seated(),
         seat::CROWDED.load(Relaxed)
     )?;
+    let [requests, injected, beyond] =
+        [&tally::REQUESTS, &tally::INJECTED, &tally::BEYOND].map(|counter| counter.load(Relaxed));
+    if settings.failures != Failures::Never {
+        writeln!(text, "  on purpose    {injected} of {requests} requests refused")?;
+    }
+    if let Some(quota) = settings.quota_bytes {
+        writeln!(text, "  quota         {quota} bytes, {beyond} requests refused")?;
+    }
     let Refusals { request, exhausted, contended, pending } = survey.refusals;
     writeln!(
         text,
@@ -187,7 +199,24 @@ fn write_words(text: &mut Text, survey: &Survey) -> fmt::Result {
         "  misuse        {} noticed, {} blocks not given back",
         tally::MISUSES.load(Relaxed),
         tally::LOST.load(Relaxed)
-    )
+    )?;
+    match survey.damage {
+        None => writeln!(text, "  heaps         whole"),
+        Some(damage) => writeln!(text, "  heaps         damaged: {damage}"),
+    }
+}
+
+/// Verifies heaps that guard their blocks, when the process ends: what was written beyond a block that was never freed shows here.
+pub fn check_at_exit() {
+    if kind().name != "guarded" || !regions::ready() || !seat::pause() {
+        return;
+    }
+    // SAFETY: the process is paused.
+    let damage = (0..regions::count()).filter_map(regions::known).find_map(|region| unsafe { (kind().check)(region.heap) }.err());
+    seat::resume();
+    if let Some(damage) = damage {
+        misuse::damaged(&damage);
+    }
 }
 
 /// Gives pages of free blocks back to the system; says whether there were any. The process is paused meanwhile.

@@ -11,6 +11,8 @@
 //! | `RTALLOC_REPORT` | `1`: a report at exit on standard error; else the file it is appended to (`%p`: the number of the process) | none |
 //! | `RTALLOC_RING` | a file: the last operations are recorded in it ([`ring`](crate::ring)) | recorded by `traced`, in memory |
 //! | `RTALLOC_RECORDS` | operations that are kept | 65536 in a file, 256 in memory |
+//! | `RTALLOC_FAIL` | requests to refuse: `nth:5`, `from:5`, `every:100`, `share:0.01`, `share:0.01,seed:7` | none |
+//! | `RTALLOC_QUOTA` | bytes that may be live at a time, as granted | no limit |
 //! | `RTALLOC_MISUSE` | `abort`, `report` or `ignore` | `abort`, as the C library does |
 //!
 //! What cannot be understood ends the program before it began, with a line that says what would be. The environment is read once, at
@@ -21,6 +23,7 @@ use crate::{libc, ring, system};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
 use core::str;
+use rtalloc::adapt::Failures;
 
 /// What to do about a misuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,10 @@ pub struct Settings {
     pub report: Report,
     /// What to do about a misuse.
     pub on_misuse: OnMisuse,
+    /// Requests that are refused on purpose.
+    pub failures: Failures,
+    /// Bytes that may be live at a time.
+    pub quota_bytes: Option<usize>,
     /// Whether the allocator was chosen.
     pub kind_given: bool,
     /// Whether the length of the ring was.
@@ -89,6 +96,8 @@ impl Settings {
         direct_bytes: 32 << 20,
         report: Report::No,
         on_misuse: OnMisuse::Abort,
+        failures: Failures::Never,
+        quota_bytes: None,
         kind_given: false,
         ring_given: false,
         ring_records: 1 << 16,
@@ -158,6 +167,14 @@ impl Settings {
                     refuse_to_run(format_args!("{name}: a file whose name has less than 4,000 bytes"));
                 }
             }
+            "RTALLOC_FAIL" => {
+                self.failures = failures(value).unwrap_or_else(|| {
+                    refuse_to_run(format_args!(
+                        "{name}={value}: which requests fail: nth:5, from:5, every:100, share:0.01 or share:0.01,seed:7"
+                    ))
+                });
+            }
+            "RTALLOC_QUOTA" => self.quota_bytes = Some(bytes(name, value)),
             "RTALLOC_RECORDS" => match value.parse() {
                 Ok(records @ 1..=0x1000_0000) => (self.ring_records, self.ring_given) = (records, true),
                 _ => refuse_to_run(format_args!("{name}={value}: a number of operations, at least 1")),
@@ -182,6 +199,35 @@ fn switch(name: &str, value: &str) -> bool {
         "1" => true,
         _ => refuse_to_run(format_args!("{name}={value}: 1 for yes, 0 for no")),
     }
+}
+
+/// Which requests are refused on purpose.
+fn failures(value: &str) -> Option<Failures> {
+    let (kind, what) = value.split_once(':')?;
+    let number = || what.parse().ok().filter(|&number| number != 0);
+    Some(match kind {
+        "nth" => Failures::Nth(number()?),
+        "from" => Failures::From(number()?),
+        "every" => Failures::EveryNth(number()?),
+        "share" => {
+            let (share, seed) = what.split_once(",seed:").unwrap_or((what, "1"));
+            let chance = fraction(share)?;
+            Failures::Share { chance, seed: seed.parse().ok()? }
+        }
+        _ => return None,
+    })
+}
+
+/// A number from 0 to 1, such as `0.01`, as so many of 2^32.
+fn fraction(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    if part.len() > 9 || !part.bytes().all(|letter| letter.is_ascii_digit()) {
+        return None;
+    }
+    let unit = 10u64.pow(part.len() as u32);
+    let part = if part.is_empty() { 0 } else { part.parse::<u64>().ok()? };
+    let parts = whole.parse::<u64>().ok()?.checked_mul(unit)?.checked_add(part)?;
+    (parts <= unit).then(|| u32::try_from((parts << 32) / unit).unwrap_or(u32::MAX))
 }
 
 /// A number of bytes, with a unit or without.

@@ -7,6 +7,7 @@ use crate::regions::{self, is_counting};
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
+use rtalloc::adapt::Failures;
 
 /// A number of things.
 macro_rules! counters {
@@ -38,6 +39,12 @@ counters! {
     LARGEST_REFUSED
     /// Blocks that were not given back, because a signal handler freed them in the midst of another operation; counted always.
     LOST
+    /// Requests that needed memory, where some are refused on purpose.
+    REQUESTS
+    /// Those of them that were refused on purpose.
+    INJECTED
+    /// Requests refused because of the quota.
+    BEYOND
     /// Misuses that were noticed, counted always.
     MISUSES
 }
@@ -104,4 +111,24 @@ pub fn refused(size: usize) {
 /// A block could not be given back.
 pub fn lost() {
     LOST.fetch_add(1, Relaxed);
+}
+
+/// Whether the next request that needs memory is one to be refused on purpose.
+pub fn is_to_fail() -> bool {
+    let failures = regions::settings().failures;
+    let fails = failures != Failures::Never && failures.fails(REQUESTS.fetch_add(1, Relaxed) + 1);
+    if fails {
+        INJECTED.fetch_add(1, Relaxed);
+    }
+    fails
+}
+
+/// Whether so many bytes more would be beyond the quota. Where threads ask at the same moment, it may be exceeded by what they ask for.
+pub fn is_beyond_quota(more: usize) -> bool {
+    let left = regions::settings().quota_bytes.map(|quota| quota.saturating_sub(LIVE.load(Relaxed)));
+    let beyond = left.is_some_and(|left| more > left);
+    if beyond {
+        BEYOND.fetch_add(1, Relaxed);
+    }
+    beyond
 }

@@ -245,6 +245,97 @@ fn misuse_is_said_and_ends_the_program() {
 }
 
 #[test]
+fn a_guarded_heap_tells_what_others_cannot() {
+    use std::os::unix::process::ExitStatusExt;
+    const SIGABRT: i32 = 6;
+    let guarded = [("RTALLOC", "guarded")];
+    for (misuse, words) in [
+        ("overrun", "bytes behind it were written"),
+        ("underrun", "bytes in front of it were written"),
+        ("use after free", "it was written after it was freed"),
+        ("double free", "it is free already"),
+        ("interior", "inside a block"),
+        ("overrun, kept", "broken invariant"),
+    ] {
+        let output = run("edges", &[misuse], &guarded);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.signal(), Some(SIGABRT), "{misuse}: {} {error}", output.status);
+        assert!(error.starts_with("rtalloc: guarded") && error.contains(words), "{misuse}: {error}");
+    }
+    passes("threads", &[], &guarded);
+    passes("forks", &[], &guarded);
+}
+
+#[test]
+fn requests_fail_on_purpose() {
+    let answers = |plan: &str| passes("edges", &["requests"], &[("RTALLOC_FAIL", plan)]);
+    let refused = |plan: &str| answers(plan).matches('x').count();
+    assert_eq!(refused("nth:1000000"), 0);
+    // A process asks before its main function does: those requests count as well.
+    let asked = (1..).find(|n| refused(&format!("from:{n}")) < 100).expect("the program asks a hundred times") - 2;
+    let nth = answers(&format!("nth:{}", asked + 10));
+    assert!(nth.matches('x').count() == 1 && nth.find('x') == Some(9), "{nth}");
+    let every = answers("every:10");
+    let places: Vec<usize> = every.match_indices('x').map(|(at, _)| at).collect();
+    assert!(places.len() == 10 && places.windows(2).all(|pair| pair[1] - pair[0] == 10), "{every}");
+    let share = answers("share:0.25,seed:3");
+    assert_eq!(share, answers("share:0.25,seed:3"));
+    assert!((10..45).contains(&share.matches('x').count()), "{share}");
+    assert_ne!(share, answers("share:0.25,seed:4"));
+    for name in names() {
+        let output = run("edges", &["requests"], &[("RTALLOC", &name), ("RTALLOC_FAIL", "every:7"), ("RTALLOC_REPORT", "1")]);
+        assert!((13..=15).contains(&text(&output.stdout).matches('x').count()), "{name}: {}", text(&output.stdout));
+        assert!(figure(&text(&output.stderr), "on purpose", 0) >= 14, "{name}");
+    }
+}
+
+#[test]
+fn a_quota_limits_what_is_live() {
+    let answers = passes("edges", &["requests"], &[("RTALLOC_QUOTA", "50K")]);
+    assert!((45..52).contains(&answers.matches('.').count()), "{answers}");
+    let output = run("edges", &["requests"], &[("RTALLOC_QUOTA", "50K"), ("RTALLOC_REPORT", "1")]);
+    let report = text(&output.stderr);
+    assert_eq!((figure(&report, "quota", 0), figure(&report, "failures", 1)), (50 << 10, 1000), "{report}");
+    assert!(figure(&report, "peak M", 0) <= 51 << 10, "{report}");
+}
+
+#[test]
+fn the_ring_survives_the_process() {
+    let file = workshop().join("ring");
+    let path = file.to_str().expect("a path that is text");
+    for allocator in ["traced", "guarded"] {
+        let ring = [("RTALLOC", allocator), ("RTALLOC_RING", path), ("RTALLOC_RECORDS", "5000")];
+        let output = run("edges", &["killed"], &ring);
+        assert!(!output.status.success());
+        let bytes = std::fs::read(&file).expect("the ring is there");
+        let at = bytes.windows(16).position(|bytes| bytes == b"\x89rtalloc-ring\r\n\0").expect("a ring is in the file");
+        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        assert_eq!(word(at + 88), 5001, "places");
+        let (next, written) = (word(at + 112), word(at + 120));
+        // A guard holds the last blocks back.
+        assert!(next < 5001 && written > 1700, "{next} {written}");
+        // The last record: an allocation of 4,321 bytes, or of what a guard makes of them.
+        let last = at + 128 + 32 * ((next + 5000) % 5001) as usize;
+        assert_eq!(word(last) & 0xff, 1, "an allocation");
+        let size = word(last + 16);
+        assert!((4321..4500).contains(&size), "{size}");
+        // Children go on with a copy, and the file stays the parent's.
+        passes("forks", &[], &ring);
+    }
+    // Each process its own.
+    passes("edges", &["nothing"], &[("RTALLOC_RING", &format!("{path}.%p"))]);
+    let rings = std::fs::read_dir(workshop()).expect("the folder is there").filter_map(Result::ok);
+    let own: Vec<_> = rings.filter(|entry| entry.file_name().to_string_lossy().starts_with("ring.")).collect();
+    assert!(!own.is_empty() && own.iter().all(|entry| !entry.file_name().to_string_lossy().contains('%')));
+    for entry in own {
+        std::fs::remove_file(entry.path()).expect("the file may be removed");
+    }
+    // What a recorder does not go with.
+    let output = run("edges", &["nothing"], &[("RTALLOC", "half-fit"), ("RTALLOC_RING", path)]);
+    assert_eq!(output.status.code(), Some(127));
+}
+
+#[test]
 fn what_cannot_be_understood_ends_the_program_before_it_began() {
     for (name, value, words) in [
         ("RTALLOC", "jemalloc", "one of: arenas "),
@@ -259,6 +350,13 @@ fn what_cannot_be_understood_ends_the_program_before_it_began() {
         ("RTALLOC_FIXED", "yes", "1 for yes"),
         ("RTALLOC_MLOCK", "2", "1 for yes"),
         ("RTALLOC_DIRECT", "x", "such as"),
+        ("RTALLOC_FAIL", "often", "nth:5"),
+        ("RTALLOC_FAIL", "nth:0", "nth:5"),
+        ("RTALLOC_FAIL", "share:2", "nth:5"),
+        ("RTALLOC_FAIL", "share:0.1,seed:x", "nth:5"),
+        ("RTALLOC_QUOTA", "some", "such as"),
+        ("RTALLOC_RECORDS", "0", "at least 1"),
+        ("RTALLOC_RING", "/nowhere/at/all", "cannot be made"),
         ("RTALLOC_MISUSE", "panic", "abort, report or ignore"),
     ] {
         let output = run("edges", &["nothing"], &[(name, value)]);

@@ -5,7 +5,7 @@
 #include <sys/time.h>
 
 static void *early;
-__attribute__((constructor(101))) static void before_main(void) { early = malloc(123); memset(early, 7, 123); }
+__attribute__((constructor(101))) static void before_main(void) { early = malloc(123); if (early) memset(early, 7, 123); }
 __attribute__((destructor(101))) static void after_main(void) { free(early); free(seen(malloc(50))); }
 static __thread char local[5000];
 
@@ -79,10 +79,31 @@ static int status_kib(const char *field) {
     return value;
 }
 
+// Other blocks take the place of what waits to be given back.
+static void flush(void) {
+    for (int i = 0; i < 2000; i++) free(seen(malloc(64)));
+}
+
+// Which of a hundred requests are refused, and that each is refused as it should be.
+static void requests(void) {
+    char answers[101] = {0};
+    void *blocks[100];
+    for (int i = 0; i < 100; i++) {
+        errno = 0;
+        blocks[i] = seen(i % 2 ? malloc(1000) : calloc(10, 100));
+        answers[i] = blocks[i] ? '.' : 'x';
+        CHECK(blocks[i] || errno == ENOMEM);
+    }
+    for (int i = 0; i < 100; i++) free(blocks[i]);
+    answers[100] = '\n';
+    CHECK(write(1, answers, 101) == 101);
+}
+
 int main(int count, char **words) {
-    CHECK(early && ((char *)early)[122] == 7);
     local[0] = 1;
     const char *word = count > 1 ? words[1] : "";
+    // Where requests are refused on purpose, this one may have been.
+    CHECK(!strcmp(word, "requests") || (early && ((char *)early)[122] == 7));
     if (!strcmp(word, "signals")) signals();
     else if (!strcmp(word, "exhaustion")) exhaustion();
     else if (!strcmp(word, "growth")) growth();
@@ -94,6 +115,12 @@ int main(int count, char **words) {
     else if (!strcmp(word, "misaligned")) { char *block = seen(malloc(100)); free(seen(block + 3)); }
     else if (!strcmp(word, "direct twice")) { char *block = seen(malloc((size_t)64 << 20)); free(block); free(seen(block)); }
     else if (!strcmp(word, "direct interior")) { char *block = seen(malloc((size_t)64 << 20)); free(seen(block + 64)); }
+    else if (!strcmp(word, "overrun")) { char *block = seen(malloc(13)); block[13] = 1; free(seen(block)); }
+    else if (!strcmp(word, "underrun")) { char *block = seen(malloc(13)); block[-1] ^= 1; free(seen(block)); }
+    else if (!strcmp(word, "overrun, kept")) { char *block = seen(malloc(13)); block[13] = 1; seen(block); }
+    else if (!strcmp(word, "use after free")) { char *block = seen(malloc(100)); free(block); ((char *)seen(block))[50] = 1; flush(); }
+    else if (!strcmp(word, "requests")) requests();
+    else if (!strcmp(word, "killed")) { for (int i = 0; i < 1000; i++) free(seen(malloc(1000 + i))); seen(malloc(4321)); raise(SIGKILL); }
     else CHECK(!strcmp(word, "nothing"));
     puts("as it must be");
     return 0;
