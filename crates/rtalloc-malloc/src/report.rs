@@ -212,7 +212,9 @@ pub fn check_at_exit() {
         return;
     }
     // SAFETY: the process is paused.
-    let damage = (0..regions::count()).filter_map(regions::known).find_map(|region| unsafe { (kind().check)(region.heap) }.err());
+    let damage = (0..regions::count())
+        .filter_map(regions::known)
+        .find_map(|region| unsafe { (kind().check)(region.heap) }.err());
     seat::resume();
     if let Some(damage) = damage {
         misuse::damaged(&damage);
@@ -221,7 +223,8 @@ pub fn check_at_exit() {
 
 /// Gives pages of free blocks back to the system; says whether there were any. The process is paused meanwhile.
 pub fn trim(kept_bytes: usize) -> bool {
-    if regions::settings().locked || !regions::ready() || !seat::pause() {
+    // What a guarded heap holds back is free, and must keep what it was filled with.
+    if !regions::ready() || regions::settings().locked || kind().name == "guarded" || !seat::pause() {
         return false;
     }
     let page = regions::page_bytes();

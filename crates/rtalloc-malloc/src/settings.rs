@@ -162,11 +162,8 @@ impl Settings {
                 path if ring::keep(path, &mut self.report_path) => self.report = Report::File,
                 _ => refuse_to_run(format_args!("{name}: 1 for standard error, or a file of less than 4,000 bytes")),
             },
-            "RTALLOC_RING" => {
-                if !ring::keep(value, &mut self.ring_path) {
-                    refuse_to_run(format_args!("{name}: a file whose name has less than 4,000 bytes"));
-                }
-            }
+            "RTALLOC_RING" if ring::keep(value, &mut self.ring_path) => {}
+            "RTALLOC_RING" => refuse_to_run(format_args!("{name}: a file whose name has less than 4,000 bytes")),
             "RTALLOC_FAIL" => {
                 self.failures = failures(value).unwrap_or_else(|| {
                     refuse_to_run(format_args!(
