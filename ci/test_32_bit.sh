@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The library's tests with 32-bit pointers: other granules, other bitmaps, the same suite.
+# The library's tests with 32-bit pointers: other granules, other bitmaps, the same suite; and those of the library for C.
 # Needs: the Rust target i686-unknown-linux-gnu (added with rustup) and Debian's gcc-multilib (installed when root).
-# Takes: a minute. Where the target cannot be had at all it says so and tests nothing.
+# Takes: two minutes. Where the target cannot be had at all it says so and tests nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=i686-unknown-linux-gnu
@@ -15,3 +15,12 @@ if ! echo 'int main(void) { return 0; }' | cc -m32 -x c - -o /dev/null 2>/dev/nu
     apt-get install -y -qq gcc-multilib >/dev/null
 fi
 cargo test -p rtalloc --target "$target"
+
+# The library for C, as it is shipped, by its suite in C.
+cargo build --quiet -p rtalloc-capi --profile c --target "$target"
+crate=crates/rtalloc-capi
+suite=$(mktemp)
+trap 'rm -f "$suite"' EXIT
+gcc -m32 -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -pthread -I"$crate/include" "$crate"/tests/{main,region,debug,handle,shared}.c \
+    "${CARGO_TARGET_DIR:-target}/$target/c/librtalloc_c.a" -o "$suite"
+"$suite"

@@ -105,12 +105,13 @@ typedef struct {
 static void *at_work(void *argument) {
     const work *job = argument;
     const allocator *a = job->a;
-    size_t slot = 0, state = 0, moved = 0;
+    size_t slot = 0, moved = 0;
+    uint64_t state = 0;
     EXPECT(a->claim(job->heap, &slot) == RT_OK);
-    state = slot * 977 + (uintptr_t) &state;
+    state = (uint64_t) slot * 977 + (uintptr_t) &state;
     for (size_t round = 0; round < ROUNDS; round++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        size_t size = 8 + (state >> 33) % 300;
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        size_t size = 8 + (size_t) (state >> 33) % 300;
         unsigned char *block = a->malloc(job->heap, slot, size);
         if (block != NULL) memset(block, (int) size % 251, size);
         if (block != NULL) memcpy(block, &size, sizeof size);
@@ -254,13 +255,14 @@ static _Atomic(rt_handle) handles[MAILBOXES];
 // Allocates and writes objects, which whoever comes next pins, reads and frees.
 static void *with_objects(void *argument) {
     rt_shared_compact_fit *heap = argument;
-    size_t slot = 0, state = 0, moved = 0;
+    size_t slot = 0, moved = 0;
+    uint64_t state = 0;
     unsigned char buffer[300];
     EXPECT(rt_shared_compact_fit_claim(heap, &slot) == RT_OK);
-    state = slot * 977 + (uintptr_t) &state;
+    state = (uint64_t) slot * 977 + (uintptr_t) &state;
     for (size_t round = 0; round < ROUNDS; round++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        size_t size = 1 + (state >> 33) % sizeof buffer;
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        size_t size = 1 + (size_t) (state >> 33) % sizeof buffer;
         rt_handle handle = 0;
         rt_pin pin;
         if (rt_shared_compact_fit_allocate(heap, slot, size, &handle) == RT_OK) {
