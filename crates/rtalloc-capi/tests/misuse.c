@@ -12,9 +12,10 @@
  *
  * followed by ", damaged" or ", checked" where the heap did not survive what was reported. The end by a signal is for the
  * caller to see. "misuse" alone lists what there is.
+ *
+ * With PRELOADED defined it does the same to malloc, whatever library that is, which then reports by itself: the only heap is "malloc".
  */
-#include "allocators.h"
-#include <rtalloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,16 +23,55 @@
 
 enum { REGION_BYTES = 64 * 1024, SIZE = 48, MOST = 8192, KEPT = 0x22 };
 
+#ifdef PRELOADED
+
+typedef enum { RT_OK } rt_error;
 typedef struct {
-    const char *name;
-    void *(*init)(void *region, size_t bytes);
-    void *(*get)(void *heap, size_t size);
-    void *(*get_zeros)(void *heap, size_t count, size_t size);
-    void *(*resize)(void *heap, void *block, size_t size);
-    void (*give)(void *heap, void *block);
-    size_t (*usable)(const void *heap, const void *block);
-    rt_error (*check)(const void *heap, rt_corruption *where);
-} heap_type;
+    const void *address;
+} rt_corruption;
+
+#include <malloc.h>
+
+static void *program_init(void *region, size_t bytes) {
+    (void)bytes;
+    return region;
+}
+
+static void *program_get(void *program, size_t size) {
+    (void)program;
+    return malloc(size);
+}
+
+static void *program_get_zeros(void *program, size_t count, size_t size) {
+    (void)program;
+    return calloc(count, size);
+}
+
+static void *program_resize(void *program, void *block, size_t size) {
+    (void)program;
+    return realloc(block, size);
+}
+
+static void program_give(void *program, void *block) {
+    (void)program;
+    free(block);
+}
+
+static size_t program_usable(const void *program, const void *block) {
+    (void)program;
+    return malloc_usable_size((void *)block);
+}
+
+static rt_error program_check(const void *program, rt_corruption *where) {
+    (void)program;
+    (void)where;
+    return RT_OK;
+}
+
+#else
+
+#include "allocators.h"
+#include <rtalloc.h>
 
 #define HEAP(X)                                                                                                        \
     static void *X##_init(void *region, size_t bytes) { return rt_##X##_init(region, bytes); }                        \
@@ -42,6 +82,7 @@ typedef struct {
     static size_t X##_usable(const void *heap, const void *block) { return rt_##X##_usable_size(heap, block); }       \
     static rt_error X##_check(const void *heap, rt_corruption *where) { return rt_##X##_check(heap, where); }
 REGION_ALLOCATORS(HEAP)
+DEBUG_ALLOCATORS(HEAP)
 
 /* Heaps that threads share: one user of two, who does everything by its slot. */
 #define SHARED(X)                                                                                                      \
@@ -64,25 +105,43 @@ REGION_ALLOCATORS(HEAP)
     static rt_error X##_check(const void *shared, rt_corruption *where) { return rt_##X##_check(shared, where); }
 SHARED_ALLOCATORS(SHARED)
 
+#endif
+
+typedef struct {
+    const char *name;
+    void *(*init)(void *region, size_t bytes);
+    void *(*get)(void *heap, size_t size);
+    void *(*get_zeros)(void *heap, size_t count, size_t size);
+    void *(*resize)(void *heap, void *block, size_t size);
+    void (*give)(void *heap, void *block);
+    size_t (*usable)(const void *heap, const void *block);
+    rt_error (*check)(const void *heap, rt_corruption *where);
+} heap_type;
+
 static const heap_type types[] = {
+#ifdef PRELOADED
+    {"malloc", program_init, program_get, program_get_zeros, program_resize, program_give, program_usable, program_check},
+#else
 #define ROW(X) {#X, X##_init, X##_get, X##_get_zeros, X##_resize, X##_give, X##_usable, X##_check},
-    REGION_ALLOCATORS(ROW) SHARED_ALLOCATORS(ROW)
+    REGION_ALLOCATORS(ROW) SHARED_ALLOCATORS(ROW) DEBUG_ALLOCATORS(ROW)
+#endif
 };
 
 static _Alignas(64) unsigned char here[REGION_BYTES];
-static _Alignas(64) unsigned char elsewhere[REGION_BYTES];
 
 static const heap_type *type;
 static void *heap;
 static bool reported;
-static rt_misuse_kind kind;
+static const char *kind;
 
+#ifndef PRELOADED
 static void hook(const rt_misuse *misuse) {
     if (!reported) {
-        kind = misuse->kind;
+        kind = rt_misuse_name(misuse->kind);
     }
     reported = true;
 }
+#endif
 
 /* Blocks that stay live around the one that is misused, and must stay whole. */
 static unsigned char *kept[3];
@@ -125,6 +184,9 @@ static void free_twice_later(void) {
     type->give(heap, block);
 }
 
+/* Something live was given back, whether or not it is handed out again before this program ends. */
+static bool lost;
+
 /* Meanwhile its memory is somebody else's. */
 static void free_twice_after_reuse(void) {
     unsigned char *block = victim();
@@ -135,6 +197,7 @@ static void free_twice_after_reuse(void) {
     }
     memset(kept[1], KEPT, SIZE);
     type->give(heap, block);
+    lost = kept[1] == block && !reported;
 }
 
 static void free_what_is_no_block(void) {
@@ -148,6 +211,9 @@ static void free_the_interior(void) {
     type->give(heap, block + 16);
 }
 
+#ifndef PRELOADED
+static _Alignas(64) unsigned char elsewhere[REGION_BYTES];
+
 static void free_in_another_heap(void) {
     void *other = type->init(elsewhere, sizeof elsewhere);
     if (other == NULL) {
@@ -155,6 +221,7 @@ static void free_in_another_heap(void) {
     }
     type->give(heap, type->get(other, SIZE));
 }
+#endif
 
 static void free_what_was_resized_away(void) {
     unsigned char *block = victim();
@@ -220,7 +287,9 @@ static const struct {
     {"double free, its memory live again", free_twice_after_reuse},
     {"free of what realloc moved", free_what_was_resized_away},
     {"free of another variable", free_what_is_no_block},
+#ifndef PRELOADED
     {"free of another heap's block", free_in_another_heap},
+#endif
     {"free of an interior pointer", free_the_interior},
     {"overrun by one, of the request", write_behind_the_request},
     {"overrun by one, of the block", write_behind_the_block},
@@ -257,9 +326,11 @@ static bool is_whole(void) {
     for (size_t size = 512; size >= 16; size /= 2) {
         unsigned char *block;
         while (count < MOST && (block = type->get(heap, size)) != NULL) {
+#ifndef PRELOADED
             if (block < here || block + size > here + sizeof here) {
                 return false;
             }
+#endif
             live[count++] = (extent){block, size};
         }
     }
@@ -269,7 +340,11 @@ static bool is_whole(void) {
             return false;
         }
     }
+#ifdef PRELOADED
+    return true;
+#else
     return count < MOST;
+#endif
 }
 
 int main(int count, char **words) {
@@ -301,17 +376,19 @@ int main(int count, char **words) {
         fputs("no heap\n", stderr);
         return 2;
     }
+#ifndef PRELOADED
     rt_set_misuse_hook(hook);
+#endif
     misuses[misuse].commit();
 
     rt_corruption where;
     rt_error found = type->check(heap, &where);
     bool told = reported;
-    bool whole = found != RT_OK || is_whole();
+    bool whole = found != RT_OK || (is_whole() && !lost);
     const char *separator = "";
     if (told || reported) {
         /* What is_whole met is seen later than it happened, but seen. */
-        printf("reported %s%s", rt_misuse_name(kind), told ? "" : ", later");
+        printf("reported %s%s", kind, told ? "" : ", later");
         separator = ", ";
     } else if (refused) {
         printf("refused");

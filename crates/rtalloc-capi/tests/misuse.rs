@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use toolchain::{compiled, krate, said};
+use toolchain::{compiled, krate, said, shipped};
 
 /// The document, and the line that ends a table.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/MISUSE.md");
@@ -86,6 +86,50 @@ fn the_document_says_what_heaps_of_handles_answer() {
         table += &format!("| {} | {misuse} | {answer} |\n", heaps.join(" "));
     }
     is_told("objects", &table);
+}
+
+/// What the preloaded library says of a misuse before it ends the program, and its name in the table.
+#[cfg(target_os = "linux")]
+const SAID: [(&str, &str); 8] = [
+    ("not a block of this heap", "foreign pointer"),
+    ("it is free already", "double free"),
+    ("its tags contradict each other", "contradictory tags"),
+    ("bytes behind it were written", "overrun"),
+    ("bytes in front of it were written", "underrun"),
+    ("it was written after it was freed", "use after free"),
+    ("inside a block", "interior pointer"),
+    ("nobody writes to a block that was freed", "use after free"),
+];
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_document_says_what_programs_are_told() {
+    use std::os::unix::process::ExitStatusExt;
+    const SIGABRT: i32 = 6;
+    let flags = ["-std=c11", "-O1", "-fno-builtin", "-DPRELOADED"];
+    let program = compiled("cc", &flags, &krate().join("tests/misuse.c"), "misuse_preloaded");
+    let listed = said(&program);
+    let misuses: Vec<&str> = listed.lines().filter_map(|line| line.strip_prefix("misuse ")).collect();
+    assert!(misuses.len() > 8, "{listed}");
+    let library = shipped("rtalloc-malloc", "librtalloc_malloc.so");
+    let mut table = format!("| `RTALLOC` | {} |\n|---{}|\n", misuses.join(" | "), "|---".repeat(misuses.len()));
+    for heap in ["arenas", "tlsf", "bitmap-buddy", "guarded"] {
+        let cells = misuses.iter().map(|misuse| {
+            let mut run = Command::new(&program);
+            run.args(["malloc", misuse]).env("LD_PRELOAD", &library).env("RTALLOC", heap);
+            let output = run.output().expect("started");
+            if output.status.success() {
+                return cell(String::from_utf8_lossy(&output.stdout).trim());
+            }
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.signal(), Some(SIGABRT), "{heap}, {misuse}: {} {error}", output.status);
+            let known = SAID.iter().find(|(words, _)| error.contains(words));
+            let (_, kind) = known.unwrap_or_else(|| panic!("{heap}, {misuse}: {error}"));
+            format!("**{kind}**")
+        });
+        table += &format!("| `{heap}` | {} |\n", cells.collect::<Vec<_>>().join(" | "));
+    }
+    is_told("programs", &table);
 }
 
 /// Compares a table of the document, or writes it.

@@ -28,16 +28,19 @@ pub fn out(name: &str) -> PathBuf {
 /// The static library, built as it is shipped.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp");
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "-p", "rtalloc-capi", "--profile", "c", "--target-dir"]).arg(target);
-        // What cargo tells a test is not meant for another build.
-        build.env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET").current_dir(krate());
-        done(&mut build);
-        target.join("c/librtalloc_c.a")
-    })
+    LIBRARY.get_or_init(|| shipped("rtalloc-capi", "librtalloc_c.a"))
+}
+
+/// What a package of this workspace makes, built as it is shipped.
+pub fn shipped(package: &str, file: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "-p", package, "--profile", "c", "--target-dir"]).arg(target);
+    // What cargo tells a test is not meant for another build.
+    build.env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET").current_dir(krate());
+    done(&mut build);
+    target.join("c").join(file)
 }
 
 /// Whether a compiler is there.
