@@ -24,6 +24,7 @@
 /// | `shared_heap<A>`, `slot<A>` | a heap for several threads that wait for nobody: each claims a slot of it |
 /// | `allocator<T, in_slot<A>>`, `memory_resource<in_slot<A>>` | containers of a slot's thread |
 /// | `shared_resource<A, Current>` | `std::pmr`, for several threads, by the slot of whoever calls |
+/// | `guarded_tlsf`, `failing_tlsf`, `quota_tlsf`, `traced_tlsf`, `debug_tlsf` as `A` | heaps that find faults, make them, share out, or record; what else they have is in rtalloc.h (`rt_traced_tlsf_mark(heap.get(), 7)`) |
 /// | `objects<A>`, `object<A>` | objects that move, so that memory depends on live objects alone |
 /// | `shared_objects`, `pin` | the same for several threads |
 ///
@@ -123,6 +124,14 @@
     ONE(regis2_8)                                                                                                      \
     ONE(reaps)                                                                                                         \
     ONE(reaps_8)
+
+/// The allocators for debugging, each with a configuration of its own, `rt_X_config`. `MORE` and `ONE` as above.
+#define RTALLOC_DEBUG_ALLOCATORS(MORE, ONE)                                                                            \
+    ONE(guarded_tlsf)                                                                                                  \
+    MORE(failing_tlsf)                                                                                                 \
+    ONE(quota_tlsf)                                                                                                    \
+    MORE(traced_tlsf)                                                                                                  \
+    ONE(debug_tlsf)
 
 /// The allocators that several threads share.
 #define RTALLOC_SHARED_ALLOCATORS(SHARED)                                                                              \
@@ -279,11 +288,12 @@ struct region_id {
     }                                                                                                                  \
     static std::uint64_t bound(rt_operation operation) noexcept { return ::rt_##X##_bound(operation); }
 
-#define RTALLOC_VERBS(X)                                                                                               \
+#define RTALLOC_VERBS(X, CONFIG)                                                                                       \
     RTALLOC_QUESTIONS(X)                                                                                               \
     using reference = heap_type*;                                                                                      \
+    using config_type = CONFIG;                                                                                        \
     static constexpr bool goes_along = true;                                                                           \
-    static rt_error init(void* region, std::size_t bytes, const rt_heap_config* config, heap_type** heap) noexcept {   \
+    static rt_error init(void* region, std::size_t bytes, const CONFIG* config, heap_type** heap) noexcept {           \
         return ::rt_##X##_init_with(region, bytes, config, heap);                                                      \
     }                                                                                                                  \
     static rt_error allocate(reference heap, std::size_t align, std::size_t bytes, void** block) noexcept {            \
@@ -307,15 +317,15 @@ struct region_id {
     }                                                                                                                  \
     static const rt_contract& contract() noexcept { return *::rt_##X##_contract(); }
 
-#define RTALLOC_ONE(X)                                                                                                 \
+#define RTALLOC_ONE_BY(X, CONFIG)                                                                                      \
     struct X {                                                                                                         \
         static constexpr bool takes_regions = false;                                                                   \
-        RTALLOC_VERBS(X)                                                                                               \
+        RTALLOC_VERBS(X, CONFIG)                                                                                       \
     };
-#define RTALLOC_MORE(X)                                                                                                \
+#define RTALLOC_MORE_BY(X, CONFIG)                                                                                     \
     struct X {                                                                                                         \
         static constexpr bool takes_regions = true;                                                                    \
-        RTALLOC_VERBS(X)                                                                                               \
+        RTALLOC_VERBS(X, CONFIG)                                                                                       \
         static rt_error add_region(heap_type* heap, void* region, std::size_t bytes, rt_region* added) noexcept {      \
             return ::rt_##X##_add_region(heap, region, bytes, added);                                                  \
         }                                                                                                              \
@@ -323,6 +333,10 @@ struct region_id {
             return ::rt_##X##_remove_region(heap, region);                                                             \
         }                                                                                                              \
     };
+#define RTALLOC_ONE(X) RTALLOC_ONE_BY(X, rt_heap_config)
+#define RTALLOC_MORE(X) RTALLOC_MORE_BY(X, rt_heap_config)
+#define RTALLOC_ONE_DEBUG(X) RTALLOC_ONE_BY(X, rt_##X##_config)
+#define RTALLOC_MORE_DEBUG(X) RTALLOC_MORE_BY(X, rt_##X##_config)
 #define RTALLOC_SHARED(X)                                                                                              \
     struct X {                                                                                                         \
         RTALLOC_QUESTIONS(X)                                                                                           \
@@ -345,14 +359,18 @@ struct region_id {
                                    std::size_t bytes) noexcept {                                                       \
             return ::rt_##X##_reallocate(heap, slot, block, align, bytes);                                             \
         }                                                                                                              \
-        static void free(heap_type* heap, std::size_t slot, void* block) noexcept { ::rt_##X##_free(heap, slot, block); }\
+        static void free(heap_type* heap, std::size_t slot, void* block) noexcept {                                    \
+            ::rt_##X##_free(heap, slot, block);                                                                        \
+        }                                                                                                              \
         static std::size_t usable_size(heap_type* heap, std::size_t slot, const void* block) noexcept {                \
             return ::rt_##X##_usable_size(heap, slot, block);                                                          \
         }                                                                                                              \
         static std::size_t reclaim(heap_type* heap, std::size_t slot, std::size_t budget) noexcept {                   \
             return ::rt_##X##_reclaim(heap, slot, budget);                                                             \
         }                                                                                                              \
-        static std::size_t largest(heap_type* heap, std::size_t slot) noexcept { return ::rt_##X##_largest(heap, slot); }\
+        static std::size_t largest(heap_type* heap, std::size_t slot) noexcept {                                       \
+            return ::rt_##X##_largest(heap, slot);                                                                     \
+        }                                                                                                              \
         static rt_error refusals(const heap_type* heap, rt_refusals* refusals) noexcept {                              \
             return ::rt_##X##_refusals(heap, refusals);                                                                \
         }                                                                                                              \
@@ -419,11 +437,16 @@ struct region_id {
     };
 
 RTALLOC_ALLOCATORS(RTALLOC_MORE, RTALLOC_ONE)
+RTALLOC_DEBUG_ALLOCATORS(RTALLOC_MORE_DEBUG, RTALLOC_ONE_DEBUG)
 RTALLOC_SHARED_ALLOCATORS(RTALLOC_SHARED)
 RTALLOC_OBJECT_ALLOCATORS(RTALLOC_WHOLE, RTALLOC_PIECES)
 
 #undef RTALLOC_MORE
+#undef RTALLOC_MORE_BY
 #undef RTALLOC_ONE
+#undef RTALLOC_ONE_BY
+#undef RTALLOC_ONE_DEBUG
+#undef RTALLOC_MORE_DEBUG
 #undef RTALLOC_SHARED
 #undef RTALLOC_WHOLE
 #undef RTALLOC_PIECES
@@ -608,32 +631,34 @@ template <class Allocator> class heap : public detail::operations<Allocator> {
   public:
     using allocator_type = Allocator;                ///< The allocator.
     using heap_type = typename Allocator::heap_type; ///< The heap's type in rtalloc.h.
+    /// What the heap is made with: rtalloc.h tells. Without one, the default.
+    using config_type = std::optional<typename Allocator::config_type>;
 
     /// Makes a heap in `bytes` bytes at `region`, which may have any alignment. Throws `std::system_error`.
-    heap(void* region, std::size_t bytes, rt_heap_config config = {}) {
-        const rt_error why = Allocator::init(region, bytes, &config, &this->to_);
+    heap(void* region, std::size_t bytes, const config_type& config = {}) {
+        const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &this->to_);
         if (why != RT_OK) detail::fail(why);
     }
     /// Makes a heap in an array.
     template <std::size_t Bytes>
-    explicit heap(std::byte (&region)[Bytes], rt_heap_config config = {}) : heap(region, Bytes, config) {}
+    explicit heap(std::byte (&region)[Bytes], const config_type& config = {}) : heap(region, Bytes, config) {}
     /// Makes a heap in an array.
     template <std::size_t Bytes>
-    explicit heap(unsigned char (&region)[Bytes], rt_heap_config config = {}) : heap(region, Bytes, config) {}
+    explicit heap(unsigned char (&region)[Bytes], const config_type& config = {}) : heap(region, Bytes, config) {}
     /// Makes a heap in an array.
     template <std::size_t Bytes>
-    explicit heap(std::array<std::byte, Bytes>& region, rt_heap_config config = {})
+    explicit heap(std::array<std::byte, Bytes>& region, const config_type& config = {})
         : heap(region.data(), Bytes, config) {}
 #if defined(__cpp_lib_span)
     /// Makes a heap in a span.
-    explicit heap(std::span<std::byte> region, rt_heap_config config = {})
+    explicit heap(std::span<std::byte> region, const config_type& config = {})
         : heap(region.data(), region.size(), config) {}
 #endif
 
     /// Makes a heap, or tells why not.
-    static result<heap> try_make(void* region, std::size_t bytes, rt_heap_config config = {}) noexcept {
+    static result<heap> try_make(void* region, std::size_t bytes, const config_type& config = {}) noexcept {
         heap_type* made = nullptr;
-        const rt_error why = Allocator::init(region, bytes, &config, &made);
+        const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &made);
         return why == RT_OK ? result<heap>(heap(made)) : result<heap>(why);
     }
     /// The heap that `get` of another one told: of C, say, or of memory that is shared.
@@ -702,9 +727,36 @@ template <std::size_t Bytes> struct storage {
 template <class Allocator, std::size_t Bytes> class static_heap : private detail::storage<Bytes>, public heap<Allocator> {
   public:
     /// Makes the heap. Throws `std::system_error` where the allocator needs more than `Bytes`.
-    explicit static_heap(rt_heap_config config = {}) : heap<Allocator>(this->bytes, Bytes, config) {}
+    explicit static_heap(const typename heap<Allocator>::config_type& config = {}) : heap<Allocator>(this->bytes, Bytes, config) {}
     static_heap(static_heap&&) = delete;
     static_heap& operator=(static_heap&&) = delete;
+};
+
+namespace detail {
+
+inline void enter(rt_quota_tlsf* heap, std::size_t component, std::size_t* before) noexcept {
+    ::rt_quota_tlsf_enter(heap, component, before);
+}
+inline void enter(rt_debug_tlsf* heap, std::size_t component, std::size_t* before) noexcept {
+    ::rt_debug_tlsf_enter(heap, component, before);
+}
+
+} // namespace detail
+
+/// What a heap with quotas is asked until this ends is asked by this component; then by the one before.
+template <class Allocator> class component {
+  public:
+    /// Enters the component of this number.
+    component(heap<Allocator>& heap, std::size_t number) noexcept : heap_(heap.get()) {
+        detail::enter(heap_, number, &before_);
+    }
+    component(const component&) = delete;
+    component& operator=(const component&) = delete;
+    ~component() { detail::enter(heap_, before_, nullptr); }
+
+  private:
+    typename Allocator::heap_type* heap_;
+    std::size_t before_ = 0;
 };
 
 /// A heap as the allocator of a container, for one thread at a time. It refers to the heap, which outlives it; copies are equal, and so
@@ -994,23 +1046,25 @@ template <class Allocator = compact_fit> class objects {
     using allocator_type = Allocator;                ///< The allocator.
     using heap_type = typename Allocator::heap_type; ///< The heap's type in rtalloc.h.
     using object_type = object<Allocator>;           ///< What is in it.
+    /// What the heap is made with: rtalloc.h tells. Without one, the default.
+    using config_type = std::optional<rt_compact_fit_config>;
 
     /// Makes a heap. Throws `std::system_error`.
-    objects(void* region, std::size_t bytes, rt_compact_fit_config config = {}) {
-        if (const rt_error why = Allocator::init(region, bytes, &config, &heap_); why != RT_OK) detail::fail(why);
+    objects(void* region, std::size_t bytes, const config_type& config = {}) {
+        if (const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &heap_); why != RT_OK) detail::fail(why);
     }
     /// Makes a heap in an array.
     template <std::size_t Bytes>
-    explicit objects(std::byte (&region)[Bytes], rt_compact_fit_config config = {}) : objects(region, Bytes, config) {}
+    explicit objects(std::byte (&region)[Bytes], const config_type& config = {}) : objects(region, Bytes, config) {}
 #if defined(__cpp_lib_span)
     /// Makes a heap in a span.
-    explicit objects(std::span<std::byte> region, rt_compact_fit_config config = {})
+    explicit objects(std::span<std::byte> region, const config_type& config = {})
         : objects(region.data(), region.size(), config) {}
 #endif
     /// Makes a heap, or tells why not.
-    static result<objects> try_make(void* region, std::size_t bytes, rt_compact_fit_config config = {}) noexcept {
+    static result<objects> try_make(void* region, std::size_t bytes, const config_type& config = {}) noexcept {
         heap_type* made = nullptr;
-        const rt_error why = Allocator::init(region, bytes, &config, &made);
+        const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &made);
         return why == RT_OK ? result<objects>(objects(made)) : result<objects>(why);
     }
 
@@ -1239,8 +1293,9 @@ template <class Allocator> class memory_resource : public std::pmr::memory_resou
     /// Of a heap, or a slot of one, which outlives it.
     explicit memory_resource(detail::operations<Allocator>& heap) noexcept : to_(heap.refer()) {}
     /// Of a heap that is made in `bytes` bytes at `region`. Throws `std::system_error`.
-    memory_resource(void* region, std::size_t bytes, rt_heap_config config = {})
-        : to_(heap<Allocator>(region, bytes, config).get()) {}
+    template <class A = Allocator>
+    memory_resource(void* region, std::size_t bytes, const std::optional<typename A::config_type>& config = {})
+        : to_(heap<A>(region, bytes, config).get()) {}
     memory_resource(const memory_resource&) = delete;
     memory_resource& operator=(const memory_resource&) = delete;
     ~memory_resource() override = default;
