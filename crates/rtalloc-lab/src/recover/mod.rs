@@ -86,7 +86,8 @@ pub enum RecoverError {
     },
     /// The allocator is none of the laboratory's.
     #[error(
-        "the laboratory has no allocator {name:?}; `rtalloc allocators` lists those it has. --output makes a trace all the same"
+        "the laboratory has no allocator {name:?}; `rtalloc allocators` lists those it has. Where other adapters are in use, put the \
+         recorder directly around the heap. --output makes a trace all the same"
     )]
     UnknownAllocator {
         /// The name in the ring.
