@@ -55,6 +55,8 @@ pub const MAP_UNRESERVED: c_int = 0x02 | 0x20 | 0x4000;
 pub const MOVE_THERE: c_int = 1 | 2;
 /// `MADV_DONTNEED`: the pages are given back; they read as zeros.
 pub const ADVICE_DONT_NEED: c_int = 4;
+/// `MADV_NOHUGEPAGE`
+pub const ADVICE_SMALL_PAGES: c_int = 15;
 /// `O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC`
 pub const APPEND: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;
 /// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`

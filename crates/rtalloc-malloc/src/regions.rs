@@ -6,7 +6,7 @@
 //!                                                             direct block                  direct block of a wide alignment
 //! ```
 //!
-//! A region begins at a grain's start, and so does a direct block ([`direct`](crate::direct)). So a byte for every grain tells who owns
+//! A region begins at a grain's start, and so does a direct block ([`direct`]). So a byte for every grain tells who owns
 //! an address: one shift, one load. The table of 4 MiB is untouched but for the bytes of grains that are used.
 //!
 //! The first region is made at the first allocation; where memory is not fixed it is large, and costs nothing until it is touched. When
@@ -175,11 +175,25 @@ fn make_first(settings: &Settings, planned: bool) {
         }
         return;
     }
-    let mut bytes = if kind.starts_small { ROOM_BYTES * slots() } else { MODEST_BYTES };
+    let mut bytes = if kind.starts_small && !is_strict() { ROOM_BYTES * slots() } else { MODEST_BYTES };
     // Where address space is limited, as much as there is; where there is none at all, requests are refused one by one.
     while add(bytes, false).is_err() && bytes > GRAIN_BYTES / 8 {
         bytes /= 2;
     }
+}
+
+/// Whether the system sets memory aside for every mapping, touched or not (`vm.overcommit_memory = 2`): address space is dear then.
+fn is_strict() -> bool {
+    let mut mode = 0u8;
+    // SAFETY: the literal ends with a zero, and the place is as long as what is read.
+    unsafe {
+        let file = system::open(c"/proc/sys/vm/overcommit_memory".as_ptr(), system::READ_ONLY);
+        if file >= 0 {
+            system::read(file, (&raw mut mode).cast(), 1);
+            system::close(file);
+        }
+    }
+    mode == b'2'
 }
 
 /// Why there is no further region.
@@ -230,6 +244,11 @@ fn add(bytes: usize, promised: bool) -> Result<(), NoRegion> {
         mapping.undo();
         Err(error)
     };
+    if !promised && !settings().locked {
+        // A page of two megabytes for each slot that writes its first bytes would be most of what a small program has.
+        // SAFETY: advice about pages that were mapped just now; where the kernel has no such pages, it is refused.
+        unsafe { system::madvise(mapping.start.cast(), len, libc::ADVICE_SMALL_PAGES) };
+    }
     ring::lay_under(mapping.start, len);
     // SAFETY: the pages were mapped just now.
     if settings().locked && unsafe { libc::mlock(mapping.start.cast(), len) } != 0 {

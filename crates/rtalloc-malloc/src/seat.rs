@@ -11,7 +11,7 @@
 //! # One slot
 //!
 //! Where there is one slot in all, the last one, the first thread has it as its own until another one comes: that closes the gate for
-//! good ([`SHARED`]), and all work under the lock from then on.
+//! good, and all work under the lock from then on.
 //!
 //! # Pauses
 //!
@@ -302,7 +302,6 @@ pub fn pause() -> bool {
         return false;
     }
     PAUSES.lock();
-    CROWD.lock();
     GATE.store(me, SeqCst);
     let mine = Seat::mine().map(Seat::number);
     let highest = HIGHEST.load(SeqCst);
@@ -316,6 +315,8 @@ pub fn pause() -> bool {
             patience.wait();
         }
     }
+    // Last: who is busy may be waiting for it, because memory ran out.
+    CROWD.lock();
     true
 }
 

@@ -9,7 +9,7 @@
 //! | `RTALLOC_MLOCK` | `1`: every region is pre-faulted and locked in memory | pages come as they are touched |
 //! | `RTALLOC_DIRECT` | bytes from which a request is a mapping of its own | `32M`; never where the heap is fixed |
 //! | `RTALLOC_REPORT` | `1`: a report at exit on standard error; else the file it is appended to (`%p`: the number of the process) | none |
-//! | `RTALLOC_RING` | a file: the last operations are recorded in it ([`ring`](crate::ring)) | recorded by `traced`, in memory |
+//! | `RTALLOC_RING` | a file: the last operations are recorded in it ([`ring`]) | recorded by `traced`, in memory |
 //! | `RTALLOC_RECORDS` | operations that are kept | 65536 in a file, 256 in memory |
 //! | `RTALLOC_FAIL` | requests to refuse: `nth:5`, `from:5`, `every:100`, `share:0.01`, `share:0.01,seed:7` | none |
 //! | `RTALLOC_QUOTA` | bytes that may be live at a time, as granted | no limit |

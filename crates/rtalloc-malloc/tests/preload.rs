@@ -157,6 +157,14 @@ fn a_fixed_heap_ends_and_serves_again() {
 }
 
 #[test]
+fn a_process_forks_while_its_memory_runs_out() {
+    for slots in ["1", "3", "8"] {
+        passes("edges", &["scarcity"], &[("RTALLOC_HEAP", "4M"), ("RTALLOC_FIXED", "1"), ("RTALLOC_SLOTS", slots)]);
+    }
+    passes("edges", &["scarcity"], &[("RTALLOC_HEAP", "4M"), ("RTALLOC_FIXED", "1"), ("RTALLOC", "bitmap-buddy")]);
+}
+
+#[test]
 fn a_heap_grows_by_further_regions() {
     for name in names() {
         passes("edges", &["growth"], &[("RTALLOC", &name), ("RTALLOC_HEAP", "2M")]);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 static void *early;
 __attribute__((constructor(101))) static void before_main(void) { early = malloc(123); if (early) memset(early, 7, 123); }
@@ -59,6 +60,35 @@ static void exhaustion(void) {
     printf("%zu\n", first * 1000);
 }
 
+// Threads that run out of memory again and again, while the process forks and asks for its figures.
+static _Atomic int stop;
+static void *greedy(void *unused) {
+    (void)unused;
+    char **blocks = calloc(1 << 12, sizeof *blocks);
+    while (blocks && !stop) {
+        size_t count = until_none(5000, blocks, 1 << 12);
+        for (size_t i = 0; i < count; i++) free(blocks[i]);
+    }
+    free(blocks);
+    return NULL;
+}
+static void scarcity(void) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) CHECK(!pthread_create(&threads[i], NULL, greedy, NULL));
+    alarm(60);
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (!pid) { free(seen(malloc(100))); _exit(0); }
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+        CHECK(mallinfo2().arena);
+        malloc_trim(0);
+    }
+    stop = 1;
+    for (int i = 0; i < 4; i++) CHECK(!pthread_join(threads[i], NULL));
+}
+
 static void growth(void) {
     // Far more than the first region, in small blocks; and then everything is given back.
     size_t count = (size_t)200 << 10;
@@ -106,6 +136,7 @@ int main(int count, char **words) {
     CHECK(!strcmp(word, "requests") || (early && ((char *)early)[122] == 7));
     if (!strcmp(word, "signals")) signals();
     else if (!strcmp(word, "exhaustion")) exhaustion();
+    else if (!strcmp(word, "scarcity")) scarcity();
     else if (!strcmp(word, "growth")) growth();
     else if (!strcmp(word, "locked")) printf("%d\n", status_kib("VmLck:"));
     else if (!strcmp(word, "address space")) printf("%d\n", status_kib("VmPeak:"));

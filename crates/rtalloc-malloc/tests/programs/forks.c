@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { WORKERS = 4, FORKS = 25 };
+enum { WORKERS = 4, FORKS = 15 };
 static _Atomic int stop;
 static _Atomic(void *) passed[WORKERS];
 
