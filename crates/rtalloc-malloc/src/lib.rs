@@ -33,6 +33,11 @@
 //!   allocates works in the last slot all the same; under a lock, or inside the last slot, it is refused, and what it frees is lost.
 //! - *Misuse* that the heap notices is said on standard error, and ends the program (`RTALLOC_MISUSE`).
 //!
+//! - *Debugging.* `RTALLOC=guarded` tells misuse apart, `RTALLOC_FAIL` refuses requests, `RTALLOC_RING` records operations ([`settings`]).
+//!
+//! For the GNU C library, on x86-64 and aarch64. Programs that are linked statically, or run with more rights than their user's, load no
+//! other malloc.
+//!
 //! # Building
 //!
 //! With `panic=abort` this is a library without `std`: `cargo build -p rtalloc-malloc --profile c`. A workspace build, where the

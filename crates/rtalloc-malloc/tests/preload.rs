@@ -116,10 +116,18 @@ fn threads_come_and_go() {
 
 #[test]
 fn children_of_busy_parents_allocate() {
-    passes("forks", &[], &[]);
-    passes("forks", &[], &[("RTALLOC_SLOTS", "2")]);
-    passes("forks", &[], &[("RTALLOC", "tlsf")]);
-    passes("forks", &[], &[("RTALLOC", "bitmap-buddy")]);
+    let whole = |variables: &[(&str, &str)]| {
+        let output = run("forks", &[], variables);
+        let error = text(&output.stderr);
+        assert!(output.status.success(), "{variables:?}: {} {error}", output.status);
+        // Each child says how it found the heaps.
+        let heaps: Vec<&str> = error.lines().filter(|line| line.starts_with("  heaps ")).collect();
+        assert!(heaps.len() == 15 && heaps.iter().all(|line| line.ends_with(" whole")), "{variables:?}: {heaps:?}");
+    };
+    whole(&[]);
+    whole(&[("RTALLOC_SLOTS", "2")]);
+    whole(&[("RTALLOC", "tlsf")]);
+    whole(&[("RTALLOC", "bitmap-buddy")]);
 }
 
 #[test]

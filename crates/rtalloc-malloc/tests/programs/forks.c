@@ -33,7 +33,9 @@ static void *in_child(void *unused) {
 }
 
 static void child(char **kept) {
-    alarm(20);
+    alarm(60);
+    // Says, among other things, whether all heaps are whole.
+    malloc_stats();
     // Of the parent's blocks all are whole, and may be freed, whoever allocated them.
     for (int i = 0; i < 200; i++) CHECK(holds(kept[i], 150, (unsigned)i));
     for (int i = 0; i < 200; i++) free(kept[i]);
