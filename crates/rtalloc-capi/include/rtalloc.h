@@ -798,9 +798,6 @@ extern "C" {
 // O(1).
 uint32_t rt_version(void);
 
-// Exists nowhere: a library with a panic edge does not link.
-extern void rtalloc_has_a_panic_edge(void);
-
 // Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
 // `rt_tlsf_init_with` tells why.
 //

@@ -37,8 +37,8 @@ pub fn shipped(package: &str, file: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "-p", package, "--profile", "c", "--target-dir"]).arg(target);
-    // What cargo tells a test is not meant for another build.
-    build.env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET").current_dir(krate());
+    // What cargo tells a test is not meant for another build, and what is shipped is built whole.
+    build.env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET").env("CARGO_INCREMENTAL", "0").current_dir(krate());
     done(&mut build);
     target.join("c").join(file)
 }
