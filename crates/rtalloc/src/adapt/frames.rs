@@ -144,8 +144,14 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     /// From the front of a block to its payload, at least.
     pub(super) const FRONT_BYTES: usize = (RECORD_BYTES + FENCE).next_multiple_of(Self::UNIT);
 
+    /// Room in every block of limited size for a payload to be displaced to the largest alignment there.
+    const SLACK_BYTES: usize = match H::CONTRACT.largest_request_bytes {
+        usize::MAX => 0,
+        _ => Self::LARGEST_ALIGNMENT_BYTES - Self::UNIT,
+    };
+
     /// What a frame takes of a block.
-    pub(super) const FRAME_BYTES: usize = Self::FRONT_BYTES + FENCE;
+    pub(super) const FRAME_BYTES: usize = Self::FRONT_BYTES + FENCE + Self::SLACK_BYTES;
 
     /// What the heap beneath needs, in bytes, beyond what it needs to be made, for one block in a frame; generous, because
     /// blocks may come in few sizes.
@@ -165,10 +171,12 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         bytes => bytes.saturating_sub(Self::FRAME_BYTES),
     };
 
-    /// Largest alignment: of any payload in a large block, but in blocks of limited size a payload is not displaced.
+    /// Largest alignment: any in a block of any size; in blocks of limited size a payload is displaced for the largest that C
+    /// programs expect of malloc, and no further.
     pub(super) const LARGEST_ALIGNMENT_BYTES: usize = match H::CONTRACT.largest_request_bytes {
         usize::MAX => usize::MAX,
-        _ => Self::UNIT,
+        _ if Self::UNIT > 16 => Self::UNIT,
+        _ => 16,
     };
 
     /// Frames in the region that ends at `end`, `len_bytes` long.
@@ -191,7 +199,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     /// the whole region.
     #[inline(always)]
     fn request_bytes(&self, size_bytes: usize, align_bytes: usize) -> Option<usize> {
-        let room_to_align_bytes = align_bytes.saturating_sub(Self::UNIT);
+        let room_to_align_bytes = align_bytes.saturating_sub(Self::UNIT + Self::SLACK_BYTES);
         let request_bytes = size_bytes.checked_add(Self::FRAME_BYTES)?.checked_add(room_to_align_bytes)?;
         (request_bytes <= self.end - self.start).then_some(request_bytes)
     }
@@ -238,7 +246,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     /// The record in front of an address, if there is one.
     #[inline(always)]
     pub(super) fn find(&self, payload: usize) -> Option<(Record, State)> {
-        let room_bytes = (self.end - self.start).saturating_sub(Self::FRAME_BYTES);
+        let room_bytes = (self.end - self.start).saturating_sub(Self::FRONT_BYTES + FENCE);
         let place = payload.wrapping_sub(self.start + Self::FRONT_BYTES);
         if place >= room_bytes || payload & (Self::UNIT - 1) != 0 {
             return None;
@@ -275,7 +283,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
 
     /// Where the payload of a live block of the heap beneath is by the word at its start.
     fn likely_payload(&self, block: &Block) -> Option<usize> {
-        if block.usable_bytes < Self::FRAME_BYTES || !block.address.is_multiple_of(WORD) {
+        if block.usable_bytes < Self::FRONT_BYTES + FENCE || !block.address.is_multiple_of(WORD) {
             return None;
         }
         // SAFETY: the heap shows a live block, of one word at least, at a multiple of a word's size.

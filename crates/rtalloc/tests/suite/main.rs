@@ -324,7 +324,7 @@ suite! {
     guarded_best_fit: Holding<0, BestFit<'static, Wide, Untallied, Thorough>, 8>, explored: (3693, 80_664, 13), serves_again;
     guarded_binary_buddy: Guarded<'static, BinaryBuddy<'static>>, explored: (with_small_pages);
     guarded_bitframe: Holding<3, Bitframe<'static>>, explored: (with_small_pages);
-    guarded_bitmap_buddy: Holding<0, AloneBitmapBuddy>, explored: (with_small_pages), serves_again;
+    guarded_bitmap_buddy: Holding<0, AloneBitmapBuddy<16>, 8>, explored: (with_small_pages), serves_again;
     guarded_locked: Alone<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, Tallied, Thorough>, 24>, Masked>>, explored: (with_small_pages);
     failing_tlsf: Failing<'static, Tlsf<'static>>, explored: (22_854, 657_425, 11), regions, serves_again;
     failing_best_fit: Failing<'static, BestFit<'static, Wide, Tallied, Thorough>>, explored: (73_864, 2_166_150, 12), regions, serves_again;
