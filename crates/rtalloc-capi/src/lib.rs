@@ -30,7 +30,7 @@ pub mod objects;
 pub mod report;
 mod verbs;
 
-/// Version of this header and library: the first number changes when a program must be adapted.
+/// Version of this header and library: the first number changes when a program must be adapted; as long as it is 0, the second one does.
 pub const RT_VERSION_MAJOR: u32 = 0;
 /// The second number.
 pub const RT_VERSION_MINOR: u32 = 1;
@@ -52,7 +52,8 @@ const _: () = {
     assert!(is(RT_VERSION_PATCH, env!("CARGO_PKG_VERSION_PATCH")), "the header's version is the package's");
 };
 
-/// Version of the library that was linked, as one number: major times 10000, minor times 100, and patch.
+/// Version of the library that was linked, as one number: major times 10000, minor times 100, and patch. A program that finds its library at
+/// run time compares it with what RT_VERSION_MAJOR and its like were when it was compiled.
 ///
 /// # Time
 ///

@@ -16,7 +16,7 @@ pub const RT_TEXT_BYTES: usize = 128;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct rt_stats {
-    /// Usable bytes of all live blocks now: granted sizes; the heap does not know the requested ones.
+    /// Usable bytes of all live blocks now; the heap does not know what was requested of them.
     pub live_bytes: usize,
     /// Largest value `live_bytes` ever had.
     pub peak_live_bytes: usize,
@@ -72,7 +72,7 @@ impl From<Block> for rt_block {
     }
 }
 
-/// Is shown one block after the other, with the context that the walk was given. It may not change the heap.
+/// Is shown one block after the other, with the context that the walk was given. It returns, and may not change the heap.
 pub type rt_visitor = Option<unsafe extern "C" fn(block: *const rt_block, context: *mut c_void)>;
 
 /// A broken invariant.

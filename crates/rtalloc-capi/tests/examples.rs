@@ -159,11 +159,14 @@ fn every_example_in_cpp_is_run() {
 }
 
 #[test]
-fn the_program_of_the_readme_is_run() {
+fn the_programs_of_the_readme_are_run() {
     let readme = fs::read_to_string(krate().join("../../README.md")).expect("the README");
-    let programs: Vec<_> = readme.split("```cpp\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(programs.len(), 1, "a program in C++ in the README");
-    let source = toolchain::out("readme.cpp");
-    fs::write(&source, programs[0]).expect("a file");
-    said(&compiled(cpp_compilers()[0], &["-std=c++17"], &source, "readme"));
+    for (language, compiler, standard) in [("c", "cc", "-std=c11"), ("cpp", cpp_compilers()[0], "-std=c++17")] {
+        let fence = format!("```{language}\n");
+        let programs: Vec<_> = readme.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert_eq!(programs.len(), 1, "a program in {language} in the README");
+        let source = toolchain::out(&format!("readme.{language}"));
+        fs::write(&source, programs[0]).expect("a file");
+        said(&compiled(compiler, &[standard], &source, &format!("readme_{language}")));
+    }
 }

@@ -187,7 +187,8 @@ macro_rules! region_heaps {
                     unsafe { region::reallocate::<Heap>(heap.cast(), block, align, size) }
                 }
 
-                /// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
+                /// Bytes that may be used at `block`, at least what was requested; 0 for NULL. No test tells here that `block` is live: its tag
+                /// is believed.
                 ///
                 /// # Safety
                 #[doc = concat!(" As `", stringify!($opaque), "_malloc`; `block` is NULL or live in this heap.")]
