@@ -7,6 +7,8 @@ unsafe extern "C" {
     /// The environment; null before the C library has set it up.
     pub static environ: *const *const c_char;
 
+    /// Does something about a file that is open.
+    pub fn fcntl(file: c_int, command: c_int, ...) -> c_int;
     /// Writes to a file.
     pub fn write(file: c_int, buffer: *const c_void, count: usize) -> isize;
     /// Ends the process with SIGABRT.
@@ -57,6 +59,10 @@ pub const MOVE_THERE: c_int = 1 | 2;
 pub const ADVICE_DONT_NEED: c_int = 4;
 /// `MADV_NOHUGEPAGE`
 pub const ADVICE_SMALL_PAGES: c_int = 15;
+/// `F_GETFD`: asks what is said of a file, and thereby whether it is open.
+pub const IS_OPEN: c_int = 1;
+/// `F_DUPFD_CLOEXEC`: another number for a file, not below the one that is given.
+pub const ANOTHER_NUMBER: c_int = 1030;
 /// `O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC`
 pub const APPEND: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;
 /// `O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC`

@@ -15,6 +15,7 @@ const ROUNDS: usize = 3;
 /// Called by the dynamic linker, behind the constructors of the C library. Allocations have been made before.
 extern "C" fn loaded() {
     seat::announce_barriers();
+    report::prepare();
     // SAFETY: the functions may be called as they are declared, as long as the process lives: a preloaded library is never unloaded.
     unsafe {
         libc::__register_atfork(

@@ -3,9 +3,30 @@
 use crate::{libc, system};
 use core::ffi::c_int;
 use core::fmt::{self, Write};
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Standard error.
 pub const STDERR: c_int = 2;
+
+/// Standard error under another number, or -1. Many programs, the GNU tools among them, close theirs before they end.
+static KEPT: AtomicI32 = AtomicI32::new(-1);
+
+/// Gives standard error another number besides, which the program does not know.
+pub fn keep_stderr() {
+    // Out of the way of programs that expect the next free number.
+    const FROM: c_int = 200;
+    // SAFETY: a number more for a file, if it is open.
+    KEPT.store(unsafe { libc::fcntl(STDERR, libc::ANOTHER_NUMBER, FROM) }, Relaxed);
+}
+
+/// Standard error if it is open, else what was kept of it.
+#[must_use]
+pub fn stderr() -> c_int {
+    // SAFETY: asks only.
+    let is_open = unsafe { libc::fcntl(STDERR, libc::IS_OPEN) } >= 0;
+    if is_open { STDERR } else { KEPT.load(Relaxed) }
+}
 
 /// Text on its way to a file.
 #[derive(Debug)]
@@ -63,7 +84,7 @@ impl Drop for Text {
 /// Writes to standard error, and leaves `errno` alone.
 pub fn tell(words: fmt::Arguments<'_>) {
     keeping_errno(|| {
-        let _ = Text::to(STDERR).write_fmt(words);
+        let _ = Text::to(stderr()).write_fmt(words);
     });
 }
 

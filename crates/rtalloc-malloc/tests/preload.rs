@@ -193,6 +193,13 @@ fn figure(report: &str, word: &str, index: usize) -> usize {
 }
 
 #[test]
+fn a_program_that_closes_standard_error_is_reported_on() {
+    let output = run("edges", &["closed"], &[("RTALLOC_REPORT", "1")]);
+    let report = text(&output.stderr);
+    assert!(output.status.success() && figure(&report, "operations", 0) > 0, "{report}");
+}
+
+#[test]
 fn memory_is_locked_on_request() {
     let output = run("edges", &["locked"], &[("RTALLOC_HEAP", "8M"), ("RTALLOC_FIXED", "1"), ("RTALLOC_MLOCK", "1")]);
     let (out, error) = (text(&output.stdout), text(&output.stderr));

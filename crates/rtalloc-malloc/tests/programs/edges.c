@@ -152,6 +152,7 @@ int main(int count, char **words) {
     else if (!strcmp(word, "use after free")) { char *block = seen(malloc(100)); free(block); ((char *)seen(block))[50] = 1; flush(); }
     else if (!strcmp(word, "requests")) requests();
     else if (!strcmp(word, "killed")) { for (int i = 0; i < 1000; i++) free(seen(malloc(1000 + i))); seen(malloc(4321)); raise(SIGKILL); }
+    else if (!strcmp(word, "closed")) { free(seen(malloc(100))); printf("as it must be\n"); fclose(stderr); return fclose(stdout); }
     else CHECK(!strcmp(word, "nothing"));
     puts("as it must be");
     return 0;
