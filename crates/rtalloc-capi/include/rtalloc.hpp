@@ -30,12 +30,17 @@
 ///
 /// # Threads
 ///
-/// A heap is used by one thread at a time, through whatever refers to it; so is a slot of a shared heap.
+/// A heap is used by one thread at a time, through whatever refers to it; so is a slot of a shared heap. An interrupt or signal handler counts
+/// as a thread: it may come in the midst of an operation.
+///
+/// # Versions
+///
+/// Of rtalloc.h, whose RT_VERSION_MAJOR and RT_VERSION_MINOR say when programs must be compiled anew.
 ///
 /// # Errors
 ///
-/// What is refused has changed nothing. Functions whose names begin with `try_` never throw: they answer a null pointer, or a `result`, which
-/// is a value or an `rt_error`. The others throw `rtalloc::bad_alloc` (a `std::bad_alloc` that knows why), or
+/// What is refused has changed nothing. Functions whose names begin with `try_` throw nothing of their own: they answer a null pointer, or a
+/// `result`, which is a value or an `rt_error`. (What a constructor of the program's throws passes through `try_make_unique`.) The others throw `rtalloc::bad_alloc` (a `std::bad_alloc` that knows why), or
 /// `std::system_error` where a heap cannot be made. Without exceptions (-fno-exceptions) they call `RTALLOC_REFUSED(error)` in place of
 /// throwing, which is `std::abort()` unless the program defines it before it includes this; it must not return. Nothing here
 /// needs run-time type information (-fno-rtti).
@@ -723,7 +728,8 @@ template <std::size_t Bytes> struct storage {
 
 } // namespace detail
 
-/// A heap with its memory inside: for a static, a member or the stack. It stays where it is, with all that is in it.
+/// A heap with its memory inside: for a static, a member or the stack. It stays where it is, with all that is in it, so what refers to it
+/// ends before it does: also a `heap` that it is moved into, which takes no memory along.
 template <class Allocator, std::size_t Bytes> class static_heap : private detail::storage<Bytes>, public heap<Allocator> {
   public:
     /// Makes the heap. Throws `std::system_error` where the allocator needs more than `Bytes`.
