@@ -132,7 +132,9 @@ pub unsafe fn deallocate(block: usize, (start, mapped_bytes): (usize, usize)) {
     count(0, mapped_bytes);
 }
 
-/// Resizes a block, where it is or elsewhere. Its alignment is kept up to that of a grain's half.
+/// Resizes a block, where it is or elsewhere. Its alignment is kept up to that of a grain's half. `None` where the system does not:
+/// it moves no mapping of which a part has been advised or protected otherwise (`madvise`), and one of a wider alignment has its place;
+/// the block is as it was then.
 ///
 /// # Safety
 ///

@@ -277,11 +277,12 @@ unsafe fn resize(worker: Worker, block: NonNull<u8>, size: usize) -> Option<NonN
         // One that has become a quarter of a large one goes where small blocks are.
         if size >= direct::from_bytes() / 4 {
             let before = direct::usable_size(address, found);
-            // SAFETY: the caller's promise.
-            let moved = unsafe { direct::reallocate(address, found, size) }?;
-            let address = moved.addr().get();
-            tally::resized(before, direct::find(address).map_or(0, |found| direct::usable_size(address, found)));
-            return Some(moved);
+            // SAFETY: the caller's promise. Where the system cannot resize it, it is copied below.
+            if let Some(moved) = unsafe { direct::reallocate(address, found, size) } {
+                let address = moved.addr().get();
+                tally::resized(before, direct::find(address).map_or(0, |found| direct::usable_size(address, found)));
+                return Some(moved);
+            }
         }
     } else if let Some(region) = regions::region_of(address) {
         if !is_large {
