@@ -42,6 +42,18 @@ unsafe extern "C" {
         child: Option<unsafe extern "C" fn()>,
         library: *mut c_void,
     ) -> c_int;
+    /// Whether the process has had one thread only, for certain.
+    pub static __libc_single_threaded: c_char;
+    /// Locks the list of streams.
+    pub fn _IO_list_lock();
+    /// Unlocks it.
+    pub fn _IO_list_unlock();
+    /// Makes its lock anew.
+    pub fn _IO_list_resetlock();
+    /// A limit of the system's for this process, and the highest that it may be set to, in the place.
+    pub fn getrlimit(what: c_uint, limits: *mut [u64; 2]) -> c_int;
+    /// Facts about a file.
+    pub fn statx(folder: c_int, path: *const c_char, flags: c_int, which: c_uint, facts: *mut Facts) -> c_int;
     /// Writes to a stream.
     pub fn fputs(text: *const c_char, stream: *mut c_void) -> c_int;
 
@@ -49,6 +61,33 @@ unsafe extern "C" {
     pub static __dso_handle: c_char;
 }
 
+/// `struct statx`, of which this library wants to know which file it is.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct Facts {
+    first: [u64; 4],
+    /// The file's number.
+    pub number: u64,
+    middle: [u64; 12],
+    /// Of which device.
+    pub device: [u32; 2],
+    last: [u64; 14],
+}
+
+impl Facts {
+    /// A place for them.
+    pub const NONE: Facts = Facts { first: [0; 4], number: 0, middle: [0; 12], device: [0; 2], last: [0; 14] };
+}
+
+const _: () = assert!(core::mem::offset_of!(Facts, number) == 32 && core::mem::offset_of!(Facts, device) == 136);
+const _: () = assert!(size_of::<Facts>() == 256, "that of the kernel");
+
+/// `RLIMIT_AS`: bytes of address space.
+pub const ADDRESS_SPACE: c_uint = 9;
+/// `AT_EMPTY_PATH`: about the open file itself.
+pub const OPEN_FILE: c_int = 0x1000;
+/// `STATX_INO`
+pub const FILE_NUMBER: c_uint = 0x100;
 /// At the place that is given: `MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED`.
 pub const MAP_HERE: c_int = 0x02 | 0x20 | 0x10;
 /// `MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE`: nothing is promised to this mapping before it is written.

@@ -17,7 +17,7 @@ use crate::lock::Lock;
 use crate::seat::{self, Seat};
 use crate::settings::{OnMisuse, Report, Settings};
 use crate::tell::{Bytes, refuse_to_run};
-use crate::{direct, libc, lock, misuse, ring, seat as who, system, thread};
+use crate::{direct, libc, life, lock, misuse, ring, seat as who, system, thread};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
@@ -58,6 +58,9 @@ const ROOM_BYTES: usize = 1 << 30;
 const MODEST_BYTES: usize = 64 << 20;
 /// The first region where memory is fixed or locked, and nobody says how much.
 const PLANNED_BYTES: usize = 256 << 20;
+
+/// Of the address space, where it is limited, the first region is one of so many parts.
+const SHARE: usize = 4;
 
 /// A region. Its number is its place in the table, plus 1.
 struct Region {
@@ -159,9 +162,13 @@ fn set_up() -> bool {
         if settings.on_misuse != OnMisuse::Ignore {
             rtalloc::hook::set_misuse_hook(Some(misuse::noticed));
         }
+        if settings.report == Report::Stderr || kind().name == "guarded" {
+            crate::tell::keep_stderr();
+        }
         make_first(settings, planned);
     });
     LIFE.store(READY, Release);
+    life::watch_forks();
     true
 }
 
@@ -175,11 +182,21 @@ fn make_first(settings: &Settings, planned: bool) {
         }
         return;
     }
-    let mut bytes = if kind.starts_small && !is_strict() { ROOM_BYTES * slots() } else { MODEST_BYTES };
-    // Where address space is limited, as much as there is; where there is none at all, requests are refused one by one.
+    let bytes = if kind.starts_small && !is_strict() { ROOM_BYTES * slots() } else { MODEST_BYTES };
+    // Where address space is limited, a part of it: stacks of threads and other mappings need theirs. Where there is none at all,
+    // requests are refused one by one.
+    let mut bytes = bytes.min((address_space() / SHARE).max(GRAIN_BYTES / 8));
     while add(bytes, false).is_err() && bytes > GRAIN_BYTES / 8 {
         bytes /= 2;
     }
+}
+
+/// Bytes of address space that the process may have.
+fn address_space() -> usize {
+    let mut limits = [u64::MAX; 2];
+    // SAFETY: the place is as long as what is written.
+    unsafe { libc::getrlimit(libc::ADDRESS_SPACE, &raw mut limits) };
+    usize::try_from(limits[0]).unwrap_or(usize::MAX) / page_bytes() * page_bytes()
 }
 
 /// Whether the system sets memory aside for every mapping, touched or not (`vm.overcommit_memory = 2`): address space is dear then.

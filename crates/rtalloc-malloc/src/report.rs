@@ -2,7 +2,7 @@
 
 use crate::regions::{self, Known, is_counting, kind};
 use crate::settings::{PATH_BYTES, Report};
-use crate::tell::{Bytes, Text, keep_stderr, stderr};
+use crate::tell::{Bytes, Text, stderr_at_end};
 use crate::{direct, libc, misuse, ring, seat, system, tally};
 use core::ffi::c_int;
 use core::fmt::{self, Write};
@@ -87,13 +87,6 @@ unsafe fn survey_slot(survey: &mut Survey, region: Known, slot: usize) {
     survey.used_bytes += tally::highest(region.index, slot).saturating_sub(first);
 }
 
-/// Keeps standard error, where something may have to be said when the process ends.
-pub fn prepare() {
-    if regions::ready() && (regions::settings().report == Report::Stderr || kind().name == "guarded") {
-        keep_stderr();
-    }
-}
-
 /// Writes the report where it was asked for.
 pub fn at_exit() {
     let settings = regions::settings();
@@ -101,7 +94,7 @@ pub fn at_exit() {
         return;
     }
     if settings.report == Report::Stderr {
-        return write_report(stderr());
+        return write_report(stderr_at_end());
     }
     let mut path = [0; PATH_BYTES];
     ring::name_of(&settings.report_path, &mut path);

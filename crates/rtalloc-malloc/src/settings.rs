@@ -23,6 +23,8 @@ use crate::{libc, ring, system};
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
 use core::str;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::adapt::Failures;
 
 /// What to do about a misuse.
@@ -257,11 +259,22 @@ fn parse_bytes(value: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes != 0 && bytes <= isize::MAX as usize)
 }
 
+/// The environment as constructors get it; null before that.
+static GIVEN: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
+
+/// Tells of the environment before the C library does.
+pub fn set_environment(variables: *const *const c_char) {
+    GIVEN.store(variables.cast_mut(), Relaxed);
+}
+
 /// Calls a function with each `NAME=VALUE` of the environment.
 fn each_variable(take: &mut dyn FnMut(&[u8])) {
-    // SAFETY: the C library's variable: null, or pointers to strings up to a null pointer.
+    // SAFETY: the C library's variable, or what it will be: null, or pointers to strings up to a null pointer.
     unsafe {
         let mut variables = libc::environ;
+        if variables.is_null() {
+            variables = GIVEN.load(Relaxed).cast_const();
+        }
         if !variables.is_null() {
             while !(*variables).is_null() {
                 take(CStr::from_ptr(*variables).to_bytes());

@@ -3,30 +3,53 @@
 use crate::{libc, system};
 use core::ffi::c_int;
 use core::fmt::{self, Write};
-use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI32, AtomicU64};
 
 /// Standard error.
 pub const STDERR: c_int = 2;
 
-/// Standard error under another number, or -1. Many programs, the GNU tools among them, close theirs before they end.
-static KEPT: AtomicI32 = AtomicI32::new(-1);
+/// Where descriptors are that programs neither count on nor meet; the second where so many may not be open.
+const HIGH: [c_int; 2] = [1000, 100];
+/// A second descriptor of standard error, if there is one.
+static KEPT: AtomicI32 = AtomicI32::new(NOWHERE);
+/// Which file that is: device and number.
+static KEPT_FILE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Gives standard error another number besides, which the program does not know.
+/// Which file is open; nothing but zeros where none is, or where the kernel does not tell.
+fn which(file: c_int) -> [u64; 2] {
+    let mut facts = libc::Facts::NONE;
+    // SAFETY: the literal ends with a zero, and the place is as long as what is written.
+    unsafe { libc::statx(file, c"".as_ptr(), libc::OPEN_FILE, libc::FILE_NUMBER, &raw mut facts) };
+    let [major, minor] = facts.device.map(u64::from);
+    [major << 32 | minor, facts.number]
+}
+
+/// Whether a descriptor is of the file that standard error was when the program began.
+fn is_kept(file: c_int) -> bool {
+    which(file) == [KEPT_FILE[0].load(Relaxed), KEPT_FILE[1].load(Relaxed)]
+}
+
+/// Keeps standard error for what is said when the program ends: many programs close it before, to see whether everything was written.
+/// Programs that this one becomes by `exec` do not get the descriptor.
 pub fn keep_stderr() {
-    // Out of the way of programs that expect the next free number.
-    const FROM: c_int = 200;
-    // SAFETY: a number more for a file, if it is open.
-    KEPT.store(unsafe { libc::fcntl(STDERR, libc::ANOTHER_NUMBER, FROM) }, Relaxed);
+    for (place, value) in KEPT_FILE.iter().zip(which(STDERR)) {
+        place.store(value, Relaxed);
+    }
+    // SAFETY: makes a descriptor.
+    let made = HIGH.iter().map(|&first| unsafe { libc::fcntl(STDERR, libc::ANOTHER_NUMBER, first) });
+    KEPT.store(made.into_iter().find(|&made| made >= 0).unwrap_or(NOWHERE), Relaxed);
 }
 
-/// Standard error if it is open, else what was kept of it.
+/// Where to write what standard error is for, when the program ends: the descriptor that was kept, unless the program has closed or
+/// used that too. What it opened in place of either is not written to.
 #[must_use]
-pub fn stderr() -> c_int {
-    // SAFETY: asks only.
-    let is_open = unsafe { libc::fcntl(STDERR, libc::IS_OPEN) } >= 0;
-    if is_open { STDERR } else { KEPT.load(Relaxed) }
+pub fn stderr_at_end() -> c_int {
+    [KEPT.load(Relaxed), STDERR].into_iter().find(|&file| is_kept(file)).unwrap_or(NOWHERE)
 }
+
+/// A descriptor of nothing.
+const NOWHERE: c_int = -1;
 
 /// Text on its way to a file.
 #[derive(Debug)]
@@ -81,10 +104,13 @@ impl Drop for Text {
     }
 }
 
-/// Writes to standard error, and leaves `errno` alone.
+/// Writes to standard error, or where the program has closed it, to what was kept of it; and leaves `errno` alone.
 pub fn tell(words: fmt::Arguments<'_>) {
     keeping_errno(|| {
-        let _ = Text::to(stderr()).write_fmt(words);
+        // SAFETY: asks only.
+        let is_open = unsafe { libc::fcntl(STDERR, libc::IS_OPEN) } >= 0;
+        let file = if is_open { STDERR } else { stderr_at_end() };
+        let _ = Text::to(file).write_fmt(words);
     });
 }
 

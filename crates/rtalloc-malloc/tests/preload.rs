@@ -131,6 +131,31 @@ fn children_of_busy_parents_allocate() {
 }
 
 #[test]
+fn a_fork_waits_for_nobody_who_waits_for_it() {
+    passes("locks", &["streams"], &[]);
+    // A library that is loaded before this one, whose functions around forks take a lock that others allocate under.
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/locks.c");
+    let other = workshop().join("locks.so");
+    let compiler = std::env::var_os("CC").unwrap_or("cc".into());
+    let built = Command::new(compiler)
+        .args(["-std=gnu11", "-O2", "-shared", "-fPIC", "-pthread", "-DLIBRARY", "-o"])
+        .args([&other, &source])
+        .status()
+        .expect("a C compiler runs as cc");
+    assert!(built.success(), "the library does not compile");
+    let both = format!("{}:{}", library().display(), other.display());
+    let output = Command::new(program("locks")).arg("library").env("LD_PRELOAD", both).output().expect("it runs");
+    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+    assert_eq!(text(&output.stdout), "as it must be\n");
+}
+
+#[test]
+fn blocks_that_the_system_does_not_resize_are_copied() {
+    passes("edges", &["resizing"], &[]);
+    passes("edges", &["resizing"], &[("RTALLOC_REPORT", "/dev/null")]);
+}
+
+#[test]
 fn constructors_and_destructors_allocate() {
     passes("edges", &["nothing"], &[]);
     // Even where the environment is large, and holds what is no text.
@@ -193,13 +218,6 @@ fn figure(report: &str, word: &str, index: usize) -> usize {
 }
 
 #[test]
-fn a_program_that_closes_standard_error_is_reported_on() {
-    let output = run("edges", &["closed"], &[("RTALLOC_REPORT", "1")]);
-    let report = text(&output.stderr);
-    assert!(output.status.success() && figure(&report, "operations", 0) > 0, "{report}");
-}
-
-#[test]
 fn memory_is_locked_on_request() {
     let output = run("edges", &["locked"], &[("RTALLOC_HEAP", "8M"), ("RTALLOC_FIXED", "1"), ("RTALLOC_MLOCK", "1")]);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
@@ -220,6 +238,37 @@ fn little_address_space_is_enough() {
     command.args(["-c", "ulimit -v 300000; exec \"$0\" nothing"]).arg(program("edges")).env("LD_PRELOAD", library());
     let output = command.output().expect("sh runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn limited_address_space_is_left_for_the_stacks_of_threads() {
+    // Limits just above what a halved reservation leaves over, and others.
+    for (kib, least) in [(300_000, 15), (600_000, 40), (1_150_000, 80), (17_500_000, 100)] {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" stacks")]).arg(program("edges"));
+        let output = command.env("LD_PRELOAD", library()).output().expect("sh runs");
+        let threads: usize = text(&output.stdout).trim().parse().expect("a number of threads");
+        assert!(threads >= least, "{threads} with {kib} KiB: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_report_is_written_though_standard_error_is_closed() {
+    let report = [("RTALLOC_REPORT", "1")];
+    let output = run("edges", &["closed"], &report);
+    assert!(text(&output.stderr).contains("heaps         whole"), "{}", text(&output.stderr));
+    // What came in place of it is not written to.
+    let output = run("edges", &["used"], &report);
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("as it must be\n", ""));
+    let output = run("edges", &["overrun, closed"], &[("RTALLOC", "guarded")]);
+    assert!(text(&output.stderr).contains("broken invariant"), "{}", text(&output.stderr));
+    // There was none from the start, and what came in its place is not it.
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" used 2>&-"]).arg(program("edges")).env("LD_PRELOAD", library()).envs(report);
+    assert_eq!(text(&command.output().expect("sh runs").stdout), "as it must be\n");
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" nothing 2>&-"]).arg(program("edges")).env("LD_PRELOAD", library()).envs(report);
+    assert_eq!(text(&command.output().expect("sh runs").stdout), "as it must be\n");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn does_not(contract: &Contract) -> Vec<String> {
     say(!contract.detects_double_free, "detect every second free of a block");
     say(
         contract.detects_double_free && !contract.detects_stale_pointers,
-        "detect a second free for ever: only until memory around it is handed out again",
+        "detect a second free for ever: only until its neighbourhood has changed",
     );
     say(!contract.detects_overwritten_tags, "detect every overwritten tag");
     if let Some(bytes) = limit(contract.largest_request_bytes) {

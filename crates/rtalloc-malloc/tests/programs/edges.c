@@ -2,6 +2,7 @@
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -129,6 +130,46 @@ static void requests(void) {
     CHECK(write(1, answers, 101) == 101);
 }
 
+// Large blocks that the system cannot resize as one: of a part advised otherwise (as numpy does), or of a wide alignment.
+static void resizing(void) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), mib = (size_t)1 << 20;
+    for (int wide = 0; wide < 2; wide++) {
+        char *block = seen(wide ? aligned_alloc(64 * mib, 40 * mib) : malloc(40 * mib));
+        CHECK(block);
+        if (!wide) CHECK(!madvise(block + (page - (uintptr_t)block % page) % page, 20 * mib, MADV_DONTFORK));
+        for (size_t at = 0; at < 40 * mib; at += mib) fill(block + at, 100, (unsigned)at);
+        size_t sizes[] = {100 * mib, 60 * mib, 200 * mib, 40 * mib};
+        for (int i = 0; i < 4; i++) {
+            errno = 0;
+            CHECK((block = seen(realloc(block, sizes[i]))) && errno == 0 && malloc_usable_size(block) >= sizes[i]);
+            block[sizes[i] - 1] = 1;
+            for (size_t at = 0; at < 40 * mib; at += mib) CHECK(holds(block + at, 100, (unsigned)at));
+        }
+        free(block);
+    }
+    CHECK(mallinfo2().hblks == 0);
+}
+
+static void *sleeper(void *unused) { (void)unused; pause(); return NULL; }
+
+// Where address space is limited, how many threads there can be, with stacks of 8 MiB.
+static void stacks(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    int threads = 0;
+    CHECK(!pthread_attr_init(&attributes) && !pthread_attr_setstacksize(&attributes, (size_t)8 << 20));
+    while (threads < 100 && !pthread_create(&thread, &attributes, sleeper, NULL)) threads++;
+    printf("%d\n", threads);
+    fflush(stdout);
+    _exit(0);
+}
+
+// As the core utilities do, to see whether everything was written; and something else may come in its place.
+static void close_stderr(void) { fclose(stderr); }
+static void use_every_descriptor(void) {
+    for (int file = 2; file < 2000; file++) dup2(1, file);
+}
+
 int main(int count, char **words) {
     local[0] = 1;
     const char *word = count > 1 ? words[1] : "";
@@ -152,7 +193,11 @@ int main(int count, char **words) {
     else if (!strcmp(word, "use after free")) { char *block = seen(malloc(100)); free(block); ((char *)seen(block))[50] = 1; flush(); }
     else if (!strcmp(word, "requests")) requests();
     else if (!strcmp(word, "killed")) { for (int i = 0; i < 1000; i++) free(seen(malloc(1000 + i))); seen(malloc(4321)); raise(SIGKILL); }
-    else if (!strcmp(word, "closed")) { free(seen(malloc(100))); printf("as it must be\n"); fclose(stderr); return fclose(stdout); }
+    else if (!strcmp(word, "resizing")) resizing();
+    else if (!strcmp(word, "stacks")) stacks();
+    else if (!strcmp(word, "closed")) CHECK(!atexit(close_stderr));
+    else if (!strcmp(word, "used")) CHECK(!atexit(use_every_descriptor));
+    else if (!strcmp(word, "overrun, closed")) { CHECK(!atexit(close_stderr)); char *block = seen(malloc(13)); block[13] = 1; seen(block); }
     else CHECK(!strcmp(word, "nothing"));
     puts("as it must be");
     return 0;
