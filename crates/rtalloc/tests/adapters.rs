@@ -499,14 +499,17 @@ fn quotas_refuse_to_the_byte() {
     // SAFETY: the block is live.
     let block = unsafe {
         assert_eq!(heap.reallocate_bytes(block, 1001, 8), Err(AllocError::Quota));
-        heap.reallocate_bytes(block, 1000, 8).expect("within the quota")
+        let block = heap.reallocate_bytes(block, 1000, 8).expect("within the quota");
+        assert_eq!((heap.largest_allocatable(), heap.owner(block)), (0, Some(1)));
+        block
     };
-    assert_eq!((heap.largest_allocatable(), heap.owner(block)), (0, Some(1)));
 
     heap.enter(2);
     // SAFETY: the block is live. The owner is credited, whoever frees it; who frees it has one operation less.
-    unsafe { heap.deallocate(block) };
-    assert_eq!(heap.owner(block), None);
+    unsafe {
+        heap.deallocate(block);
+        assert_eq!(heap.owner(block), None);
+    }
     let own = [8, 8].map(|size| heap.allocate_bytes(size, 8).expect("within the quota"));
     assert_eq!((heap.allocate_bytes(8, 8), heap.largest_allocatable()), (Err(AllocError::Quota), 0));
     assert_eq!(heap.last_refusal(), Some((2, QuotaLimit::Operations)));
@@ -592,6 +595,60 @@ fn blocks_stay_their_owners() {
     }
     assert_eq!(reports(), [(MisuseKind::DoubleFree, at(block))]);
     assert_eq!(heap.used(1).map(|used| (used.live_bytes, used.live_blocks)), Some((0, 0)), "credited once");
+}
+
+/// Blocks of the usual alignment grow where they are, others move, so that there must be room for both; which the contract does not
+/// promise otherwise.
+#[test]
+fn aligned_blocks_with_owners_move_to_grow() {
+    let mut heap = quota([QuotaLimits::default()]);
+    let usual = Quota::<'static, Tlsf<'static>, 1>::CONTRACT.alignment_bytes;
+    for align_bytes in [usual, 4 * usual, 1024] {
+        let block = heap.allocate_bytes(20_000, align_bytes).expect("a large heap");
+        // SAFETY: the block is live.
+        unsafe {
+            let grown = heap.reallocate_bytes(block, 50_000, align_bytes);
+            assert_eq!(grown, if align_bytes == usual { Ok(block) } else { Err(AllocError::Exhausted) });
+            assert!(grown.is_ok() || !Quota::<'static, Tlsf<'static>, 1>::CONTRACT.grows_in_place);
+            heap.deallocate(block);
+        }
+    }
+    assert_eq!((reports(), heap.check()), (vec![], Ok(())));
+}
+
+/// What a guard holds back: a quota beneath it counts that, a quota around it does not.
+#[test]
+fn quotas_beneath_a_guard_count_its_quarantine() {
+    let limits = [QuotaLimits { live_bytes: 1000, operations: 4, ..Default::default() }; 1];
+    let refused = |answer: Result<NonNull<u8>, AllocError>| answer.err();
+    let free = |block: NonNull<u8>, heap: &mut Guarded<'static, Quota<'static, Tlsf<'static>, 1>>| {
+        // SAFETY: the block is live.
+        unsafe { heap.deallocate(block) }
+    };
+    reports();
+    let beneath = QuotaConfig { limits, ..Default::default() };
+    let config = GuardedConfig { heap: beneath, quarantine_blocks: 4, secret: 0 };
+    let mut heap: Guarded<'static, Quota<'static, Tlsf<'static>, 1>> =
+        Guarded::new(region(64 << 10), config).expect("large enough");
+    let block = heap.allocate_bytes(600, 8).expect("within the quota");
+    free(block, &mut heap);
+    assert_eq!(heap.inner().used(0).map(|used| (used.live_blocks, used.operations)), Some((1, 1)));
+    assert_eq!(refused(heap.allocate_bytes(600, 8)), Some(AllocError::Quota));
+    assert_eq!(heap.quarantined(), 1);
+    heap.flush();
+    assert_eq!(heap.inner().used(0).map(|used| (used.live_blocks, used.operations)), Some((0, 2)));
+    assert!(heap.allocate_bytes(600, 8).is_ok());
+
+    let config =
+        QuotaConfig { heap: GuardedConfig { quarantine_blocks: 4, ..Default::default() }, limits, period_ticks: 0 };
+    let mut around: Quota<'static, Guarded<'static, Tlsf<'static>>, 1> =
+        Quota::new(region(64 << 10), config).expect("large enough");
+    let block = around.allocate_bytes(600, 8).expect("within the quota");
+    // SAFETY: the block is live.
+    unsafe { around.deallocate(block) };
+    assert!(around.allocate_bytes(600, 8).is_ok());
+    assert_eq!(around.used(0).map(|used| (used.live_blocks, used.operations)), Some((1, 3)));
+    assert_eq!((reports(), heap.check(), around.check()), (vec![], Ok(()), Ok(())));
 }
 
 /// A record that was written over is reported, and credits nobody.

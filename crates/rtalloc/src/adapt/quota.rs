@@ -29,7 +29,11 @@
 //!
 //! One operation of the heap beneath and a constant number of instructions: the contract has the heap's own cost classes. Memory:
 //! four words in front of each block, and a dozen words for each component. A record whose seal does not fit is reported as misuse,
-//! before anybody is credited: a double free never credits twice.
+//! before anybody is credited: a double free never credits twice. Only such a report verifies and walks the heap, and is no
+//! operation of anybody's.
+//!
+//! A block of a larger alignment than all blocks have moves when it grows, as its record may be anywhere in front of it: there must be
+//! room for both.
 //!
 //! It relies on being told the truth about who asks: it keeps honest components apart, not hostile ones.
 
@@ -73,9 +77,9 @@ pub struct QuotaUse {
     pub peak_live_bytes: usize,
     /// Its blocks that are live.
     pub live_blocks: usize,
-    /// Operations in this period.
+    /// Operations in this period, as far as a word counts.
     pub operations: usize,
-    /// Bytes allocated in this period.
+    /// Bytes allocated in this period, as far as a word counts.
     pub bytes: usize,
     /// Requests refused because of each limit, since the heap was made: live bytes, operations, bytes.
     pub refused: [usize; 3],
@@ -136,6 +140,15 @@ impl Part {
         if more_bytes > left_bytes { Err(QuotaLimit::LiveBytes) } else { Ok(()) }
     }
 
+    /// Operations and bytes that are left in this period.
+    #[inline(always)]
+    fn left(&self) -> (usize, usize) {
+        // No limit is none for ever. Where nobody begins periods, a word of 32 bits has counted all that it can within minutes.
+        let left = |limit: usize, used| if limit == usize::MAX { limit } else { limit.saturating_sub(used) };
+        let (limits, used) = (self.limits.get(), self.used.get());
+        (left(limits.operations, used.operations), left(limits.bytes, used.bytes))
+    }
+
     /// Whether another operation may allocate so many bytes in this period.
     ///
     /// # Errors
@@ -143,20 +156,20 @@ impl Part {
     /// The limit.
     #[inline(always)]
     fn may_take(&self, more_bytes: usize) -> Result<(), QuotaLimit> {
-        let (limits, used) = (self.limits.get(), self.used.get());
-        if used.operations >= limits.operations {
+        let (left_operations, left_bytes) = self.left();
+        if left_operations == 0 {
             Err(QuotaLimit::Operations)
-        } else if more_bytes > limits.bytes.saturating_sub(used.bytes) {
+        } else if more_bytes > left_bytes {
             Err(QuotaLimit::Bytes)
         } else {
             Ok(())
         }
     }
 
-    /// Counts an operation.
+    /// Counts an operation. (A limit that was reached is not gone below, however many frees follow.)
     #[inline(always)]
     fn count(&self) {
-        self.note(|used| used.operations = used.operations.wrapping_add(1));
+        self.note(|used| used.operations = used.operations.saturating_add(1));
     }
 
     /// Its live bytes change.
@@ -289,12 +302,17 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         self.control().last_refusal.get()
     }
 
-    /// Who allocated a live block. `None` if the address is not that of one.
+    /// Who allocated a block. `None` if it is not live any more.
+    ///
+    /// # Safety
+    ///
+    /// `block` was returned by this heap. If it is not live any more, nobody writes meanwhile to memory that was handed out since:
+    /// what may be its record is read.
     ///
     /// # Time
     ///
     /// Constant.
-    pub fn owner(&self, block: NonNull<u8>) -> Option<usize> {
+    pub unsafe fn owner(&self, block: NonNull<u8>) -> Option<usize> {
         match self.control().frames.find(block.addr().get()) {
             Some((record, State::Live)) => Some(record.tag),
             _ => None,
@@ -414,7 +432,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         owner: usize,
     ) -> Result<NonNull<u8>, AllocError> {
         let control = self.control_mut();
-        let block = control.heap.allocate_bytes(request_bytes, Frames::<H, 0>::UNIT)?.addr().get();
+        let block = control.heap.allocate_bytes(request_bytes, Frames::<H, 0>::UNIT)?.expose_provenance().get();
         let payload = Frames::<H, 0>::payload_in(block, align_bytes);
         let record = Record { offset_bytes: payload - block, size_bytes, tag: owner };
         // SAFETY: the block is this adapter's, and as large as payload and frame.
@@ -502,7 +520,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
             control.heap.reallocate_bytes(block, needed_bytes, Frames::<H, 0>::UNIT)
         };
         let (payload, now) = match answer {
-            Ok(block) => (block.addr().get() + record.offset_bytes, Record { size_bytes, ..record }),
+            Ok(block) => (block.expose_provenance().get() + record.offset_bytes, Record { size_bytes, ..record }),
             Err(_) => (payload, record),
         };
         // SAFETY: the block has room for record and payload.
@@ -524,6 +542,8 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
         min_block_bytes: Frames::<H, 0>::MIN_BLOCK_BYTES,
         largest_request_bytes: Frames::<H, 0>::LARGEST_REQUEST_BYTES,
         largest_alignment_bytes: Frames::<H, 0>::LARGEST_ALIGNMENT_BYTES,
+        // Blocks of the usual alignment do, if those of the heap beneath do; others move.
+        grows_in_place: false,
         detects_double_free: true,
         detects_stale_pointers: true,
         // Of records, always; but the heap beneath may find tags of former blocks behind a payload, where nobody writes.
@@ -611,12 +631,13 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
     fn largest_allocatable(&self) -> usize {
         let Control { heap, parts, current, .. } = self.control();
         let Some(part) = parts.get(current.get()) else { return 0 };
-        let (limits, used) = (part.limits.get(), part.used.get());
-        if used.operations >= limits.operations {
+        let (left_operations, left_bytes) = part.left();
+        if left_operations == 0 {
             return 0;
         }
+        let left_live_bytes = part.limits.get().live_bytes.saturating_sub(part.used.get().live_bytes);
         let most_bytes = heap.largest_allocatable().saturating_sub(Frames::<H, 0>::FRAME_BYTES);
-        most_bytes.min(limits.live_bytes.saturating_sub(used.live_bytes)).min(limits.bytes.saturating_sub(used.bytes))
+        most_bytes.min(left_live_bytes).min(left_bytes)
     }
 
     fn stats(&self) -> Option<Stats> {
@@ -696,5 +717,52 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
 impl<'r, H: RegionAllocator<'r>, const PARTS: usize> fmt::Debug for Quota<'r, H, PARTS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {:p}", Self::NAME, self.control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tlsf;
+
+    /// A heap of two components, the first of which has used, in its only period, nearly all that a word can count.
+    fn long_used(region: &mut [MaybeUninit<u8>]) -> Quota<'_, Tlsf<'_>, 2> {
+        let heap: Quota<'_, Tlsf<'_>, 2> = Quota::new(region, Default::default()).expect("large enough");
+        let [first, _] = &heap.control().parts;
+        first.note(|used| (used.operations, used.bytes) = (usize::MAX - 3, usize::MAX - 3));
+        heap
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_refused_however_long_nobody_begins_a_period() {
+        let mut memory = [MaybeUninit::uninit(); 4096];
+        let mut heap = long_used(&mut memory);
+        let most_bytes = heap.largest_allocatable();
+        for _ in 0..10 {
+            let block = heap.allocate_bytes(100, 8).expect("no limit is reached");
+            // SAFETY: the block is live.
+            unsafe {
+                let block = heap.reallocate_bytes(block, 200, 8).expect("no limit is reached");
+                heap.deallocate(block);
+            }
+            assert_eq!(heap.largest_allocatable(), most_bytes);
+        }
+        assert_eq!(heap.used(0).map(|used| (used.operations, used.bytes)), Some((usize::MAX, usize::MAX)));
+        assert_eq!(heap.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_limit_that_was_reached_stays_so_until_the_next_period() {
+        let mut memory = [MaybeUninit::uninit(); 4096];
+        let mut heap = long_used(&mut memory);
+        let blocks: [_; 10] = core::array::from_fn(|_| heap.allocate_bytes(8, 8).expect("no limit is reached"));
+        heap.set_limits(0, QuotaLimits { operations: 5, ..Default::default() });
+        for block in blocks {
+            assert_eq!(heap.allocate_bytes(8, 8), Err(AllocError::Quota));
+            // SAFETY: the block is live.
+            unsafe { heap.deallocate(block) };
+        }
+        heap.begin_period();
+        assert!(heap.allocate_bytes(8, 8).is_ok());
     }
 }
