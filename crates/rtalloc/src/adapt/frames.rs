@@ -223,7 +223,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         self.request_bytes(size_bytes, align_bytes).ok_or(AllocError::TooLarge)
     }
 
-    /// A pointer to an address of the region.
+    /// A pointer to an address of the region, which heaps expose when they take it, and adapters block by block.
     #[inline(always)]
     pub(super) fn pointer(address: usize) -> NonNull<u8> {
         // SAFETY: no region contains address zero.

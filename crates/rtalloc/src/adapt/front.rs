@@ -32,8 +32,6 @@ pub(super) fn divide<'r, T, H: RegionAllocator<'r>>(
         }
         InitError::OutOfReach { .. } | InitError::Configuration { .. } => error,
     };
-    // The heap's own words are reached through the region's address as well: by whoever looks at the blocks.
-    let start = region.as_mut_ptr().expose_provenance();
     let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
         Some((front, rest)) => (Some(front), rest),
         None => (None, &mut []),
@@ -49,10 +47,10 @@ pub(super) fn divide<'r, T, H: RegionAllocator<'r>>(
         }
     }
     let heap = H::new(rest, config).map_err(of_whole)?;
-    match NonNull::new(core::ptr::with_exposed_provenance_mut(start + padding_bytes)) {
-        Some(control) => Ok((control, heap)),
-        None => Err(of_whole(InitError::TooSmall { needed_bytes: 0 })),
-    }
+    let Some(front) = front else { return Err(of_whole(InitError::TooSmall { needed_bytes: 0 })) };
+    // SAFETY: the front is as long as the padding and what follows it.
+    let control = unsafe { NonNull::from(front).cast::<u8>().add(padding_bytes) };
+    Ok((control.cast(), heap))
 }
 
 /// Longest name of a heap with adapters around it; what is longer is cut.

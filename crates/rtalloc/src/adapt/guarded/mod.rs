@@ -32,7 +32,9 @@
 //! payload: it is filled when it is handed out and when it is freed, and compared when it leaves the quarantine. So
 //! deallocate is linear in the freed block and in the one that leaves for it, whose size is any. Allocate is linear in its block;
 //! only a request that the heap beneath refuses is linear in the quarantine, from which it takes the oldest blocks, one after the
-//! other, until it is served: no request is refused because of the quarantine. The contract states the sum as linear in the region.
+//! other, until it is served: no request is refused because of the quarantine. (A quota beneath is no lack of memory: there, what is held
+//! back counts as its owner's until it leaves, and leaving is an operation of whoever asks then. A [`Quota`](super::Quota) around the
+//! guard counts what the program has.) The contract states the sum as linear in the region.
 //! [`GuardedConfig::quarantine_blocks`] = 0 leaves the blocks' own sizes. A report of a wrong address verifies and walks the heap.
 //!
 //! Memory: four words and two fences for each block (64 bytes on a 64-bit machine with the default fence of 16), and two words for
@@ -42,7 +44,7 @@
 //!
 //! It is for tests, and for a program in the field whose memory is suspected. What writes far behind a block, over the fence and into
 //! the next block's payload, is not seen. Nor is a read. A byte that happens to equal the fence's is not seen
-//! either; that is impossible for bytes of text, for 0 and for 255, and one in 256 for random ones. Where a block was written
+//! either; that is impossible for letters of ASCII, for 0 and for 255, and one in 256 for random ones. Where a block was written
 //! after it left the quarantine, the heap beneath may be harmed as without guards.
 //!
 //! A smaller size is given back to the heap beneath at once; a larger one that does not fit always moves, so that pointers to
@@ -247,7 +249,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         // turns: blocks in the quarantine
         let block = loop {
             match self.control_mut().heap.allocate_bytes(request_bytes, Frames::<H, FENCE>::UNIT) {
-                Ok(block) => break block.addr().get(),
+                Ok(block) => break block.expose_provenance().get(),
                 Err(AllocError::Exhausted | AllocError::Pending) if self.evict_oldest() => {}
                 Err(error) => return Err(error),
             }
@@ -391,7 +393,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
                 if let Ok(kept) =
                     control.heap.reallocate_bytes(Frames::<H, FENCE>::pointer(block), needed_bytes, unit_bytes)
                 {
-                    block = kept.addr().get();
+                    block = kept.expose_provenance().get();
                 }
             }
         }
