@@ -250,10 +250,14 @@ fn damaged(ring: &Ring) -> String {
 /// A record in words.
 fn told(entry: &Entry) -> String {
     let Entry { number, kind, size, address, from, .. } = entry;
-    let align = entry.align();
+    // What was refused may be no power of two, and its zero bits are all that is recorded.
+    let align = match entry.outcome {
+        Outcome::Alignment => format!("an alignment that ends in {}", counted(entry.align_log2.into(), "zero bit")),
+        _ => format!("alignment {}", entry.align()),
+    };
     let request = match kind {
-        Kind::Allocate => format!("allocate {size} bytes at alignment {align}"),
-        Kind::Reallocate => format!("reallocate the block at {from:#x} to {size} bytes at alignment {align}"),
+        Kind::Allocate => format!("allocate {size} bytes at {align}"),
+        Kind::Reallocate => format!("reallocate the block at {from:#x} to {size} bytes at {align}"),
         Kind::Deallocate => format!("free the block at {address:#x}"),
         Kind::Mark => format!("mark {size}"),
         Kind::AddRegion | Kind::RemoveRegion => format!("{} of {size} bytes at {address:#x}", kind.name()),
@@ -292,6 +296,13 @@ fn compared(replayed: &Replayed) -> String {
     let mut text = String::new();
     let share = format!("{} of {} answers the same, every address included", grouped(*same), grouped(*compared));
     match &replayed.difference {
+        None if *compared == 0 => {
+            line(
+                &mut text,
+                "replay",
+                &format!("nothing to compare: no request was recorded that {subject} could be asked"),
+            );
+        }
         None => line(&mut text, "replay", &format!("{share}, on {subject}")),
         Some(difference) => {
             let now = match difference.now {
@@ -317,4 +328,32 @@ fn compared(replayed: &Replayed) -> String {
         line(&mut text, "", &format!("up to record number {number}, which added another region to the heap"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alignment_that_was_refused_is_told_as_far_as_it_was_recorded() {
+        let (kind, size, outcome) = (Kind::Allocate, 8, Outcome::Alignment);
+        // Of 24.
+        let entry = Entry { number: 7, kind, outcome, align_log2: 3, address: 0, size, from: 0 };
+        let expected =
+            "number 7, allocate 8 bytes at an alignment that ends in 3 zero bits: refused, for its alignment";
+        assert_eq!(told(&entry), expected);
+        let served = Entry { outcome: Outcome::Done, address: 0x40, ..entry };
+        assert_eq!(told(&served), "number 7, allocate 8 bytes at alignment 8: the block at 0x40");
+    }
+
+    #[test]
+    fn a_replay_without_an_answer_claims_none() {
+        let none =
+            Replayed { subject: "tlsf", compared: 0, same: 0, difference: None, misuses: 0, region_added: Some(0) };
+        let said = compared(&none);
+        assert!(said.contains("nothing to compare") && !said.contains("same"), "{said}");
+        assert!(said.contains("up to record number 0"), "{said}");
+        let said = compared(&Replayed { compared: 4, same: 4, ..none });
+        assert!(said.contains("4 of 4 answers the same"), "{said}");
+    }
 }
