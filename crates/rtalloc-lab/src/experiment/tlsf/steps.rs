@@ -128,18 +128,32 @@ mod tests {
     }
 
     #[test]
-    fn every_step_of_the_paper_is_found() {
+    fn an_instruction_belongs_to_its_innermost_step() {
+        let source =
+            |file: &str, function: &str| Source { file: file.into(), line: 1, function: Some(function.into()) };
+        let shift = source("/rustc/core/src/num/mod.rs", "core::num::ilog2");
+        let search = source("rtalloc/src/mechanism/size_class.rs", "<rtalloc::SizeClasses<5>>::class_for");
+        let split = source("rtalloc/src/mechanism/boundary_tag/mod.rs", "rtalloc::TagHeap<I, W>::hand_out");
+        assert_eq!(step(&[shift.clone(), search.clone(), split.clone()]), "mapping_search");
+        assert_eq!(step(&[split, search]), "split");
+        assert_eq!(step(&[source("rtalloc/src/mechanism/bitmap.rs", "class_for"), shift]), REST);
+        assert_eq!(step(&[]), REST);
+    }
+
+    /// Which steps this build has is up to its optimiser: one that puts a function elsewhere, or makes one of two that are alike,
+    /// leaves others in the debug information. `ci/steps.sh` looks for all of them in the release build, whose figures are told.
+    #[test]
+    fn steps_add_up_to_what_operations_execute() {
         let process = Process::current().expect("this process");
-        let steps = steps(&process, "tlsf", 1, 1500).expect("seen");
-        let published = &crate::published::TLSF;
-        for (ours, table) in [(&steps.malloc, &published.table_1), (&steps.free, &published.table_2)] {
-            assert!(table.keys().all(|step| ours.contains_key(step)), "{ours:?}");
-            let steps = ours.iter().filter(|(step, _)| *step != REST);
-            assert!(steps.flat_map(|(_, counts)| counts.keys()).all(|instructions| *instructions < 60), "{ours:?}");
+        let Steps { malloc, free } = steps(&process, "tlsf", 1, 1500).expect("seen");
+        let whole = super::super::bands::bands(&process, "tlsf", 1, 1500).expect("seen");
+        for (steps, is_malloc) in [(malloc, true), (free, false)] {
+            let of_steps: u64 =
+                steps.values().flatten().map(|(instructions, operations)| instructions * operations).sum();
+            let executed = whole.iter().filter(|seen| seen.kind.is_malloc() == is_malloc).map(|seen| seen.instructions);
+            assert_eq!(of_steps, executed.sum::<u64>(), "{steps:?}");
+            let known = |step: &str| step == REST || STEPS.iter().any(|(.., name)| *name == step);
+            assert!(steps.len() > 1 && steps.keys().all(|step| known(step)), "{steps:?}");
         }
-        let operations = |counts: &BTreeMap<u64, u64>| counts.values().sum::<u64>();
-        assert_eq!(operations(&steps.malloc["mapping_search"]), 1500);
-        // What is never split, or has no free neighbour, lacks a step.
-        assert!(operations(&steps.malloc["insert_block"]) < 1500 && operations(&steps.free["remove_block"]) < 1100);
     }
 }

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Every step of tables I and II of the TLSF paper is found in the release build: the debug information tells the steps by the names of
+# functions, which somebody may change.
+# Needs: an x86-64 Linux machine, python3. Takes: three seconds after the build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "$(uname -m)" != x86_64 ]; then
+    echo "NOT RUN: the counter counts x86-64 code"
+    exit 0
+fi
+cargo build --quiet --release
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"${CARGO_TARGET_DIR:-target}/release/rtalloc" reproduce tlsf --quick --sets 1 --mallocs 2000 --on tlsf --json "$work/tlsf.json" >/dev/null
+python3 - "$work/tlsf.json" <<'PY'
+import json, sys
+
+tables = json.load(open("crates/rtalloc-lab/src/published/papers.json"))["tlsf"]
+published = {"malloc": tables["table_1"].keys(), "free": tables["table_2"].keys()}
+cells = json.load(open(sys.argv[1]))["cells"]
+(found,) = [cell["found"]["Ok"]["Steps"] for cell in cells if "Steps" in cell["found"].get("Ok", {})]
+missing = [f"{operation}: {step}" for operation, steps in published.items() for step in sorted(steps - found[operation].keys())]
+for line in missing:
+    print(f"not in the build: the step of {line}", file=sys.stderr)
+if missing:
+    sys.exit("which functions are which steps stands in crates/rtalloc-lab/src/experiment/tlsf/steps.rs")
+print(f"all {sum(map(len, published.values()))} steps of tables I and II found")
+PY
