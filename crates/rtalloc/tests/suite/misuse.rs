@@ -39,7 +39,7 @@ fn assert_reported(address: usize, what: &str) -> MisuseKind {
             // A heap in an arena reports by its own name.
             let name = if facts().mechanism == Mechanism::Arenas { "tlsf" } else { facts().name };
             // One that fails on purpose leaves blocks, and what is done to them, to the heap beneath.
-            let name = if name.starts_with("failing-") && !has_frames() { &name["failing-".len()..] } else { name };
+            let name = name.strip_prefix("failing-").unwrap_or(name);
             assert_eq!((misuse.allocator, misuse.address), (name, address), "{what}: {misuse}");
             misuse.kind
         }

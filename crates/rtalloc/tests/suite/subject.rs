@@ -31,7 +31,7 @@ struct Table {
     walk: fn(Word, &mut dyn FnMut(Block)),
     check: fn(Word) -> Result<(), Corruption>,
     fingerprint: fn(Word, &mut dyn FnMut(usize)),
-    is_shared: fn() -> bool,
+    counts_refusals: fn() -> bool,
     is_recorded: fn() -> bool,
 }
 
@@ -79,9 +79,9 @@ pub fn set_facts(contract: &'static Contract) {
     CONTRACT.set(Some(contract));
 }
 
-/// Whether whatever the allocator under test refuses may be counted in its memory, as shared heaps and those with tallies do.
+/// Whether whatever the allocator under test refuses may be counted in its memory, as do shared heaps, those that count requests and those with tallies.
 pub fn counts_refusals(allocator: &Subject) -> bool {
-    (table().is_shared)() || allocator.stats().is_some()
+    (table().counts_refusals)() || allocator.stats().is_some()
 }
 
 /// Whether the allocator under test writes down in front of its blocks whatever it is asked.
@@ -131,11 +131,12 @@ impl<A: RegionAllocator<'static>> Erased<A> {
         walk: |word, visitor| Self::heap(word).walk(visitor),
         check: |word| Self::heap(word).check(),
         fingerprint: |word, emit| Self::heap(word).fingerprint(emit),
-        is_shared: || {
+        counts_refusals: || {
             let name = std::any::type_name::<A>();
-            name.starts_with("rtalloc::adapt::alone::Alone<") || name.contains("::arena::WithSlots<")
+            let counts = ["::adapted::Armed<", "::arena::WithSlots<"];
+            name.starts_with("rtalloc::adapt::alone::Alone<") || counts.iter().any(|counting| name.contains(counting))
         },
-        is_recorded: || std::any::type_name::<A>().contains("::recorded::WithRecords<"),
+        is_recorded: || std::any::type_name::<A>().contains("::adapted::WithRecords<"),
     };
 
     fn heap(word: Word) -> ManuallyDrop<A> {

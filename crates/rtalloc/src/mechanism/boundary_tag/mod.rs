@@ -485,7 +485,8 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::R
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
         // SAFETY: the block is live by the caller's promise.
         let header = unsafe { self.watched_header(self.memory().offset(block.addr().get())) };
-        size_in::<W>(header) - W::BYTES
+        // Wrapping, for adapters that ask before the tags are tested: of what is no block, any answer will do.
+        size_in::<W>(header).wrapping_sub(W::BYTES)
     }
 
     fn largest_allocatable(&self) -> usize {
