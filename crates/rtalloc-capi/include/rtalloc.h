@@ -63,56 +63,56 @@ typedef enum {
     // It was done.
     RT_OK = 0,
     // A request for zero bytes.
-    RT_ERROR_ZERO_SIZE,
+    RT_ERROR_ZERO_SIZE = 1,
     // An alignment that is no power of two, larger than any block of the heap, or beyond the contract's
     // `largest_alignment_bytes`.
-    RT_ERROR_ALIGNMENT,
+    RT_ERROR_ALIGNMENT = 2,
     // A request larger than this heap could ever serve.
-    RT_ERROR_TOO_LARGE,
+    RT_ERROR_TOO_LARGE = 3,
     // No free block is large enough now.
-    RT_ERROR_EXHAUSTED,
+    RT_ERROR_EXHAUSTED = 4,
     // No free block is large enough now; one may be when the compaction or the reclaiming that is owed is done. Try again.
-    RT_ERROR_PENDING,
+    RT_ERROR_PENDING = 5,
     // The block's tags are not those of a live block of this heap; the misuse hook was told.
-    RT_ERROR_MISUSED,
+    RT_ERROR_MISUSED = 6,
     // A region that reaches beyond the end of the address space, or is larger than half of it.
-    RT_ERROR_OVERFLOW,
+    RT_ERROR_OVERFLOW = 7,
     // A pointer that is needed is NULL.
-    RT_ERROR_NULL,
+    RT_ERROR_NULL = 8,
     // The region cannot hold the control structure and one block.
-    RT_ERROR_REGION_TOO_SMALL,
+    RT_ERROR_REGION_TOO_SMALL = 9,
     // The region is larger, or further from the heap's first one, than the tags reach (4 GiB with tags of 32 bits).
-    RT_ERROR_OUT_OF_REACH,
+    RT_ERROR_OUT_OF_REACH = 10,
     // The region is larger than the heap's control structure was sized for: set `max_region_bytes` when the heap is made.
-    RT_ERROR_LARGER_THAN_PLANNED,
+    RT_ERROR_LARGER_THAN_PLANNED = 11,
     // The configuration cannot be, or says what this allocator has no use for.
-    RT_ERROR_CONFIGURATION,
+    RT_ERROR_CONFIGURATION = 12,
     // Blocks of the region are live.
-    RT_ERROR_IN_USE,
+    RT_ERROR_IN_USE = 13,
     // The heap has no such region, or it is the first one, which holds the control structure.
-    RT_ERROR_NOT_REMOVABLE,
+    RT_ERROR_NOT_REMOVABLE = 14,
     // The object of this handle was freed.
-    RT_ERROR_STALE_HANDLE,
+    RT_ERROR_STALE_HANDLE = 15,
     // An access beyond the object's end.
-    RT_ERROR_OUT_OF_RANGE,
+    RT_ERROR_OUT_OF_RANGE = 16,
     // A broken invariant: somebody wrote where they should not.
-    RT_ERROR_CORRUPTION,
+    RT_ERROR_CORRUPTION = 17,
     // A handle that this heap never gave.
-    RT_ERROR_FOREIGN_HANDLE,
+    RT_ERROR_FOREIGN_HANDLE = 18,
     // No block was found while others were at work. Try again.
-    RT_ERROR_CONTENDED,
+    RT_ERROR_CONTENDED = 19,
     // The heap has no such slot, or somebody has it.
-    RT_ERROR_SLOT,
+    RT_ERROR_SLOT = 20,
     // This heap keeps no tallies.
-    RT_ERROR_NO_TALLIES,
+    RT_ERROR_NO_TALLIES = 21,
     // The object has as many pins as are counted.
-    RT_ERROR_PINS,
+    RT_ERROR_PINS = 22,
     // There is no bound: the operation may have to wait for others.
-    RT_ERROR_UNBOUNDED,
+    RT_ERROR_UNBOUNDED = 23,
     // Whoever asks has used up what it may, however much is free.
-    RT_ERROR_QUOTA,
+    RT_ERROR_QUOTA = 24,
     // The heap was told to refuse this very request, to test what the program does then.
-    RT_ERROR_INJECTED,
+    RT_ERROR_INJECTED = 25,
 } rt_error;
 
 // The families of allocators.

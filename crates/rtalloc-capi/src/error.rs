@@ -5,128 +5,75 @@ use core::mem::MaybeUninit;
 use rt_error::*;
 use rtalloc::contract::{AllocError, InitError, RemoveError};
 
-/// Why something was not done. What was not done changed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub enum rt_error {
-    /// It was done.
-    RT_OK = 0,
-    /// A request for zero bytes.
-    RT_ERROR_ZERO_SIZE,
-    /// An alignment that is no power of two, larger than any block of the heap, or beyond the contract's
-    /// `largest_alignment_bytes`.
-    RT_ERROR_ALIGNMENT,
-    /// A request larger than this heap could ever serve.
-    RT_ERROR_TOO_LARGE,
-    /// No free block is large enough now.
-    RT_ERROR_EXHAUSTED,
-    /// No free block is large enough now; one may be when the compaction or the reclaiming that is owed is done. Try again.
-    RT_ERROR_PENDING,
-    /// The block's tags are not those of a live block of this heap; the misuse hook was told.
-    RT_ERROR_MISUSED,
-    /// A region that reaches beyond the end of the address space, or is larger than half of it.
-    RT_ERROR_OVERFLOW,
-    /// A pointer that is needed is NULL.
-    RT_ERROR_NULL,
-    /// The region cannot hold the control structure and one block.
-    RT_ERROR_REGION_TOO_SMALL,
-    /// The region is larger, or further from the heap's first one, than the tags reach (4 GiB with tags of 32 bits).
-    RT_ERROR_OUT_OF_REACH,
-    /// The region is larger than the heap's control structure was sized for: set `max_region_bytes` when the heap is made.
-    RT_ERROR_LARGER_THAN_PLANNED,
-    /// The configuration cannot be, or says what this allocator has no use for.
-    RT_ERROR_CONFIGURATION,
-    /// Blocks of the region are live.
-    RT_ERROR_IN_USE,
-    /// The heap has no such region, or it is the first one, which holds the control structure.
-    RT_ERROR_NOT_REMOVABLE,
-    /// The object of this handle was freed.
-    RT_ERROR_STALE_HANDLE,
-    /// An access beyond the object's end.
-    RT_ERROR_OUT_OF_RANGE,
-    /// A broken invariant: somebody wrote where they should not.
-    RT_ERROR_CORRUPTION,
-    /// A handle that this heap never gave.
-    RT_ERROR_FOREIGN_HANDLE,
-    /// No block was found while others were at work. Try again.
-    RT_ERROR_CONTENDED,
-    /// The heap has no such slot, or somebody has it.
-    RT_ERROR_SLOT,
-    /// This heap keeps no tallies.
-    RT_ERROR_NO_TALLIES,
-    /// The object has as many pins as are counted.
-    RT_ERROR_PINS,
-    /// There is no bound: the operation may have to wait for others.
-    RT_ERROR_UNBOUNDED,
-    /// Whoever asks has used up what it may, however much is free.
-    RT_ERROR_QUOTA,
-    /// The heap was told to refuse this very request, to test what the program does then.
-    RT_ERROR_INJECTED,
+/// Makes [`rt_error`], with each error's text, of one list.
+macro_rules! errors {
+    ($($(#[$about:meta])* $error:ident = $number:literal: $text:literal;)*) => {
+        /// Why something was not done. What was not done changed nothing.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(C)]
+        pub enum rt_error {
+            $($(#[$about])* $error = $number,)*
+        }
+
+        /// Every error, with its text.
+        const ALL: &[(rt_error, &CStr)] = &[$(($error, $text)),*];
+    };
 }
 
-/// Every error, by number.
-const ALL: [rt_error; 26] = [
-    RT_OK,
-    RT_ERROR_ZERO_SIZE,
-    RT_ERROR_ALIGNMENT,
-    RT_ERROR_TOO_LARGE,
-    RT_ERROR_EXHAUSTED,
-    RT_ERROR_PENDING,
-    RT_ERROR_MISUSED,
-    RT_ERROR_OVERFLOW,
-    RT_ERROR_NULL,
-    RT_ERROR_REGION_TOO_SMALL,
-    RT_ERROR_OUT_OF_REACH,
-    RT_ERROR_LARGER_THAN_PLANNED,
-    RT_ERROR_CONFIGURATION,
-    RT_ERROR_IN_USE,
-    RT_ERROR_NOT_REMOVABLE,
-    RT_ERROR_STALE_HANDLE,
-    RT_ERROR_OUT_OF_RANGE,
-    RT_ERROR_CORRUPTION,
-    RT_ERROR_FOREIGN_HANDLE,
-    RT_ERROR_CONTENDED,
-    RT_ERROR_SLOT,
-    RT_ERROR_NO_TALLIES,
-    RT_ERROR_PINS,
-    RT_ERROR_UNBOUNDED,
-    RT_ERROR_QUOTA,
-    RT_ERROR_INJECTED,
-];
-
-impl rt_error {
-    const fn text(self) -> &'static CStr {
-        match self {
-            RT_OK => c"done",
-            RT_ERROR_ZERO_SIZE => c"a request for zero bytes",
-            RT_ERROR_ALIGNMENT => c"an alignment that is no power of two or exceeds the heap",
-            RT_ERROR_TOO_LARGE => c"a request larger than the heap could ever serve",
-            RT_ERROR_EXHAUSTED => c"no free block is large enough",
-            RT_ERROR_PENDING => c"no free block is large enough until what is owed is done: try again",
-            RT_ERROR_MISUSED => c"the block's tags are not those of a live block",
-            RT_ERROR_OVERFLOW => c"the region reaches beyond the address space",
-            RT_ERROR_NULL => c"a pointer that is needed is NULL",
-            RT_ERROR_REGION_TOO_SMALL => c"the region is too small for the control structure and one block",
-            RT_ERROR_OUT_OF_REACH => c"the region is out of the reach of the heap's tags",
-            RT_ERROR_LARGER_THAN_PLANNED => {
-                c"the region is larger than the control structure was sized for: set max_region_bytes when the heap is made"
-            }
-            RT_ERROR_CONFIGURATION => c"a configuration that this allocator cannot have",
-            RT_ERROR_IN_USE => c"blocks of the region are live",
-            RT_ERROR_NOT_REMOVABLE => c"no region of this heap, or the one that holds its control structure",
-            RT_ERROR_STALE_HANDLE => c"the object of this handle was freed",
-            RT_ERROR_OUT_OF_RANGE => c"an access beyond the object's end",
-            RT_ERROR_CORRUPTION => c"a broken invariant: memory of the heap was overwritten",
-            RT_ERROR_FOREIGN_HANDLE => c"a handle that this heap never gave",
-            RT_ERROR_CONTENDED => c"no block was found while others were at work: try again",
-            RT_ERROR_SLOT => c"no such slot, or somebody has it",
-            RT_ERROR_NO_TALLIES => c"this heap keeps no tallies",
-            RT_ERROR_PINS => c"the object has as many pins as are counted",
-            RT_ERROR_UNBOUNDED => c"there is no bound: the operation may have to wait for others",
-            RT_ERROR_QUOTA => c"the component has used up its quota",
-            RT_ERROR_INJECTED => c"refused on purpose, to test what the program does then",
-        }
-    }
+errors! {
+    /// It was done.
+    RT_OK = 0: c"done";
+    /// A request for zero bytes.
+    RT_ERROR_ZERO_SIZE = 1: c"a request for zero bytes";
+    /// An alignment that is no power of two, larger than any block of the heap, or beyond the contract's
+    /// `largest_alignment_bytes`.
+    RT_ERROR_ALIGNMENT = 2: c"an alignment that is no power of two or exceeds the heap";
+    /// A request larger than this heap could ever serve.
+    RT_ERROR_TOO_LARGE = 3: c"a request larger than the heap could ever serve";
+    /// No free block is large enough now.
+    RT_ERROR_EXHAUSTED = 4: c"no free block is large enough";
+    /// No free block is large enough now; one may be when the compaction or the reclaiming that is owed is done. Try again.
+    RT_ERROR_PENDING = 5: c"no free block is large enough until what is owed is done: try again";
+    /// The block's tags are not those of a live block of this heap; the misuse hook was told.
+    RT_ERROR_MISUSED = 6: c"the block's tags are not those of a live block";
+    /// A region that reaches beyond the end of the address space, or is larger than half of it.
+    RT_ERROR_OVERFLOW = 7: c"the region reaches beyond the address space";
+    /// A pointer that is needed is NULL.
+    RT_ERROR_NULL = 8: c"a pointer that is needed is NULL";
+    /// The region cannot hold the control structure and one block.
+    RT_ERROR_REGION_TOO_SMALL = 9: c"the region is too small for the control structure and one block";
+    /// The region is larger, or further from the heap's first one, than the tags reach (4 GiB with tags of 32 bits).
+    RT_ERROR_OUT_OF_REACH = 10: c"the region is out of the reach of the heap's tags";
+    /// The region is larger than the heap's control structure was sized for: set `max_region_bytes` when the heap is made.
+    RT_ERROR_LARGER_THAN_PLANNED = 11: c"the region is larger than the control structure was sized for: set max_region_bytes when the heap is made";
+    /// The configuration cannot be, or says what this allocator has no use for.
+    RT_ERROR_CONFIGURATION = 12: c"a configuration that this allocator cannot have";
+    /// Blocks of the region are live.
+    RT_ERROR_IN_USE = 13: c"blocks of the region are live";
+    /// The heap has no such region, or it is the first one, which holds the control structure.
+    RT_ERROR_NOT_REMOVABLE = 14: c"no region of this heap, or the one that holds its control structure";
+    /// The object of this handle was freed.
+    RT_ERROR_STALE_HANDLE = 15: c"the object of this handle was freed";
+    /// An access beyond the object's end.
+    RT_ERROR_OUT_OF_RANGE = 16: c"an access beyond the object's end";
+    /// A broken invariant: somebody wrote where they should not.
+    RT_ERROR_CORRUPTION = 17: c"a broken invariant: memory of the heap was overwritten";
+    /// A handle that this heap never gave.
+    RT_ERROR_FOREIGN_HANDLE = 18: c"a handle that this heap never gave";
+    /// No block was found while others were at work. Try again.
+    RT_ERROR_CONTENDED = 19: c"no block was found while others were at work: try again";
+    /// The heap has no such slot, or somebody has it.
+    RT_ERROR_SLOT = 20: c"no such slot, or somebody has it";
+    /// This heap keeps no tallies.
+    RT_ERROR_NO_TALLIES = 21: c"this heap keeps no tallies";
+    /// The object has as many pins as are counted.
+    RT_ERROR_PINS = 22: c"the object has as many pins as are counted";
+    /// There is no bound: the operation may have to wait for others.
+    RT_ERROR_UNBOUNDED = 23: c"there is no bound: the operation may have to wait for others";
+    /// Whoever asks has used up what it may, however much is free.
+    RT_ERROR_QUOTA = 24: c"the component has used up its quota";
+    /// The heap was told to refuse this very request, to test what the program does then.
+    RT_ERROR_INJECTED = 25: c"refused on purpose, to test what the program does then";
 }
 
 /// The error in words: a static string that ends with NUL, never NULL, whatever the number.
@@ -136,8 +83,8 @@ impl rt_error {
 /// O(number of errors).
 #[unsafe(no_mangle)]
 pub extern "C" fn rt_strerror(error: MaybeUninit<rt_error>) -> *const c_char {
-    let known = ALL.into_iter().find(|&known| is(error, known));
-    known.map_or(c"not an error of rtalloc", rt_error::text).as_ptr()
+    let known = ALL.iter().find(|(known, _)| is(error, *known));
+    known.map_or(c"not an error of rtalloc", |(_, text)| text).as_ptr()
 }
 
 /// Whether a value that C gave, which may be any number, is this one of an enumeration.
