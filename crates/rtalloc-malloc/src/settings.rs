@@ -15,8 +15,9 @@
 //! | `RTALLOC_QUOTA` | bytes that may be live at a time, as granted | no limit |
 //! | `RTALLOC_MISUSE` | `abort`, `report` or `ignore` | `abort`, as the C library does |
 //!
-//! What cannot be understood ends the program before it began, with a line that says what would be. The environment is read once, at
-//! the first allocation, which comes before the C library has set it up: then it is read from the kernel.
+//! What cannot be understood, such as a name that is none of these, ends the program before it began, with a line that says what would
+//! be. The environment is read once, at the first allocation, which comes before the C library has set it up: then it is read from the
+//! kernel.
 
 use crate::tell::refuse_to_run;
 use crate::{libc, ring, system};
@@ -135,7 +136,7 @@ impl Settings {
         settings
     }
 
-    /// Takes one variable. Names that begin alike and are none of ours are somebody else's.
+    /// Takes one variable.
     fn take(&mut self, name: &str, value: &str) {
         match name {
             "RTALLOC" => {
@@ -186,10 +187,18 @@ impl Settings {
                     _ => refuse_to_run(format_args!("{name}={value}: abort, report or ignore")),
                 }
             }
+            "RTALLOC_RECORD_LOG" => {} // The recorder's.
+            _ if name.starts_with("RTALLOC_") => {
+                refuse_to_run(format_args!("{name}: there is no such variable; {NAMES}"))
+            }
             _ => {}
         }
     }
 }
+
+/// The variables, for who has written another.
+const NAMES: &str =
+    "there are RTALLOC and RTALLOC_ with HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, RING, RECORDS, FAIL, QUOTA, MISUSE";
 
 /// A switch.
 fn switch(name: &str, value: &str) -> bool {

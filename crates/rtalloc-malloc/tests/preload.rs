@@ -436,6 +436,7 @@ fn what_cannot_be_understood_ends_the_program_before_it_began() {
         ("RTALLOC_RECORDS", "0", "at least 1"),
         ("RTALLOC_RING", "/nowhere/at/all", "cannot be made"),
         ("RTALLOC_MISUSE", "panic", "abort, report or ignore"),
+        ("RTALLOC_FIXD", "1", "no such variable; there are RTALLOC and RTALLOC_ with HEAP, "),
     ] {
         let output = run("edges", &["nothing"], &[(name, value)]);
         let error = text(&output.stderr);
@@ -443,6 +444,8 @@ fn what_cannot_be_understood_ends_the_program_before_it_began() {
         assert!(error.starts_with("rtalloc: ") && error.contains(words) && error.lines().count() == 1, "{error}");
         assert!(output.stdout.is_empty());
     }
+    // Whose name does not begin so is somebody else's.
+    passes("edges", &["nothing"], &[("RTALLOCATE", "x"), ("RTALLOC_RECORD_LOG", "log")]);
     // What is too small says what would do, and that does.
     let output = run("edges", &["nothing"], &[("RTALLOC_HEAP", "100"), ("RTALLOC_SLOTS", "64")]);
     let error = text(&output.stderr);
