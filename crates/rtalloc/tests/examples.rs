@@ -1,9 +1,10 @@
 //! Every example of examples/rust runs, and says what it says here.
 
+mod process;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// What each example prints.
 const SAID: [(&str, &[&str]); 10] = [
@@ -105,7 +106,7 @@ fn every_example_is_run() {
     }
     assert_eq!(names.len(), said.len(), "every example listed here is in the folder");
     for (name, expected) in said {
-        let output = Command::new(program(name)).output().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let output = process::of(program(name)).output().unwrap_or_else(|error| panic!("{name}: {error}"));
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{name}: {}\n{out}{err}", output.status);
         assert_eq!(out.lines().collect::<Vec<_>>(), expected, "what {name} says");

@@ -158,6 +158,7 @@ impl World {
     /// # Safety
     ///
     /// Nobody is at work.
+    #[cfg(target_pointer_width = "64")]
     pub unsafe fn image(&self) -> Vec<u8> {
         // SAFETY: the memory is initialised, and nobody writes it.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len_bytes) }.to_vec()
@@ -168,6 +169,7 @@ impl World {
     /// # Safety
     ///
     /// Nobody is at work.
+    #[cfg(target_pointer_width = "64")]
     pub unsafe fn restore(&self, image: &[u8]) {
         // SAFETY: both are `len_bytes` long and apart; nobody else uses the memory.
         unsafe { self.memory.copy_from_nonoverlapping(NonNull::from(image).cast(), self.len_bytes) }

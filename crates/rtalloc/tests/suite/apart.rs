@@ -1,6 +1,7 @@
 //! Tests that may crash the process run in a process of their own, so that a crash fails the one test and not all.
 
-use std::process::Command;
+#[path = "../process/mod.rs"]
+mod process;
 
 /// Tells a process of this binary which test it runs apart.
 const CHILD: &str = "RTALLOC_SUITE_APART";
@@ -12,7 +13,7 @@ pub fn run(path: &str, test: fn()) {
         return test();
     }
     let binary = std::env::current_exe().expect("the path of this binary");
-    let child = Command::new(binary).args([name, "--exact", "--nocapture"]).env(CHILD, name).output();
+    let child = process::of(binary).args([name, "--exact", "--nocapture"]).env(CHILD, name).output();
     let output = child.expect("a second process of this binary");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -409,6 +409,14 @@ fn promised_bits() -> std::ops::Range<usize> {
     0..if facts().detects_overwritten_tags { 8 * facts().header_bytes } else { 0 }
 }
 
+/// A header with one bit flipped, of which bit 0 is the least of its number.
+fn flipped(header: &[u8], bit: usize) -> Vec<u8> {
+    let mut damage = header.to_vec();
+    let byte = if cfg!(target_endian = "big") { header.len() - 1 - bit / 8 } else { bit / 8 };
+    damage[byte] ^= 1 << (bit % 8);
+    damage
+}
+
 /// Every bit of a block's header flipped, one at a time; the header overwritten with zeros and ones.
 pub fn overwritten_header() {
     let header_bytes = facts().header_bytes;
@@ -425,9 +433,7 @@ pub fn overwritten_header() {
                     if heap.is_plausible(victim, block_bytes ^ 1_usize.checked_shl(bit as u32).unwrap_or(0)) {
                         continue;
                     }
-                    let mut damage = header.clone();
-                    damage[bit / 8] ^= 1 << (bit % 8);
-                    heap.run(victim, act, header_at, &damage, victim.address());
+                    heap.run(victim, act, header_at, &flipped(&header, bit), victim.address());
                 }
                 for byte in [0x00, 0xFF] {
                     heap.run(victim, act, header_at, &vec![byte; header_bytes], victim.address());
@@ -458,13 +464,16 @@ pub fn overwritten_next_header() {
             if has_frames() && offset + header_bytes + 16 > heap.saved.len() {
                 continue; // As above: what is behind a payload is less than what is in front of one.
             }
+            if cfg!(target_endian = "big") && !heap.blocks.iter().any(|block| block.address() == next) {
+                // A free block's size is believed by who is given the block. With the highest byte first, a flag that is taken for a
+                // part of the size, or a size whose first byte was overwritten, shows at once.
+                continue;
+            }
             // (The smallest fence is a word. What is between it and the next header, and its links, are not a frame's affair.)
             let header = heap.saved[offset..offset + header_bytes].to_vec();
             for act in [Act::Free, Act::Shrink, Act::Grow] {
                 for bit in promised_bits().filter(|&bit| bit < usize::BITS as usize || !has_frames()) {
-                    let mut damage = header.clone();
-                    damage[bit / 8] ^= 1 << (bit % 8);
-                    heap.run(victim, act, header_at, &damage, next);
+                    heap.run(victim, act, header_at, &flipped(&header, bit), next);
                 }
                 // A header of zeros is that of a free block: to see through it takes more than one test.
                 let bytes: &[u8] = match facts() {

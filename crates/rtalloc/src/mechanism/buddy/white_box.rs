@@ -321,8 +321,9 @@ fn check_notices_damage<A: RegionAllocator<'static>>(link_bytes: usize) {
     let tag_bytes = link_bytes.min(A::CONTRACT.header_bytes);
     let mut places = Vec::new();
     heap.walk(&mut |block| {
-        let first = block.address - tag_bytes;
-        places.extend((first..block.address).map(|place| (place, block.free || place != first)));
+        let tag = block.address - tag_bytes..block.address;
+        let class = if cfg!(target_endian = "big") { tag.end - 1 } else { tag.start };
+        places.extend(tag.map(|place| (place, block.free || place != class)));
         if block.free {
             places.extend((block.address..block.address + 2 * link_bytes).map(|place| (place, true)));
         }
