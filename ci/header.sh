@@ -11,7 +11,9 @@ tools=$target/tools
 cbindgen=$tools/bin/cbindgen
 
 if [ "$("$cbindgen" --version 2>/dev/null || true)" != "cbindgen $version" ]; then
-    cargo install --quiet --locked --root "$tools" --target-dir "$target/tools-build" cbindgen --version "$version"
+    # Not optimised much, since it reads one file.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=1 cargo install --quiet --locked --root "$tools" --target-dir "$target/tools-build" cbindgen \
+        --version "$version"
 fi
 
 work=$(mktemp -d)

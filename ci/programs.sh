@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Programs that nobody here wrote, on malloc replaced: each prints byte for byte what it prints on the C library's, and ends as
-# it does there. Beside it, in the same run: wall time, processor time and peak memory on the C library's malloc, on ours (the arenas, and
-# TLSF under a lock), on mimalloc and on jemalloc.
+# it does there. Beside it, in the same run: wall time, processor time and peak memory on the C library's malloc and on ours (the arenas,
+# and TLSF under a lock); with --update or PEERS=1, on mimalloc and on jemalloc too.
 #
 # needs: Debian 12 or later on x86-64 or aarch64, with the packages named below (installed with apt-get if run as root)
-# takes: three to four minutes, half a minute of it for the packages
+# takes: two minutes, three to four with peers, half a minute of it for the packages
 # usage: ci/programs.sh [--update] [PROGRAM...]
 #        --update writes the table into docs/PROGRAMS.md. ROUNDS=3 runs everything so often and keeps the shortest times, the largest peak.
 #
@@ -48,7 +48,9 @@ folder=$(dirname "$(ldconfig -p | awk '/libjemalloc\.so\.2/ {print $NF; exit}')"
 # redis is linked with jemalloc: with the C library in front of it, malloc is the C library's.
 declare -A library=([system]=libc.so.6 [rtalloc]=$work/librtalloc_malloc.so [tlsf]=$work/librtalloc_malloc.so
     [mimalloc]=$(ls "$folder"/libmimalloc.so.* | head -n 1) [jemalloc]=$folder/libjemalloc.so.2)
-allocators="system rtalloc tlsf mimalloc jemalloc"
+allocators="system rtalloc tlsf"
+[ -z "$update${PEERS:-}" ] || allocators+=" mimalloc jemalloc"
+declare -A title=([system]="C library" [rtalloc]="rtalloc: arenas" [tlsf]="rtalloc: tlsf, locked" [mimalloc]=mimalloc [jemalloc]=jemalloc)
 
 mkdir "$work/project" && (cd "$work/project" && "$root/ci/programs/project.sh")
 cp ci/programs/* "$work"
@@ -201,8 +203,11 @@ for ((round = 1; round <= rounds; round++)); do
 done
 
 table() {
-    echo "| program | C library | rtalloc: arenas | rtalloc: tlsf, locked | mimalloc | jemalloc |"
-    echo "|---|---|---|---|---|---|"
+    local head="| program |" line="|---|"
+    for allocator in $allocators; do
+        head+=" ${title[$allocator]} |" line+="---|"
+    done
+    printf '%s\n' "$head" "$line"
     for program in ${chosen:-$programs}; do
         printf '| %s |' "$program"
         for allocator in $allocators; do

@@ -26,11 +26,11 @@ use std::time::Duration;
 
 const HEAP_BYTES: usize = 1 << 20;
 /// Operations performed, at the most.
-const OPERATIONS: usize = 3_000;
+const OPERATIONS: usize = 1_500;
 
-/// A third of them where each may search the heap: stepping takes some thousand times as long as executing.
+/// Half of them where each may search the heap: stepping takes some thousand times as long as executing.
 fn operations(subject: &Subject) -> usize {
-    if subject.cost.starts_with("O(1)") || subject.cost.starts_with("O(log") { OPERATIONS } else { OPERATIONS / 3 }
+    if subject.cost.starts_with("O(1)") || subject.cost.starts_with("O(log") { OPERATIONS } else { OPERATIONS / 2 }
 }
 
 /// Counts every operation, into memory that is there already.

@@ -32,12 +32,17 @@ pub fn impossible_requests() {
 /// Sizes and alignments beyond everything in a heap of `len_bytes`.
 fn impossible(len_bytes: usize) -> Vec<(usize, usize)> {
     let mut requests = Vec::new();
-    for align_bytes in [1, 8, 16, 64, 4096, 1 << 16, 1 << (usize::BITS - 1)] {
+    // Every size around what may overflow, at the least alignment, at one of a page and at the greatest; some of them at others.
+    let greatest = 1 << (usize::BITS - 1);
+    for align_bytes in [1, 8, 16, 64, 4096, 1 << 16, greatest] {
+        let step = if matches!(align_bytes, 1 | 4096) || align_bytes == greatest { 1 } else { 17 };
         requests.push((0, align_bytes));
-        requests.extend((0..200).map(|below| (usize::MAX - below, align_bytes)));
-        requests.extend((0..200).map(|above| (isize::MAX as usize - 100 + above, align_bytes)));
-        requests.extend((0..200).map(|above| ((u32::MAX as usize - 100).saturating_add(above), align_bytes)));
-        requests.extend((0..100).map(|above| (len_bytes + above, align_bytes)));
+        let below_all = (0..200).map(|below| usize::MAX - below);
+        let around_half = (0..200).map(|above| isize::MAX as usize - 100 + above);
+        let around_short = (0..200).map(|above| (u32::MAX as usize - 100).saturating_add(above));
+        let above_heap = (0..100).map(|above| len_bytes + above);
+        let sizes = below_all.chain(around_half).chain(around_short).chain(above_heap);
+        requests.extend(sizes.step_by(step).map(|size| (size, align_bytes)));
         requests.extend(
             (4..usize::BITS).map(|log2| 1 << log2).filter(|&size| size >= len_bytes).map(|size| (size, align_bytes)),
         );
