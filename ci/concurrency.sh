@@ -6,7 +6,7 @@
 # `cargo test` runs the same with less of everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export RTALLOC_IN_EARNEST=1
+export TESTS_IN_EARNEST=1
 for suite in models shared; do
     # What was explored is printed; panics that a test expects are not shown.
     cargo test -p rtalloc --test "$suite" -- --nocapture 2>&1 | grep -vE '^(Task failed|test panicked in task|$)'

@@ -18,12 +18,15 @@ update=
 if [ "${1:-}" = --update ]; then update=yes; shift; fi
 rounds=${ROUNDS:-1}
 chosen="$*"
+peers=
+[ -z "$update" ] && [ "${PEERS:-0}" != 1 ] || peers=yes
 
 python=$(dpkg-query -W -f '${Depends}' python3-minimal 2>/dev/null | grep -o 'python3\.[0-9]*' | head -n 1 || true)
 python=${python:-python3.11}
 mimalloc=$(apt-cache search --names-only '^libmimalloc[0-9.]*$' | awk '{print $1}' | sort -V | tail -n 1)
 packages="time make gcc g++ $python lib$python-testsuite sqlite3 perl lua5.4 redis-server redis-tools git
-    gstreamer1.0-tools gstreamer1.0-plugins-base ${mimalloc:-libmimalloc2.0} libjemalloc2"
+    gstreamer1.0-tools gstreamer1.0-plugins-base"
+[ -z "$peers" ] || packages+=" ${mimalloc:-libmimalloc2.0} libjemalloc2"
 missing=
 for package in $packages; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
@@ -44,12 +47,14 @@ server=
 stop_server() { [ -z "$server" ] || kill "$server" 2>/dev/null || true; server=; }
 trap 'stop_server; rm -rf "$work"' EXIT
 cp "${CARGO_TARGET_DIR:-$root/target}/c/librtalloc_malloc.so" "$work"
-folder=$(dirname "$(ldconfig -p | awk '/libjemalloc\.so\.2/ {print $NF; exit}')")
 # redis is linked with jemalloc: with the C library in front of it, malloc is the C library's.
-declare -A library=([system]=libc.so.6 [rtalloc]=$work/librtalloc_malloc.so [tlsf]=$work/librtalloc_malloc.so
-    [mimalloc]=$(ls "$folder"/libmimalloc.so.* | head -n 1) [jemalloc]=$folder/libjemalloc.so.2)
+declare -A library=([system]=libc.so.6 [rtalloc]=$work/librtalloc_malloc.so [tlsf]=$work/librtalloc_malloc.so)
 allocators="system rtalloc tlsf"
-[ -z "$update${PEERS:-}" ] || allocators+=" mimalloc jemalloc"
+if [ -n "$peers" ]; then
+    folder=$(dirname "$(ldconfig -p | awk '/libjemalloc\.so\.2/ {print $NF; exit}')")
+    library+=([mimalloc]=$(ls "$folder"/libmimalloc.so.* | head -n 1) [jemalloc]=$folder/libjemalloc.so.2)
+    allocators+=" mimalloc jemalloc"
+fi
 declare -A title=([system]="C library" [rtalloc]="rtalloc: arenas" [tlsf]="rtalloc: tlsf, locked" [mimalloc]=mimalloc [jemalloc]=jemalloc)
 
 mkdir "$work/project" && (cd "$work/project" && "$root/ci/programs/project.sh")

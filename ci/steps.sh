@@ -18,11 +18,22 @@ import json, sys
 tables = json.load(open("crates/rtalloc-lab/src/published/papers.json"))["tlsf"]
 published = {"malloc": tables["table_1"].keys(), "free": tables["table_2"].keys()}
 cells = json.load(open(sys.argv[1]))["cells"]
-(found,) = [cell["found"]["Ok"]["Steps"] for cell in cells if "Steps" in cell["found"].get("Ok", {})]
+found = [cell["found"]["Ok"]["Steps"] for cell in cells if "Steps" in cell["found"].get("Ok", {})]
+if len(found) != 1:
+    sys.exit(f"the steps were not measured: {[cell['found']['Err'] for cell in cells if 'Err' in cell['found']]}")
+found = found[0]
 missing = [f"{operation}: {step}" for operation, steps in published.items() for step in sorted(steps - found[operation].keys())]
 for line in missing:
     print(f"not in the build: the step of {line}", file=sys.stderr)
 if missing:
     sys.exit("which functions are which steps stands in crates/rtalloc-lab/src/experiment/tlsf/steps.rs")
+# Every malloc maps its size; what is never split, or has no free neighbour, lacks a step.
+operations = lambda operation, step: sum(found[operation][step].values())
+mallocs, frees = (max(operations(operation, step) for step in found[operation]) for operation in ("malloc", "free"))
+if not (
+    operations("malloc", "mapping_search") == mallocs > frees > operations("free", "remove_block")
+    and operations("malloc", "insert_block") < mallocs
+):
+    sys.exit(f"these are not the operations that have the steps: {found}")
 print(f"all {sum(map(len, published.values()))} steps of tables I and II found")
 PY

@@ -26,7 +26,7 @@ fn build() -> Result<(), String> {
     println!("cargo:rerun-if-changed={}", sources.display());
     let library = PathBuf::from(variable("OUT_DIR")?).join("librtalloc_record.so");
 
-    println!("cargo:rustc-env=RTALLOC_RUSTC_VERSION={}", compiler_version()?);
+    println!("cargo:rustc-env=LAB_RUSTC_VERSION={}", compiler_version()?);
     list_traces(Path::new("../../traces"))?;
     list_turns(Path::new("../rtalloc/src"))?;
 

@@ -166,7 +166,7 @@ pub fn study(
     let study = Study {
         schema: SCHEMA_VERSION,
         rtalloc: env!("CARGO_PKG_VERSION").into(),
-        rustc: env!("RTALLOC_RUSTC_VERSION").into(),
+        rustc: env!("LAB_RUSTC_VERSION").into(),
         sha256: analysis.file().provenance().sha256.clone(),
         observed_in: loads.map(sources).unwrap_or_default(),
         subjects: entries,

@@ -15,9 +15,9 @@
 //! | `RTALLOC_QUOTA` | bytes that may be live at a time, as granted | no limit |
 //! | `RTALLOC_MISUSE` | `abort`, `report` or `ignore` | `abort`, as the C library does |
 //!
-//! What cannot be understood, such as a name that is none of these, ends the program before it began, with a line that says what would
-//! be. The environment is read once, at the first allocation, which comes before the C library has set it up: then it is read from the
-//! kernel.
+//! What cannot be understood, a name that begins with `RTALLOC_` and is none of these too, ends the program before it began, with a line
+//! that says what would be. The environment is read once, at the first allocation, which comes before the C library has set it up: then
+//! it is read from the kernel.
 
 use crate::tell::refuse_to_run;
 use crate::{libc, ring, system};

@@ -17,7 +17,7 @@ impl Environment {
             cpu: processor_model().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel_release().unwrap_or_else(unknown),
-            rustc: env!("RTALLOC_RUSTC_VERSION").into(),
+            rustc: env!("LAB_RUSTC_VERSION").into(),
             binary: binary_checksum().unwrap_or_else(unknown),
             tsc_hz: ticks_per_second(),
             timer_overhead_ticks: clock.overhead_ticks,

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// What runs them, if they are no programs of this machine (`ci/test_emulated.sh`).
-const EMULATOR: &str = "RTALLOC_TEST_EMULATOR";
+const EMULATOR: &str = "TESTS_EMULATOR";
 
 /// A process to be.
 pub fn of(program: impl AsRef<OsStr>) -> Command {

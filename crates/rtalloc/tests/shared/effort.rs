@@ -1,4 +1,4 @@
-//! How much is tried: little in `cargo test`, much where `RTALLOC_IN_EARNEST` is set, as `ci/concurrency.sh` does.
+//! How much is tried: little in `cargo test`, much where `TESTS_IN_EARNEST` is set, as `ci/concurrency.sh` does.
 
 /// A number for each.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,6 @@ pub struct Effort<T> {
 impl<T> Effort<T> {
     /// The one that counts now.
     pub fn now(self) -> T {
-        if std::env::var_os("RTALLOC_IN_EARNEST").is_some() { self.in_earnest } else { self.daily }
+        if std::env::var_os("TESTS_IN_EARNEST").is_some() { self.in_earnest } else { self.daily }
     }
 }

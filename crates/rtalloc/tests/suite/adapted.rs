@@ -63,6 +63,15 @@ macro_rules! by_the_heap_within {
             self.0.check()
         }
     };
+    (regions) => {
+        fn add_region(&mut self, region: &'static mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
+            self.0.add_region(region)
+        }
+
+        fn remove_region(&mut self, region: RegionId) -> Result<&'static mut [MaybeUninit<u8>], RemoveError> {
+            self.0.remove_region(region)
+        }
+    };
 }
 
 // SAFETY: the blocks are those of the guarded heap.
@@ -136,11 +145,10 @@ unsafe impl<H: RegionAllocator<'static>> RegionAllocator<'static> for Armed<H> {
 
 // SAFETY: as above.
 unsafe impl<const RECORDS: usize, H: MultiRegion<'static>> MultiRegion<'static> for WithRecords<RECORDS, H> {
-    fn add_region(&mut self, region: &'static mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
-        self.0.add_region(region)
-    }
+    by_the_heap_within!(regions);
+}
 
-    fn remove_region(&mut self, region: RegionId) -> Result<&'static mut [MaybeUninit<u8>], RemoveError> {
-        self.0.remove_region(region)
-    }
+// SAFETY: as above.
+unsafe impl<H: MultiRegion<'static>> MultiRegion<'static> for Armed<H> {
+    by_the_heap_within!(regions);
 }

@@ -4,7 +4,7 @@
 mod process;
 
 /// Tells a process of this binary which test it runs apart.
-const CHILD: &str = "RTALLOC_SUITE_APART";
+const CHILD: &str = "TESTS_APART";
 
 /// Runs the test whose full name is `path` in a process of its own.
 pub fn run(path: &str, test: fn()) {

@@ -32,10 +32,11 @@ pub fn impossible_requests() {
 /// Sizes and alignments beyond everything in a heap of `len_bytes`.
 fn impossible(len_bytes: usize) -> Vec<(usize, usize)> {
     let mut requests = Vec::new();
-    // Every size around what may overflow, at the least alignment, at one of a page and at the greatest; some of them at others.
+    // Every size around what may overflow, at the least alignment, at the greatest, and at one whose rounding up begins to overflow among
+    // them; some at others.
     let greatest = 1 << (usize::BITS - 1);
     for align_bytes in [1, 8, 16, 64, 4096, 1 << 16, greatest] {
-        let step = if matches!(align_bytes, 1 | 4096) || align_bytes == greatest { 1 } else { 17 };
+        let step = if matches!(align_bytes, 1 | 64) || align_bytes == greatest { 1 } else { 17 };
         requests.push((0, align_bytes));
         let below_all = (0..200).map(|below| usize::MAX - below);
         let around_half = (0..200).map(|above| isize::MAX as usize - 100 + above);

@@ -325,7 +325,7 @@ suite! {
     guarded_bitmap_buddy: Holding<0, AloneBitmapBuddy<16>, 8>, explored: (with_small_pages), serves_again;
     guarded_locked: Alone<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, Tallied, Thorough>, 24>, Masked>>, explored: (with_small_pages);
     failing_tlsf: Failing<'static, Tlsf<'static>>, explored: (22_854, 657_425, 11), regions, serves_again;
-    failing_best_fit: Armed<BestFit<'static, Wide, Tallied, Thorough>>, explored: (73_864, 2_166_150, 12), serves_again;
+    failing_best_fit: Armed<BestFit<'static, Wide, Tallied, Thorough>>, explored: (73_864, 2_166_150, 12), regions, serves_again;
     failing_kingsley: Armed<Kingsley<'static, 1024, Offset32, Tallied>>, explored: (with_small_pages), serves_again;
     failing_reaps: Armed<Reaps<'static, 1024, QUANTUM, 64, Tallied>>, explored: (with_small_pages), serves_again;
     failing_quick_fit: Armed<QuickFit<'static, 512, 8>>, explored: (with_small_pages), serves_again;
