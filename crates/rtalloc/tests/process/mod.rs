@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// What runs them, if they are no programs of this machine (`ci/test_emulated.sh`).
+/// What runs them, if they are no programs of this machine (`ci/test_big_endian.sh`).
 const EMULATOR: &str = "TESTS_EMULATOR";
 
 /// A process to be.

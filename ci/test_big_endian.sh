@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The library's tests where the highest byte of a number comes first: on PowerPC of 32 bits, in an emulator.
+# The states of tiny heaps are left out: they are those of ci/test.sh and ci/test_32_bit.sh. The emulator runs threads as this machine
+# orders their memory: loom and ci/thread_sanitizer.sh are for other orders.
+# Needs: rustup (adds the target), and Debian's emulator and cross linker (installed when root). Takes: half an hour on two cores. Where the
+# target cannot be had at all it says so and tests nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=powerpc-unknown-linux-gnu folder=/usr/powerpc-linux-gnu
+if ! rustup target list --installed 2>/dev/null | grep -qx "$target" && ! rustup target add "$target" >/dev/null 2>&1; then
+    echo "NOT RUN: rustup cannot add the target $target here"
+    exit 0
+fi
+if ! { command -v qemu-ppc && command -v powerpc-linux-gnu-gcc; } >/dev/null || [ ! -e "$folder/lib/crt1.o" ]; then
+    [ "$(id -u)" = 0 ] || { echo "install qemu-user, gcc-powerpc-linux-gnu and libc6-dev-powerpc-cross, then run this again" >&2; exit 1; }
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends qemu-user gcc-powerpc-linux-gnu libc6-dev-powerpc-cross >/dev/null
+fi
+export CARGO_TARGET_POWERPC_UNKNOWN_LINUX_GNU_LINKER=powerpc-linux-gnu-gcc CARGO_TARGET_POWERPC_UNKNOWN_LINUX_GNU_RUNNER=qemu-ppc
+# Tests that run programs of their own need the emulator, too.
+export TESTS_EMULATOR=qemu-ppc QEMU_LD_PREFIX=$folder
+cargo test --no-fail-fast -p rtalloc --target "$target" -- --skip every_state
