@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The README's test command, then the long runs of the suite in release.
-# Needs: compilers for C and C++. Takes: about five minutes on two cores, most of it compiling.
+# Needs: compilers for C and C++. Takes: twenty-five minutes on two cores, half of them compiling.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo test --workspace
