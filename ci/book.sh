@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The book (docs/book): builds it, follows every link in it, and performs its shell commands, comparing what they print.
+# The book (docs/book): builds it, follows every link in it, runs its shell commands and compares their output.
 # (Its Rust blocks are documentation tests, its C and C++ blocks tests of rtalloc-capi: `cargo test --workspace`.)
 #
-# Takes: chapters whose shell blocks are performed (default: all), such as start/rust.md.
-# Needs: python3, compilers for C and C++, make, pkg-config and cmake (installed when root), and a release build (as ci/main_job.sh
-# leaves one; else it is made). Installs mdbook into target/tools by cargo unless it is there, which takes a minute or two, once.
+# Usage: ci/book.sh [CHAPTER...], such as start/rust.md: runs only the shell blocks of these chapters.
+# Needs: python3, compilers for C and C++, make, pkg-config and cmake (installed if run as root); builds the laboratory
+# in release unless ci/main_job.sh has. Installs mdbook into target/tools with cargo, which takes a minute or two, once.
 # Takes: two minutes besides.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ done
 tools=$CARGO_TARGET_DIR/tools
 mdbook=$tools/bin/mdbook
 if [ "$("$mdbook" --version 2>/dev/null)" != "mdbook v$version" ]; then
-    # Of its features only the search; and not optimised much, since it renders one small book.
+    # Only the search feature, and little optimisation, since it renders one small book.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_TARGET_DIR=$tools/build cargo install --quiet --locked --root "$tools" mdbook \
         --version "$version" --no-default-features --features search
     rm -rf "$tools/build"
@@ -33,12 +33,12 @@ rm -rf "$book"
 "$mdbook" build docs/book --dest-dir "$book"
 python3 ci/book_links.py "$book"
 
-# What `sh,setup` blocks tell the reader to do.
+# The commands of the `sh,setup` blocks.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export CARGO_INSTALL_ROOT=$scratch/installed
 if [ -n "${BOOK_LAB:-}" ]; then
-    # A laboratory that was built otherwise, for who works on the book.
+    # A laboratory built elsewhere, for work on the book.
     mkdir -p "$scratch/installed/bin"
     ln -s "$BOOK_LAB" "$scratch/installed/bin/rtalloc"
 else

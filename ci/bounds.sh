@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# No bound grew: what the machine code of this build proves of our allocators is held against bounds/x86_64.json, and no
-# operation performed exceeds what was proved; every operation has the cost class that its contract states, in heaps of 64 KB to
-# 64 MB. To accept a greater bound: `rtalloc bound ours --static --save
-# bounds/x86_64.json`, in a commit that says why.
+# No bound grew: compares the bounds of our allocators in this build with bounds/x86_64.json. No operation performed
+# exceeds its bound, and every operation has the cost class that its contract states, in heaps of 64 KB to 64 MB.
+# To accept a greater bound: `rtalloc bound ours --static --save bounds/x86_64.json`, in a commit that says why.
 # Needs: an x86-64 Linux machine, python3. Takes: five minutes after the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +14,7 @@ rtalloc=${CARGO_TARGET_DIR:-target}/release/rtalloc
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Everything: static bounds, certificates, and what was observed beside them.
+# Static bounds, certificates, and the observed maxima.
 "$rtalloc" bound ours rlsf talc dlmalloc --json "$work/study.json" --certificate "$work/certificates.json" \
     --against bounds/x86_64.json
 "$rtalloc" bound --check "$work/certificates.json" | tail -n 1
@@ -29,7 +28,7 @@ for subject in json.load(open(sys.argv[1]))["subjects"]:
         seen = operation["observed"]
         name = f"{subject['subject']} {operation['operation']}"
         if bound is None:
-            # The flagships' constant-time operations must have one.
+            # The constant-time operations of TLSF and half-fit must have one.
             if subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-thorough", "half-fit") and operation["operation"] != "reallocate":
                 failures.append(f"{name}: no bound: {operation['answer']['declined']['why']}")
             continue
@@ -37,7 +36,7 @@ for subject in json.load(open(sys.argv[1]))["subjects"]:
             failures.append(f"{name}: a panic edge to {bound['never_returning']}")
         if seen:
             compared += 1
-            # A bound that depends on the heap's size is one for 16 MB; what was observed may be of a larger heap.
+            # A bound that depends on the heap's size is for 16 MB; observations may come from a larger heap.
             most = bound.get("in_largest") or bound["most"]
             if not bound["fewest"] <= seen["instructions"] <= most:
                 failures.append(f"{name}: observed {seen['instructions']}, bound {most}")

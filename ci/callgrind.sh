@@ -1,14 +1,14 @@
 #!/bin/sh
-# The counter against callgrind: on the first operations of a recorded trace, the instructions of each entry point add up
-# to the same totals.
+# Compares the instruction counter with callgrind: on the first operations of a recorded trace, the instructions of each
+# entry point add up to the same totals.
 #
 # needs: an x86-64 Linux machine; valgrind (Debian's package is installed with apt-get if run as root)
 # takes: a minute after the build
 #
-# The program under valgrind, crates/rtalloc-lab/examples/count.rs, replays the operations twice: by code that counts
-# itself, and by the code as it is, for callgrind to attribute. The totals of the two must be equal. So must be the totals
-# that the counter has without valgrind, except of reallocations: they call memcpy, and the C library has several, of which
-# it chooses by the processor; the one that valgrind pretends to be is not the one that is there.
+# The program under valgrind, crates/rtalloc-lab/examples/count.rs, replays the operations twice: with the counting copy
+# of the code, and with the original code, which callgrind attributes. Both totals must be equal. So must the counter's
+# totals without valgrind, except for reallocations: these call memcpy, which the C library selects by the processor,
+# and valgrind emulates a different processor.
 set -eu
 cd "$(dirname "$0")/.."
 if [ "$(uname -m)" != x86_64 ]; then
@@ -24,7 +24,7 @@ if ! command -v valgrind >/dev/null; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind libc6-dbg >/dev/null
 fi
 
-# As the tests have built it already.
+# Built as in the tests, which have built it already.
 cargo test --quiet --workspace --no-run
 count=${CARGO_TARGET_DIR:-$PWD/target}/debug/examples/count
 trace=traces/lua-entities.rtrace
@@ -32,7 +32,7 @@ operations=20000
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Entry point, operations and instructions of the calls that the functions witness_... made, one line for each.
+# Entry point, operations and instructions of the calls made by the functions witness_..., one line each.
 attributed() {
     awk '
         /^fn=/ { entry = /^fn=witness_/ ? substr($0, length("fn=witness_") + 1) : "" }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The C library is installed as a user would, and used through pkg-config and through CMake, static and shared: the suite in C and
-# the examples in examples/c. The static library needs no C library, the shared one no other library, and neither shows more than
-# rtalloc.h declares.
-# Needs: gcc, make, pkg-config, cmake (installed when root). Takes: two minutes, of which building the library is half of one.
+# Installs the C library as a user would and uses it through pkg-config and CMake, static and shared, with the suite in C and the
+# examples in examples/c. The static library needs no C library, the shared library needs no other library, and both export exactly
+# the functions that rtalloc.h declares.
+# Needs: gcc, make, pkg-config, cmake (installed when root). Takes: two minutes, including half a minute to build the library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for tool in gcc make pkg-config cmake; do
@@ -20,7 +20,7 @@ trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 strict=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
 
-# Packagers install below another root; the files are those of the prefix.
+# Packagers install into a staging folder; the files name the prefix.
 make --quiet -C "$crate" install PREFIX="$prefix" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 make --quiet -C "$crate" install PREFIX=/usr DESTDIR="$work/stage" LIBDIR=/usr/lib/some-target >"$work/log" 2>&1
 for file in lib/some-target/librtalloc.a lib/some-target/librtalloc.so include/rtalloc.h lib/some-target/pkgconfig/rtalloc.pc \
@@ -38,16 +38,16 @@ for part in main region debug handle shared; do
     suite+=("$crate/tests/$part.c")
 done
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
-# The header alone, and twice.
+# The header alone, and included twice.
 printf '#include <rtalloc.h>\n#include <rtalloc.h>\nint main(void) { return 0; }\n' >"$work/header.c"
 gcc "${strict[@]}" -Wconversion -Wstrict-prototypes -c $(pkg-config --cflags rtalloc) "$work/header.c" -o "$work/header.o"
 
 for package in rtalloc rtalloc-static; do
     gcc "${strict[@]}" -O1 -pthread "${suite[@]}" $(pkg-config --cflags --libs "$package") -o "$work/suite"
-    "$work/suite" >"$work/said" || { cat "$work/said"; exit 1; }
-    echo "$package by pkg-config: $(paste -sd, "$work/said")"
+    "$work/suite" >"$work/output" || { cat "$work/output"; exit 1; }
+    echo "$package by pkg-config: $(paste -sd, "$work/output")"
 done
-ldd "$work/suite" | grep -q rtalloc && { echo "the program that is linked statically loads the library" >&2; exit 1; }
+ldd "$work/suite" | grep -q rtalloc && { echo "the statically linked program loads the shared library" >&2; exit 1; }
 
 cmake -S examples/c -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 cmake --build "$work/examples" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
@@ -63,14 +63,14 @@ ldd "$work/examples/heap_shared" | grep -q 'librtalloc\.so\.[0-9.]* => ' || { ec
 "$work/examples/threads_static" | grep -qx '400000 blocks'
 echo "by CMake: the examples, static and shared, print the same"
 
-# No library besides: none that the shared one asks for, none that a freestanding program needs.
+# The shared library needs no other library and has no undefined symbols.
 needed=$(readelf -d "$prefix/lib/librtalloc.so" | grep NEEDED || true)
 undefined=$(nm -D --undefined-only "$prefix/lib/librtalloc.so" | awk '$1 != "w" { print $NF }')
 [ -z "$needed$undefined" ] || { echo "librtalloc.so needs: $needed $undefined" >&2; exit 1; }
-shown=$(nm -D --defined-only "$prefix/lib/librtalloc.so" | awk '{ print $NF }' | sort)
-declared=$(grep -o '\brt_[a-z0-9_]*(' "$prefix/include/rtalloc.h" | tr -d '(' | sort -u)
-diff <(echo "$shown") <(echo "$declared") >"$work/log" || { echo "librtalloc.so does not show what rtalloc.h declares:"; cat "$work/log"; exit 1; } >&2
-echo "librtalloc.so shows the $(echo "$shown" | wc -l) functions of rtalloc.h, and needs no library"
+exported=$(nm -D --defined-only "$prefix/lib/librtalloc.so" | awk '{ print $NF }' | sort)
+declared=$(gcc -E -P "$prefix/include/rtalloc.h" | grep -o '\brt_[a-z0-9_]*(' | tr -d '(' | sort -u)
+diff <(echo "$exported") <(echo "$declared") >"$work/log" || { echo "librtalloc.so does not export the functions that rtalloc.h declares:"; cat "$work/log"; exit 1; } >&2
+echo "librtalloc.so exports the $(echo "$exported" | wc -l) functions of rtalloc.h, and needs no library"
 
 if [ "$(uname -m)" = x86_64 ]; then
     gcc "${strict[@]}" -O1 -ffreestanding -nostdlib -static -I"$prefix/include" examples/c/freestanding.c "$prefix/lib/librtalloc.a" \
@@ -78,8 +78,8 @@ if [ "$(uname -m)" = x86_64 ]; then
     "$work/freestanding"
     echo "a freestanding program runs: $(size "$work/freestanding" | awk 'NR == 2 { print $1 " bytes of text, " $2 " of data, " $3 " of bss" }')"
 fi
-# Beside a C library, a program's own memcpy and malloc stay the C library's.
+# With a C library, memcpy and malloc of a program remain those of the C library.
 if nm "$work/examples/heap_static" | grep -E ' [TWD] (mem(cpy|move|set|cmp)|bcmp|malloc|free|abort)$'; then
-    echo "librtalloc.a defines what is the C library's" >&2
+    echo "librtalloc.a defines functions of the C library" >&2
     exit 1
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# No warning of the compiler or of clippy, in any target of any crate.
+# No warnings from the compiler or clippy, in any target of any crate.
 # Needs: clippy. Takes: a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The example firmware runs on an emulated Cortex-M4: collections in heaps that the main program and an interrupt handler share.
-# Needs: rustup (adds the target thumbv7em-none-eabihf) and Debian's qemu-system-arm (installed when root).
-# Takes: half a minute once that is there. Where the target cannot be had at all it says so and runs nothing.
+# Runs the example firmware on an emulated Cortex-M4: collections in heaps that the main program and an interrupt
+# handler share. Skips, with a message, where the target is unavailable.
+# Needs: rustup (adds the target thumbv7em-none-eabihf) and Debian's qemu-system-arm (installed if run as root).
+# Takes: half a minute once these are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=thumbv7em-none-eabihf
@@ -17,7 +18,7 @@ fi
 
 out=${CARGO_TARGET_DIR:-$(pwd)/target}/firmware
 cargo build --release --manifest-path examples/rust/firmware/Cargo.toml --target "$target" --target-dir "$out"
-# Time is counted in instructions, so that every run is the same.
+# Time is counted in instructions, so every run is identical.
 ended=0
 said=$(timeout 60 qemu-system-arm -M mps2-an386 -nographic -monitor none -serial none -icount shift=5 \
     -semihosting-config enable=on,target=native -kernel "$out/$target/release/firmware" 2>&1) || ended=$?

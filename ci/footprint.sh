@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What a program carries of the C library, by allocator, is what docs/FOOTPRINT.md says; with --update the table is written anew. A program that
-# uses one allocator carries no other one. Sizes may differ by 64 bytes and a fiftieth; with another compiler than the table names, by a tenth.
+# Compares the part of the C library that a program carries, by allocator, with docs/FOOTPRINT.md; with --update,
+# rewrites that file. A program that uses one allocator carries no other one. Sizes may differ by 64 bytes and a
+# fiftieth; with another compiler than the table names, by 64 bytes and a tenth.
 # Needs: an x86-64 Linux machine, rustup (adds the target thumbv7em-none-eabihf), python3. Takes: a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,14 +22,16 @@ rustup target list --installed 2>/dev/null | grep -qx "$bare" || rustup target a
 cargo build --quiet -p rtalloc-capi --profile c
 cargo rustc --quiet -p rtalloc-capi --profile c --target "$bare" --crate-type staticlib
 
-python3 - "$linker" "$target" "$bare" "$(rustc --version)" "${1:-}" <<'PY'
+measured="Measured $(date -u +%F) at $(git describe --always --dirty --exclude '*') by \`ci/footprint.sh --update\`."
+python3 - "$linker" "$target" "$bare" "$(rustc --version)" "$measured" "${1:-}" <<'PY'
 import os, re, struct, subprocess, sys, tempfile
 
-linker, target, bare, compiler, mode = sys.argv[1:]
-header = open("crates/rtalloc-capi/include/rtalloc.h").read()
+linker, target, bare, compiler, measured, mode = sys.argv[1:]
+preprocessed = subprocess.run(["cc", "-E", "-P", "crates/rtalloc-capi/include/rtalloc.h"], capture_output=True, text=True, check=True).stdout
+header = preprocessed.replace("; ", ";\n")
 names = re.findall(r"^\w.*\brt_(\w+)_init\(", header, re.M)
 DOCUMENT = "docs/FOOTPRINT.md"
-# What a program has to call to use an allocator of each kind, beside init.
+# What a program must call, besides init, to use an allocator of each kind.
 VERBS = [["malloc", "free"], ["claim", "malloc", "free"], ["allocate", "locate", "free"],
          ["claim", "allocate", "free", "pin", "unpin"]]
 
@@ -36,11 +39,11 @@ def declares(name, verb):
     return re.search(rf"\brt_{name}_{verb}\(", header) is not None
 
 def kind(name):
-    """The verbs of an allocator's kind: the longest list of which it has all."""
+    """The functions of an allocator's kind: the longest list that the allocator has completely."""
     return max((verbs for verbs in VERBS if all(declares(name, verb) for verb in verbs)), key=len)
 
 def owner(symbol):
-    """The allocator whose verb a symbol is."""
+    """The allocator that a symbol belongs to."""
     return max((name for name in names if symbol.startswith(f"rt_{name}_")), key=len, default=None)
 
 class Elf:
@@ -83,14 +86,14 @@ class Elf:
         return text, data, zeros
 
 def linked(name, library, path):
-    """Sizes of the smallest program that uses an allocator, which must carry nothing of the others."""
+    """Sizes of the smallest program that uses an allocator; it must carry nothing of the others."""
     roots = [f"rt_{name}_{verb}" for verb in ["init", *kind(name)]]
     command = [linker, "-flavor", "gnu", "--gc-sections", "-e", roots[0], "-o", path]
     subprocess.run([*command, *(f"--undefined={root}" for root in roots), library], check=True)
     elf = Elf(path)
     shown = {symbol: address for symbol, address, info in elf.symbols if info >> 4 == 1 and symbol.startswith("rt_")}
     used = {shown[root] for root in roots}
-    # A function that another allocator's is identical with has both names.
+    # Identical functions of two allocators are merged and have both names.
     others = [symbol for symbol, address in shown.items() if address not in used and owner(symbol) != name]
     if others:
         sys.exit(f"a program that uses rt_{name} alone carries {', '.join(others)}")
@@ -109,23 +112,27 @@ def table(rows):
 
 page = f"""# What a program carries
 
-Bytes of the C library in a program that makes a heap, allocates and frees, and does nothing else; for heaps that threads share, claims a slot
-as well; for objects that move, finds out where they are, or pins them. The linker removes what is not called (`--gc-sections`), so
-that nothing of another allocator is left, which `ci/footprint.sh` verifies. The heap itself, control structure included, is in the
-memory that the program gives.
+Bytes of the C library in a program that only initialises a heap, allocates and frees. With heaps that threads share it
+also claims a slot; with objects that move it also locates or pins them. The linker removes functions that are not
+called (`--gc-sections`), so nothing of another allocator is left, which `ci/footprint.sh` verifies. The heap itself,
+control structure included, is in the memory that the program provides.
 
-*text*: code and constants, without unwind tables, which a program without exceptions needs not keep. *data*: initialised
-variables. *bss*: the misuse hooks. The first three are of x86-64 Linux, the others of {bare}, a Cortex-M4; both optimised
-for speed by {compiler}.
+*text*: code and constants, without unwind tables, which a program without exceptions can omit. *data*: initialised
+variables. *bss*: the misuse hooks. The first three columns are for x86-64 Linux, the others for
+{bare}, a Cortex-M4; both optimised for speed by
+{compiler}.
 
-""" + "\n".join(table(rows)) + "\n\nWritten by `ci/footprint.sh --update`.\n"
+A program that calls `rt_X_bound` also carries all three operations of the allocator, the description of their code, and
+the comparison of the code in memory with it, but nothing of another allocator.
+
+""" + "\n".join(table(rows)) + f"\n\n{measured}\n"
 
 if mode == "--update":
     open(DOCUMENT, "w").write(page)
     print(f"{DOCUMENT} written: {len(rows)} allocators")
     sys.exit()
 committed = open(DOCUMENT).read()
-# A change elsewhere moves code and its padding; another compiler moves more.
+# An unrelated change moves code and its padding; another compiler changes more.
 share = 50 if compiler in committed.replace("\n", " ") else 10
 known = {name: [int(size.replace(",", "")) for size in sizes.split(" | ")]
          for name, sizes in re.findall(r"^\| `(\w+)` \| (.*) \|$", committed, re.M)}
@@ -136,6 +143,6 @@ if wrong:
     for name, *sizes in rows:
         if name in wrong:
             print(f"{name}: {sizes}, in {DOCUMENT} {known.get(name)}")
-    sys.exit(f"{DOCUMENT} is not what is linked: run ci/footprint.sh --update, in a commit that says why")
+    sys.exit(f"{DOCUMENT} does not match the linked programs: run ci/footprint.sh --update, in a commit that says why")
 print(f"{len(rows)} allocators have the sizes of {DOCUMENT}, to one part in {share}")
 PY

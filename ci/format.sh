@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The code is formatted as rustfmt.toml says.
+# The code is formatted by rustfmt.toml.
 # Needs: rustfmt. Takes: a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The library builds without std and alloc, for a target that has neither, and links no panic edge; without what needs a
-# compare-and-swap it builds for one that has none.
-# Needs: rustup (adds the targets thumbv7em-none-eabihf and thumbv6m-none-eabi), or Debian's rustc-web and rust-web-src (installed when
-# root) for the first.
+# The library builds without std and alloc, for a target that has neither, and links no panic edge. Without the modules
+# that need compare-and-swap it builds for a target that has none.
+# Needs: rustup (adds the targets thumbv7em-none-eabihf and thumbv6m-none-eabi), or, for the first, Debian's rustc-web
+# and rust-web-src (installed if run as root).
 # Takes: under a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ else
 fi
 
 library=$out/$target/release/libno_std_proof.a
-# With link-time optimisation everything that is used is in the crate's own object; core's objects stay unused.
+# With link-time optimisation all used code is in the crate's own object; core's objects stay unused.
 symbols=$(nm --undefined-only --print-file-name "$library" 2>/dev/null | grep ':no_std_proof[^:]*:' | awk '{print $NF}' | sort -u)
 echo "undefined symbols of every allocator on $target: $(echo "${symbols:-none}" | tr '\n' ' ')"
 if bad=$(echo "$symbols" | grep -vE '^(__aeabi_mem(cpy|move|set|clr)[48]?|memcpy|memmove|memset)?$'); then

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Programs that nobody here wrote, on malloc replaced: each prints byte for byte what it prints on the C library's, and ends as
-# it does there. Beside it, in the same run: wall time, processor time and peak memory on the C library's malloc and on ours (the arenas,
-# and TLSF under a lock); with --update or PEERS=1, on mimalloc and on jemalloc too.
+# Runs other people's programs on the replaced malloc: output and exit status must be the same as on the C library's
+# malloc. In the same run it measures wall time, processor time and peak memory on the C library's malloc and on ours
+# (the arenas, and TLSF under a lock); with --update or PEERS=1, on mimalloc and jemalloc too.
 #
 # needs: Debian 12 or later on x86-64 or aarch64, with the packages named below (installed with apt-get if run as root)
 # takes: two minutes, three to four with peers, half a minute of it for the packages
 # usage: ci/programs.sh [--update] [PROGRAM...]
-#        --update writes the table into docs/PROGRAMS.md. ROUNDS=3 runs everything so often and keeps the shortest times, the largest peak.
+#        --update writes the table into docs/PROGRAMS.md. ROUNDS=3 runs everything three times and keeps the shortest
+#        times and the largest peak.
 #
-# The programs' own allocators are switched off where they have one (PYTHONMALLOC=malloc). What is compared is everything they write,
-# but for the times that unittest prints; of redis the digest of its data and its answers, of git the names of its objects.
+# Programs with an allocator of their own run without it (PYTHONMALLOC=malloc). Compared is everything they write,
+# except the times that unittest prints; for redis the digest of its data and its answers, for git the names of its
+# objects.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -27,19 +29,8 @@ mimalloc=$(apt-cache search --names-only '^libmimalloc[0-9.]*$' | awk '{print $1
 packages="time make gcc g++ $python lib$python-testsuite sqlite3 perl lua5.4 redis-server redis-tools git
     gstreamer1.0-tools gstreamer1.0-plugins-base"
 [ -z "$peers" ] || packages+=" ${mimalloc:-libmimalloc2.0} libjemalloc2"
-missing=
-for package in $packages; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
-done
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" != 0 ]; then
-        echo "missing Debian packages:$missing; install them, or run this as root" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    # shellcheck disable=SC2086 # a list of words
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
-fi
+# shellcheck disable=SC2086 # a list of words
+ci/install.sh $packages
 
 cargo build --quiet -p rtalloc-malloc --profile c
 work=$(mktemp -d)
@@ -47,7 +38,7 @@ server=
 stop_server() { [ -z "$server" ] || kill "$server" 2>/dev/null || true; server=; }
 trap 'stop_server; rm -rf "$work"' EXIT
 cp "${CARGO_TARGET_DIR:-$root/target}/c/librtalloc_malloc.so" "$work"
-# redis is linked with jemalloc: with the C library in front of it, malloc is the C library's.
+# redis is linked with jemalloc; preloading the C library makes malloc the C library's.
 declare -A library=([system]=libc.so.6 [rtalloc]=$work/librtalloc_malloc.so [tlsf]=$work/librtalloc_malloc.so)
 allocators="system rtalloc tlsf"
 if [ -n "$peers" ]; then
@@ -60,12 +51,12 @@ declare -A title=([system]="C library" [rtalloc]="rtalloc: arenas" [tlsf]="rtall
 mkdir "$work/project" && (cd "$work/project" && "$root/ci/programs/project.sh")
 cp ci/programs/* "$work"
 
-# Debian's programs, whatever else is installed.
+# Debian's programs, even if others are installed.
 export PATH=/usr/bin:/bin:/usr/sbin:/sbin
 export PYTHONHASHSEED=0 PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8 TZ=UTC
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GST_REGISTRY=$work/gst.registry HOME=$work
 
-# on ALLOCATOR COMMAND...: runs a command on an allocator. Of what comes of it, the times and the peak are added to "measured".
+# on ALLOCATOR COMMAND...: runs a command on an allocator, and appends its times and peak to "measured".
 on() {
     local allocator=$1 choice=()
     shift
@@ -74,7 +65,7 @@ on() {
         env LD_PRELOAD="${library[$allocator]}" "${choice[@]}" "$@"
 }
 
-# One function for each program: its work, on an allocator, in an empty folder. What it prints is compared.
+# One function for each program: its work, on an allocator, in an empty folder. Its output is compared.
 
 run_python3() {
     # A slice of python's own tests: containers, strings, numbers, threads, garbage.
@@ -113,9 +104,9 @@ run_redis() {
         [ "$answer" != PONG ] || break
         sleep 0.05
     done
-    # Its benchmark: 16 commands at a time from 30 connections.
+    # redis' benchmark: 16 commands at a time from 30 connections.
     redis-benchmark -s "$socket" -q -n 40000 -c 30 -P 16 -d 300 -t set,get,incr,lpush,rpop,sadd,hset,zadd,lrange_100,mset >/dev/null
-    # Data of all kinds, which its digest is of. Lazy deletions, and a fork that saves.
+    # Data of all kinds for the digest, lazy deletions, and a fork that saves.
     awk 'BEGIN { for (i = 0; i < 60000; i++) {
         printf "SET key:%d %0*d\r\n", i, i % 700 + 1, i;
         printf "HSET hash:%d field:%d value-%d\r\n", i % 500, i, i * 31;
@@ -132,8 +123,8 @@ run_redis() {
 }
 
 run_gstreamer() {
-    # Pictures that are scaled and encoded, sound that is resampled, each in threads of its own. (Where sound loses bits, gstreamer adds
-    # noise that differs from run to run; here it loses none.)
+    # Scales and encodes pictures and resamples sound, each in threads of its own. (When sound loses bits, gstreamer
+    # adds noise that differs from run to run; here it loses none.)
     on "$1" gst-launch-1.0 -q videotestsrc pattern=ball num-buffers=200 ! video/x-raw,format=I420,width=640,height=360 ! queue ! \
         videoscale ! video/x-raw,width=480,height=270 ! queue ! theoraenc ! queue ! filesink location=video \
         audiotestsrc wave=sine num-buffers=3000 ! audio/x-raw,format=F32LE ! queue ! audioresample ! audio/x-raw,rate=22050 ! \
@@ -227,10 +218,11 @@ table
 if [ -n "$update" ]; then
     {
         sed '/<!-- table -->/q' docs/PROGRAMS.md
+        printf 'Measured %s at %s by `ci/programs.sh --update`.\n\n' "$(date -u +%F)" "$(git describe --always --dirty --exclude '*')"
         table
         sed -n '/<!-- end of table -->/,$p' docs/PROGRAMS.md
     } >"$work/page"
     cp "$work/page" docs/PROGRAMS.md
 fi
 [ $failures = 0 ] || { echo "$failures differences" >&2; exit 1; }
-echo "every program did on every allocator what it does on the C library's"
+echo "every program behaves the same on every allocator as on the C library's"

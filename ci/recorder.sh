@@ -1,35 +1,26 @@
 #!/bin/sh
-# The trace recorder on real programs: its totals are valgrind's, and a full disk ends the recording, not the program.
+# Tests the trace recorder on real programs: its totals equal valgrind's, and a full disk ends the recording, not the
+# program.
 #
-# needs: Debian 12 or later on x86-64, with the packages named below (installed with apt-get if run as root); unshare(1) and
-#        the right to use a mount namespace (root, or unprivileged user namespaces)
+# needs: Debian 12 or later on x86-64, with the packages named below (installed with apt-get if run as root);
+#        unshare(1) and the right to use a mount namespace (root, or unprivileged user namespaces)
 # takes: half a minute after the build
 #
-# Valgrind's "total heap usage: A allocs, F frees, B bytes allocated" counts a realloc of a block as one alloc of the new
-# size and one free, and does not count free(NULL). So, on a program that does the same in every run,
+# Valgrind's "total heap usage: A allocs, F frees, B bytes allocated" counts a realloc of a block as one alloc of the
+# new size and one free, and does not count free(NULL). So, on a program that behaves the same in every run,
 #
 #     A = allocations + reallocations    F = frees + reallocations    B = bytes of all allocations and reallocations
 #
-# where the trace holds a request of 0 bytes as 1. Both count up to exit: valgrind is told not to run the C and C++ libraries'
-# __freeres, which only it calls. Valgrind runs with the recorder's library loaded and idle: a library with thread-local
-# storage makes the C library ask for 16 bytes more per thread, and both sides are to see the same program.
+# where the trace holds a request of 0 bytes as 1. Both count up to exit: options stop valgrind from running the C and
+# C++ libraries' __freeres, which only valgrind calls. Valgrind runs with the recorder's library loaded and idle, so
+# that both sides see the same program: a library with thread-local storage makes the C library request 16 more bytes
+# per thread.
 set -eu
 cd "$(dirname "$0")/.."
 
 packages="valgrind libc6-dbg lua5.4 sqlite3 lame espeak-ng zstd groff-base"
-missing=
-for package in $packages; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
-done
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" != 0 ]; then
-        echo "missing Debian packages:$missing; install them, or run this as root" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    # shellcheck disable=SC2086 # a list of words
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
-fi
+# shellcheck disable=SC2086 # a list of words
+ci/install.sh $packages
 
 profile=${PROFILE:-release}
 cargo build --quiet --profile "$profile" -p rtalloc-lab -p rtalloc-preload
@@ -37,7 +28,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}/$([ "$profile" = dev ] && echo debug || 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What the programs work on, made here.
+# The programs' inputs.
 espeak-ng -w "$work/speech.wav" "Every allocation and every free of this program is counted twice."
 lame --quiet "$work/speech.wav" "$work/speech.mp3"
 seq 1 700000 >"$work/numbers"
@@ -53,7 +44,7 @@ done
 
 failures=0
 
-# The number behind a field of the summary.
+# The value of a field of the summary.
 field() { sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" "$work/summary"; }
 
 # ours COMMAND...: "allocs frees bytes" as valgrind would count them.
@@ -83,7 +74,7 @@ compare() {
     other=$(valgrinds "$@") || other=failed
     note=
     if [ "$first" = "$second" ] && [ "$first" != "$other" ]; then
-        # Whatever valgrind sees twice is a difference. What it sees once is a program that does not do the same in every run.
+        # Only a difference that valgrind reports twice counts: a program may behave differently from run to run.
         again=$(valgrinds "$@") || again=failed
         [ "$again" = "$other" ] || note=" (another run under valgrind: $other)"
         other=$again
@@ -119,7 +110,7 @@ if $namespace sh -euc '
     grep -q '"stop_reason": "disk-full"' "$work/summary" || { echo "a full disk was not noticed" >&2; failures=$((failures + 1)); }
     cmp "$work/expected" "$work/output" || failures=$((failures + 1))
     [ "$(field unfinished)" = 0 ] || { echo "unfinished records on a full disk" >&2; failures=$((failures + 1)); }
-    echo "full disk: the program went on; $(field events) operations kept, $(field lost) counted as lost"
+    echo "full disk: the program continued; $(field events) operations kept, $(field lost) counted as lost"
 else
     echo "recording onto a full disk failed:" >&2
     cat "$work/log" >&2 || true

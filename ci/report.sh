@@ -1,16 +1,15 @@
 #!/bin/sh
-# Opens a report in headless Chromium and fails unless it is whole: no error on the console, nothing asked of the
-# network, every figure drawn.
+# Opens a report in headless Chromium. Fails on an error on the console, a network request, or a figure that is not
+# drawn.
 #
-# Takes: the report (default: report.html), and a script that is run on the drawn page and adds to `troubles`, if there is one; writes
-# nothing beside it.
-# Needs: Chromium (`apt-get install chromium`; as root it is installed if missing), python3. About 5 seconds.
+# Usage: ci/report.sh [REPORT [SCRIPT]] (default: report.html). SCRIPT runs on the drawn page and adds to `troubles`.
+# Needs: Chromium (`apt-get install chromium`; installed if run as root), python3. Takes: about 5 seconds.
 set -eu
 
 report=${1:-report.html}
 script=${2:-}
 if [ ! -s "$report" ]; then
-    echo "ci/report.sh: there is no $report; run 'cargo run --release' first, or name a report" >&2
+    echo "ci/report.sh: $report does not exist or is empty; run 'cargo run --release' first, or name a report" >&2
     exit 1
 fi
 
@@ -26,7 +25,7 @@ if ! browser=$(find_browser); then
         apt-get install -y -qq chromium >/dev/null 2>&1 || true
     fi
     if ! browser=$(find_browser); then
-        echo "ci/report.sh: Chromium is neither installed nor installable, so that the report was NOT checked" >&2
+        echo "ci/report.sh: Chromium is not installed and cannot be installed; the report was NOT checked" >&2
         exit 1
     fi
 fi
@@ -34,8 +33,8 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The report with a last script that looks at what was drawn and writes its findings into the page. The page's own
-# security policy stays in force: whatever it would load is a violation, which the listener in the head counts.
+# Adds a last script to the report that inspects the drawn page and writes its findings into it. The page's own
+# security policy stays in force: any load is a violation, which the listener in the head counts.
 python3 - "$report" "$work/page.html" "$script" <<'PYTHON'
 import sys
 
@@ -97,7 +96,7 @@ findings = json.loads(html.unescape(found.group(1)))
 troubles = findings["troubles"]
 troubles += re.findall(r"CONSOLE.*", open(log, encoding="utf-8", errors="replace").read())
 traces = len(set(re.findall(r'id="(trace-\d+)"', open(report, encoding="utf-8").read())))
-# The verdict's picture where there is a verdict, and at least one figure of each trace.
+# The verdict's figure, if there is a verdict, and at least one figure per trace.
 if findings["figures"] < max(1, traces):
     troubles.append(f"{findings['figures']} figures for {traces} traces")
 if not findings["verdict"]:

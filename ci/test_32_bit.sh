@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The library's tests with 32-bit pointers: other granules, other bitmaps, the same suite; and those of the library for C.
+# Runs the daily tier, or the full one with TESTS_TIER=full (ci/exhaustive.sh).
 # Needs: the Rust target i686-unknown-linux-gnu (added with rustup) and Debian's gcc-multilib (installed when root).
-# Takes: six minutes. Where the target cannot be had at all it says so and tests nothing.
+# Takes: six minutes. If the target is not available, it says so and tests nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=i686-unknown-linux-gnu

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The library's tests where the highest byte of a number comes first: on PowerPC of 32 bits, in an emulator.
-# The states of tiny heaps are left out: they are those of ci/test.sh and ci/test_32_bit.sh. The emulator runs threads as this machine
-# orders their memory: loom and ci/thread_sanitizer.sh are for other orders.
-# Needs: rustup (adds the target), and Debian's emulator and cross linker (installed when root). Takes: half an hour on two cores. Where the
-# target cannot be had at all it says so and tests nothing.
+# The library's tests on a big-endian machine: 32-bit PowerPC, in an emulator. Without the states of tiny heaps, which
+# ci/test.sh and ci/test_32_bit.sh cover. The emulator has this machine's memory ordering; loom and
+# ci/thread_sanitizer.sh cover others. Skips, with a message, where the target is unavailable.
+# Needs: rustup (adds the target), and Debian's emulator and cross linker (installed if run as root).
+# Takes: half an hour on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=powerpc-unknown-linux-gnu folder=/usr/powerpc-linux-gnu
@@ -17,6 +17,6 @@ if ! { command -v qemu-ppc && command -v powerpc-linux-gnu-gcc; } >/dev/null || 
     apt-get install -y -qq --no-install-recommends qemu-user gcc-powerpc-linux-gnu libc6-dev-powerpc-cross >/dev/null
 fi
 export CARGO_TARGET_POWERPC_UNKNOWN_LINUX_GNU_LINKER=powerpc-linux-gnu-gcc CARGO_TARGET_POWERPC_UNKNOWN_LINUX_GNU_RUNNER=qemu-ppc
-# Tests that run programs of their own need the emulator, too.
+# Tests that start other programs need the emulator too.
 export TESTS_EMULATOR=qemu-ppc QEMU_LD_PREFIX=$folder
 cargo test --no-fail-fast -p rtalloc --target "$target" -- --skip every_state

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# No data race in the concurrent heaps, as far as ThreadSanitizer sees: the tests with real threads, on the processor's atomics.
-# Needs: x86-64 Linux; rustup with a nightly toolchain and its source (component rust-src), which it adds where it can. Takes: five
-# minutes, most of it compiling the standard library. Where there is no nightly it says so and tests nothing.
+# ThreadSanitizer finds no data race in the concurrent heaps: the tests with real threads, on the processor's atomics.
+# Skips, with a message, without a nightly toolchain.
+# Needs: x86-64 Linux; rustup with a nightly toolchain and its source (component rust-src), which it adds if possible.
+# Takes: five minutes, most of it compiling the standard library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=x86_64-unknown-linux-gnu
 if [ "$(uname -m)" != x86_64 ]; then
-    echo "NOT RUN: ThreadSanitizer is used on x86-64"
+    echo "NOT RUN: this script uses ThreadSanitizer on x86-64 only"
     exit 0
 fi
 if ! rustc +nightly --version >/dev/null 2>&1 && ! rustup toolchain install nightly --profile minimal >/dev/null 2>&1; then
@@ -18,11 +19,10 @@ if [ ! -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ] &&
     echo "NOT RUN: rustup cannot install the source of the standard library here"
     exit 0
 fi
-# The standard library is built anew, so that its locks and channels are seen as well. Schedulers of coroutines, signals in the
-# midst of a step and forked processes are not for ThreadSanitizer.
+# Rebuilds the standard library, so that its locks and channels are instrumented. ThreadSanitizer does not support
+# schedulers of coroutines, signals within a step and forked processes.
 export RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=1"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/thread_sanitizer
-for test in short_of_memory with_memory_to_spare threads_come_and_go; do
+for test in short_of_memory with_memory_to_spare threads_come_and_go compact_fit_threads; do
     cargo +nightly test -Zbuild-std --target "$target" -p rtalloc --test shared -- "$test"
 done
-cargo +nightly test -Zbuild-std --target "$target" -p rtalloc --test compact_fit_threads

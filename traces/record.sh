@@ -13,19 +13,8 @@ traces=$PWD
 
 packages="lua5.4 lame sox libsox-fmt-mp3 libsox-fmt-base mosquitto mosquitto-clients gstreamer1.0-tools \
 gstreamer1.0-plugins-base gstreamer1.0-plugins-good sqlite3 gcc espeak-ng"
-missing=
-for package in $packages; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
-done
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" != 0 ]; then
-        echo "missing Debian packages:$missing; install them, or run this as root" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    # shellcheck disable=SC2086 # a list of words
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
-fi
+# shellcheck disable=SC2086 # a list of words
+../ci/install.sh $packages
 
 if [ -z "${RTALLOC:-}" ]; then
     cargo build --quiet --release --manifest-path ../Cargo.toml -p rtalloc-lab

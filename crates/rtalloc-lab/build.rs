@@ -1,9 +1,10 @@
-//! Builds the trace recorder, lists the shipped traces, and reads off the library's source what bounds its loops, so that the
-//! laboratory can carry all of it inside itself.
+//! Builds the trace recorder, lists the shipped traces, and reads off the library's source what bounds its loops, so
+//! that the laboratory can carry all of it inside itself.
 //!
 //! `rtalloc record` preloads a shared library into the program it records. Cargo cannot hand one package's cdylib to
-//! another, so the compiler is called here on the sources of `rtalloc-preload` directly; they need nothing but the compiler. The
-//! result, some ten kilobytes in `OUT_DIR`, is embedded with `include_bytes!`: the one file `rtalloc` is all a user copies.
+//! another, so the compiler is called here on the sources of `rtalloc-sys` and `rtalloc-preload` directly; they need
+//! nothing but the compiler. The result, some ten kilobytes in `OUT_DIR`, is embedded with `include_bytes!`: the one
+//! file `rtalloc` is all a user copies.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,26 +22,24 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<(), String> {
-    let sources = Path::new("../rtalloc-preload/src");
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed={}", sources.display());
-    let library = PathBuf::from(variable("OUT_DIR")?).join("librtalloc_record.so");
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let shared = out.join("librtalloc_sys.rlib");
 
     println!("cargo:rustc-env=LAB_RUSTC_VERSION={}", compiler_version()?);
+    name_version()?;
     list_traces(Path::new("../../traces"))?;
     list_turns(Path::new("../rtalloc/src"))?;
 
-    let mut compiler = Command::new(variable("RUSTC")?);
-    compiler.arg(sources.join("lib.rs")).arg("-o").arg(&library).arg("--target").arg(variable("TARGET")?).args([
+    let mut compiler = compiler_of("../rtalloc-sys/src", &shared)?;
+    run(compiler.args(["--crate-name=rtalloc_sys", "--crate-type=rlib"]))?;
+    let mut compiler = compiler_of("../rtalloc-preload/src", &out.join("librtalloc_record.so"))?;
+    compiler.arg("--extern").arg(format!("rtalloc_sys={}", shared.display())).args([
         "--crate-name=rtalloc_record",
         "--crate-type=cdylib",
-        "--edition=2024",
-        "-Copt-level=3",
         "-Cstrip=symbols",
-        // Without unwinding and without what is not called, nothing of a Rust runtime is left in the library.
-        "-Cpanic=abort",
         "-Clto=fat",
-        // A symbol that only turns out to be missing when a program loads the library is found here instead.
+        // A missing symbol is an error here, and not only when a program loads the library.
         "-Clink-arg=-Wl,--no-undefined",
     ]);
     if let Some(linker) = env::var_os("RUSTC_LINKER") {
@@ -48,12 +47,97 @@ fn build() -> Result<(), String> {
         argument.push(linker);
         compiler.arg(argument);
     }
+    run(&mut compiler)
+}
+
+/// The compiler, to compile the crate in `sources` into the file `output`. Without unwinding, and with fat link-time
+/// optimisation, no Rust runtime remains in the recorder.
+fn compiler_of(sources: &str, output: &Path) -> Result<Command, String> {
+    println!("cargo:rerun-if-changed={sources}");
+    let mut compiler = Command::new(variable("RUSTC")?);
+    compiler.arg(Path::new(sources).join("lib.rs")).arg("-o").arg(output).arg("--target").arg(variable("TARGET")?);
+    compiler.args(["--edition=2024", "-Copt-level=3", "-Cpanic=abort"]);
+    Ok(compiler)
+}
+
+/// Runs the compiler.
+fn run(compiler: &mut Command) -> Result<(), String> {
     let status = compiler.status().map_err(|error| format!("cannot run the compiler {compiler:?}: {error}"))?;
     if status.success() {
         Ok(())
     } else {
         Err(format!("the trace recorder does not build: {compiler:?} ended with {status}"))
     }
+}
+
+/// Sets `LAB_VERSION` to what `rtalloc --version` prints, and in a git checkout `LAB_COMMIT`, `LAB_COMMIT_DATE` and
+/// `LAB_MODIFIED` (the tracked sources differ from the commit). Without git, or in a tarball, there is the version
+/// alone.
+fn name_version() -> Result<(), String> {
+    let version = env::var("CARGO_PKG_VERSION").map_err(|error| format!("CARGO_PKG_VERSION: {error}"))?;
+    let Some((commit, date, is_modified)) = commit() else {
+        println!("cargo:rustc-env=LAB_VERSION={version}");
+        return Ok(());
+    };
+    let suffix = if is_modified { ", modified" } else { "" };
+    println!("cargo:rustc-env=LAB_VERSION={version} (commit {} of {date}{suffix})", &commit[..12.min(commit.len())]);
+    println!("cargo:rustc-env=LAB_COMMIT={commit}");
+    println!("cargo:rustc-env=LAB_COMMIT_DATE={date}");
+    if is_modified {
+        println!("cargo:rustc-env=LAB_MODIFIED=1");
+    }
+    Ok(())
+}
+
+/// Hash and date of the commit that is built, and whether the sources differ from it. `None` unless this workspace is
+/// the top of a git checkout: a tarball unpacked within another repository has no commit of its own.
+fn commit() -> Option<(String, String, bool)> {
+    let root = Path::new("../..").canonicalize().ok()?;
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    if Path::new(&top).canonicalize().ok()? != root {
+        return None;
+    }
+    // Every commit, checkout and reset of this checkout appends to logs/HEAD; where reflogs are off, HEAD's branch
+    // moves. The paths are asked of git: in a worktree, .git is a file.
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
+    for name in ["HEAD", "logs/HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
+        let path = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists());
+        if let Some(path) = path {
+            println!("cargo:rerun-if-changed={path}");
+        }
+    }
+    let mut status = vec!["status", "--porcelain", "--untracked-files=no", "--"];
+    for source in SOURCES {
+        println!("cargo:rerun-if-changed={source}");
+        status.push(source);
+    }
+    let (commit, date) = (git(&["rev-parse", "HEAD"])?, git(&["log", "-1", "--format=%cs"])?);
+    Some((commit, date, !git(&status)?.is_empty()))
+}
+
+/// What the command is built of, besides other people's crates.
+const SOURCES: [&str; 14] = [
+    "build.rs",
+    "src",
+    "Cargo.toml",
+    "../rtalloc/src",
+    "../rtalloc/Cargo.toml",
+    "../rtalloc-sys/src",
+    "../rtalloc-preload/src",
+    "../rtalloc-subjects/src",
+    "../rtalloc-subjects/Cargo.toml",
+    "../pathbound/src",
+    "../pathbound/Cargo.toml",
+    "../../traces",
+    "../../Cargo.lock",
+    "../../Cargo.toml",
+];
+
+/// The trimmed output of a git command; `None` where git is missing or fails.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
+    let text = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
+    Some(text.trim().to_string())
 }
 
 /// Writes `shipped.rs`: the table of all `folder/*.rtrace`, each with its content, in the order of their names.
@@ -79,9 +163,9 @@ fn list_traces(folder: &Path) -> Result<(), String> {
     std::fs::write(&target, table).map_err(|error| format!("cannot write {}: {error}", target.display()))
 }
 
-/// Writes `turns.rs`: the table of what the library's source says of its loops, in comments `// turns: WHAT` in front of them.
-/// A loop goes from there to the brace that closes its body. Those of `adapt` wait for others or go round the slots of a
-/// program: a reader wants to know, and no bound is made of it.
+/// Writes `turns.rs`: the table of what the library's source says of its loops, in comments `// turns: WHAT` in front
+/// of them. A loop goes from there to the brace that closes its body. Those of `adapt` wait for others or go round the
+/// slots of a program: a reader wants to know, and no bound is made of it.
 fn list_turns(folder: &Path) -> Result<(), String> {
     println!("cargo:rerun-if-changed={}", folder.display());
     let mut table =

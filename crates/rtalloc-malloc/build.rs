@@ -1,5 +1,5 @@
-//! Has the dynamic linker start this library before all others: the functions that it has called around forks are to be the last before
-//! a fork and the first behind it.
+//! Makes the dynamic linker initialise this library before all others: its fork handlers must be the last ones before a
+//! fork and the first ones after it.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

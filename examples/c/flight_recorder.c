@@ -1,4 +1,4 @@
-// A heap that writes its last operations down, in its own region: what a machine leaves that fails in the field.
+// A heap that records its last operations in its own region, for a dump after a fault in the field.
 //
 //     cc -std=c11 flight_recorder.c -lrtalloc && ./a.out dump.bin && rtalloc recover dump.bin
 
@@ -16,14 +16,14 @@ int main(int count, char **arguments) {
 
     void *blocks[BLOCKS] = {0};
     for (uint32_t frame = 0; frame < 100; ++frame) {
-        // A mark in between, so that a reader of the dump knows where he is.
+        // A mark, for orientation in the dump.
         rt_traced_tlsf_mark(heap, frame);
         rt_traced_tlsf_free(heap, blocks[frame % BLOCKS]);
         blocks[frame % BLOCKS] = rt_traced_tlsf_malloc(heap, 16 + frame % 7 * 40);
     }
     printf("written down: %" PRIu64 ", of which the last %d are in the region\n", rt_traced_tlsf_recorded(heap), RECORDS);
 
-    // A debugger would read the ring, or all of memory; this program writes it to a file.
+    // In the field a debugger reads the ring, or all of memory. This program writes it to a file.
     const void *ring = NULL;
     size_t bytes = 0;
     if (rt_traced_tlsf_ring(heap, &ring, &bytes) != RT_OK) return 1;

@@ -1,4 +1,4 @@
-// A heap in memory of one's own: allocate, resize, ask what it took, and hear of mistakes.
+// A heap in an array: allocate, resize, query statistics, and receive reports of misuse.
 
 #include <inttypes.h>
 #include <rtalloc.h>
@@ -8,7 +8,7 @@
 static unsigned char memory[64 * 1024];
 
 static void on_misuse(const rt_misuse *misuse) {
-    // Firmware stops here; this program goes on, as the heap does.
+    // Firmware stops here. This program continues, and the heap stays usable.
     printf("misuse seen by %s\n", misuse->allocator);
 }
 
@@ -30,7 +30,7 @@ int main(void) {
     words = longer;
     printf("%s\n", words);
 
-    // What cannot be served says why, and changes nothing.
+    // A refusal returns the reason and changes nothing.
     void *block = NULL;
     error = rt_tlsf_allocate(heap, 16, sizeof memory, &block);
     printf("a block of the whole memory: %s\n", rt_strerror(error));

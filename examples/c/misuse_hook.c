@@ -1,4 +1,4 @@
-// A caller's faults go to one hook, and the heap stays whole; what was overwritten is found by a check.
+// Misuse is reported to a hook and the heap stays intact; a check finds overwritten memory.
 //
 //     cc -std=c11 misuse_hook.c -lrtalloc
 
@@ -8,7 +8,7 @@
 
 static const char *const KINDS[] = {"a foreign pointer", "a double free", "tags that contradict each other"};
 
-// Firmware would stop here. The hook must not use the heap that reports.
+// Firmware stops here. The hook must not use the heap that reports.
 static void report(const rt_misuse *misuse) {
     printf("%s reports %s\n", misuse->allocator, KINDS[misuse->kind]);
 }
@@ -25,7 +25,7 @@ int main(void) {
     rt_tlsf_free(heap, elsewhere);
     printf("still whole: %s\n", rt_strerror(rt_tlsf_check(heap, NULL)));
 
-    // Somebody writes behind a block, over the tag of the next.
+    // A write after a block overwrites the tag of the next block.
     char *first = rt_tlsf_malloc(heap, 100);
     char *second = rt_tlsf_malloc(heap, 100);
     memset(second - rt_tlsf_contract()->header_bytes, 0xFF, rt_tlsf_contract()->header_bytes);

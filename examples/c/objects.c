@@ -1,4 +1,4 @@
-// Objects that move: named by handles, so that memory is compacted and depends on what lives, not on history.
+// Objects that move: handles name them, so memory can be compacted and depends on what is live, not on history.
 
 #include <rtalloc.h>
 #include <stdio.h>
@@ -17,16 +17,16 @@ int main(void) {
         if (rt_compact_fit_write(heap, handles[number], 0, name, (size_t) length + 1) != RT_OK) return 1;
     }
     for (int number = 0; number < OBJECTS; number++) {
-        // The others move together.
+        // The others move into the gaps.
         if (number % 100 != 42 && rt_compact_fit_free(heap, handles[number]) != RT_OK) return 1;
     }
     for (int number = 42; number < OBJECTS; number += 100) {
         void *place = NULL;
-        // Good until the next operation of this heap.
+        // Valid until the next operation of this heap.
         if (rt_compact_fit_get(heap, handles[number], &place) != RT_OK) return 1;
         printf("%s\n", (const char *) place);
     }
-    // A handle whose object is gone is an error, never another object.
+    // A stale handle is an error and never names another object.
     printf("handle 7: %s\n", rt_strerror(rt_compact_fit_free(heap, handles[7])));
     return 0;
 }

@@ -1,4 +1,4 @@
-// Does the program survive a refused request? Each of its requests is refused once, and it is run again.
+// Does the program survive a refused request? It runs once for each of its requests, which is refused in that run.
 //
 //     cc -std=c11 out_of_memory.c -lrtalloc
 

@@ -1,5 +1,5 @@
-// How large must the region be? Run the worst you know in a region that is large enough, read the high-water mark, and
-// have the answer tested: the same again in a region of exactly that size.
+// How large must the region be? Run the worst known workload in a region that is large enough, read the high-water
+// mark, and test the result: run it again in a region of exactly that size.
 //
 //     cc -std=c11 pool_sizing.c -lrtalloc
 
@@ -9,7 +9,7 @@
 
 enum { MESSAGES = 200, ROUNDS = 5000 };
 
-// What the program does with its memory: messages of 16 to 400 bytes come and go.
+// The workload: allocates and frees messages of 16 to 400 bytes.
 static size_t refused_of_workload(rt_tlsf *heap) {
     void *live[MESSAGES] = {0};
     uint32_t random = 1;
@@ -25,7 +25,7 @@ static size_t refused_of_workload(rt_tlsf *heap) {
     return refused;
 }
 
-// The first block of a walk: what is in front of it is the control structure.
+// The first block of a walk: the control structure lies before it.
 static void remember_first(const rt_block *block, void *context) {
     uintptr_t *first = context;
     const uintptr_t start = (uintptr_t)block->address - block->front_bytes;

@@ -1,4 +1,4 @@
-// A heap for each component, so that none takes what another needs, each with the allocator that suits it.
+// A heap for each component, so that none can exhaust another's memory, each with a suitable allocator.
 //
 //     cc -std=c11 several_heaps.c -lrtalloc
 
@@ -10,7 +10,7 @@ static unsigned char network_memory[32 * 1024];
 static unsigned char log_memory[4 * 1024];
 
 int main(void) {
-    // Few instructions; little fragmentation; whatever the log needs, it has no more.
+    // Few instructions; little fragmentation; a fixed budget for the log.
     rt_half_fit *control = rt_half_fit_init(control_memory, sizeof control_memory);
     rt_tlsf *network = rt_tlsf_init(network_memory, sizeof network_memory);
     rt_tlsf *log = rt_tlsf_init(log_memory, sizeof log_memory);
@@ -27,7 +27,7 @@ int main(void) {
     rt_half_fit_free(control, command);
     rt_tlsf_free(network, packet);
 
-    // A heap that runs short takes a further region, if it was planned for: with tags of 32 bits, one at a higher address.
+    // A heap can add a region if it was initialized for one: with 32-bit tags, at a higher address.
     static unsigned char spare[20 * 1024];
     const rt_heap_config config = {.max_region_bytes = 16 * 1024};
     rt_tlsf *grown = NULL;

@@ -1,4 +1,4 @@
-// One heap for several threads, without a lock: each has a slot, and frees what others allocated.
+// One heap for several threads, without a lock: each has a slot and frees what others allocated.
 
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,4 +1,4 @@
-// std::pmr in an array: strings in vectors in maps, all in one heap, with nothing from the system's.
+// std::pmr in an array: strings in vectors in maps, all in one heap and none in the system's.
 //
 //     c++ -std=c++17 memory_resource.cpp -lrtalloc -pthread
 
@@ -14,10 +14,10 @@
 static rtalloc::static_heap<rtalloc::tlsf, (256 << 10)> heap;
 
 int main() {
-    // What forgets its resource fails, instead of taking memory from elsewhere.
+    // A container without a resource fails instead of taking memory from elsewhere.
     std::pmr::set_default_resource(std::pmr::null_memory_resource());
 
-    // Several threads share it: anything with lock and unlock will do, a lock with a priority ceiling where there are deadlines.
+    // Several threads share it. Any type with lock and unlock works; for deadlines, use a lock with a priority ceiling.
     rtalloc::synchronized_resource<rtalloc::tlsf, std::mutex> resource(heap);
     {
         std::pmr::map<int, std::pmr::vector<std::pmr::string>> words(&resource);

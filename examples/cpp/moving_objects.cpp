@@ -1,4 +1,4 @@
-// Objects that move, owned by handles: memory depends on the objects that live, not on what came and went.
+// Objects that move, owned by handles: memory depends on the live objects, not on history.
 //
 //     c++ -std=c++17 moving_objects.cpp -lrtalloc
 
@@ -21,7 +21,7 @@ int main() {
         particles.push_back(heap.allocate(sizeof(particle)));
         *particles.back().as<particle>() = {number, {0, 0, 0}};
     }
-    // Two of three end: others move into the gaps.
+    // Two of three are freed: others move into the gaps.
     for (std::size_t index = 0; index < particles.size(); ++index) {
         if (index % 3 != 0) particles[index].reset();
     }
@@ -31,7 +31,7 @@ int main() {
     }
     std::printf("unharmed: %d, alive: %zu\n", unharmed, heap.stats().live_blocks);
 
-    // A handle is a number that may be kept anywhere; an old one is an error.
+    // A handle is a number that can be stored anywhere; a stale one is an error.
     const rt_handle handle = particles[0].release();
     heap.adopt(handle).reset();
     const std::error_code why = heap.adopt(handle).reset();

@@ -1,4 +1,4 @@
-// Containers of the standard library in an array of the program.
+// Containers of the standard library in an array.
 //
 //     c++ -std=c++17 quick_start.cpp -lrtalloc
 
@@ -24,7 +24,7 @@ int main() {
     }
     std::printf("%zu numbers, the root of 4900 is %g\n", numbers.size(), roots.at(4900));
 
-    // An object in the heap, which ends as other objects do.
+    // An object in the heap, freed at the end of its scope.
     {
         auto sample = heap.make_unique<std::array<float, 64>>();
         sample->fill(0.5F);
@@ -32,7 +32,7 @@ int main() {
     }
     std::printf("live blocks without: %zu\n", heap.stats().live_blocks);
 
-    // A heap that is full throws, and what is in it stays as it is.
+    // A full heap throws; its contents do not change.
     try {
         numbers.resize(100'000);
     } catch (const rtalloc::bad_alloc& refused) {

@@ -28,7 +28,7 @@ int main() {
     std::thread control([&] {
         auto slot = heap.claim();
         for (int number = 0; number < phrases;) {
-            // This thread may wait: what the audio thread frees comes back when it allocates again.
+            // This thread may wait: its next allocation takes back what the audio thread frees.
             auto made = slot.try_make_unique<phrase>();
             if (!made) continue;
             for (int& note : made->notes) note = number;

@@ -1,8 +1,9 @@
-//! An audio callback that allocates: notes begin and end in it, and what it is sent it frees, without a lock and without waiting.
+//! An audio callback that allocates and frees notes, and frees the phrases it receives, without a lock and without
+//! waiting.
 //!
-//! The control thread makes phrases in its slot of the arenas and sends them; the callback plays them, in notes that it
-//! allocates in its own slot, and frees both. A phrase that the callback frees is mailed back to the control thread's slot.
-//! How many steps an operation takes at the most is asked of the heap, and counted in no case to depend on the other thread.
+//! The control thread allocates phrases in its slot of the arenas and sends them. The callback plays them in notes that
+//! it allocates in its own slot, and frees both. A phrase that the callback frees is queued for the control thread's
+//! slot. The heap reports the maximum number of steps of an operation, which does not depend on the other thread.
 //!
 //! `cargo run -p rtalloc --features std --example audio_callback`
 
@@ -15,16 +16,16 @@ use rtalloc::contract::Operation;
 use rtalloc::{Arenas, ArenasConfig, SharedAllocator, Slot};
 use std::thread;
 
-/// Frames of one call of the callback: at 48 kHz it has 1.3 ms.
+/// Frames per call of the callback: 1.3 ms at 48 kHz.
 const FRAMES: usize = 64;
 const PHRASES: usize = 500;
 
-/// Notes to be played, in the order they begin.
+/// Notes to be played, in order of their start.
 struct Phrase {
     notes: [f32; 8],
 }
 
-/// A note that sounds, in a list of those that do.
+/// A note that sounds, in the list of sounding notes.
 struct Note {
     frames_left: usize,
     phase: f32,
@@ -32,21 +33,21 @@ struct Note {
     next: Option<NonNull<Note>>,
 }
 
-/// Puts a value into a slot's memory.
+/// Moves a value into a slot's memory.
 fn put<T, S: Slot>(slot: &mut S, value: T) -> Option<NonNull<T>> {
     let place = slot.allocate_bytes(size_of::<T>(), align_of::<T>()).ok()?.cast();
-    // SAFETY: the block is new, large enough and aligned.
+    // SAFETY: the block is new, large enough for a `T`, and aligned for it.
     unsafe { place.write(value) };
     Some(place)
 }
 
-/// Takes a value out, and frees its memory.
+/// Moves a value out and frees its memory.
 ///
 /// # Safety
 ///
-/// `place` came from `put` into the same heap, and nobody uses it any more.
+/// `place` came from `put` into the same heap, was not taken yet, and is not used afterwards.
 unsafe fn take<T, S: Slot>(slot: &mut S, place: NonNull<T>) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: `put` wrote a value to `place` in a block of this heap, which is taken once (see "Safety").
     unsafe {
         let value = place.read();
         slot.deallocate(place.cast());
@@ -54,7 +55,7 @@ unsafe fn take<T, S: Slot>(slot: &mut S, place: NonNull<T>) -> T {
     }
 }
 
-/// What the callback has between its calls.
+/// The callback's state between calls.
 struct Voice<S> {
     slot: S,
     sounding: Option<NonNull<Note>>,
@@ -64,10 +65,10 @@ struct Voice<S> {
 }
 
 impl<S: Slot> Voice<S> {
-    /// One call: begins the notes of a phrase that was sent, and mixes a block of those that sound.
+    /// One call: starts the notes of a received phrase, and mixes a block of the sounding notes.
     fn callback(&mut self, sent: Option<NonNull<Phrase>>, out: &mut [f32; FRAMES]) {
         if let Some(phrase) = sent {
-            // SAFETY: the control thread put it there, and gave it away by sending it.
+            // SAFETY: the control thread `put` the phrase into this heap and does not use it after sending it.
             let phrase = unsafe { take(&mut self.slot, phrase) };
             self.phrases += 1;
             for step in phrase.notes {
@@ -77,7 +78,7 @@ impl<S: Slot> Voice<S> {
                         self.sounding = Some(note);
                         self.notes += 1;
                     }
-                    // No memory is a note less, not a late buffer.
+                    // Without memory a note is dropped; the buffer is not late.
                     None => self.dropped += 1,
                 }
             }
@@ -85,7 +86,7 @@ impl<S: Slot> Voice<S> {
         out.fill(0.0);
         let mut rest = self.sounding.take();
         while let Some(place) = rest {
-            // SAFETY: the callback's own note.
+            // SAFETY: `place` came from `put` and was not taken yet; only this thread uses the notes.
             let note = unsafe { &mut *place.as_ptr() };
             rest = note.next;
             for frame in out.iter_mut() {
@@ -94,7 +95,7 @@ impl<S: Slot> Voice<S> {
             }
             note.frames_left -= FRAMES;
             if note.frames_left == 0 {
-                // SAFETY: it sounds no more, and is in no list.
+                // SAFETY: `place` came from `put`, is no longer in the list, and is not used afterwards.
                 let _ = unsafe { take(&mut self.slot, place) };
             } else {
                 note.next = self.sounding.replace(place);
@@ -118,7 +119,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
             let mut slot = heap.claim(0).expect("nobody has slot 0");
             for number in 0..PHRASES {
                 let notes = core::array::from_fn(|note| 0.001 * (1 + (number + note) % 24) as f32);
-                // The callback gives back what it has played; until then a little patience, which this thread may have.
+                // The callback frees what it has played. This thread may wait for that.
                 let phrase = loop {
                     match put(&mut slot, Phrase { notes }) {
                         Some(phrase) => break phrase,
@@ -138,7 +139,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
                 let sent = NonNull::new(mailbox.swap(core::ptr::null_mut(), AcqRel));
                 voice.callback(sent, &mut buffer);
                 loudest = buffer.iter().fold(loudest, |loudest, sample| loudest.max(sample.abs()));
-                // A sound card would wait here until it needs the next buffer.
+                // A real program waits here until the sound card needs the next buffer.
                 thread::yield_now();
             }
             (voice.phrases, voice.notes, voice.dropped, loudest)

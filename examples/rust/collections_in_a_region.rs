@@ -1,4 +1,4 @@
-//! Vectors, boxes and hash maps in a heap of their own, beside the program's global allocator.
+//! Vectors, boxes and hash maps in a separate heap, beside the program's global allocator.
 //!
 //! `cargo run -p rtalloc --features std,allocator-api2 --example collections_in_a_region`
 
@@ -14,7 +14,7 @@ fn main() {
     several_threads();
 }
 
-/// A heap on the stack, without a lock: an operation costs what TLSF costs, and no more.
+/// A heap on the stack, without a lock: an operation costs no more than in TLSF.
 fn one_thread() {
     let mut memory = [MaybeUninit::uninit(); 32 << 10];
     let mut heap: Local<'_, Tlsf<'_>> = Local::new(&mut memory, Default::default()).expect("32 KiB are enough");
@@ -26,7 +26,7 @@ fn one_thread() {
     orders.retain(|number, _| number % 2 == 0);
     println!("orders: {}, the last says {}", orders.len(), orders[&98][39]);
 
-    // A heap that is full is an error the program can handle, and what is in it stays as it is.
+    // A full heap is an error that the program can handle; its contents do not change.
     let mut history = Vec::<u64, _>::new_in(&heap);
     let refused = history.try_reserve(10_000).is_err();
     history.push(7);
@@ -38,7 +38,7 @@ fn one_thread() {
     println!("live blocks: {live}");
 }
 
-/// Arenas in memory of this function, whose threads exchange what they allocate.
+/// Arenas in memory of this function; its threads free blocks of each other.
 fn several_threads() {
     let mut memory = std::vec![MaybeUninit::uninit(); 1 << 20];
     let config = ArenasConfig { slots: 4, ..Default::default() };

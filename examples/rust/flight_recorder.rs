@@ -1,4 +1,4 @@
-//! A heap that writes its last operations down, in its own region: what a machine leaves that fails in the field.
+//! A heap that records its last operations in its own region, for a dump after a fault in the field.
 //!
 //! `cargo run -p rtalloc --example flight_recorder -- dump.bin`, then `rtalloc recover dump.bin`
 
@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use rtalloc::adapt::{Traced, TracedConfig};
 use rtalloc::{RegionAllocator, TagConfig, Tlsf};
 
-/// Operations that are remembered; each costs four words.
+/// Operations that the ring keeps; each takes four words.
 const RECORDS: usize = 64;
 
 fn main() -> Result<(), Box<dyn core::error::Error>> {
@@ -16,19 +16,19 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
 
     let mut live = Vec::new();
     for frame in 0..100_u32 {
-        // A mark in between, so that a reader of the dump knows where he is.
+        // A mark, for orientation in the dump.
         heap.mark(frame);
         live.push(heap.allocate_bytes(16 + 8 * (frame as usize % 20), 8)?);
         if frame % 3 == 2 {
             let block = live.swap_remove(live.len() / 2);
-            // SAFETY: the block came from this heap, once, and nobody uses it any more.
+            // SAFETY: the block came from this heap, is freed once, and is not used afterwards.
             unsafe { heap.deallocate(block) };
         }
     }
     println!("written down: {}, of which the last {RECORDS} are in the region", heap.recorded());
     println!("the ring takes less than 4 KiB: {}", heap.ring().len() < 4096);
 
-    // A debugger would read the ring, or all of memory; this program writes it to a file.
+    // In the field a debugger reads the ring, or all of memory. This program writes it to a file.
     if let Some(file) = std::env::args().nth(1) {
         std::fs::write(&file, heap.ring())?;
         println!("`rtalloc recover {file}` shows it");

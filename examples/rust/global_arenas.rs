@@ -1,4 +1,8 @@
-//! Arenas as the global allocator of threads with deadlines: no operation waits for another thread, whatever that does.
+//! Arenas as the global allocator of a program with threads, without a lock as long as each thread has a slot with
+//! memory left.
+//!
+//! `Global` has no bound: when a slot is full it takes back all queued remote frees, and then asks other slots under a
+//! lock. A thread with a deadline claims a slot of its own instead (see `audio_callback`).
 //!
 //! `cargo run -p rtalloc --features std --example global_arenas`
 
@@ -9,7 +13,7 @@ use std::thread;
 
 static MEMORY: Memory<{ 64 << 20 }> = Memory::new();
 
-/// One slot more than there are threads. Each has an equal share of the memory, and a request above that is refused.
+/// One slot more than there are threads. Each has an equal share of the memory and refuses larger requests.
 const CONFIG: ArenasConfig<TagConfig> =
     ArenasConfig { slots: 8, taken_back: 2, taken_back_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
 
@@ -20,7 +24,7 @@ fn main() {
     let heap = HEAP.init().expect("64 MiB are enough for eight arenas");
     println!("progress: {}", <Arenas<'static> as SharedAllocator<'static>>::CONTRACT.allocate.name());
 
-    // Three producers allocate what one consumer frees: their blocks are mailed back to them.
+    // One consumer frees what three producers allocate: each block is queued for its producer's slot.
     let (sender, receiver) = sync_channel::<Vec<u64>>(16);
     let producers: Vec<_> = (1..=3)
         .map(|factor| {
@@ -39,7 +43,8 @@ fn main() {
     }
     println!("sum: {sum}");
 
-    // Nobody had to share a slot, so nobody waited; and nothing was refused.
+    // Operations that used the last slot because no other was free. Requests that found their slot full and asked other
+    // slots are not counted.
     println!("operations that shared a slot: {}", HEAP.current().crowded());
     println!("requests refused: {}", heap.refusals().exhausted);
 }

@@ -1,4 +1,4 @@
-//! TLSF under a lock as the global allocator: everything that this program allocates is in one static array.
+//! TLSF under a lock as the global allocator: all allocations of this program are in one static array.
 //!
 //! `cargo run -p rtalloc --features std --example global_locked_tlsf`
 
@@ -9,10 +9,10 @@ use std::thread;
 
 const BYTES: usize = 8 << 20;
 
-/// Takes no room in the program's file.
+/// Takes no space in the executable file.
 static MEMORY: Memory<BYTES> = Memory::new();
 
-/// `Patient` waits without burning the processor. Firmware takes `Masked` in its place: interrupts off.
+/// `Patient` waits without busy-waiting. Firmware uses `Masked` instead: interrupts off.
 #[global_allocator]
 static HEAP: Global<Locked<'static, Tlsf<'static>, Patient>, Anyone> = Global::new(&MEMORY, Anyone);
 
@@ -25,7 +25,7 @@ fn main() {
             })
         })
         .collect();
-    // What one thread allocated, another frees.
+    // One thread frees what another allocated.
     let letters: usize = workers
         .into_iter()
         .map(|worker| worker.join().expect("no panic"))

@@ -1,4 +1,5 @@
-//! A heap that watches its user, for tests and for suspicious programs in the field: fences around blocks, fills, a quarantine.
+//! A heap that detects faults of its user, for tests and for suspicious programs in the field: fences around blocks,
+//! fills, and a quarantine.
 //!
 //! `cargo run -p rtalloc --example guarded_heap`
 
@@ -15,11 +16,11 @@ fn report(misuse: &Misuse) {
 fn main() -> Result<(), Box<dyn core::error::Error>> {
     set_misuse_hook(Some(report));
     let mut memory = [MaybeUninit::uninit(); 32 << 10];
-    // Any heap; everything that uses a heap uses this one.
+    // Any heap; code that uses a heap can use this one.
     let mut heap: Guarded<'_, Tlsf<'_>> = Guarded::new(&mut memory, Default::default())?;
 
     let block = heap.allocate_bytes(101, 8)?;
-    // SAFETY: none, for the sake of the example: these are the faults that are found. Each writes where only the heap's bytes are.
+    // SAFETY: none: these are the faults that the example demonstrates. Each writes only to bytes of the heap.
     unsafe {
         print!("one byte too many: ");
         block.add(101).write(7);
@@ -42,10 +43,10 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
 
         print!("written after it was freed: ");
         block.write(7);
-        // The blocks that were freed leave the quarantine.
+        // The freed blocks leave the quarantine.
         heap.flush();
     }
-    // The two blocks with broken fences are kept as they are, to be looked at.
+    // The two blocks with broken fences are kept for inspection.
     let mut kept = 0;
     heap.walk(&mut |block| kept += usize::from(!block.free));
     println!("kept: {kept}, and a check says so: {}", heap.check().is_err());

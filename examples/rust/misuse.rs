@@ -1,4 +1,4 @@
-//! What a heap does about a caller's faults: it reports them to one hook and stays whole, and a check finds what was overwritten.
+//! How a heap handles misuse: it reports to a hook and stays intact; a check finds overwritten memory.
 //!
 //! `cargo run -p rtalloc --example misuse`
 
@@ -8,7 +8,7 @@ use rtalloc::contract::Misuse;
 use rtalloc::hook::set_misuse_hook;
 use rtalloc::{RegionAllocator, Tlsf};
 
-/// Firmware would stop here. The hook must not use the heap that reports.
+/// Firmware stops here. The hook must not use the heap that reports.
 fn report(misuse: &Misuse) {
     println!("{}: {:?}", misuse.allocator, misuse.kind);
 }
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     let neighbour = heap.allocate_bytes(100, 8)?;
     let mut elsewhere = 0_u64;
 
-    // SAFETY: none: these calls are the faults that the tags of a block show. The heap ignores them.
+    // SAFETY: none: these calls are misuse that the tags of a block reveal. The heap ignores them.
     unsafe {
         heap.deallocate(block);
         heap.deallocate(block);
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     heap.check()?;
     println!("unharmed: {}", heap.allocate_bytes(100, 8)? == block);
 
-    // SAFETY: one of the worst faults, for the sake of the example: it writes behind a block, over its neighbour's tag.
+    // SAFETY: none: this demonstrates a write after a block, which overwrites the tag of the next block.
     unsafe { neighbour.sub(4).cast::<u32>().write(0xFFFF_FFFF) };
     println!("found by a check: {}", heap.check().is_err());
     Ok(())

@@ -1,4 +1,5 @@
-//! Objects that move: Compact-fit closes the gaps that frees leave, so that live objects alone decide how much memory is used.
+//! Objects that move: Compact-fit closes the gaps that frees leave, so the memory used depends only on the live
+//! objects.
 //!
 //! `cargo run -p rtalloc --example moving_objects`
 
@@ -7,7 +8,7 @@ use rtalloc::CompactFit;
 use rtalloc::compact_fit::guarantee::MovingLimits;
 use rtalloc::handles::{Boxes, Bytes, TypedHandle};
 
-/// Messages alive at a time, and bytes of each.
+/// Messages that are live at a time, and the bytes of each.
 const MESSAGES: usize = 200;
 const BYTES: usize = 400;
 
@@ -16,16 +17,16 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     values()
 }
 
-/// Handles name objects of bytes, wherever those move.
+/// Handles name byte objects, wherever they move.
 fn bytes() -> Result<(), Box<dyn core::error::Error>> {
-    // So many pages always suffice, in whatever order messages come and go.
+    // This number of pages suffices for any order of allocations and frees.
     let limits = <MovingLimits>::NONE.and(MESSAGES, BYTES)?;
     let pages = limits.pages() + limits.entry_pages();
     println!("pages that always suffice: {pages}");
     let mut memory = vec![MaybeUninit::uninit(); <CompactFit<'_>>::region_bytes(pages)];
     let mut heap: Bytes<'_, CompactFit<'_>> = Bytes::new(&mut memory, Default::default())?;
 
-    // Every second message goes, again and again, and others come: in other heaps that makes holes.
+    // Repeatedly free every second message and allocate others: in other heaps this leaves holes.
     let mut live = Vec::new();
     for round in 0..100_u8 {
         while live.len() < MESSAGES {
@@ -42,14 +43,14 @@ fn bytes() -> Result<(), Box<dyn core::error::Error>> {
     }
     println!("messages alive and unharmed: {}", live.len());
 
-    // An old handle is an error, never another object's bytes.
+    // A stale handle is an error and never returns another object's bytes.
     let (message, _) = live.swap_remove(0);
     heap.free(message)?;
     println!("an old handle: {}", heap.get(message).expect_err("it was freed"));
     Ok(())
 }
 
-/// A list of typed values, whose links are handles.
+/// A list of typed values that are linked by handles.
 fn values() -> Result<(), Box<dyn core::error::Error>> {
     struct Node<'id> {
         value: u32,

@@ -1,4 +1,4 @@
-//! Heaps in statics, made of constants: one for each component, so that none can take what another needs.
+//! Heaps in statics, built from constants: one for each component, so that none can exhaust another's memory.
 //!
 //! `cargo run -p rtalloc --features std,allocator-api2 --example static_heap`
 
@@ -7,7 +7,8 @@ use rtalloc::adapt::{Anyone, Global, Local, Locked, Memory, Patient};
 use rtalloc::contract::SharedError;
 use rtalloc::{HalfFit, Tlsf};
 
-/// A heap that is shared under a lock, and made by whoever needs it first. It is not the global allocator: that takes an attribute.
+/// A heap that is shared under a lock and created on first use. It is not the global allocator, which needs an
+/// attribute.
 type Shared<H> = Global<Locked<'static, H, Patient>, Anyone>;
 
 static NETWORK_MEMORY: Memory<{ 16 << 10 }> = Memory::new();
@@ -16,15 +17,15 @@ static NETWORK: Shared<Tlsf<'static>> = Global::new(&NETWORK_MEMORY, Anyone);
 static LOG_MEMORY: Memory<{ 4 << 10 }> = Memory::new();
 static LOG: Shared<HalfFit<'static>> = Global::new(&LOG_MEMORY, Anyone);
 
-/// Memory for one owner, who needs no lock.
+/// Memory for one owner, which needs no lock.
 static CONTROL_MEMORY: Memory<{ 4 << 10 }> = Memory::new();
 
 fn main() -> Result<(), Box<dyn core::error::Error>> {
-    // Made now, where an error can be handled, and not by the first request.
+    // Create it now, where an error can be handled, and not on the first request.
     NETWORK.init()?;
     LOG.init()?;
 
-    // The log fills its heap, and nobody else's.
+    // The log fills its own heap only.
     let mut lines = 0;
     let full = loop {
         match LOG.allocate_bytes(100, 8) {

@@ -19,9 +19,9 @@ use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::Whole;
 use rtalloc::concurrent::tree_buddy::{Everything, Faithful, InBand, OutOfBand, TreeBuddy};
 use rtalloc::contract::Handle;
-use rtalloc::mechanism::scrutiny::Thorough;
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
-use rtalloc::mechanism::tally::Untallied;
+use rtalloc::mechanism::stats::NoStats;
+use rtalloc::mechanism::validation::Full;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
     AddressOrderedFirstFit, Arenas, BestFit, BinaryBuddy, Bitframe, BitmapBuddy, ClassRegions, CompactFit,
@@ -107,10 +107,10 @@ pub fn set_hook(hook: rtalloc::hook::Hook) {
     rtalloc::hook::set_misuse_hook(Some(hook));
 }
 
-type ThoroughTlsf = Tlsf<'static, 5, RoundUp, Offset32, Untallied, Thorough>;
+type FullyValidatingTlsf = Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>;
 face!(Tlsf<'static>, tlsf_new, tlsf_allocate, tlsf_aligned, tlsf_deallocate, tlsf_reallocate);
 face!(Tlsf<'static, 5, Exact>, exact_new, exact_allocate, exact_aligned, exact_deallocate, exact_reallocate);
-face!(ThoroughTlsf, thorough_new, thorough_allocate, thorough_aligned, thorough_deallocate, thorough_reallocate);
+face!(FullyValidatingTlsf, thorough_new, thorough_allocate, thorough_aligned, thorough_deallocate, thorough_reallocate);
 face!(HalfFit<'static>, half_new, half_allocate, half_aligned, half_deallocate, half_reallocate);
 face!(FirstFit<'static>, first_new, first_allocate, first_aligned, first_deallocate, first_reallocate);
 face!(AddressOrderedFirstFit<'static>, order_new, order_allocate, order_aligned, order_deallocate, order_reallocate);
@@ -374,7 +374,7 @@ macro_rules! handle_face {
 }
 
 /// Compaction of at most 256 bytes in each operation.
-type SteppedCompactFit = CompactFit<'static, DefaultLadder, Untallied, 256>;
+type SteppedCompactFit = CompactFit<'static, DefaultLadder, NoStats, 256>;
 handle_face!(
     CompactFit<'static>,
     moving_new,

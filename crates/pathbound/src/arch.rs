@@ -1,4 +1,4 @@
-//! What the analysis needs to know of an instruction, whatever the architecture.
+//! What the analysis needs to know about an instruction, independent of the architecture.
 
 pub mod x86_64;
 
@@ -28,9 +28,10 @@ pub enum Transfer {
     Call(Target),
     /// Back to the caller.
     Return,
-    /// Nowhere: it traps.
+    /// Nowhere, unless a handler of the signal that it raises continues after it.
     Trap,
-    /// Somewhere that is not followed: far transfers, transactions, returns from interrupts.
+    /// Somewhere that is not followed: far transfers, transactions, enclaves, virtual machines, returns from
+    /// interrupts; or a target that depends on the vendor of the processor.
     Elsewhere,
 }
 

@@ -1,18 +1,18 @@
 //! The most and the fewest instructions between an entry and its return.
 //!
-//! Every instruction costs 1. What is bounded are the executions that *return*: paths into calls of functions that never
-//! return, and into traps, are left out and listed. Functions are solved callees first, a call costs what its callee does.
-//! Longest paths are found twice: by potentials (`bound/longest.rs`), which make the certificate, and, where there are loops, as a
-//! linear program (`bound/ipet.rs`), which gives the witness. If the two differ there is no bound.
+//! Every instruction costs 1. The bound covers executions that *return*: paths into calls of functions that never
+//! return, and into traps that no code follows, are left out and listed. Functions are solved callees first; a call
+//! costs what its callee costs. Longest paths are found twice: by potentials (`bound/longest.rs`), which form the
+//! certificate, and, if there are loops, as a linear program (`bound/ipet.rs`), which gives the witness. If the two
+//! differ, there is no bound.
 //!
-//! A fact about loops counts executions of one instruction for each entry into a loop, in each activation of its function. Of
-//! several facts that bound one loop by addresses the least is used; of several by lines the greatest, because the lines of a
-//! loop that the compiler unrolled in full are lines of the loop around it. Conflicts are resolved by cases, in each of which
-//! the instructions of one place of every conflict are not executed; the bound is the greatest of all cases.
+//! [`LoopFact`](crate::facts::LoopFact) defines what a fact about a loop means. Of several facts that bound one loop,
+//! the least is used; facts about addresses take precedence over facts about lines. Conflicts are resolved by cases: in
+//! each, the instructions of one place of every conflict are not executed. The bound is the maximum over all cases.
 //!
 //! # Time
 //!
-//! Per case, O(m log m) for m instructions without loops; each level of nesting adds a round. With k conflicts there are up to
+//! Per case, O(m log m) for m instructions without loops; each level of nesting adds a round. k conflicts give up to
 //! 2^k cases.
 
 mod ipet;
@@ -21,6 +21,7 @@ mod loops;
 mod paths;
 mod witness;
 
+use crate::assumption::Assumption;
 use crate::certificate::{Address, BoundedLoop, Case, Exclusion, NeverReturning, Proof};
 use crate::decline::{Decline, Site};
 use crate::facts::{Conflict, Facts, Place};
@@ -39,17 +40,19 @@ pub const MOST_CONFLICTS: usize = 8;
 pub struct Bound {
     /// The entry point.
     pub entry: u64,
-    /// The most instructions any execution that returns can have, the entry's first and its return included.
+    /// The most instructions of an execution that returns, the entry's first and its return included.
     pub instructions: u64,
     /// The fewest.
     pub shortest: u64,
-    /// A path that has the most, in order of execution; where there are loops, in order of address within each function.
-    /// Callees follow their calls; of a path of more than a million steps, each function follows all that call it, once.
-    /// The executions add up to [`instructions`](Self::instructions).
+    /// A longest path, in order of execution; in functions with loops, in order of address. Callees follow their calls.
+    /// If the path has more than a million steps, each function is listed once, after all its callers. The executions
+    /// add up to [`instructions`](Self::instructions).
     pub witness: Vec<Step>,
-    /// Calls that never return, on whose paths nothing was bounded: who is called and from where.
+    /// Calls that never return, whose paths are not bounded: the name of the callee, and the call.
     pub never_returning: Vec<(String, Site)>,
-    /// The proof; [`Certificate::of`](crate::Certificate::of) says which file it is about.
+    /// The assumptions of the bound besides the facts.
+    pub assumptions: BTreeSet<Assumption>,
+    /// The proof; [`Certificate::of`](crate::Certificate::of) binds it to a file.
     pub proof: Proof,
 }
 
@@ -64,26 +67,26 @@ pub struct Step {
     pub depth: u32,
 }
 
-/// A loop on the paths of an entry that return: what a fact could be said of.
+/// A loop on the paths of an entry that return, which a fact can bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turning {
     /// The instruction through which it is entered.
     pub header: u64,
-    /// The instruction to count its turns at: the last that every turn passes.
+    /// The instruction at which to count its iterations: the last one that every iteration executes.
     pub place: u64,
-    /// Whether that is the header, which a loop that tests first executes once more than its body.
+    /// Whether that is the header: a loop that tests first executes it once more than its body.
     pub once_more: bool,
     /// Its instructions without those of loops inside it.
     pub own: BTreeSet<u64>,
-    /// The loop around it, by its position.
+    /// The index of the loop around it.
     pub around: Option<usize>,
 }
 
-/// The loops that a bound of an entry needs facts about, outer ones before those inside them.
+/// The loops that a bound of an entry needs facts about, outer loops before inner ones.
 ///
 /// # Errors
 ///
-/// What no fact can help: [`Decline::Obstacle`], [`Decline::Recursion`], [`Decline::IrreducibleLoop`],
+/// Reasons that no fact removes: [`Decline::Obstacle`], [`Decline::Recursion`], [`Decline::IrreducibleLoop`],
 /// [`Decline::NeverReturns`].
 pub fn loops(image: &dyn Image, graph: &Graph, entry: u64) -> Result<Vec<Turning>, Decline> {
     let paths = Paths::new(image, graph, entry, &BTreeSet::new())?;
@@ -108,7 +111,7 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
         return Err(Decline::NeverReturns(Site::of(image, entry)));
     }
     if facts.conflicts.is_empty() {
-        // What no fact can help is said before facts are asked for.
+        // Reasons that no fact removes are reported before facts are asked for.
         passable(image, graph, &paths)?;
     }
     let loops = Loops::new(image, &paths, &facts.loops)?;
@@ -123,7 +126,7 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
         passable(image, graph, &paths)?;
         let longest = Longest::new(&paths, &loops).map_err(|TooLarge(at)| Decline::TooLarge(Site::of(image, at)))?;
         if let (Some(most), Some(fewest)) = (longest.bounds.get(&entry), longest::shortest(&paths).get(&entry)) {
-            // Every case is solved twice: each is part of the proof.
+            // Both solvers solve every case, because each is part of the proof.
             let witness = witness::witness(&paths, &loops, &longest).map_err(Decline::Disagreement)?;
             if best.as_ref().is_none_or(|(best, _)| best < most) {
                 best = Some((*most, witness));
@@ -140,20 +143,24 @@ pub fn bound(image: &dyn Image, graph: &Graph, entry: u64, facts: &Facts) -> Res
     let (Some((most, witness)), Some(shortest)) = (best, shortest) else {
         return Err(Decline::NeverReturns(Site::of(image, entry)));
     };
-    let instructions = u64::try_from(most).map_err(|_| Decline::Disagreement(format!("the bound is {most}")))?;
-    let proof = Proof {
+    let instructions =
+        u64::try_from(most).map_err(|_| Decline::Disagreement(format!("the bound {most} is negative")))?;
+    let mut proof = Proof {
         entry: Address(entry),
         function: image.symbol(entry).filter(|symbol| symbol.address == entry).map(|symbol| symbol.name),
         instructions,
+        assumptions: BTreeSet::new(),
         loops: described(image, loops),
         conflicts,
-        never_returning: assumed_never_returning(graph, &cases),
+        never_returning: assumed_never_returning(graph, &paths, &cases),
         cases,
     };
-    Ok(Bound { entry, instructions, shortest, witness, never_returning: paths.never_returning(image, graph), proof })
+    let (never_returning, assumptions) = (paths.never_returning(image, graph), Assumption::of(graph, &proof));
+    proof.assumptions.clone_from(&assumptions);
+    Ok(Bound { entry, instructions, shortest, witness, never_returning, assumptions, proof })
 }
 
-/// Declines what stands in the way.
+/// Declines if there is an obstacle on the paths.
 fn passable(image: &dyn Image, graph: &Graph, paths: &Paths) -> Result<(), Decline> {
     match paths.obstacle(graph) {
         Some((address, obstacle)) => {
@@ -164,7 +171,7 @@ fn passable(image: &dyn Image, graph: &Graph, paths: &Paths) -> Result<(), Decli
     }
 }
 
-/// The instruction to name for an obstacle: of a stub that the linker made, which has no source, a call of it.
+/// The instruction to report for an obstacle: for a stub that the linker made, which has no source line, a call of it.
 fn blamed(image: &dyn Image, paths: &Paths, address: u64, obstacle: &Obstacle) -> u64 {
     if !matches!(obstacle, Obstacle::ExternalCall(_)) || !image.source(address).is_empty() {
         return address;
@@ -183,7 +190,7 @@ fn exclusion(image: &dyn Image, paths: &Paths, conflict: &Conflict) -> Result<Ex
     Ok(Exclusion { first: find(&conflict.first)?, second: find(&conflict.second)? })
 }
 
-/// What is not executed, in each case: one place of every conflict, and the places of loops that are said never to be.
+/// The instructions that each case avoids: one place of every conflict, and the places of loops with a fact of 0.
 fn avoidances(loops: &Loops, conflicts: &[Exclusion]) -> BTreeSet<BTreeSet<u64>> {
     let never = loops.iter().filter(|(_, bounded)| bounded.at_most == 0).map(|(_, bounded)| bounded.place);
     let mut cases = BTreeSet::from([never.collect::<BTreeSet<u64>>()]);
@@ -199,6 +206,7 @@ fn avoidances(loops: &Loops, conflicts: &[Exclusion]) -> BTreeSet<BTreeSet<u64>>
 
 fn described(image: &dyn Image, loops: Loops) -> Vec<BoundedLoop> {
     let described = loops.take().map(|bounded| BoundedLoop {
+        entry: Address(bounded.header),
         place: Address(bounded.place),
         at_most: bounded.at_most,
         source: image.source(bounded.place).into_iter().next(),
@@ -207,14 +215,15 @@ fn described(image: &dyn Image, loops: Loops) -> Vec<BoundedLoop> {
     described.collect()
 }
 
-/// The functions, known by name, whose not returning the cases rely on.
-fn assumed_never_returning(graph: &Graph, cases: &[Case]) -> Vec<NeverReturning> {
+/// The functions known by name never to return on which the cases and the extents of loops rely.
+fn assumed_never_returning(graph: &Graph, paths: &Paths, cases: &[Case]) -> Vec<NeverReturning> {
     let mut assumed: BTreeMap<(&str, Option<u64>), BTreeSet<Address>> = BTreeMap::new();
-    for site in cases.iter().flat_map(|case| &case.no_return) {
+    let passed_by = paths.dead.iter().map(|address| Address(*address));
+    for site in cases.iter().flat_map(|case| case.no_return.iter().copied()).chain(passed_by) {
         if let Some(Flow::Call(callee) | Flow::Tail(callee)) = graph.node(site.0).map(|node| &node.flow)
             && let Callee::NeverReturns { address, name } = callee
         {
-            assumed.entry((name, *address)).or_default().insert(*site);
+            assumed.entry((name, *address)).or_default().insert(site);
         }
     }
     let described = assumed.into_iter().map(|((name, address), calls)| NeverReturning {

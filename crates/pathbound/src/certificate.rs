@@ -1,25 +1,26 @@
-//! What convinces somebody who does not trust the solver that a bound holds.
+//! Proofs that a bound holds, which can be verified without trusting the solver.
 //!
-//! A [`Proof`] says of every instruction how many more can be executed until the entry returns: its *potential*. A potential
-//! that is everywhere at least the cost of the instruction plus the potential of whatever may come next is an upper bound, and
-//! that can be verified instruction by instruction, by somebody who does not know how it was found
-//! ([`check`](mod@crate::check)). A loop would raise a potential without end. So executing the place a loop fact names lowers
-//! it, by the loop's *multiplier*, and entering the loop raises it, by the multiplier times what the fact allows.
+//! A [`Proof`] gives for every instruction how many more can be executed until the entry returns: its *potential*. If
+//! every potential is at least the cost of its instruction plus the potential of each successor, potentials are upper
+//! bounds. [`check`](mod@crate::check) verifies that instruction by instruction, without knowing how they were found. A
+//! loop would raise potentials without limit. So executing the place of a loop fact lowers the potential by the loop's
+//! *multiplier*, and entering the loop raises it by the multiplier times the number in the fact.
 //!
 //! With conflicts there are several cases: in each, one place of every conflict is never executed.
 //!
-//! A [`Certificate`] is a proof about a file, with the file's SHA-256. It is written as JSON. Two things it does not carry: that
-//! returns go to where the calls came from, which the graph verifies and the checker does not, and the shortest path, of which
-//! the potentials say nothing.
+//! A [`Certificate`] is a proof about a file, with the file's SHA-256. It is written as JSON and lists its assumptions.
+//! It does not include the shortest path, which potentials do not bound.
 
+pub use crate::address::Address;
+
+use crate::assumption::Assumption;
 use crate::bound::Bound;
 use crate::image::{Provenance, Source};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 /// The version of the format that is written and read.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A proof about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub struct Certificate {
     pub proof: Proof,
 }
 
-/// That no execution of an entry that returns has more than so many instructions.
+/// A proof that no execution of an entry that returns has more than `instructions` instructions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proof {
@@ -43,9 +44,11 @@ pub struct Proof {
     pub function: Option<String>,
     /// The most instructions.
     pub instructions: u64,
-    /// What is assumed of loops.
+    /// The assumptions from the published list. The fields from here to `cases` are assumed in addition.
+    pub assumptions: BTreeSet<Assumption>,
+    /// The facts about loops.
     pub loops: Vec<BoundedLoop>,
-    /// What is assumed never to be executed together.
+    /// Instructions that are assumed never to be executed together.
     pub conflicts: Vec<Exclusion>,
     /// The functions that are assumed never to return, and where they are called.
     pub never_returning: Vec<NeverReturning>,
@@ -53,10 +56,12 @@ pub struct Proof {
     pub cases: Vec<Case>,
 }
 
-/// A loop and what is assumed of it.
+/// A loop, and the fact about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoundedLoop {
+    /// The instruction through which it is entered.
+    pub entry: Address,
     /// The instruction that is counted.
     pub place: Address,
     /// The most executions of it, each time the loop is entered.
@@ -71,9 +76,9 @@ pub struct BoundedLoop {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exclusion {
-    /// An execution with one of these
+    /// One side.
     pub first: BTreeSet<Address>,
-    /// has none of these.
+    /// The other side: an execution with an instruction of one side has none of the other.
     pub second: BTreeSet<Address>,
 }
 
@@ -95,53 +100,27 @@ pub struct NeverReturning {
 pub struct Case {
     /// The instructions that are not executed.
     pub avoid: BTreeSet<Address>,
-    /// For each loop, what executing its place once is worth.
+    /// The multiplier of each loop.
     pub multipliers: Vec<i64>,
-    /// Instructions from which nothing returns.
+    /// Instructions from which no path returns.
     pub no_return: BTreeSet<Address>,
     /// The most instructions from each one to the return of its function, itself included.
     pub potentials: BTreeMap<Address, i64>,
 }
 
-/// An address, written in hexadecimal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address(pub u64);
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
-}
-
-impl Serialize for Address {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.strip_prefix("0x")
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-            .map(Self)
-            .ok_or_else(|| serde::de::Error::custom(format!("`{text}` is not an address, such as 0x401136")))
-    }
-}
-
-/// Why a text is not a certificate.
+/// Why a text cannot be read as a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// It is not JSON, or not of this shape.
     #[error("not a certificate: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// It is of another version.
-    #[error("the certificate has format {0}; this checker reads format {FORMAT}")]
+    /// It has another version of the format.
+    #[error("the certificate has format {0}; this checker reads format {FORMAT}: make the certificate again")]
     Format(u32),
 }
 
 impl Certificate {
-    /// Says which file a bound is about.
+    /// Binds the proof of a bound to a file.
     #[must_use]
     pub fn of(bound: &Bound, binary: &Provenance) -> Self {
         Self { format: FORMAT, binary: binary.clone(), proof: bound.proof.clone() }
@@ -153,7 +132,7 @@ impl Certificate {
     ///
     /// [`CertificateError`] says what is wrong with the text.
     pub fn from_json(text: &str) -> Result<Self, CertificateError> {
-        /// What every version has.
+        /// The field that every version has.
         #[derive(Deserialize)]
         struct Versioned {
             format: u32,
@@ -164,7 +143,7 @@ impl Certificate {
         }
     }
 
-    /// Writes it, for readers and for [`from_json`](Self::from_json).
+    /// Writes it as indented JSON, which [`from_json`](Self::from_json) reads.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text =

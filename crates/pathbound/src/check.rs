@@ -1,59 +1,74 @@
-//! Verifies a certificate: decodes again, with another decoder, and trusts neither the solver nor the graph.
+//! Verifies a certificate with another decoder, trusting neither the solver nor the graph.
 //!
 //! # Why it is sound
 //!
-//! Take an execution of the entry that returns, and of the claim's facts suppose that they hold of it. It runs nothing of one
-//! side of each conflict, nor the place of a loop that is never to be executed; some case avoids no more than that, and this
-//! is the case below. Let `rest(a)` be what the execution of a function has still to do from its instruction `a` to its own
-//! return, callees included. Then, with the multiplier `m` of each loop,
+//! Consider an execution of the entry that returns, and for which the facts of the claim hold. It executes nothing of
+//! one side of each conflict, nor the place of any loop with a fact of 0. Some case avoids no more than that: it is the
+//! case below. Let `rest(a)` be the remaining execution of a function from its instruction `a` to its own return,
+//! callees included. Then, with the multiplier `m` of each loop,
 //!
 //! ```text
-//! instructions in rest(a) <= potential(a) + sum over loops of m * (place executed in rest(a) - at_most * entries in rest(a))
+//! instructions in rest(a) <= potential(a)
+//!     + sum over loops of m * (executions of the place in rest(a) - at_most * entries in rest(a))
 //! ```
 //!
-//! by induction on the number of instructions in `rest(a)`. A return is the last one: 1 <= potential + m if it is a place. Any
-//! other instruction is followed by `rest(b)` of a successor, a call by the whole of its callee and then by that. What is
-//! verified here is that
+//! by induction on the number of instructions in `rest(a)`. A return is the last instruction: 1 <= potential + m if it
+//! is a place. Any other instruction is followed by `rest(b)` of a successor; a call is followed by the whole of its
+//! callee and then by `rest(b)`. The checker verifies that
 //!
 //! ```text
 //! potential(a) >= 1 - (m if a is a place) + (m * at_most of the loops a -> b enters) + potential(b)
 //! ```
 //!
-//! and for calls that plus what entering the callee is worth and its first potential. Adding the bounds of the parts gives
-//! that of the whole. A tail call is a jump. For the whole execution, the facts make the sum over loops negative or zero: of
-//! at most `at_most` executions for each entry. What is left is the entry's potential and what entering it is worth, which the
-//! claim must not be below.
+//! and for calls the same with the potential of the callee's first instruction, and the value of the loops that
+//! entering it enters, added on the right. Adding the bounds of the parts gives the bound of the whole. A tail call is
+//! a jump. For the whole execution, the facts make the sum over loops negative or zero: each place is executed at most
+//! `at_most` times for each entry. What remains is the entry's potential and the value of the loops that entering it
+//! enters; the claim must not be below that.
 //!
-//! Successors that are avoided are not in this execution. Neither are those in `no_return`: from each of these every way is
-//! verified to lead to another of them, to a trap, to a function that is assumed never to return, or to what is avoided; so an
-//! execution that gets there goes on forever or ends there.
+//! Avoided successors are not in this execution. Neither are those in `no_return`: every path from one of them is
+//! verified to lead to another of them, to a trap that no code follows, to a function that is assumed never to return,
+//! or to an avoided instruction. So an execution that gets there runs forever or ends there.
 //!
-//! What remains assumed is in [`Checked::assumptions`]. A loop is here the set of instructions the certificate lists; that it
-//! is the loop somebody had in mind is for a reader to see.
+//! The second decoder sees neither stack frames nor the tables of exception handlers. So the graph is explored anew,
+//! and no instruction that is counted or left out may have an obstacle in it.
+//!
+//! The loops must be those of the code: the checker finds all of them itself (`check/code.rs`), and the listed
+//! instructions, entry and place of a loop must be those of one of them.
+//!
+//! The remaining assumptions are in [`Checked::assumptions`], which contains no others than the published list, and in
+//! [`Checked::facts`], which the user stated beyond it.
 
+mod code;
+
+use crate::assumption::Assumption;
 use crate::certificate::{Address, BoundedLoop, Case, Certificate, Proof};
-use crate::graph::{self, Callee, Graph, Obstacle};
-use crate::image::{Image, Pointer, Provenance};
-use capstone::arch::x86::{X86Insn, X86InsnGroup, X86OperandType, X86Reg};
-use capstone::prelude::*;
+use crate::graph::{self, Callee, Graph, NeverReturns, Obstacle};
+use crate::image::{Image, Provenance};
+use crate::second_decoder::{Flow, Reader, Target};
+use code::Code;
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// What a certificate proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// No execution of the entry that returns has more instructions.
+    /// No execution of the entry that returns has more instructions, if all of the following holds.
     pub instructions: u64,
-    /// If these hold, one line each.
-    pub assumptions: Vec<String>,
+    /// The assumptions from the published list.
+    pub assumptions: BTreeSet<Assumption>,
+    /// The functions that are known by name never to return, one line each.
+    pub never_returning: Vec<String>,
+    /// The facts that a user stated beyond the list, one line each.
+    pub facts: Vec<String>,
 }
 
-/// Why a certificate proves nothing.
+/// Why a certificate is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// The instruction at which it fails, if it is one.
+    /// The instruction at which verification fails, if any.
     pub address: Option<u64>,
-    /// How.
+    /// The reason.
     pub reason: String,
 }
 
@@ -77,38 +92,50 @@ pub fn check(certificate: &Certificate, image: &dyn Image, provenance: &Provenan
     if certificate.binary.sha256 != provenance.sha256 {
         return reject(
             None,
-            format!("it is about {:?}, SHA-256 {:?}", certificate.binary.file, certificate.binary.sha256),
+            format!(
+                "it is about {:?}, SHA-256 {:?}, not {:?}: check it with that file",
+                certificate.binary.file, certificate.binary.sha256, provenance.sha256
+            ),
         );
+    }
+    if certificate.binary.compilers != provenance.compilers {
+        return reject(None, "it names other compilers than the file does");
     }
     check_proof(&certificate.proof, image)
 }
 
-/// Verifies a proof about whatever code an image has.
+/// Verifies a proof about the code of an image.
 ///
 /// # Errors
 ///
 /// [`Rejection`] says at which instruction it fails.
 pub fn check_proof(proof: &Proof, image: &dyn Image) -> Result<Checked, Rejection> {
-    let reader = Reader::new(image)?;
-    if proof.loops.iter().any(|assumed| !assumed.members.contains(&assumed.place)) {
-        return reject(None, "the place of a loop is outside of it");
+    let reader = Reader::new(image).map_err(|reason| rejection(None, reason))?;
+    check_names(proof, image)?;
+    check_never_returning(proof, &reader)?;
+    let ends = |at: Address, target: &Target| ends(proof, image, at, target);
+    let code = Code::reached(&reader, proof.entry, &ends);
+    code::check_loops(proof, &code).or_else(|(at, reason)| reject(Some(at), reason))?;
+    let graph = check_against_graph(proof, image, &code)?;
+    if let Some(missing) = assumed(proof, &code).difference(&proof.assumptions).next() {
+        return reject(None, format!("it does not list an assumption that it rests on: {}", missing.text()));
     }
-    name_what_is_there(proof, image)?;
-    cover_all_ways(proof)?;
+    check_cases(proof)?;
     for case in &proof.cases {
         Checker { proof, reader: &reader, case }.check()?;
     }
-    Ok(Checked { instructions: proof.instructions, assumptions: assumptions(proof) })
+    let (never_returning, facts) = stated(proof, &reader, &graph);
+    Ok(Checked { instructions: proof.instructions, assumptions: proof.assumptions.clone(), never_returning, facts })
 }
 
-/// Verifies that another decoder reads the code of a graph in the same way: the length of every instruction, whether and how
-/// it leaves the straight line, and where to.
+/// Verifies that the second decoder agrees with a graph: on the length of every instruction, on whether and how it
+/// transfers control, and on the target.
 ///
 /// # Errors
 ///
 /// [`Rejection`] names the first instruction, by address, about which the two disagree.
 pub fn second_opinion(graph: &Graph, image: &dyn Image) -> Result<(), Rejection> {
-    let reader = Reader::new(image)?;
+    let reader = Reader::new(image).map_err(|reason| rejection(None, reason))?;
     for (at, node) in graph.nodes() {
         let address = Address(at);
         if node.flow == graph::Flow::Unknown(Obstacle::Undecodable) {
@@ -117,63 +144,16 @@ pub fn second_opinion(graph: &Graph, image: &dyn Image) -> Result<(), Rejection>
             }
             continue;
         }
-        let (next, flow) = reader.decode(address)?;
+        let (next, flow) = decode(&reader, address)?;
         let length = next.0.wrapping_sub(at);
         if length != u64::from(node.length) {
             return reject(Some(address), format!("one decoder finds {} bytes, the other {length}", node.length));
         }
-        if !means(&flow, &node.flow) {
+        if !node.flow.is_read_as(&flow) {
             return reject(Some(address), format!("one decoder finds {:?}, the other {flow:?}", node.flow));
         }
     }
     Ok(())
-}
-
-/// Whether the flow that was decoded is the one the graph has.
-fn means(flow: &Flow, of_graph: &graph::Flow) -> bool {
-    use graph::Flow as G;
-    match (flow, of_graph) {
-        (Flow::Next, G::Next)
-        | (Flow::Uncounted, G::NextPast(Obstacle::Repeat | Obstacle::Kernel))
-        | (Flow::Return, G::Return)
-        | (Flow::Trap, G::Stop)
-        | (Flow::Jump(Target::Computed), G::Unknown(Obstacle::IndirectJump))
-        | (Flow::Elsewhere, G::Unknown(Obstacle::Elsewhere)) => true,
-        (Flow::Branch(target), G::Branch(address) | G::Unknown(Obstacle::NoCode(address)))
-        | (Flow::Jump(Target::Address(target)), G::Jump(address) | G::Unknown(Obstacle::NoCode(address))) => {
-            target.0 == *address
-        }
-        (Flow::Call(target), G::Call(callee)) | (Flow::Jump(target), G::Tail(callee)) => match (target, callee) {
-            (Target::Address(target), Callee::Function(address) | Callee::Unknown(Obstacle::NoCode(address)))
-            | (Target::Address(target), Callee::NeverReturns { address: Some(address), .. }) => target.0 == *address,
-            (Target::External(target), Callee::NeverReturns { address: None, name })
-            | (Target::External(target), Callee::Unknown(Obstacle::ExternalCall(name))) => target == name,
-            (Target::Computed, Callee::Unknown(Obstacle::IndirectCall | Obstacle::IndirectJump)) => true,
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
-/// Where execution goes from an instruction.
-#[derive(Debug)]
-enum Flow {
-    Next,
-    /// To the next instruction, after more than this one (`rep`, the kernel).
-    Uncounted,
-    Jump(Target),
-    Branch(Address),
-    Call(Target),
-    Return,
-    Trap,
-    Elsewhere,
-}
-
-#[derive(Debug)]
-enum Target {
-    Address(Address),
-    External(String),
-    Computed,
 }
 
 struct Checker<'a> {
@@ -185,29 +165,32 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn check(&self) -> Result<(), Rejection> {
         if self.case.multipliers.len() != self.proof.loops.len() || self.case.multipliers.iter().any(|m| *m < 0) {
-            return reject(None, "a case must have a multiplier for each loop, not below zero");
+            return reject(None, "a case must have one multiplier for each loop, none of them negative");
         }
         let claimed = i128::from(self.proof.instructions);
         if self.potential(None, self.proof.entry)?.is_some_and(|most| most > claimed) {
-            return reject(Some(self.proof.entry), "the entry's potential is above the claim");
+            return reject(
+                Some(self.proof.entry),
+                format!("the potential is above the {claimed} instructions of the claim"),
+            );
         }
         for (address, potential) in &self.case.potentials {
-            // What follows may be worth as much as fits: it must not become little by adding to it.
+            // The value of what follows may be the largest number: adding to it must not wrap around.
             let least = self.rest(*address)?.map(|rest| rest.saturating_add(1 - self.executing(*address)));
-            if least.is_some_and(|least| i128::from(*potential) < least) {
-                return reject(Some(*address), format!("the potential {potential} is too low"));
+            if let Some(least) = least.filter(|least| i128::from(*potential) < *least) {
+                return reject(Some(*address), format!("the potential {potential} is below {least}"));
             }
         }
         let ends = self.case.no_return.iter().map(|address| Ok((*address, self.never_returns(*address)?)));
         match ends.collect::<Result<Vec<_>, _>>()?.into_iter().find(|(_, ends)| !ends) {
-            Some((address, _)) => reject(Some(address), "it may return"),
+            Some((address, _)) => reject(Some(address), "it is listed as never returning, but may return"),
             None => Ok(()),
         }
     }
 
-    /// The most that can follow an instruction; `None` if nothing that returns does.
+    /// The highest value of what follows an instruction; `None` if no path from it returns.
     fn rest(&self, at: Address) -> Result<Option<i128>, Rejection> {
-        let (next, flow) = self.reader.decode(at)?;
+        let (next, flow) = decode(self.reader, at)?;
         match flow {
             Flow::Next => self.potential(Some(at), next),
             Flow::Jump(target) if self.ends(at, &target) => Ok(None),
@@ -219,37 +202,36 @@ impl Checker<'_> {
                 Ok(callee.zip(next).map(|(callee, next)| callee.saturating_add(next)))
             }
             Flow::Return => Ok(Some(0)),
-            Flow::Trap => Ok(None),
-            Flow::Uncounted | Flow::Elsewhere => reject(Some(at), "what it executes cannot be bounded"),
+            Flow::Trap if self.reader.image.code(next.0).is_none() => Ok(None),
+            Flow::Uncounted | Flow::Trap | Flow::Elsewhere => reject(Some(at), "it cannot be bounded"),
             Flow::Jump(Target::External(name)) | Flow::Call(Target::External(name)) => {
-                reject(Some(at), format!("{name} is not known never to return"))
+                reject(Some(at), format!("{name} is in another file and may return"))
             }
-            Flow::Jump(Target::Computed) | Flow::Call(Target::Computed) => {
-                reject(Some(at), "where it goes is not known")
-            }
+            Flow::Jump(Target::Computed) | Flow::Call(Target::Computed) => reject(Some(at), "its target is not known"),
         }
     }
 
-    /// Whether from an instruction every way leads to what is left out.
+    /// Whether every path from an instruction leads to what is left out.
     fn never_returns(&self, at: Address) -> Result<bool, Rejection> {
-        let (next, flow) = self.reader.decode(at)?;
+        let (next, flow) = decode(self.reader, at)?;
         Ok(match flow {
             Flow::Next | Flow::Uncounted => self.is_left_out(next),
             Flow::Jump(target) => self.ends(at, &target),
             Flow::Branch(target) => self.is_left_out(next) && self.is_left_out(target),
             Flow::Call(target) => self.ends(at, &target) || self.is_left_out(next),
-            Flow::Trap => true,
+            Flow::Trap => self.is_left_out(next) || self.reader.image.code(next.0).is_none(),
             Flow::Return | Flow::Elsewhere => false,
         })
     }
 
-    /// What a path is worth that goes to an instruction, from another of its function or by a call; `None` if none returns.
+    /// The highest value of a path that goes to an instruction, from another one of its function or, with `None`, by a
+    /// call; `None` if no such path returns.
     fn potential(&self, from: Option<Address>, to: Address) -> Result<Option<i128>, Rejection> {
         if self.is_left_out(to) {
             return Ok(None);
         }
         let Some(potential) = self.case.potentials.get(&to) else {
-            return reject(from.or(Some(to)), format!("{to}, which follows, has no potential"));
+            return reject(from.or(Some(to)), format!("its successor {to} has no potential"));
         };
         let enters =
             |members: &BTreeSet<Address>| members.contains(&to) && from.is_none_or(|from| !members.contains(&from));
@@ -258,129 +240,114 @@ impl Checker<'_> {
         Ok(Some(worth.fold(i128::from(*potential), i128::saturating_add)))
     }
 
-    /// What executing an instruction is worth to the loops it is the place of.
+    /// The sum of the multipliers of the loops whose place is an instruction.
     fn executing(&self, at: Address) -> i128 {
         let loops = self.proof.loops.iter().zip(&self.case.multipliers);
         loops.filter(|(executed, _)| executed.place == at).map(|(_, m)| i128::from(*m)).sum()
     }
 
-    /// Whether no execution of this case that returns gets here.
+    /// Whether no execution of this case that returns reaches an instruction.
     fn is_left_out(&self, at: Address) -> bool {
         self.case.avoid.contains(&at) || self.case.no_return.contains(&at)
     }
 
-    /// Whether a jump or call ends every execution that is to return.
+    /// Whether no execution that returns takes a jump or call.
     fn ends(&self, at: Address, target: &Target) -> bool {
-        let of_this_name = |name: &str| match target {
-            Target::External(external) => external == name,
-            Target::Computed => false,
-            Target::Address(address) => self
-                .reader
-                .image
-                .symbol(address.0)
-                .is_some_and(|symbol| symbol.address == address.0 && symbol.name == name),
-        };
         matches!(target, Target::Address(address) if self.is_left_out(*address))
-            || self.proof.never_returning.iter().any(|end| end.calls.contains(&at) && of_this_name(&end.name))
+            || ends(self.proof, self.reader.image, at, target)
     }
 }
 
-/// Code, and what decodes it.
-struct Reader<'a> {
-    image: &'a dyn Image,
-    decoder: Capstone,
+/// Whether a proof assumes that the target of a jump or call never returns.
+fn ends(proof: &Proof, image: &dyn Image, at: Address, target: &Target) -> bool {
+    proof.never_returning.iter().any(|end| end.calls.contains(&at) && is_of_name(image, target, &end.name))
 }
 
-impl<'a> Reader<'a> {
-    fn new(image: &'a dyn Image) -> Result<Self, Rejection> {
-        let decoder = Capstone::new().x86().mode(arch::x86::ArchMode::Mode64).detail(true).build();
-        let decoder = decoder.map_err(|error| rejection(None, error.to_string()))?;
-        Ok(Self { image, decoder })
-    }
-
-    fn decode(&self, at: Address) -> Result<(Address, Flow), Rejection> {
-        let code = self.image.code(at.0).unwrap_or_default();
-        let instructions = self.decoder.disasm_count(&code[..code.len().min(15)], at.0, 1);
-        let Some(instruction) = instructions.as_ref().ok().and_then(|instructions| instructions.first()) else {
-            return reject(Some(at), "there is no instruction");
-        };
-        let detail = self.decoder.insn_detail(instruction).map_err(|error| rejection(Some(at), error.to_string()))?;
-        let operand = detail.arch_detail().x86().and_then(|x86| x86.operands().next()).map(|operand| operand.op_type);
-        let next = Address(at.0.wrapping_add(instruction.len() as u64));
-        let is_in = |groups: &[X86InsnGroup::Type]| {
-            detail.groups().iter().any(|group| groups.contains(&X86InsnGroup::Type::from(group.0)))
-        };
-        let mnemonic = instruction.mnemonic().unwrap_or_default();
-        let flow = match X86Insn::from(instruction.id().0) {
-            X86Insn::X86_INS_RET if operand.is_none() => Flow::Return,
-            X86Insn::X86_INS_UD0 | X86Insn::X86_INS_UD1 | X86Insn::X86_INS_UD2 => Flow::Trap,
-            X86Insn::X86_INS_SYSCALL | X86Insn::X86_INS_SYSENTER | X86Insn::X86_INS_INT => Flow::Uncounted,
-            // A handler goes on behind them.
-            X86Insn::X86_INS_INT1 | X86Insn::X86_INS_INT3 => Flow::Uncounted,
-            X86Insn::X86_INS_JMP => Flow::Jump(self.target(operand, next)),
-            X86Insn::X86_INS_CALL => Flow::Call(self.target(operand, next)),
-            X86Insn::X86_INS_HLT => Flow::Elsewhere,
-            X86Insn::X86_INS_XBEGIN | X86Insn::X86_INS_XABORT | X86Insn::X86_INS_XEND => Flow::Elsewhere,
-            X86Insn::X86_INS_LJMP | X86Insn::X86_INS_LCALL => Flow::Elsewhere,
-            _ if is_in(&[X86InsnGroup::X86_GRP_JUMP, X86InsnGroup::X86_GRP_BRANCH_RELATIVE]) => match operand {
-                Some(X86OperandType::Imm(target)) => Flow::Branch(Address(target.cast_unsigned())),
-                _ => Flow::Elsewhere,
-            },
-            _ if is_in(&[X86InsnGroup::X86_GRP_CALL, X86InsnGroup::X86_GRP_RET]) => Flow::Elsewhere,
-            _ if is_in(&[X86InsnGroup::X86_GRP_INT, X86InsnGroup::X86_GRP_IRET]) => Flow::Elsewhere,
-            _ if mnemonic.starts_with("rep") => Flow::Uncounted,
-            _ => Flow::Next,
-        };
-        Ok((next, flow))
-    }
-
-    /// Where a jump or call goes, as far as the image says.
-    fn target(&self, operand: Option<X86OperandType>, next: Address) -> Target {
-        let pointer = match operand {
-            Some(X86OperandType::Imm(target)) => return Target::Address(Address(target.cast_unsigned())),
-            Some(X86OperandType::Mem(memory)) if u32::from(memory.index().0) == X86Reg::X86_REG_INVALID => {
-                let base = match u32::from(memory.base().0) {
-                    X86Reg::X86_REG_RIP => next.0,
-                    X86Reg::X86_REG_INVALID => 0,
-                    _ => return Target::Computed,
-                };
-                let elsewhere = [X86Reg::X86_REG_FS, X86Reg::X86_REG_GS].contains(&u32::from(memory.segment().0));
-                if elsewhere { None } else { self.image.pointer(base.wrapping_add_signed(memory.disp())) }
-            }
-            _ => None,
-        };
-        match pointer {
-            Some(Pointer::Address(address)) => Target::Address(Address(address)),
-            Some(Pointer::External(name)) => Target::External(name),
-            None => Target::Computed,
+/// Whether a jump or call goes to a function with this name.
+fn is_of_name(image: &dyn Image, target: &Target, name: &str) -> bool {
+    match target {
+        Target::External(external) => external == name,
+        Target::Computed => false,
+        Target::Address(address) => {
+            image.symbol(address.0).is_some_and(|symbol| symbol.address == address.0 && symbol.name == name)
         }
     }
 }
 
-/// That the entry and the places of loops have the names and lines the proof gives them: a bound of one function is not to be
-/// read as one of another.
-fn name_what_is_there(proof: &Proof, image: &dyn Image) -> Result<(), Rejection> {
+/// Checks that the entry and the places of loops have the names and lines in the proof, so that a bound of one function
+/// is not read as that of another.
+fn check_names(proof: &Proof, image: &dyn Image) -> Result<(), Rejection> {
     let name = image.symbol(proof.entry.0).filter(|symbol| symbol.address == proof.entry.0).map(|symbol| symbol.name);
     if proof.function != name {
         let named =
-            |name: &Option<String>| name.as_ref().map_or_else(|| "nameless".to_owned(), |name| format!("{name:?}"));
+            |name: &Option<String>| name.as_ref().map_or_else(|| "unnamed".to_owned(), |name| format!("{name:?}"));
         let reason = format!("the entry is {}, not {}", named(&name), named(&proof.function));
         return reject(Some(proof.entry), reason);
     }
-    let wrong = |assumed: &&BoundedLoop| {
-        let is_there = |source| image.source(assumed.place.0).contains(source);
-        !assumed.source.as_ref().is_none_or(is_there)
-    };
+    let wrong = |assumed: &&BoundedLoop| assumed.source != image.source(assumed.place.0).into_iter().next();
     match proof.loops.iter().find(wrong) {
-        Some(assumed) => reject(Some(assumed.place), "the place of a loop is of another source line"),
+        Some(assumed) => reject(Some(assumed.place), "the place of a loop is on another source line than listed"),
         None => Ok(()),
     }
 }
 
-/// That whichever side of each conflict an execution avoids, there is a case that avoids no more.
-fn cover_all_ways(proof: &Proof) -> Result<(), Rejection> {
+/// Checks, on a graph explored anew, that no instruction that is counted or left out has an obstacle.
+fn check_against_graph(proof: &Proof, image: &dyn Image, code: &Code<'_>) -> Result<Graph, Rejection> {
+    let known = NeverReturns::default();
+    let ends = proof.never_returning.iter().map(|end| end.name.as_str());
+    let names = ends.filter(|name| !known.knows(name)).map(|name| NeverReturns::short(name).to_owned()).collect();
+    let graph = Graph::explore(image, &[proof.entry.0], &NeverReturns { names });
+    let graph = graph.map_err(|error| rejection(Some(proof.entry), error.to_string()))?;
+    for case in &proof.cases {
+        // If the code after a call is left out, the call must not escape: it may still lead to a return.
+        let passed = |at: &&Address| {
+            let next = graph.node(at.0).map(|node| Address(at.0 + u64::from(node.length)));
+            graph.escapes(at.0) && next.is_some_and(|next| case.avoid.contains(&next) || case.no_return.contains(&next))
+        };
+        if let Some(at) = case.potentials.keys().find(passed) {
+            return reject(Some(*at), "it may return through an overwritten return address");
+        }
+        for at in case.potentials.keys().filter(|at| code.reaches(**at)) {
+            if graph.node(at.0).is_none() {
+                return reject(Some(*at), "the graph does not reach it");
+            }
+            if let Some(obstacle) = graph.obstacle(at.0) {
+                return reject(Some(*at), format!("it cannot be bounded: {obstacle:?}"));
+            }
+        }
+        if let Some(at) = case.no_return.iter().find(|at| graph.goes_elsewhere(at.0) || graph.escapes(at.0)) {
+            return reject(Some(*at), "it may return through a handler or an overwritten return address");
+        }
+    }
+    Ok(graph)
+}
+
+/// Checks that the calls listed for functions that are assumed never to return are calls of these functions.
+fn check_never_returning(proof: &Proof, reader: &Reader<'_>) -> Result<(), Rejection> {
+    for end in &proof.never_returning {
+        if end.calls.is_empty() {
+            return reject(end.address, format!("{} is listed as never returning, but none of its calls is", end.name));
+        }
+        for at in &end.calls {
+            let (Flow::Call(target) | Flow::Jump(target)) = decode(reader, *at)?.1 else {
+                return reject(Some(*at), format!("it does not call {}", end.name));
+            };
+            let address = match &target {
+                Target::Address(address) => Some(*address),
+                Target::External(_) | Target::Computed => None,
+            };
+            if !is_of_name(reader.image, &target, &end.name) || address != end.address {
+                return reject(Some(*at), format!("it does not call {}", end.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that whichever side of each conflict an execution avoids, some case avoids no more.
+fn check_cases(proof: &Proof) -> Result<(), Rejection> {
     if proof.conflicts.len() > crate::bound::MOST_CONFLICTS {
-        return reject(None, "it has more conflicts than are checked");
+        return reject(None, format!("it has {} conflicts, more than are checked", proof.conflicts.len()));
     }
     let never = proof.loops.iter().filter(|assumed| assumed.at_most == 0).map(|assumed| assumed.place);
     let never: BTreeSet<Address> = never.collect();
@@ -389,30 +356,67 @@ fn cover_all_ways(proof: &Proof) -> Result<(), Rejection> {
         let sides = sides.flat_map(|(i, conflict)| if way >> i & 1 == 0 { &conflict.first } else { &conflict.second });
         let avoided: BTreeSet<Address> = sides.chain(&never).copied().collect();
         if !proof.cases.iter().any(|case| case.avoid.is_subset(&avoided)) {
-            return reject(None, "there is no case for one way of avoiding a side of each conflict");
+            return reject(None, "there is no case for one choice of a side of each conflict");
         }
     }
     Ok(())
 }
 
-/// What the proof takes for granted.
-fn assumptions(proof: &Proof) -> Vec<String> {
+/// The assumptions from the published list that a proof must name.
+fn assumed(proof: &Proof, code: &Code<'_>) -> BTreeSet<Assumption> {
+    let always = [Assumption::Loading, Assumption::Signals, Assumption::CallingConvention, Assumption::ReturnAddresses];
+    let mut assumed = BTreeSet::from(always);
+    if !proof.never_returning.is_empty() {
+        assumed.insert(Assumption::NeverReturns);
+    }
+    if code.has_calls {
+        assumed.insert(Assumption::UnwindTables);
+    }
+    assumed
+}
+
+/// The functions that are known by name never to return, and the facts that a user stated, one line each.
+fn stated(proof: &Proof, reader: &Reader<'_>, graph: &Graph) -> (Vec<String>, Vec<String>) {
     let list = |addresses: &BTreeSet<Address>| addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let mut lines = vec!["every return goes to where the call came from".to_owned()];
-    lines.extend(proof.loops.iter().map(|assumed| {
+    let mut facts: Vec<String> = Vec::new();
+    facts.extend(proof.loops.iter().map(|assumed| {
         let source = assumed.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
-        let (place, at_most, members) = (assumed.place, assumed.at_most, assumed.members.len());
+        let (place, at_most, entry, members) = (assumed.place, assumed.at_most, assumed.entry, assumed.members.len());
         format!(
-            "{place}{source} is executed at most {at_most} times for each entry into its loop of {members} instructions"
+            "{place}{source} is executed at most {at_most} times each time its loop is entered, which begins at {entry} and has \
+             {members} instructions"
         )
     }));
-    lines.extend(proof.conflicts.iter().map(|conflict| {
+    facts.extend(proof.conflicts.iter().map(|conflict| {
         format!("no execution has one of {} and one of {}", list(&conflict.first), list(&conflict.second))
     }));
-    lines.extend(proof.never_returning.iter().map(|end| {
-        format!("{} never returns, nor is caught what it throws, called at {}", end.name, list(&end.calls))
-    }));
-    lines
+    let known = NeverReturns::default();
+    let mut never_returning = Vec::new();
+    for end in &proof.never_returning {
+        let line =
+            format!("{} never returns and its exceptions are not caught (called at {})", end.name, list(&end.calls));
+        // A name proves nothing about a function that this file defines or may define.
+        let by_its_code = |address: Address| code::never_returns(reader, address);
+        let by_the_graph = end.calls.iter().all(|at| ends_in(graph, *at));
+        if known.knows(&end.name) && end.address.is_none_or(by_its_code) && by_the_graph {
+            never_returning.push(line);
+        } else {
+            facts.push(line);
+        }
+    }
+    (never_returning, facts)
+}
+
+/// Whether a call never returns in a graph, or is not reached there.
+fn ends_in(graph: &Graph, at: Address) -> bool {
+    match graph.node(at.0).map(|node| &node.flow) {
+        Some(graph::Flow::Call(callee) | graph::Flow::Tail(callee)) => matches!(callee, Callee::NeverReturns { .. }),
+        flow => flow.is_none(),
+    }
+}
+
+fn decode(reader: &Reader<'_>, at: Address) -> Result<(Address, Flow), Rejection> {
+    reader.decode(at).map_err(|reason| rejection(Some(at), reason))
 }
 
 fn rejection(address: Option<Address>, reason: impl Into<String>) -> Rejection {

@@ -1,8 +1,8 @@
-//! Counting the instructions that code executes, exactly and at its own speed.
+//! Counts the instructions that code executes, exactly and at nearly native speed.
 //!
-//! A [`Counter`] is a copy of the code of a [`Graph`] in executable memory, with counting in front of, or within, each basic
-//! block. Counting changes no flag and no register that is read later, and nothing on the stack nor below it. Each thread has
-//! a count of its own, which [`executed`] reads; what a call executed is the difference:
+//! A [`Counter`] is a copy of the code of a [`Graph`] in executable memory, with code that counts before or within each
+//! basic block. Counting changes no flag and no register that is read later, and nothing on or below the stack. Each
+//! thread has its own count, which [`executed`] reads; a call's instructions are the difference:
 //!
 //! ```no_run
 //! # use pathbound::{counter::{Counter, Record, executed}, graph::NeverReturns, Graph, Process};
@@ -10,10 +10,10 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let process = Process::current()?;
 //! let function = double as extern "C" fn(u64) -> u64 as usize as u64;
-//! let graph = Graph::explore(&process, &[function], &NeverReturns::default())?;
+//! let graph = Graph::explore_to_count(&process, &[function], &NeverReturns::default())?;
 //! let counter = Counter::new(&process, &graph, Record::Count)?;
 //! let copy = counter.entry(function).expect("the function is in the graph");
-//! // SAFETY: the copy of a function is called as the function.
+//! // SAFETY: the copy has the signature of the function, and `counter` is still alive.
 //! let copy: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(copy) };
 //! let before = executed();
 //! let result = copy(21);
@@ -22,18 +22,18 @@
 //! # }
 //! ```
 //!
-//! Counted is from the entry's first instruction to its return, both included. A repeated string instruction counts one, and
-//! so does a call of the kernel. Uncounted is:
-//! - what computed jumps and calls lead to outside of the graph: [`Counter::misses`] says where, so that a larger graph can
-//!   be explored with these as further entries;
-//! - what follows an instruction of the graph that cannot be copied, such as the beginning of a transaction, until the function
-//!   returns: [`Counter::departures`] says which it was;
-//! - calls that never return: the process ends, or unwinds, in the original code. There is no unwind information for the copy,
-//!   so a panic in it aborts;
-//! - what signal handlers do.
+//! A count runs from the entry's first instruction to its return, both included. A repeated string instruction counts
+//! as one, and so does a system call. Not counted are:
+//! - code outside the graph that computed jumps and calls lead to: [`Counter::misses`] lists its addresses, so that a
+//!   larger graph can be explored with these as further entries;
+//! - code after an instruction of the graph that cannot be copied, such as the beginning of a transaction, until the
+//!   function returns: [`Counter::departures`] lists such instructions;
+//! - calls that never return: the process ends, or unwinds, in the original code. There is no unwind information for
+//!   the copy, so a panic in it aborts;
+//! - signal handlers.
 //!
-//! A count is exact if there are neither misses nor departures. A signal handler must not call a counter's copy while the thread
-//! it interrupts is in one. Code that looks at its own return addresses sees those of the copy.
+//! A count is exact if there are neither misses nor departures. A signal handler must not call a counter's copy while
+//! the thread it interrupts is in one. Code that looks at its own return addresses sees those of the copy.
 
 mod coverage;
 
@@ -81,25 +81,25 @@ pub enum Record {
     Coverage,
 }
 
-/// Why there is no counter.
+/// Why a counter cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CounterError {
-    /// Another processor or system.
+    /// The processor or system is not supported.
     #[error("instructions can be counted on x86-64 Linux only")]
     Unsupported,
-    /// Threads have their counts at different distances from their control blocks.
-    #[error("counting needs to be linked into the program, not loaded into it later")]
+    /// The counts of threads are at different offsets from their control blocks.
+    #[error("counting does not work in a library that is loaded at run time: link it into the program")]
     ThreadLocal,
-    /// Code that is in no loaded program or library.
+    /// The code is in no loaded program or library.
     #[error("the code at {address:#x} belongs to no loaded program or library")]
     NoObject {
         /// The code.
         address: u64,
     },
     /// The code is not that of the graph.
-    #[error("at {address:#x} there is other code than in the graph")]
+    #[error("the code at {address:#x} is not that of the graph: explore the graph again")]
     DifferentCode {
-        /// The code, or where a jump of the graph goes.
+        /// The code, or the target of a jump in the graph.
         address: u64,
     },
     /// There is no free memory near the code.
@@ -109,13 +109,13 @@ pub enum CounterError {
         near: u64,
     },
     /// The copy cannot address what the original does.
-    #[error("{address:#x} is too far away to be addressed from a copy")]
+    #[error("{address:#x} is too far from the copy to be addressed")]
     OutOfReach {
         /// What is addressed, or the instruction that addresses it.
         address: u64,
     },
     /// The copy would be too large.
-    #[error("the copy would exceed 2 GiB")]
+    #[error("the copy would exceed 2 GiB: explore fewer functions")]
     TooLarge,
     /// The system refused memory.
     #[error("the system refused executable memory (error {errno})")]
@@ -127,8 +127,8 @@ pub enum CounterError {
 
 /// A copy of the code of a graph that counts its own instructions.
 ///
-/// Any thread may call the copy, several at a time, and counts its own instructions. Dropping the counter removes the copy: no
-/// thread may be in it then, nor call it later.
+/// Threads may call the copy concurrently; each counts its own instructions. Dropping the counter unmaps the copy: no
+/// thread may be executing it then, or call it later.
 #[derive(Debug)]
 pub struct Counter {
     copy: Copy,
@@ -139,60 +139,61 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// [`CounterError`]: all of it concerns the machine or the graph; what only executions show is not an error but in
-    /// [`misses`](Self::misses) and [`departures`](Self::departures).
+    /// [`CounterError`], for problems of the machine or the graph. What only executions show is reported by
+    /// [`misses`](Self::misses) and [`departures`](Self::departures) instead.
     pub fn new(process: &Process, graph: &Graph, record: Record) -> Result<Self, CounterError> {
         Copy::new(process, graph, record).map(|copy| Self { copy })
     }
 
-    /// Where the copy of a function of the graph begins; `None` for what is not a function of the graph.
+    /// The first instruction of the copy of a function; `None` if the function is not in the graph.
     ///
-    /// It is to be called as the original is, as long as the counter exists.
+    /// It is called like the original, and only while the counter exists.
     #[must_use]
     pub fn entry(&self, function: u64) -> Option<*const c_void> {
         self.copy.entry(function)
     }
 
-    /// Targets of computed jumps and calls, and of returns, that are not in the graph: what they led to was not counted. Of
-    /// many, some may be missing: a graph that has these as further entries shows the others.
+    /// Targets of computed jumps and calls, and of returns, that are not in the graph: the code there was not counted.
+    /// If there are many, some may be missing: a graph with these as further entries shows the others.
     #[must_use]
     pub fn misses(&self) -> BTreeSet<u64> {
         self.copy.misses()
     }
 
-    /// Instructions of the graph that were reached but cannot be executed in a copy: what followed was not counted.
+    /// Instructions that were reached but cannot be executed in a copy: the code after them was not counted.
     #[must_use]
     pub fn departures(&self) -> BTreeSet<u64> {
         self.copy.departures()
     }
 
-    /// Which marks the copy left, in all threads, since the counter was made or [`clear_coverage`](Self::clear_coverage) was
-    /// called last. It replaces what `into` held. This costs about a nanosecond for each block of the graph;
-    /// [`instructions`](Self::instructions) and [`edges`](Self::edges) say later what the marks mean.
+    /// Reads the marks that the copy set, in all threads, since the counter was made or
+    /// [`clear_coverage`](Self::clear_coverage) was last called, and replaces the content of `into`. This costs about a
+    /// nanosecond for each block of the graph; [`instructions`](Self::instructions) and [`edges`](Self::edges)
+    /// interpret the marks later.
     pub fn coverage(&self, into: &mut Coverage) {
         self.copy.coverage(into);
     }
 
-    /// Forgets what was covered.
+    /// Clears all marks.
     pub fn clear_coverage(&self) {
         self.copy.clear_coverage();
     }
 
-    /// Instructions that were executed according to a coverage of this counter. One behind a call that did not come back is
-    /// among them if it is in the same block.
+    /// Instructions that were executed according to a coverage of this counter. One after a call that did not return is
+    /// included if it is in the same block.
     #[must_use]
     pub fn instructions(&self, coverage: &Coverage) -> BTreeSet<u64> {
         self.copy.instructions(coverage)
     }
 
-    /// Edges between blocks that were executed according to a coverage of this counter: from the last instruction of one to
-    /// the first of the next.
+    /// Edges between blocks that were executed according to a coverage of this counter: from the last instruction of
+    /// one to the first of the next.
     #[must_use]
     pub fn edges(&self, coverage: &Coverage) -> BTreeSet<(u64, u64)> {
         self.copy.edges(coverage)
     }
 
-    /// Instructions that were executed, as [`coverage`](Self::coverage) knows now. Nothing where only counts are recorded.
+    /// Instructions that were executed so far, by [`coverage`](Self::coverage). Empty if only counts are recorded.
     #[must_use]
     pub fn covered(&self) -> BTreeSet<u64> {
         let mut coverage = Coverage::default();
@@ -200,7 +201,7 @@ impl Counter {
         self.instructions(&coverage)
     }
 
-    /// Edges between blocks that were executed, as [`coverage`](Self::coverage) knows now.
+    /// Edges between blocks that were executed so far, by [`coverage`](Self::coverage).
     #[must_use]
     pub fn covered_edges(&self) -> BTreeSet<(u64, u64)> {
         let mut coverage = Coverage::default();
@@ -209,7 +210,7 @@ impl Counter {
     }
 }
 
-/// Instructions that copies have counted in this thread since it began: a load from memory.
+/// Instructions that copies have counted in this thread since it began. Costs one load from memory.
 #[inline(always)]
 #[must_use]
 pub fn executed() -> u64 {

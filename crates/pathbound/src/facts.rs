@@ -1,7 +1,6 @@
-//! What a bound may assume because somebody says so.
+//! Facts that a bound may assume because the user states them.
 //!
-//! Facts have a written form, for command lines: a place is `0x401136` or `src/list.rs:120`, a loop fact `PLACE=N`, a conflict
-//! `PLACE,PLACE`.
+//! On command lines, a place is `0x401136` or `src/list.rs:120`, a loop fact `PLACE=N`, and a conflict `PLACE,PLACE`.
 
 use crate::image::{Image, Source};
 use serde::{Deserialize, Serialize};
@@ -10,36 +9,38 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Facts about paths that machine code does not show.
+/// Facts about paths that cannot be read from machine code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// How often loops run.
+    /// Loop bounds.
     pub loops: Vec<LoopFact>,
-    /// What is never executed together.
+    /// Places that are never both executed.
     pub conflicts: Vec<Conflict>,
 }
 
-/// The innermost loop around a place executes the place at most so often each time the loop is entered.
+/// Each time the loop around PLACE is entered, the instruction at the address PLACE is executed at most N times; or,
+/// where PLACE is a source line, each loop with its condition on that line goes around at most N times, and tests its
+/// condition at most N + 1 times.
 ///
-/// Count executions of the *body* at the place named, not jumps back: compilers rotate loops. By a
-/// source line, the place is the last instruction of that line that every turn of the innermost loop with one passes. A loop may
-/// test its condition before each turn and once more; so where no such instruction is of the line, the instruction
-/// through which the loop is entered is taken to be executed once more than the line. Several loops can come from one line, as where a function is inlined twice; the fact is said of each.
-/// Of a loop and one inside it, both with instructions of the line, it is said of the inner one only.
+/// The loop is the innermost one around the place *in the machine code*; each activation of its function enters it
+/// anew. An address that an iteration can skip is refused. The condition of a loop is the only branch that every
+/// iteration executes and that can leave the loop; a loop with several such branches has no condition. A line names
+/// every loop whose condition is on it. It is refused if there is no such loop, or if one is inside another. Several
+/// loops can come from one line, if a function is inlined twice or a compiler splits a loop: the fact applies to each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopFact {
-    /// An instruction of the loop.
+    /// An instruction that every iteration executes, or the line of the loop's condition.
     pub place: Place,
-    /// Most executions for each entry into the loop.
+    /// N, for each entry into the loop: the most executions of the instruction, or times that the loop goes around.
     pub at_most: u64,
 }
 
 /// No execution of the entry point executes instructions of both places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// One.
+    /// One place.
     pub first: Place,
-    /// The other.
+    /// The other place.
     pub second: Place,
 }
 
@@ -58,15 +59,15 @@ pub enum Place {
 }
 
 impl Place {
-    /// The instructions, of those given, that are meant.
+    /// Selects the instructions at this place.
     ///
-    /// Of a line, those whose line it is by [`Source::named`]: where a function is inlined, its instructions belong to its own
-    /// lines, not to the line that calls it.
+    /// For a line, these are the instructions that [`Source::named`] assigns to it: inlined instructions belong to the
+    /// lines of the inlined function, not to the line of the call.
     pub fn find(&self, image: &dyn Image, among: impl Iterator<Item = u64>) -> BTreeSet<u64> {
-        among.filter(|address| self.means(image, *address)).collect()
+        among.filter(|address| self.contains(image, *address)).collect()
     }
 
-    fn means(&self, image: &dyn Image, instruction: u64) -> bool {
+    fn contains(&self, image: &dyn Image, instruction: u64) -> bool {
         match self {
             Self::Address(address) => instruction == *address,
             Self::Line { file, line } => Source::named(&image.source(instruction))
@@ -84,13 +85,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// A fact that cannot be read.
+/// A fact that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct FactError {
-    /// What was to be read.
+    /// The text.
     text: String,
-    /// What would have been right.
+    /// The expected form, with an example.
     expected: &'static str,
 }
 
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_read_as_they_are_written() {
+    fn facts_are_parsed_from_their_written_form() {
         assert_eq!("0x401136".parse(), Ok(Place::Address(0x40_1136)));
         assert_eq!("src/a:b.rs:120".parse(), Ok(line("src/a:b.rs", 120)));
         assert_eq!("a=b.rs:7=16".parse(), Ok(LoopFact { place: line("a=b.rs", 7), at_most: 16 }));
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fact_is_refused_with_an_example() {
+    fn malformed_facts_are_refused_with_an_example() {
         for text in ["", "list.rs", "list.rs:", "list.rs:0", ":12", "list.rs:-1", "0x", "0xg", "12"] {
             let error = text.parse::<Place>().expect_err(text).to_string();
             assert!(error.starts_with(&format!("`{text}` is not a place")), "{error}");

@@ -1,10 +1,11 @@
 //! The control flow of entry points and of everything they call, one node per instruction.
 //!
-//! Direct jumps and calls are followed, calls through constant pointers too. A jump to the beginning of another function is
-//! a tail call: a call and a return. Calls to functions that never return are found: those that no path leaves by a return,
-//! and those known by name ([`NeverReturns`]). What is not followed is recorded at its instruction, and
-//! it is left to the user of the graph whether that matters: a bound declines, a counter goes on.
+//! Direct jumps and calls are followed, and so are those through constant pointers. A jump to the beginning of another
+//! function is a tail call: a call and a return. Functions that never return are recognised: those without a path to a
+//! return, and those of other files that are known by name ([`NeverReturns`]). Flow that is not followed is recorded at
+//! its instruction as an [`Obstacle`]: a bound then declines, a counter continues.
 
+mod agreement;
 mod explore;
 mod never_returns;
 
@@ -19,10 +20,12 @@ pub struct Graph {
     nodes: BTreeMap<u64, Node>,
     /// Beginnings of functions: entries and callees; whether they can return.
     functions: BTreeMap<u64, bool>,
-    /// Returns that may not go to where the call came from, and instructions that write over a return address.
+    /// Returns that may not go back to the caller, and instructions that overwrite a return address.
     unmatched: BTreeSet<u64>,
-    /// Calls behind which the function may return even if the callee throws.
-    catching: BTreeSet<u64>,
+    /// Instructions that may act as the return of any active function: unmatched returns, and calls that lead to one.
+    escapes: BTreeSet<u64>,
+    /// Instructions after which execution may continue elsewhere than their flow says, and why.
+    elsewhere: BTreeMap<u64, Obstacle>,
 }
 
 /// An instruction.
@@ -45,73 +48,95 @@ pub enum Flow {
     Jump(u64),
     /// To the address or to the next instruction, in the same function.
     Branch(u64),
-    /// Through the callee to the next instruction; not to the next instruction where the callee never returns.
+    /// Through the callee to the next instruction, unless the callee never returns.
     Call(Callee),
     /// Through the callee back to the caller: a tail call.
     Tail(Callee),
     /// Back to the caller.
     Return,
-    /// Nowhere: it traps.
+    /// Nowhere: it traps, and no code follows.
     Stop,
-    /// Not known.
+    /// Unknown.
     Unknown(Obstacle),
 }
 
-/// Who is called.
+/// The target of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Callee {
     /// The function at this address, which is in the graph.
     Function(u64),
-    /// A function known by its name never to return; not in the graph.
+    /// A function known by name never to return; it is not in the graph.
     NeverReturns {
-        /// Its address, where it is in the image.
+        /// Its address, if it is in the image.
         address: Option<u64>,
         /// Its name.
         name: String,
     },
-    /// Not known.
+    /// Unknown.
     Unknown(Obstacle),
 }
 
-/// What stands in the way of a bound.
+/// Why an instruction cannot be bounded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Obstacle {
     /// A repeated string instruction.
     Repeat,
-    /// A call of the kernel, or a breakpoint, whose signal may be handled.
+    /// A system call, or a breakpoint, whose signal may be handled.
     Kernel,
-    /// A jump to a computed address, or to one that a variable holds.
+    /// A jump to an address that is computed or held in a variable.
     IndirectJump,
-    /// A call of a computed address, or of one that a variable holds.
+    /// A call of an address that is computed or held in a variable.
     IndirectCall,
     /// A call of a function that another file defines.
     ExternalCall(String),
     /// A jump or call to an address without code.
     NoCode(u64),
-    /// Bytes that are no instruction.
+    /// Bytes that are not an instruction.
     Undecodable,
     /// A transfer that is not followed (far, transactional, out of an interrupt).
     Elsewhere,
-    /// A call during which an exception or a panic may be caught, by a handler from which the function returns.
+    /// An instruction that may trap, after which a signal handler may continue.
+    Trap,
+    /// The resolver of an indirect function (IFUNC), which chooses the function with this name when the program starts.
+    Chosen(String),
+    /// An instruction that the two decoders read differently, or that one of them does not know.
+    Disputed,
+    /// An instruction that may throw an exception or panic, which a handler catches from which the function may return.
     CaughtException,
-    /// A return that may not go to where the call came from: the return address is overwritten, or the stack
-    /// pointer cannot be followed.
+    /// An instruction that takes the address of an instruction in the middle of a function, as `__builtin_setjmp` does:
+    /// other code may jump there.
+    TakenPlace,
+    /// An instruction for which it is unknown whether a handler catches what it throws.
+    UnknownHandlers,
+    /// A return that may not go back to the caller: its address is overwritten, or the stack pointer cannot be
+    /// followed.
     UnmatchedReturn,
 }
 
-/// A run of instructions that is entered at its first and left at its last.
+/// A basic block: it is entered only at its first instruction and left only at its last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Addresses of its instructions, in order of execution.
     pub instructions: Vec<u64>,
 }
 
-/// Why there is no graph.
+/// Why a graph cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// An entry is not the address of code.
-    #[error("there is no code at {0:#x}")]
+    #[error("there is no code at {0:#x}: give the address of a function")]
     NoCode(u64),
+}
+
+impl Node {
+    /// The function of the graph that is called, if any.
+    #[must_use]
+    pub fn callee(&self) -> Option<u64> {
+        match &self.flow {
+            Flow::Call(callee) | Flow::Tail(callee) => callee.function(),
+            _ => None,
+        }
+    }
 }
 
 impl Callee {
@@ -148,8 +173,8 @@ impl Graph {
         self.functions.get(&function).copied().unwrap_or(false)
     }
 
-    /// Where execution may go from an instruction without leaving the function: behind a call its return, behind a branch
-    /// both ways.
+    /// Where execution may go from an instruction without leaving the function: after a call the next instruction, if
+    /// the call may return; after a branch both targets.
     pub fn successors(&self, address: u64) -> impl Iterator<Item = u64> + use<> {
         let Some(node) = self.nodes.get(&address) else { return [None, None].into_iter().flatten() };
         let next = address + u64::from(node.length);
@@ -163,7 +188,13 @@ impl Graph {
         both.into_iter().flatten()
     }
 
-    /// Whether a call may come back.
+    /// Whether anything is called.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        self.nodes.values().any(|node| matches!(node.flow, Flow::Call(_)))
+    }
+
+    /// Whether a call may return.
     #[must_use]
     pub fn comes_back(&self, callee: &Callee) -> bool {
         match callee {
@@ -173,7 +204,7 @@ impl Graph {
         }
     }
 
-    /// The instructions of a function, by address: those that are reached from its first without following calls.
+    /// The instructions of a function, by address: those that can be reached from its first without following calls.
     #[must_use]
     pub fn body(&self, function: u64) -> BTreeSet<u64> {
         let mut body = BTreeSet::new();
@@ -186,18 +217,36 @@ impl Graph {
         body
     }
 
-    /// What stands in the way of a bound at an instruction.
+    /// Why an instruction cannot be bounded, if so.
     #[must_use]
     pub fn obstacle(&self, address: u64) -> Option<Obstacle> {
         match &self.nodes.get(&address)?.flow {
-            _ if self.catching.contains(&address) => Some(Obstacle::CaughtException),
+            _ if self.goes_elsewhere(address) => self.elsewhere.get(&address).cloned(),
             Flow::NextPast(obstacle) | Flow::Unknown(obstacle) => Some(obstacle.clone()),
             Flow::Call(Callee::Unknown(obstacle)) | Flow::Tail(Callee::Unknown(obstacle)) => Some(obstacle.clone()),
-            _ => self.unmatched.contains(&address).then_some(Obstacle::UnmatchedReturn),
+            _ => self.is_unmatched(address).then_some(Obstacle::UnmatchedReturn),
         }
     }
 
-    /// The instructions in blocks, by the address of their first. Calls that come back do not end a block.
+    /// Whether execution may continue elsewhere than the flow of an instruction says, and may then return.
+    #[must_use]
+    pub fn goes_elsewhere(&self, address: u64) -> bool {
+        self.elsewhere.contains_key(&address)
+    }
+
+    /// Whether an instruction is a return that may not go back to the caller, or overwrites a return address.
+    #[must_use]
+    pub fn is_unmatched(&self, address: u64) -> bool {
+        self.unmatched.contains(&address)
+    }
+
+    /// Whether an instruction may act as the return of any active function.
+    #[must_use]
+    pub fn escapes(&self, address: u64) -> bool {
+        self.escapes.contains(&address)
+    }
+
+    /// The basic blocks, in order of the address of their first instruction. Calls that return do not end a block.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
         let mut predecessors: BTreeMap<u64, u32> = BTreeMap::new();
@@ -210,7 +259,7 @@ impl Graph {
                 }
             }
         }
-        // Two streams of instructions that overlap meet where both go on.
+        // Overlapping streams of instructions merge at an instruction that both contain.
         first.extend(predecessors.into_iter().filter_map(|(address, count)| (count > 1).then_some(address)));
         let block = |start: u64| {
             let mut instructions = vec![start];

@@ -1,8 +1,8 @@
 //! Where code comes from: an ELF file, or this process.
 //!
-//! An [`Image`] answers what the analysis asks of code: its bytes, what a constant pointer holds, which function and which
-//! source line an address belongs to. Addresses of an [`ElfFile`] are the virtual addresses the file gives; those of a
-//! [`Process`] are where things are.
+//! An [`Image`] provides what the analysis needs: the bytes of code, the contents of constant pointers, and the
+//! function and source line of an address. Addresses of an [`ElfFile`] are the file's virtual addresses; those of a
+//! [`Process`] are the addresses in memory.
 
 mod elf;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
@@ -11,6 +11,7 @@ mod no_process;
 mod process;
 
 pub use elf::ElfFile;
+pub(crate) use elf::without_hash;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
 pub use no_process::Process;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64"))]
@@ -18,31 +19,43 @@ pub use process::Process;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::Range;
 
-/// Executable code with what is known of it.
+/// Executable code, and what is known about it.
 pub trait Image {
     /// Code from `address` to the end of the executable range it lies in; `None` where there is no code.
     fn code(&self, address: u64) -> Option<&[u8]>;
 
-    /// What the 8 bytes at `address` hold whenever the code runs; `None` where a program may change them, or nothing is
-    /// known of them.
+    /// The content of the 8 bytes at `address` whenever the code runs; `None` if the program may change them, or if
+    /// their content is unknown.
     fn pointer(&self, address: u64) -> Option<Pointer>;
 
     /// The function that covers an address, or, where symbols have no sizes, the nearest one before it.
     fn symbol(&self, address: u64) -> Option<Symbol>;
 
-    /// The functions of this name, one per address, by address. The name is the linker's or the demangled one, the latter
-    /// with or without the hash that ends a Rust name. There are several where a generic function has several
-    /// instances, or where several source files have a private function of the same name.
+    /// The functions with this name, one per address, in order of address. The name is the linker's or the demangled
+    /// one, the latter with or without the hash of a Rust name. There are several if a generic function has several
+    /// instances, or if several source files have a private function with this name.
     fn find(&self, name: &str) -> Vec<Symbol>;
 
     /// Source lines of an instruction, innermost inlined function first; empty without debug information.
     fn source(&self, address: u64) -> Vec<Source>;
 
-    /// Where execution goes on in the same function when what a call calls throws an exception or panics; `None` where
-    /// that leaves the function, or nothing is known of it.
-    fn landing_pad(&self, _call: u64) -> Option<u64> {
+    /// Whether the code is loaded at the addresses in its file, so that constants in it may be addresses.
+    fn fixed(&self) -> bool {
+        false
+    }
+
+    /// The name of the indirect function (IFUNC) whose resolver, which chooses it at program start, is at an address.
+    fn chosen(&self, _address: u64) -> Option<String> {
         None
+    }
+
+    /// Where execution may continue in the same function when an exception or a panic is thrown by an instruction,
+    /// given by its address range, or by a function it calls. Empty if the exception leaves the function; `None` if
+    /// unknown.
+    fn landing_pads(&self, _instruction: Range<u64>) -> Option<Vec<u64>> {
+        Some(Vec::new())
     }
 }
 
@@ -51,8 +64,7 @@ pub trait Image {
 pub enum Pointer {
     /// An address of this image.
     Address(u64),
-    /// A function that another file defines or may define, or one that is chosen when the program starts (an indirect
-    /// function), by its name.
+    /// The name of a function that another file defines or may define, or of an indirect one, chosen at program start.
     External(String),
 }
 
@@ -65,7 +77,7 @@ pub struct Symbol {
     pub linkage_name: String,
     /// Address of its first instruction.
     pub address: u64,
-    /// Bytes of its code; 0 where the file does not say.
+    /// Size of its code in bytes; 0 if the file does not give it.
     pub size: u64,
 }
 
@@ -81,14 +93,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// Of an instruction's source lines, innermost inlined function first, the one to name: the innermost that is not in
-    /// Rust's own library, where everything inlined ends. The innermost if all are.
+    /// The source line to report for an instruction, given all its lines, innermost inlined function first: the
+    /// innermost line outside Rust's own library, or the innermost if there is none.
     #[must_use]
     pub fn named(lines: &[Self]) -> Option<&Self> {
         lines.iter().find(|line| !line.file.starts_with("/rustc/")).or(lines.first())
     }
 
-    /// File and line, of the path no more than the last folder: `src/list.rs:120`.
+    /// File and line, with at most the last folder of the path: `src/list.rs:120`.
     #[must_use]
     pub fn short(&self) -> String {
         let mut components: Vec<&str> = self.file.rsplit('/').take(2).collect();
@@ -103,7 +115,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a binary is and who made it.
+/// The identity of a binary, and the tools that built it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Name of the file, without its directory.
@@ -114,7 +126,7 @@ pub struct Provenance {
     pub compilers: Vec<String>,
 }
 
-/// Why there is no image.
+/// Why an image cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The file cannot be read.
@@ -122,10 +134,10 @@ pub enum ImageError {
     Unreadable {
         /// The file.
         path: String,
-        /// The system's answer.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The file is not what can be analysed.
+    /// The file is not of a kind that can be analysed.
     #[error("{path} {reason}")]
     Unsuitable {
         /// The file.

@@ -8,10 +8,10 @@
 //!
 //! - [`image`]: where code comes from: an [ELF file](image::ElfFile) or this [process](image::Process).
 //! - [`graph`]: the control flow of an entry point and of everything it calls, one node per instruction.
-//! - [`bound`](mod@bound): the most and the fewest instructions between the entry and its return, the path that has them, and
-//!   what had to be assumed. It declines what it cannot bound, and says where and why.
-//! - [`certificate`]: what convinces somebody who does not trust the solver. [`check`](mod@check) is that somebody.
-//! - [`counter`]: a copy of the code that counts its own instructions, at nearly native speed, every one.
+//! - [`bound`](mod@bound): the most and the fewest instructions between the entry and its return, the path that has
+//!   them, and the assumptions. Code that cannot be bounded is declined, with the place and the reason.
+//! - [`certificate`]: a proof that needs no trust in the solver. [`check`](mod@check) verifies it.
+//! - [`counter`]: a copy of the code that counts every instruction it executes, at nearly native speed.
 //!
 //! ```
 //! use pathbound::counter::{Counter, Record, executed};
@@ -40,10 +40,10 @@
 //! // ... and what it executes, counted by a copy of its code in this process.
 //! let process = Process::current()?;
 //! let original = larger as *const () as u64;
-//! let graph = Graph::explore(&process, &[original], &NeverReturns::default())?;
+//! let graph = Graph::explore_to_count(&process, &[original], &NeverReturns::default())?;
 //! let counter = Counter::new(&process, &graph, Record::Count)?;
 //! let copy = counter.entry(original).expect("it is in the graph");
-//! // SAFETY: the copy is called as the function is, while the counter lives.
+//! // SAFETY: the copy has the signature of `larger`, and `counter` is still alive.
 //! let copy = unsafe { std::mem::transmute::<*const std::ffi::c_void, extern "C" fn(u64, u64) -> u64>(copy) };
 //! let before = executed();
 //! assert_eq!(copy(3, 2), 3);
@@ -52,10 +52,12 @@
 //! # }
 //! ```
 //!
-//! The unit is the executed instruction, never time. x86-64 is the architecture there is; what depends on it is in
-//! [`arch`] and in [`counter`].
+//! The unit is the executed instruction, never time. x86-64 is the only supported architecture; the code that depends
+//! on it is in [`arch`] and in [`counter`].
 
+mod address;
 pub mod arch;
+pub mod assumption;
 pub mod bound;
 pub mod certificate;
 pub mod check;
@@ -64,7 +66,9 @@ pub mod decline;
 pub mod facts;
 pub mod graph;
 pub mod image;
+mod second_decoder;
 
+pub use assumption::Assumption;
 pub use bound::{Bound, bound, loops};
 pub use certificate::Certificate;
 pub use check::check;

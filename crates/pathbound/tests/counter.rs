@@ -1,4 +1,4 @@
-//! The counter against functions of known counts, against an independent witness, and against the original results.
+//! Compares the counter with known counts, with an independent witness, and with the results of the originals.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 #[path = "counter/fixtures.rs"]
@@ -16,14 +16,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 
-/// What all functions of these tests look like.
+/// The type of all functions in these tests.
 type Function = unsafe extern "C" fn(u64, u64, u64) -> u64;
 
 fn address(function: Function) -> u64 {
     function as *const c_void as u64
 }
 
-/// Functions, their copy, and what is needed to make a better one.
+/// Functions with their copy, and the parameters to make a larger one.
 struct Copied {
     process: Process,
     entries: Vec<u64>,
@@ -36,23 +36,27 @@ impl Copied {
     fn new(functions: &[Function], record: Record) -> Self {
         let process = Process::current().expect("this process");
         let entries: Vec<u64> = functions.iter().map(|function| address(*function)).collect();
-        let graph = Graph::explore(&process, &entries, &NeverReturns::default()).expect("code");
+        let graph = Graph::explore_to_count(&process, &entries, &NeverReturns::default()).expect("code");
         let counter = Counter::new(&process, &graph, record).expect("a counter");
         Self { process, entries, record, graph, counter }
     }
 
-    /// Calls the copy: the result, and the instructions executed.
+    /// Calls the copy; returns the result, and the instructions executed.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are valid for the function.
     unsafe fn call(&self, function: Function, arguments: [u64; 3]) -> (u64, u64) {
         let copy = self.counter.entry(address(function)).expect("the function is in the graph");
-        // SAFETY: the copy of a function is called as the function is.
+        // SAFETY: the copy has the signature of the function, and `self.counter` is alive.
         let copy: Function = unsafe { std::mem::transmute(copy) };
         let before = executed();
-        // SAFETY: the caller's promise.
+        // SAFETY: the copy accepts what the function accepts, and the caller passes valid arguments.
         let result = unsafe { copy(arguments[0], arguments[1], arguments[2]) };
         (result, executed() - before)
     }
 
-    /// Runs until nothing is missed, each time with a graph that has what was missed; how often it had to be made anew.
+    /// Runs until nothing is missed, each time with the missed code in the graph. Returns how often it was remade.
     fn settle<T>(&mut self, run: impl Fn(&Self) -> T) -> usize {
         for round in 0..100 {
             let _ = run(self);
@@ -63,23 +67,23 @@ impl Copied {
             }
             assert!(misses.iter().all(|miss| !self.entries.contains(miss)), "{misses:x?}");
             self.entries.extend(misses);
-            self.graph = Graph::explore(&self.process, &self.entries, &NeverReturns::default()).expect("code");
+            self.graph = Graph::explore_to_count(&self.process, &self.entries, &NeverReturns::default()).expect("code");
             self.counter = Counter::new(&self.process, &self.graph, self.record).expect("a counter");
         }
         panic!("no end of misses");
     }
 }
 
-/// Calls the original and the copy, which are to do the same in so many instructions, in either mode.
+/// Calls the original and the copy, which must have the same results and the given counts, in both modes.
 fn check(function: Function, cases: &[([u64; 3], u64)]) {
     for record in [Record::Count, Record::Coverage] {
         let mut copied = Copied::new(&[function], record);
         let calls = |copied: &Copied| {
-            // SAFETY: the cases are what the function is made for.
+            // SAFETY: the cases are valid arguments of the function.
             cases.iter().map(|(arguments, _)| unsafe { copied.call(function, *arguments) }).collect::<Vec<_>>()
         };
         copied.settle(calls);
-        // SAFETY: as above.
+        // SAFETY: the cases are valid arguments of the function.
         let expected = cases
             .iter()
             .map(|(arguments, count)| unsafe { (function(arguments[0], arguments[1], arguments[2]), *count) });
@@ -124,13 +128,13 @@ fn a_repeated_instruction_and_a_system_call_count_one() {
 }
 
 #[test]
-fn flags_live_on_over_blocks() {
+fn flags_survive_block_boundaries() {
     let copied = Copied::new(&[pbc_carry], Record::Count);
     for length in [1, 2, 5] {
         for value in [0, 1, u64::MAX] {
             let (mut left, right) = (vec![u64::MAX; length], vec![value; length]);
             let mut expected = left.clone();
-            // SAFETY: the arguments are arrays of so many words.
+            // SAFETY: the arguments are two arrays of `length` words, and `length`.
             let (carry, count, original) = unsafe {
                 let arguments = [left.as_mut_ptr() as u64, right.as_ptr() as u64, length as u64];
                 let (carry, count) = copied.call(pbc_carry, arguments);
@@ -139,15 +143,15 @@ fn flags_live_on_over_blocks() {
             assert_eq!((carry, left, count), (original, expected, 4 + 5 * length as u64));
         }
     }
-    // Overflow, sign, zero, carry, parity and auxiliary carry, and how many of the jumps are taken does not matter.
+    // Overflow, sign, zero, carry, parity and auxiliary carry. How many of the jumps are taken does not matter.
     let sums = [0, 1, 15, 127, 128, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1];
     let pairs: Vec<[u64; 3]> = sums.iter().flat_map(|one| sums.map(|other| [*one, other, 0])).collect();
     for function in [pbc_all_flags as Function, pbc_flags_over_dispatch] {
         let mut copied = Copied::new(&[function], Record::Coverage);
-        // SAFETY: the functions take any words.
+        // SAFETY: the functions accept any words.
         copied.settle(|copied| unsafe { copied.call(function, [1, 2, 3]) });
         for pair in &pairs {
-            // SAFETY: as above.
+            // SAFETY: the functions accept any words.
             let (result, original) = unsafe { (copied.call(function, *pair).0, function(pair[0], pair[1], pair[2])) };
             assert_eq!(result, original, "{pair:?}");
         }
@@ -157,15 +161,15 @@ fn flags_live_on_over_blocks() {
 }
 
 #[test]
-fn registers_and_the_red_zone_live_on_over_blocks_and_dispatches() {
+fn registers_and_the_red_zone_survive_block_boundaries_and_dispatches() {
     let cases: Vec<[u64; 3]> = (0..64).map(|i: u64| [i, i * i + 3, i.wrapping_mul(0x1234_5678_9abc_def1)]).collect();
     for function in [pbc_registers as Function, pbc_red_zone] {
         for record in [Record::Count, Record::Coverage] {
             let mut copied = Copied::new(&[function], record);
-            // SAFETY: the functions take any words.
+            // SAFETY: the functions accept any words.
             copied.settle(|copied| cases.iter().map(|case| unsafe { copied.call(function, *case) }.0).max());
             for case in &cases {
-                // SAFETY: as above.
+                // SAFETY: the functions accept any words.
                 let (result, original) =
                     unsafe { (copied.call(function, *case).0, function(case[0], case[1], case[2])) };
                 assert_eq!(result, original, "{case:?}");
@@ -184,9 +188,9 @@ fn computed_jumps_calls_and_returns_are_counted() {
 }
 
 #[test]
-fn a_target_outside_of_the_graph_is_missed_once() {
+fn a_target_outside_the_graph_is_reported_once() {
     let mut copied = Copied::new(&[pbc_switch], Record::Count);
-    // SAFETY: the function takes any words.
+    // SAFETY: the function accepts any words.
     unsafe {
         // The jump is counted, the two instructions at its target are not.
         assert_eq!(copied.call(pbc_switch, [2, 0, 0]), (12, 4));
@@ -201,30 +205,30 @@ fn a_target_outside_of_the_graph_is_missed_once() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_told_when_it_is_reached() {
+fn an_instruction_that_cannot_be_copied_is_reported_when_it_is_reached() {
     let copied = Copied::new(&[pbc_departs], Record::Count);
-    // SAFETY: the function takes any words.
+    // SAFETY: the function accepts any words.
     unsafe {
         assert_eq!(copied.call(pbc_departs, [5, 0, 0]), (5, 4));
         assert_eq!(copied.counter.departures(), BTreeSet::new());
     }
-    // Whether the machine has transactions or not, it is known where the copy would be left.
+    // The copy can only be left there on a machine with transactions.
     if std::arch::is_x86_feature_detected!("rtm") {
-        // SAFETY: as above, and the machine knows the instruction.
+        // SAFETY: the function accepts any words, and the machine supports the instruction.
         unsafe { copied.call(pbc_departs, [5, 1, 0]) };
         assert_eq!(copied.counter.departures().len(), 1);
     }
 }
 
 #[test]
-fn threads_count_for_themselves() {
+fn each_thread_has_its_own_count() {
     let copied = &Copied::new(&[pbc_nested, pbc_factorial], Record::Count);
     std::thread::scope(|scope| {
         for thread in 1..=4 {
             scope.spawn(move || {
                 for round in 1..20_000 {
                     let (outer, inner) = (round % 7 + 1, thread);
-                    // SAFETY: the functions take positive numbers.
+                    // SAFETY: the functions accept positive numbers.
                     unsafe {
                         let expected = (outer * inner, 2 + outer * (3 + 3 * inner));
                         assert_eq!(copied.call(pbc_nested, [outer, inner, 0]), expected);
@@ -237,11 +241,11 @@ fn threads_count_for_themselves() {
 }
 
 #[test]
-fn counts_add_up_over_counters_and_go_on_after_them() {
+fn counts_add_up_across_counters() {
     let start = executed();
     for _ in 0..3 {
         let copied = Copied::new(&[pbc_straight], Record::Count);
-        // SAFETY: the function takes any words.
+        // SAFETY: the function accepts any words.
         unsafe { copied.call(pbc_straight, [1, 2, 3]) };
     }
     assert_eq!(executed() - start, 9);
@@ -257,12 +261,12 @@ fn only_functions_of_the_graph_have_an_entry() {
 }
 
 #[test]
-fn coverage_is_the_executed_blocks_and_edges_and_nothing_else() {
+fn coverage_is_exactly_the_executed_blocks_and_edges() {
     let copied = Copied::new(&[pbc_diamond], Record::Coverage);
     let start = address(pbc_diamond);
     // cmp: 3 bytes, je: 2, mov: 5, jmp: 2, mov: 5, nop: 1, ret.
     let [cmp, je, one, jump, two, nop, ret] = [0, 3, 5, 10, 12, 17, 18].map(|offset| start + offset);
-    // SAFETY: the function takes any words.
+    // SAFETY: the function accepts any words.
     unsafe {
         assert_eq!((copied.counter.covered(), copied.counter.covered_edges()), (BTreeSet::new(), BTreeSet::new()));
         copied.call(pbc_diamond, [1, 1, 0]);
@@ -287,14 +291,14 @@ fn coverage_is_the_executed_blocks_and_edges_and_nothing_else() {
 }
 
 #[test]
-fn critical_edges_leave_marks_of_their_own() {
+fn critical_edges_have_their_own_marks() {
     // xor: 2 bytes, inc: 3, dec: 3, jnz: 2, ret.
     let copied = Copied::new(&[pbc_loop], Record::Coverage);
     let [xor, inc, jnz, ret] = [0, 2, 8, 10].map(|offset| address(pbc_loop) + offset);
-    // SAFETY: the function takes any positive number.
+    // SAFETY: the function accepts any positive number.
     unsafe { copied.call(pbc_loop, [1, 0, 0]) };
     assert_eq!(copied.counter.covered_edges(), BTreeSet::from([(xor, inc), (jnz, ret)]));
-    // SAFETY: as above.
+    // SAFETY: the function accepts any positive number.
     unsafe { copied.call(pbc_loop, [2, 0, 0]) };
     assert_eq!(copied.counter.covered_edges(), BTreeSet::from([(xor, inc), (jnz, inc), (jnz, ret)]));
 
@@ -303,7 +307,7 @@ fn critical_edges_leave_marks_of_their_own() {
     let [jrcxz, again, ret] = [7, 9, 11].map(|offset| address(pbc_loop_instruction) + offset);
     let edges = |rounds| {
         copied.counter.clear_coverage();
-        // SAFETY: the function takes any number.
+        // SAFETY: the function accepts any number.
         unsafe { copied.call(pbc_loop_instruction, [rounds, 0, 0]) };
         copied.counter.covered_edges()
     };
@@ -313,10 +317,10 @@ fn critical_edges_leave_marks_of_their_own() {
 }
 
 #[test]
-fn a_jump_from_a_table_is_no_edge_of_a_branch() {
-    // The blocks behind the table are entered by nothing else; what a computed jump enters must not pass for an edge.
+fn a_jump_through_a_table_is_not_an_edge_of_a_branch() {
+    // Only the table leads to its blocks. Entering them by a computed jump must not count as an edge.
     let mut copied = Copied::new(&[pbc_switch], Record::Coverage);
-    // SAFETY: the function takes any words.
+    // SAFETY: the function accepts any words.
     unsafe {
         copied.settle(|copied| (0..5).map(|case| copied.call(pbc_switch, [case, 0, 0]).0).max());
         copied.counter.clear_coverage();
@@ -326,32 +330,32 @@ fn a_jump_from_a_table_is_no_edge_of_a_branch() {
     }
 }
 
-/// Compares, for each input, the count in the copy with a witness's, and what the copy does with what the original does.
+/// Compares, for each input, the count of the copy with the witness's, and the effects of the copy with the original's.
 fn compare(function: Function, inputs: &[Vec<u64>], parameter: u64) {
-    // Counts may depend on where the words are: they are at the same place in both processes.
+    // Counts may depend on the address of the words, so it is the same in both processes.
     let place = RefCell::new([0_u64; 64]);
     let put = |input: &[u64]| {
         let mut place = place.borrow_mut();
         place[..input.len()].copy_from_slice(input);
         [place.as_mut_ptr() as u64, input.len() as u64, parameter]
     };
-    // SAFETY: the subjects take an array and a word.
+    // SAFETY: `put` returns an array with its length, and a word, which the subjects accept.
     let original = |input: &[u64]| unsafe {
         let [data, length, parameter] = put(input);
         (function(data, length, parameter), *place.borrow())
     };
-    // What a subject computes when it is first called is no part of its calls.
+    // What a subject initialises at its first call is not counted.
     original(&inputs[0]);
     let witnessed = witness::count(|| {
         for input in inputs {
-            // SAFETY: as above.
+            // SAFETY: `put` returns valid arguments of the subject.
             unsafe { witness::announced(function, put(input)) };
         }
     });
     let run = |copied: &Copied| -> Vec<u64> {
         let counted = inputs.iter().map(|input| {
             let expected = original(input);
-            // SAFETY: as above.
+            // SAFETY: `put` returns valid arguments of the subject.
             let (result, count) = unsafe { copied.call(function, put(input)) };
             assert_eq!((result, *place.borrow()), expected);
             count
@@ -369,35 +373,35 @@ fn compare(function: Function, inputs: &[Vec<u64>], parameter: u64) {
         assert_eq!(covered.is_empty(), record == Record::Count);
         assert!(covered.iter().all(|address| copied.graph.node(*address).is_some()));
     }
-    assert!(witnessed.iter().collect::<BTreeSet<_>>().len() > 5, "the inputs make no difference");
+    assert!(witnessed.iter().collect::<BTreeSet<_>>().len() > 5, "the counts do not depend on the inputs");
 }
 
 #[test]
-fn sorting_counts_as_the_witness_says() {
+fn sorting_agrees_with_the_witness() {
     compare(subjects::sort, &subjects::inputs(400, 24), 0);
 }
 
 #[test]
-fn searching_a_tree_counts_as_the_witness_says() {
+fn searching_a_tree_agrees_with_the_witness() {
     compare(subjects::search, &subjects::inputs(1000, 4), 0);
 }
 
 #[test]
-fn hashing_counts_as_the_witness_says() {
+fn hashing_agrees_with_the_witness() {
     compare(subjects::hash, &subjects::inputs(300, 8), 12345);
 }
 
 #[test]
-fn copying_and_comparing_in_the_c_library_counts_as_the_witness_says() {
+fn copying_and_comparing_in_the_c_library_agrees_with_the_witness() {
     compare(subjects::move_and_compare, &subjects::inputs(1000, 60), 3);
 }
 
 #[test]
-fn sorting_in_the_c_library_with_a_callback_counts_as_the_witness_says() {
+fn sorting_in_the_c_library_with_a_callback_agrees_with_the_witness() {
     compare(subjects::c_sort, &subjects::inputs(300, 24), 0);
 }
 
 #[test]
-fn formatting_counts_as_the_witness_says() {
+fn formatting_agrees_with_the_witness() {
     compare(subjects::format, &subjects::inputs(200, 4), 0);
 }

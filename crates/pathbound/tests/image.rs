@@ -1,5 +1,4 @@
-//! Images against programs made for the purpose: the C compiler and its assembler build them, so that what the file must say
-//! is known.
+//! Tests images on programs of known content, which the C compiler and assembler build for this purpose.
 
 use pathbound::image::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
 use proptest::prelude::*;
@@ -89,7 +88,7 @@ int main(int argc, char **argv) {
 }
 ";
 
-/// A folder with the sources, and what was made of them.
+/// A folder with the sources and the files built from them.
 struct Made {
     folder: tempfile::TempDir,
 }
@@ -110,7 +109,7 @@ impl Made {
         std::fs::write(self.path(name), text).expect("a file");
     }
 
-    /// Runs the compiler in the folder; the result is `out`.
+    /// Runs the compiler in the folder; its output is `out`.
     fn link(&self, out: &str, arguments: &[&str]) -> PathBuf {
         let run = Command::new("cc").current_dir(&self.folder).args(["-o", out]).args(arguments).output();
         let run = run.expect("a C compiler");
@@ -133,7 +132,7 @@ fn only(image: &dyn Image, name: &str) -> Symbol {
     found.remove(0)
 }
 
-/// The pointer that the first jump or load relative to the instruction pointer reads, in a function.
+/// The pointer that the first instruction of a function, a jump or load relative to the instruction pointer, reads.
 fn slot(image: &dyn Image, function: &str) -> u64 {
     let address = only(image, function).address;
     slot_at(image, address)
@@ -159,7 +158,7 @@ fn external(name: &str) -> Option<Pointer> {
 }
 
 #[test]
-fn code_is_what_the_assembler_made_up_to_the_end_of_its_section() {
+fn code_is_the_assembler_s_output_up_to_the_end_of_its_section() {
     let made = Made::new();
     for kind in ["-pie", "-no-pie"] {
         let image = made.open("program", &[kind, "main.c", "pointers.s"]);
@@ -171,7 +170,7 @@ fn code_is_what_the_assembler_made_up_to_the_end_of_its_section() {
         assert_eq!(image.code(0), None);
         assert_eq!(image.code(u64::MAX), None);
     }
-    // A file whose only code is the assembler's, so that nothing is behind it.
+    // A file whose only code is the assembler's, so that nothing follows it.
     let image = made.library(&["-nostdlib"]);
     let end = only(&image, "unsized").address + 3;
     assert_eq!(image.code(end - 3), Some([0x90, 0x90, 0xc3].as_slice()));
@@ -202,7 +201,7 @@ fn pointers_of_a_program_are_its_own_functions_and_those_of_others() {
     assert_eq!(image.pointer(slot(&image, "via_hidden")), address_of(&image, "hidden"));
     assert_eq!(image.pointer(slot(&image, "via_external")), external("getpid"));
     assert_eq!(image.pointer(slot(&image, "via_variable")), None);
-    // Not a pointer of its own, but the end of one and the beginning of the next.
+    // Not a pointer, but the end of one and the beginning of the next.
     assert_eq!(image.pointer(slot(&image, "via_constant") + 4), None);
     assert_eq!(image.pointer(0), None);
     assert_eq!(image.pointer(u64::MAX), None);
@@ -223,7 +222,7 @@ fn pointers_without_relocations_are_what_a_fixed_file_holds() {
 }
 
 #[test]
-fn a_library_s_own_function_may_be_another_s_unless_it_is_bound_to_its_own() {
+fn a_library_s_function_may_be_interposed_unless_it_is_bound_to_its_own() {
     let made = Made::new();
     let open = made.library(&["-Wl,-z,now"]);
     assert_eq!(open.pointer(slot(&open, "via_own")), external("known"));
@@ -297,11 +296,11 @@ fn an_indirect_function_is_known_by_its_name_only() {
 }
 
 #[test]
-fn symbols_cover_their_size_and_the_nearest_one_what_has_none() {
+fn symbols_cover_their_size_and_symbols_without_a_size_extend_to_the_next() {
     let made = Made::new();
     let image = made.library(&["-nostdlib"]);
     let known = only(&image, "known");
-    // Of two global names the shorter.
+    // The shorter of two global names.
     assert_eq!(only(&image, "twin_of_known").address, known.address);
     for offset in 0..known.size {
         assert_eq!(image.symbol(known.address + offset).as_ref(), Some(&known));
@@ -309,7 +308,7 @@ fn symbols_cover_their_size_and_the_nearest_one_what_has_none() {
     assert_eq!(image.symbol(known.address + known.size).map(|symbol| symbol.name), Some("hidden".to_owned()));
     let unsized_ = only(&image, "unsized");
     assert_eq!(unsized_.size, 0);
-    // A local label is not a function, but can be asked for.
+    // A local label is not a function, but can be found by name.
     assert_eq!(image.symbol(unsized_.address + 1).as_ref(), Some(&unsized_));
     assert_eq!(only(&image, "label_in_unsized").address, unsized_.address + 1);
     assert_eq!(image.symbol(0), None);
@@ -367,8 +366,8 @@ fn lines_are_known_with_debug_information_and_the_innermost_is_first() {
     let outer = only(&image, "outer");
     let sources: Vec<_> = (outer.address..outer.address + outer.size).map(|address| image.source(address)).collect();
     let inlined = sources.iter().find(|sources| sources.len() == 2).expect("an inlined function");
-    let told = |n: usize| (inlined[n].line, inlined[n].function.as_deref());
-    assert_eq!((told(0), told(1)), ((3, Some("inner")), (6, Some("outer"))));
+    let line_and_function = |n: usize| (inlined[n].line, inlined[n].function.as_deref());
+    assert_eq!((line_and_function(0), line_and_function(1)), ((3, Some("inner")), (6, Some("outer"))));
     assert!(Path::new(&inlined[0].file).ends_with("main.c"), "{inlined:?}");
     let outermost = |sources: &Vec<Source>| sources.last().and_then(|source| source.function.clone());
     assert!(sources.iter().all(|sources| outermost(sources).as_deref() == Some("outer")), "{sources:?}");
@@ -398,7 +397,7 @@ fn provenance_is_the_hash_of_the_file_and_its_compilers() {
 }
 
 #[test]
-fn what_is_no_program_is_refused_with_what_it_is() {
+fn other_files_are_refused_with_what_they_are() {
     let made = Made::new();
     made.link("object.o", &["-c", "pointers.s"]);
     made.write("empty", []);
@@ -438,8 +437,8 @@ fn what_is_no_program_is_refused_with_what_it_is() {
     assert!(matches!(missing, Err(ImageError::Unreadable { .. })), "{missing:?}");
 }
 
-/// Files to damage: with and without sections that are compressed, moved and not.
-fn sound_files() -> &'static [Vec<u8>] {
+/// Files to damage: with and without compressed sections, position-independent and not.
+fn intact_files() -> &'static [Vec<u8>] {
     static FILES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     FILES.get_or_init(|| {
         let made = Made::new();
@@ -453,8 +452,8 @@ fn sound_files() -> &'static [Vec<u8>] {
     })
 }
 
-/// Asks everything about some addresses.
-fn ask(image: &dyn Image, addresses: impl Iterator<Item = u64>) {
+/// Makes every query about some addresses.
+fn query(image: &dyn Image, addresses: impl Iterator<Item = u64>) {
     for address in addresses {
         let code = image.code(address).map(<[u8]>::len);
         assert!(code != Some(0));
@@ -468,16 +467,16 @@ fn ask(image: &dyn Image, addresses: impl Iterator<Item = u64>) {
 
 proptest! {
     #[test]
-    fn damaged_files_are_refused_or_read_but_never_a_panic(
+    fn damaged_files_never_cause_a_panic(
         file in 0_usize..4,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..16), 0..24),
         length in prop::option::weighted(0.2, any::<prop::sample::Index>()),
         addresses in prop::collection::vec(any::<u64>(), 4),
     ) {
-        let mut bytes = sound_files()[file].clone();
+        let mut bytes = intact_files()[file].clone();
         for (place, value, region) in changes {
-            // Some of the damage is aimed at the headers at the beginning and at the end; too much of it there, and every
-            // file would be refused at once.
+            // Some of the damage hits the headers at the beginning and the end. With too much of it there, every file
+            // would be refused at once.
             let place = match region {
                 0 => place.index(1024),
                 1 => bytes.len() - 1 - place.index(3000),
@@ -493,8 +492,8 @@ proptest! {
         std::fs::write(&path, bytes).expect("a file");
         if let Ok(image) = ElfFile::open(&path) {
             prop_assert_eq!(image.provenance().sha256.len(), 64);
-            ask(&image, (0x1000..0x1400).step_by(13).chain((0x3d00..0x4100).step_by(8)).chain(addresses));
-            ask(&image, (0x40_1000..0x40_1400).step_by(13).chain((0x40_3d00..0x40_4100).step_by(8)));
+            query(&image, (0x1000..0x1400).step_by(13).chain((0x3d00..0x4100).step_by(8)).chain(addresses));
+            query(&image, (0x40_1000..0x40_1400).step_by(13).chain((0x40_3d00..0x40_4100).step_by(8)));
         }
     }
 }
@@ -571,7 +570,7 @@ mod process {
             assert_ne!(process.module(address), process.module(via));
             address
         };
-        // Which of its functions for copying the library takes depends on the processor.
+        // Which of its copying functions the library uses depends on the processor.
         in_libc(pathbound_test_via_memcpy as *const () as u64);
         let getpid = in_libc(pathbound_test_via_getpid as *const () as u64);
         assert_eq!(only(&process, "getpid").address, getpid);
@@ -580,7 +579,7 @@ mod process {
     }
 
     #[test]
-    fn what_can_be_written_is_neither_constant_nor_code() {
+    fn writable_memory_is_neither_constant_nor_code() {
         static mut VARIABLE: u64 = 1;
         let process = Process::current().expect("the process");
         let local = 7_u64;
@@ -605,7 +604,7 @@ mod process {
 
     #[test]
     fn the_kernel_s_own_code_is_code_without_a_name() {
-        // SAFETY: reads the auxiliary vector, which every process has.
+        // SAFETY: `getauxval` has no preconditions: it reads the auxiliary vector, which every process has.
         let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
         if vdso == 0 {
             return;

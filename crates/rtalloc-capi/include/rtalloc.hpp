@@ -1,5 +1,5 @@
 /// @file
-/// rtalloc for C++17: heaps over memory that the program gives, as allocators of its containers.
+/// rtalloc for C++17: heaps in memory supplied by the program, as allocators for its containers.
 ///
 ///     #include <rtalloc.hpp>
 ///
@@ -11,45 +11,49 @@
 ///     rtalloc::memory_resource<rtalloc::tlsf> resource(heap);
 ///     std::pmr::string text("in the same heap", &resource);
 ///
-/// Header only, over rtalloc.h and librtalloc. Every allocator X of rtalloc.h is a type here, `rtalloc::X`, which is the argument of
-/// the templates: nothing is chosen at run time, and no call is virtual but those of `std::pmr`.
+/// Header only; uses rtalloc.h and librtalloc. Every heap rt_X of rtalloc.h is a type `rtalloc::X` here, which is the
+/// argument of the templates: nothing is selected at run time, and only the calls of `std::pmr` are virtual.
 ///
-/// | take | for |
+/// | class | purpose |
 /// |---|---|
-/// | `heap<A>` | a heap over memory of the program: the operations, with errors as exceptions or as values |
-/// | `static_heap<A, Bytes>` | the same with the memory inside |
-/// | `allocator<T, A>` | `std::vector<T, allocator<T, A>>` and every other container |
+/// | `heap<A>` | a heap in memory of the program; errors are exceptions or values |
+/// | `static_heap<A, Bytes>` | the same with its own memory |
+/// | `allocator<T, A>` | `std::vector<T, allocator<T, A>>` and all other containers |
 /// | `memory_resource<A>` | `std::pmr` |
-/// | `synchronized_resource<A, Mutex>` | `std::pmr`, for several threads, under a lock |
-/// | `shared_heap<A>`, `slot<A>` | a heap for several threads that wait for nobody: each claims a slot of it |
-/// | `allocator<T, in_slot<A>>`, `memory_resource<in_slot<A>>` | containers of a slot's thread |
-/// | `shared_resource<A, Current>` | `std::pmr`, for several threads, by the slot of whoever calls |
-/// | `guarded_tlsf`, `failing_tlsf`, `quota_tlsf`, `traced_tlsf`, `debug_tlsf` as `A` | heaps that find faults, make them, share out, or record; what else they have is in rtalloc.h (`rt_traced_tlsf_mark(heap.get(), 7)`) |
-/// | `objects<A>`, `object<A>` | objects that move, so that memory depends on live objects alone |
+/// | `synchronized_resource<A, Mutex>` | `std::pmr` for several threads, with a lock |
+/// | `shared_heap<A>`, `slot<A>` | a heap for several threads without waiting: each thread claims a slot |
+/// | `allocator<T, in_slot<A>>`, `memory_resource<in_slot<A>>` | containers of the thread that owns the slot |
+/// | `shared_resource<A, Current>` | `std::pmr` for several threads, using the slot of the calling thread |
+/// | `guarded_tlsf`, `failing_tlsf`, `quota_tlsf`, `traced_tlsf`, `debug_tlsf` as `A` | heaps for debugging; see below |
+/// | `objects<A>`, `object<A>` | objects that move, so that memory use depends on the live objects only |
 /// | `shared_objects`, `pin` | the same for several threads |
+///
+/// The heaps for debugging detect misuse, inject failures, limit components, or record operations. Their other
+/// functions are in rtalloc.h, for example `rt_traced_tlsf_mark(heap.get(), 7)`.
 ///
 /// # Threads
 ///
-/// A heap is used by one thread at a time, through whatever refers to it; so is a slot of a shared heap. An interrupt or signal handler counts
-/// as a thread: it may come in the midst of an operation.
+/// Only one thread at a time may use a heap, directly or through an allocator or resource; the same holds for a slot of
+/// a shared heap. An interrupt or signal handler counts as a thread, because it may interrupt an operation.
 ///
 /// # Versions
 ///
-/// Of rtalloc.h, whose RT_VERSION_MAJOR and RT_VERSION_MINOR say when programs must be compiled anew.
+/// As rtalloc.h: RT_VERSION_MAJOR and RT_VERSION_MINOR determine when programs must be recompiled.
 ///
 /// # Errors
 ///
-/// What is refused has changed nothing. Functions whose names begin with `try_` throw nothing of their own: they answer a null pointer, or a
-/// `result`, which is a value or an `rt_error`. (What a constructor of the program's throws passes through `try_make_unique`.) The others throw `rtalloc::bad_alloc` (a `std::bad_alloc` that knows why), or
-/// `std::system_error` where a heap cannot be made. Without exceptions (-fno-exceptions) they call `RTALLOC_REFUSED(error)` in place of
-/// throwing, which is `std::abort()` unless the program defines it before it includes this; it must not return. Nothing here
+/// A refused operation changes nothing. Functions whose names begin with `try_` throw no exception of their own: they
+/// return a null pointer or a `result`, which is a value or an `rt_error`. (`try_make_unique` propagates exceptions of
+/// the constructor.) The others throw `rtalloc::bad_alloc`, a `std::bad_alloc` with the reason, or `std::system_error`
+/// if a heap cannot be created. Without exceptions (-fno-exceptions) they call `RTALLOC_REFUSED(error)` instead, which
+/// must not return. It is `std::abort()` unless the program defines it before it includes this header. Nothing here
 /// needs run-time type information (-fno-rtti).
 ///
-/// An `rt_error` is a `std::error_code` by itself: `std::error_code why = RT_ERROR_EXHAUSTED;`
+/// An `rt_error` converts to a `std::error_code`: `std::error_code why = RT_ERROR_EXHAUSTED;`
 ///
 /// # Time
 ///
-/// That of the function of rtalloc.h, and a few instructions. No function here loops.
+/// As the function of rtalloc.h, plus a few instructions. No function here has a loop.
 #ifndef RTALLOC_HPP
 #define RTALLOC_HPP
 
@@ -83,17 +87,17 @@
 #if defined(__cpp_exceptions)
 #include <exception>
 #elif !defined(RTALLOC_REFUSED)
-/// What is done where an exception would be thrown; it must not return.
+/// Called instead of throwing an exception. Must not return.
 #define RTALLOC_REFUSED(error) std::abort()
 #endif
 
 #if defined(__GNUC__)
-// Whatever names the program has: parameters here may have them too.
+// Parameters here may have the same names as global names of the program.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #endif
 
-/// The allocators of one hand, a line for each. `MORE` takes further regions, `ONE` has the region it was made in.
+/// The region heaps, one line each. `MORE`: further regions can be added. `ONE`: only one region.
 #define RTALLOC_ALLOCATORS(MORE, ONE)                                                                                  \
     MORE(tlsf)                                                                                                         \
     MORE(lean_tlsf)                                                                                                    \
@@ -102,7 +106,6 @@
     MORE(half_fit)                                                                                                     \
     ONE(quick_fit)                                                                                                     \
     ONE(simple_segregated)                                                                                             \
-    ONE(simple_segregated_8)                                                                                           \
     ONE(kingsley)                                                                                                      \
     MORE(first_fit)                                                                                                    \
     MORE(first_fit_address)                                                                                            \
@@ -113,24 +116,15 @@
     ONE(fast_fit)                                                                                                      \
     ONE(fast_fit_leftmost)                                                                                             \
     ONE(binary_buddy)                                                                                                  \
-    ONE(bbuddy)                                                                                                        \
     ONE(fibonacci_buddy)                                                                                               \
     ONE(weighted_buddy)                                                                                                \
     ONE(double_buddy)                                                                                                  \
     ONE(bitframe)                                                                                                      \
-    ONE(bitframe_8)                                                                                                    \
-    ONE(bitframe_eager)                                                                                                \
-    ONE(bitframe_16)                                                                                                   \
-    ONE(bitframe_4)                                                                                                    \
-    ONE(bitframe_crossing)                                                                                             \
     ONE(regis1)                                                                                                        \
-    ONE(regis1_8)                                                                                                      \
     ONE(regis2)                                                                                                        \
-    ONE(regis2_8)                                                                                                      \
-    ONE(reaps)                                                                                                         \
-    ONE(reaps_8)
+    ONE(reaps)
 
-/// The allocators for debugging, each with a configuration of its own, `rt_X_config`. `MORE` and `ONE` as above.
+/// The region heaps for debugging, each with its own configuration, `rt_X_config`. `MORE` and `ONE` as above.
 #define RTALLOC_DEBUG_ALLOCATORS(MORE, ONE)                                                                            \
     ONE(guarded_tlsf)                                                                                                  \
     MORE(failing_tlsf)                                                                                                 \
@@ -138,14 +132,13 @@
     MORE(traced_tlsf)                                                                                                  \
     ONE(debug_tlsf)
 
-/// The allocators that several threads share.
+/// The shared heaps.
 #define RTALLOC_SHARED_ALLOCATORS(SHARED)                                                                              \
     SHARED(arenas)                                                                                                     \
     SHARED(bitmap_buddy)                                                                                               \
-    SHARED(tree_buddy)                                                                                                 \
-    SHARED(tree_buddy_in_band)
+    SHARED(tree_buddy)
 
-/// The allocators of objects that move, but the one that threads share, `shared_compact_fit`. `WHOLE` has objects in one piece each.
+/// The handle heaps, except the shared one, `shared_compact_fit`. `WHOLE`: each object is contiguous.
 #define RTALLOC_OBJECT_ALLOCATORS(WHOLE, PIECES)                                                                       \
     WHOLE(compact_fit)                                                                                                 \
     WHOLE(compact_fit_iota)                                                                                            \
@@ -171,6 +164,7 @@ inline const std::error_category& category() noexcept {
             case RT_ERROR_ZERO_SIZE:
             case RT_ERROR_ALIGNMENT:
             case RT_ERROR_NULL:
+            case RT_ERROR_OVERLAP:
             case RT_ERROR_CONFIGURATION: return std::errc::invalid_argument;
             case RT_ERROR_OVERFLOW: return std::errc::value_too_large;
             case RT_ERROR_IN_USE: return std::errc::device_or_resource_busy;
@@ -182,23 +176,23 @@ inline const std::error_category& category() noexcept {
     return only;
 }
 
-/// A request that was refused, and why.
+/// A refused request, with the reason.
 class bad_alloc : public std::bad_alloc {
   public:
     explicit bad_alloc(rt_error why) noexcept : why_(why) {}
-    /// Why.
+    /// The reason.
     rt_error why() const noexcept { return why_; }
-    /// The reason in words.
+    /// The text of the reason.
     const char* what() const noexcept override { return rt_strerror(why_); }
 
   private:
     rt_error why_;
 };
 
-/// What is behind the names that users need.
+/// Implementation details.
 namespace detail {
 
-/// Ends a request that was refused.
+/// Throws `bad_alloc`.
 [[noreturn]] inline void refuse(rt_error why) {
 #if defined(__cpp_exceptions)
     throw bad_alloc(why);
@@ -208,7 +202,7 @@ namespace detail {
 #endif
 }
 
-/// Ends what is no request for memory.
+/// Throws `std::system_error`.
 [[noreturn]] inline void fail(rt_error why) {
 #if defined(__cpp_exceptions)
     throw std::system_error(static_cast<int>(why), category());
@@ -218,10 +212,10 @@ namespace detail {
 #endif
 }
 
-/// A request for nothing is served as one for a byte: C++ wants an address, which nobody else has.
+/// Zero bytes become one byte, because C++ requires a unique address.
 constexpr std::size_t at_least_one(std::size_t bytes) noexcept { return bytes == 0 ? 1 : bytes; }
 
-/// Bytes of so many objects, or more than any heap has.
+/// The bytes of `count` objects, or the largest number if that overflows.
 template <class T> constexpr std::size_t bytes_of(std::size_t count) noexcept {
     constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
     return count > most / sizeof(T) ? most : count * sizeof(T);
@@ -229,30 +223,30 @@ template <class T> constexpr std::size_t bytes_of(std::size_t count) noexcept {
 
 } // namespace detail
 
-/// A value, or why there is none.
+/// A value or an error.
 template <class T> class [[nodiscard]] result {
   public:
     /// A value.
     result(T value) noexcept(std::is_nothrow_move_constructible_v<T>) : value_(std::move(value)) {}
-    /// None: `why` is an error, not `RT_OK`.
+    /// An error: `why` is not `RT_OK`.
     result(rt_error why) noexcept : why_(why) {}
 
     /// Whether there is a value.
     explicit operator bool() const noexcept { return value_.has_value(); }
     /// Whether there is a value.
     bool has_value() const noexcept { return value_.has_value(); }
-    /// Why there is none; `RT_OK` if there is one.
+    /// The error; `RT_OK` if there is a value.
     rt_error error() const noexcept { return why_; }
 
-    /// The value, which is there.
+    /// The value. There must be one.
     T& operator*() & noexcept { return *value_; }
-    /// The value, which is there.
+    /// The value. There must be one.
     const T& operator*() const& noexcept { return *value_; }
-    /// The value, which is there.
+    /// The value. There must be one.
     T&& operator*() && noexcept { return std::move(*value_); }
-    /// Of the value, which is there.
+    /// A member of the value. There must be one.
     T* operator->() noexcept { return &*value_; }
-    /// Of the value, which is there.
+    /// A member of the value. There must be one.
     const T* operator->() const noexcept { return &*value_; }
 
     /// The value; throws `std::system_error` if there is none.
@@ -265,7 +259,7 @@ template <class T> class [[nodiscard]] result {
         require();
         return std::move(*value_);
     }
-    /// The value, or another.
+    /// The value, or `other` if there is none.
     template <class U> T value_or(U&& other) && {
         return value_ ? std::move(*value_) : static_cast<T>(std::forward<U>(other));
     }
@@ -281,10 +275,11 @@ template <class T> class [[nodiscard]] result {
 
 /// A region that was added to a heap.
 struct region_id {
-    rt_region value; ///< As rtalloc.h knows it.
+    rt_region value; ///< The identifier in rtalloc.h.
 };
 
-// Each allocator's functions under one set of names. All take a reference to a heap: a pointer, and for shared ones a slot besides.
+// The functions of each heap under the same names. All take a reference to a heap: a pointer, and for shared heaps also
+// a slot.
 #define RTALLOC_QUESTIONS(X)                                                                                           \
     using heap_type = ::rt_##X;                                                                                        \
     static constexpr const char* name = #X;                                                                            \
@@ -459,13 +454,13 @@ RTALLOC_OBJECT_ALLOCATORS(RTALLOC_WHOLE, RTALLOC_PIECES)
 #undef RTALLOC_VERBS
 #undef RTALLOC_QUESTIONS
 
-/// A slot of a shared heap, as the argument of `allocator` and `memory_resource`: containers that one thread uses.
+/// A slot of a shared heap, as the argument of `allocator` and `memory_resource`: for containers that one thread uses.
 ///
-/// A container keeps its own slot, whatever is assigned to it, and takes over the memory of a container of another slot when that is
-/// moved into it: so `mine = std::move(theirs)` hands a container over to this thread. (Constructing takes the slot of what is moved:
-/// give the constructor an allocator of one's own, too.)
+/// A container keeps its slot when another container is assigned to it, and takes over the memory of a container of
+/// another slot that is moved into it: `mine = std::move(theirs)` moves a container to this thread. (A move constructor
+/// takes the slot of its argument: also pass the constructor an allocator of the own slot.)
 template <class Allocator> struct in_slot {
-    /// The heap, and the number of the slot.
+    /// The heap and the number of the slot.
     struct reference {
         typename Allocator::heap_type* heap = nullptr; ///< The heap.
         std::size_t slot = 0;                          ///< The number.
@@ -489,15 +484,15 @@ template <class Allocator> struct in_slot {
     static const rt_contract& contract() noexcept { return Allocator::contract().alone; }
 };
 
-/// Frees what `make_unique` made.
+/// Frees an object of `make_unique`.
 template <class T, class Allocator> class deleter {
   public:
-    /// For objects of no heap yet.
+    /// Without a heap.
     deleter() noexcept = default;
-    /// For objects of a heap.
+    /// For objects in a heap.
     explicit deleter(typename Allocator::reference to) noexcept : to_(to) {}
 
-    /// Destroys the object, and frees it.
+    /// Destroys the object and frees its memory.
     void operator()(T* object) const noexcept {
         object->~T();
         Allocator::free(to_, const_cast<std::remove_cv_t<T>*>(object));
@@ -509,10 +504,10 @@ template <class T, class Allocator> class deleter {
 
 namespace detail {
 
-/// Shows what is in a heap to a visitor. `begin` is a walk of C.
+/// Calls a visitor for each block of a heap. `begin` calls the walk function of C.
 template <class Shown, class Visitor, class Begin> void tour(Visitor& visitor, Begin begin) {
 #if defined(__cpp_exceptions)
-    // No exception passes through functions of C.
+    // Exceptions must not propagate through functions of C.
     struct Tour {
         Visitor* visitor;
         std::exception_ptr thrown;
@@ -537,10 +532,11 @@ template <class Shown, class Visitor, class Begin> void tour(Visitor& visitor, B
 /// The operations of a heap, or of a slot of one.
 template <class Allocator> class operations {
   public:
-    using reference = typename Allocator::reference;                                 ///< What refers to the heap.
-    template <class T> using unique_ptr = std::unique_ptr<T, deleter<T, Allocator>>; ///< Of what is in the heap.
+    using reference = typename Allocator::reference;                                 ///< A reference to the heap.
+    template <class T> using unique_ptr = std::unique_ptr<T, deleter<T, Allocator>>; ///< A pointer to an object in the heap.
 
-    /// Alignment of what is allocated without one: that of every fundamental type, or of the allocator's blocks where that is less.
+    /// Default alignment: sufficient for every fundamental type, or the alignment of the allocator's blocks if that is
+    /// less.
     static std::size_t natural_align() noexcept {
         const std::size_t blocks = Allocator::contract().alignment_bytes;
         return blocks < alignof(std::max_align_t) ? blocks : alignof(std::max_align_t);
@@ -555,15 +551,15 @@ template <class Allocator> class operations {
         if (why != RT_OK) refuse(why);
         return block;
     }
-    /// Allocates, or tells why not; a request for nothing is refused.
+    /// Allocates, or returns the error. 0 bytes are refused.
     result<void*> try_allocate(std::size_t bytes) noexcept { return try_allocate(bytes, natural_align()); }
-    /// Allocates at a multiple of `align`, or tells why not; a request for nothing is refused.
+    /// Allocates at a multiple of `align`, or returns the error. 0 bytes are refused.
     result<void*> try_allocate(std::size_t bytes, std::size_t align) noexcept {
         void* block = nullptr;
         const rt_error why = Allocator::allocate(to_, align, bytes, &block);
         return why == RT_OK ? result<void*>(block) : result<void*>(why);
     }
-    /// Changes the size of a block, in place or by moving it, or tells why not: the block is then as it was.
+    /// Resizes a block, in place or by moving it, or returns the error and leaves the block unchanged.
     result<void*> try_reallocate(void* block, std::size_t bytes) noexcept {
         return try_reallocate(block, bytes, natural_align());
     }
@@ -572,26 +568,26 @@ template <class Allocator> class operations {
         const rt_error why = Allocator::reallocate(to_, &block, align, bytes);
         return why == RT_OK ? result<void*>(block) : result<void*>(why);
     }
-    /// Gives a block back; a null pointer is ignored.
+    /// Frees a block. A null pointer is ignored.
     void deallocate(void* block) noexcept { Allocator::free(to_, block); }
 
-    /// Makes an object. Throws `bad_alloc`, and what its constructor throws.
+    /// Creates an object. Throws `bad_alloc`, and propagates exceptions of its constructor.
     template <class T, class... Arguments> unique_ptr<T> make_unique(Arguments&&... arguments) {
         return built<T>(allocate(sizeof(T), alignof(T)), std::forward<Arguments>(arguments)...);
     }
-    /// Makes an object, or a null pointer if there is no memory. Throws what its constructor throws.
+    /// Creates an object, or returns a null pointer if there is no memory. Propagates exceptions of its constructor.
     template <class T, class... Arguments> unique_ptr<T> try_make_unique(Arguments&&... arguments) {
         void* place = Allocator::aligned_alloc(to_, alignof(T), sizeof(T));
         if (place == nullptr) return unique_ptr<T>(nullptr, deleter<T, Allocator>(to_));
         return built<T>(place, std::forward<Arguments>(arguments)...);
     }
 
-    /// Bytes that may be used at a live block: at least what was requested.
+    /// Usable bytes of a live block: at least the requested size.
     std::size_t usable_size(const void* block) const noexcept { return Allocator::usable_size(to_, block); }
-    /// A promise: a request of this many bytes succeeds now. Of a slot, if nobody uses the heap meanwhile.
+    /// The size of a request that is guaranteed to succeed now; for a slot, if no other thread uses the heap.
     std::size_t largest() const noexcept { return Allocator::largest(to_); }
 
-    /// What refers to the heap.
+    /// A reference to the heap.
     reference refer() const noexcept { return to_; }
 
   protected:
@@ -604,7 +600,7 @@ template <class Allocator> class operations {
   private:
     template <class T, class... Arguments> unique_ptr<T> built(void* place, Arguments&&... arguments) {
         static_assert(!std::is_array_v<T>, "an array is a std::vector with an rtalloc::allocator");
-        // What a constructor throws takes the memory back.
+        // If the constructor throws, the memory is freed.
         struct Guard {
             reference to;
             void* place;
@@ -627,51 +623,50 @@ template <class Allocator> std::optional<rt_corruption> checked(const typename A
 
 } // namespace detail
 
-/// A heap over memory of the program, which outlives it. Movable, not copyable: who has it may hand it on, and allocators and resources
-/// that were made of it go on, because they refer to the memory.
+/// A heap in memory of the program, which must outlive it. Movable, not copyable. Allocators and resources created from
+/// it remain valid after a move, because they refer to the memory.
 ///
-/// It ends when nobody uses it any more, and needs nothing for that: its blocks are not freed one by one, nor are objects in
-/// them destroyed.
+/// The destructor does nothing: it neither frees blocks nor destroys the objects in them.
 template <class Allocator> class heap : public detail::operations<Allocator> {
   public:
     using allocator_type = Allocator;                ///< The allocator.
-    using heap_type = typename Allocator::heap_type; ///< The heap's type in rtalloc.h.
-    /// What the heap is made with: rtalloc.h tells. Without one, the default.
+    using heap_type = typename Allocator::heap_type; ///< The type of the heap in rtalloc.h.
+    /// The configuration: see rtalloc.h.
     using config_type = std::optional<typename Allocator::config_type>;
 
-    /// Makes a heap in `bytes` bytes at `region`, which may have any alignment. Throws `std::system_error`.
+    /// Creates a heap in `bytes` bytes at `region`, which may have any alignment. Throws `std::system_error`.
     heap(void* region, std::size_t bytes, const config_type& config = {}) {
         const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &this->to_);
         if (why != RT_OK) detail::fail(why);
     }
-    /// Makes a heap in an array.
+    /// Creates a heap in an array.
     template <std::size_t Bytes>
     explicit heap(std::byte (&region)[Bytes], const config_type& config = {}) : heap(region, Bytes, config) {}
-    /// Makes a heap in an array.
+    /// Creates a heap in an array.
     template <std::size_t Bytes>
     explicit heap(unsigned char (&region)[Bytes], const config_type& config = {}) : heap(region, Bytes, config) {}
-    /// Makes a heap in an array.
+    /// Creates a heap in an array.
     template <std::size_t Bytes>
     explicit heap(std::array<std::byte, Bytes>& region, const config_type& config = {})
         : heap(region.data(), Bytes, config) {}
 #if defined(__cpp_lib_span)
-    /// Makes a heap in a span.
+    /// Creates a heap in a span.
     explicit heap(std::span<std::byte> region, const config_type& config = {})
         : heap(region.data(), region.size(), config) {}
 #endif
 
-    /// Makes a heap, or tells why not.
+    /// Creates a heap, or returns the error.
     static result<heap> try_make(void* region, std::size_t bytes, const config_type& config = {}) noexcept {
         heap_type* made = nullptr;
         const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &made);
         return why == RT_OK ? result<heap>(heap(made)) : result<heap>(why);
     }
-    /// The heap that `get` of another one told: of C, say, or of memory that is shared.
+    /// A heap from the pointer of `get`, for example a heap created in C or in shared memory.
     static heap adopt(heap_type* made) noexcept { return heap(made); }
 
     heap(const heap&) = delete;
     heap& operator=(const heap&) = delete;
-    /// Takes the other's heap; the other has none then, and refuses everything with `RT_ERROR_NULL`.
+    /// Moves the heap. The other then has none, and refuses every request with `RT_ERROR_NULL`.
     heap(heap&& other) noexcept : heap(std::exchange(other.to_, nullptr)) {}
     /// As the constructor.
     heap& operator=(heap&& other) noexcept {
@@ -680,39 +675,40 @@ template <class Allocator> class heap : public detail::operations<Allocator> {
     }
     ~heap() = default;
 
-    /// Tallies; of a heap that keeps none all are 0 but the largest request.
+    /// Statistics. If the heap keeps none, all are 0 except the largest request.
     rt_stats stats() const noexcept {
         rt_stats stats{};
         Allocator::stats(get(), &stats);
         return stats;
     }
-    /// Shows every block, `const rt_block&`, in the order of addresses. The visitor may throw, which ends the showing; it may not change the
-    /// heap.
+    /// Calls the visitor for every block, `const rt_block&`, in address order. The visitor may throw, which ends the
+    /// walk, but must not modify the heap.
     template <class Visitor> void walk(Visitor&& visitor) const {
         detail::tour<rt_block>(visitor, [this](rt_visitor show, void* tour) { Allocator::walk(get(), show, tour); });
     }
-    /// Verifies every invariant: the first that is broken, or nothing.
+    /// Verifies every invariant and returns the first broken one, if any.
     std::optional<rt_corruption> check() const noexcept { return detail::checked<Allocator>(get()); }
 
-    /// Adds a region, which outlives the heap or is removed; or tells why not. For allocators that take further regions.
+    /// Adds a region, or returns the error. The region must outlive the heap or be removed. Only for heaps with further
+    /// regions.
     result<region_id> try_add_region(void* region, std::size_t bytes) noexcept {
         static_assert(Allocator::takes_regions, "this allocator has the region it was made in, and no other");
         rt_region added{};
         const rt_error why = Allocator::add_region(get(), region, bytes, &added);
         return why == RT_OK ? result<region_id>(region_id{added}) : result<region_id>(why);
     }
-    /// Takes an added region back, whose memory is the caller's again; or tells why not.
+    /// Removes an added region, whose memory belongs to the caller again, or returns the error.
     [[nodiscard]] rt_error try_remove_region(region_id region) noexcept {
         static_assert(Allocator::takes_regions, "this allocator has the region it was made in, and no other");
         return Allocator::remove_region(get(), region.value);
     }
 
-    /// What the allocator is and promises.
+    /// The contract of the allocator.
     static const rt_contract& contract() noexcept { return Allocator::contract(); }
-    /// Most instructions of an operation, where that was proved; else 0.
+    /// The instruction bound of an operation if the code in memory is that of the proof; otherwise 0, unknown.
     static std::uint64_t bound(rt_operation operation) noexcept { return Allocator::bound(operation); }
 
-    /// The heap as rtalloc.h knows it; null if it was moved away.
+    /// The heap as a pointer of rtalloc.h; null after a move.
     heap_type* get() const noexcept { return this->to_; }
 
   private:
@@ -721,18 +717,18 @@ template <class Allocator> class heap : public detail::operations<Allocator> {
 
 namespace detail {
 
-/// Memory inside an object.
+/// Memory as a member.
 template <std::size_t Bytes> struct storage {
     alignas(std::max_align_t) std::byte bytes[Bytes];
 };
 
 } // namespace detail
 
-/// A heap with its memory inside: for a static, a member or the stack. It stays where it is, with all that is in it, so what refers to it
-/// ends before it does: also a `heap` that it is moved into, which takes no memory along.
+/// A heap that contains its memory: for a static variable, a member or the stack. It cannot be moved. Everything that
+/// refers to it must end first, including a `heap` that it is moved into, which does not take the memory along.
 template <class Allocator, std::size_t Bytes> class static_heap : private detail::storage<Bytes>, public heap<Allocator> {
   public:
-    /// Makes the heap. Throws `std::system_error` where the allocator needs more than `Bytes`.
+    /// Creates the heap. Throws `std::system_error` if the allocator needs more than `Bytes`.
     explicit static_heap(const typename heap<Allocator>::config_type& config = {}) : heap<Allocator>(this->bytes, Bytes, config) {}
     static_heap(static_heap&&) = delete;
     static_heap& operator=(static_heap&&) = delete;
@@ -749,10 +745,10 @@ inline void enter(rt_debug_tlsf* heap, std::size_t component, std::size_t* befor
 
 } // namespace detail
 
-/// What a heap with quotas is asked until this ends is asked by this component; then by the one before.
+/// Selects a component of a heap with quotas for its lifetime. The destructor selects the previous component again.
 template <class Allocator> class component {
   public:
-    /// Enters the component of this number.
+    /// Selects the component with this number.
     component(heap<Allocator>& heap, std::size_t number) noexcept : heap_(heap.get()) {
         detail::enter(heap_, number, &before_);
     }
@@ -765,31 +761,32 @@ template <class Allocator> class component {
     std::size_t before_ = 0;
 };
 
-/// A heap as the allocator of a container, for one thread at a time. It refers to the heap, which outlives it; copies are equal, and so
-/// are allocators of one heap. A container takes its allocator along when it is copied, moved or swapped (but see `in_slot`).
+/// A heap as the allocator of a container, for one thread at a time. It refers to the heap, which must outlive it.
+/// Allocators of the same heap are equal. A container propagates its allocator when it is copied, moved or swapped
+/// (except with `in_slot`).
 template <class T, class Allocator> class allocator {
     static_assert(!std::is_const_v<T> && !std::is_volatile_v<T> && !std::is_reference_v<T>, "containers hold objects");
 
   public:
-    using reference_type = typename Allocator::reference;                                      ///< What refers to the heap.
-    using value_type = T;                                                                      ///< What is allocated.
-    using propagate_on_container_copy_assignment = std::bool_constant<Allocator::goes_along>;  ///< Taken along.
-    using propagate_on_container_move_assignment = std::bool_constant<Allocator::goes_along>;  ///< Taken along.
-    using propagate_on_container_swap = std::bool_constant<Allocator::goes_along>;             ///< Taken along.
+    using reference_type = typename Allocator::reference;                                      ///< A reference to the heap.
+    using value_type = T;                                                                      ///< The type of the objects.
+    using propagate_on_container_copy_assignment = std::bool_constant<Allocator::goes_along>;  ///< Propagates.
+    using propagate_on_container_move_assignment = std::bool_constant<Allocator::goes_along>;  ///< Propagates.
+    using propagate_on_container_swap = std::bool_constant<Allocator::goes_along>;             ///< Propagates.
     using is_always_equal = std::false_type;                                                   ///< Heaps differ.
     /// The allocator of other objects in the same heap.
     template <class U> struct rebind {
-        using other = allocator<U, Allocator>; ///< It.
+        using other = allocator<U, Allocator>; ///< The allocator.
     };
 
-    /// Of a heap, or a slot of one.
+    /// For a heap or a slot of one.
     allocator(detail::operations<Allocator>& heap) noexcept : to_(heap.refer()) {}
-    /// Of a heap by what refers to it.
+    /// For a heap, given a reference to it.
     explicit allocator(reference_type to) noexcept : to_(to) {}
-    /// Of the same heap.
+    /// For the same heap.
     template <class U> allocator(const allocator<U, Allocator>& other) noexcept : to_(other.refer()) {}
 
-    /// Memory for `count` objects. Throws `bad_alloc`, and `std::bad_array_new_length` where no address space is that large.
+    /// Memory for `count` objects. Throws `bad_alloc`, or `std::bad_array_new_length` if the size overflows.
     [[nodiscard]] T* allocate(std::size_t count) {
         const std::size_t bytes = detail::bytes_of<T>(count);
 #if defined(__cpp_exceptions)
@@ -801,45 +798,45 @@ template <class T, class Allocator> class allocator {
         return static_cast<T*>(block);
     }
 #if defined(__cpp_lib_allocate_at_least)
-    /// Memory for `count` objects, and as many more as the block has room for.
+    /// Memory for at least `count` objects: as many as the block has room for.
     [[nodiscard]] std::allocation_result<T*> allocate_at_least(std::size_t count) {
         T* block = allocate(count);
         return {block, Allocator::usable_size(to_, block) / sizeof(T)};
     }
 #endif
-    /// Gives memory back.
+    /// Frees memory.
     void deallocate(T* block, std::size_t) noexcept { Allocator::free(to_, block); }
 
-    /// What refers to the heap.
+    /// A reference to the heap.
     reference_type refer() const noexcept { return to_; }
 
   private:
     reference_type to_;
 };
 
-/// Whether both are of one heap.
+/// Whether both are of the same heap.
 template <class T, class U, class Allocator>
 bool operator==(const allocator<T, Allocator>& one, const allocator<U, Allocator>& other) noexcept {
     return Allocator::same_heap(one.refer(), other.refer());
 }
-/// Whether they are of different heaps.
+/// Whether both are of different heaps.
 template <class T, class U, class Allocator>
 bool operator!=(const allocator<T, Allocator>& one, const allocator<U, Allocator>& other) noexcept {
     return !(one == other);
 }
 
-/// A slot of a shared heap that is the caller's until this ends; blocks of it live on. Movable, not copyable.
+/// A claimed slot of a shared heap. The destructor releases it; its blocks stay live. Movable, not copyable.
 template <class Allocator> class slot : public detail::operations<in_slot<Allocator>> {
     using base = detail::operations<in_slot<Allocator>>;
 
   public:
-    using heap_type = typename Allocator::heap_type; ///< The heap's type in rtalloc.h.
+    using heap_type = typename Allocator::heap_type; ///< The type of the heap in rtalloc.h.
 
     slot(const slot&) = delete;
     slot& operator=(const slot&) = delete;
-    /// Takes the other's slot; the other has none then, and refuses everything.
+    /// Moves the slot. The other then has none, and refuses every request.
     slot(slot&& other) noexcept : base(std::exchange(other.to_, {})) {}
-    /// As the constructor; gives its own slot back.
+    /// As the constructor. Releases its own slot first.
     slot& operator=(slot&& other) noexcept {
         if (this != &other) {
             release();
@@ -851,7 +848,7 @@ template <class Allocator> class slot : public detail::operations<in_slot<Alloca
 
     /// Its number.
     std::size_t number() const noexcept { return this->to_.slot; }
-    /// Takes back at most `budget` blocks of this slot that others freed, and says how many it took: for idle time.
+    /// For idle time: reclaims at most `budget` blocks of this slot that others freed, and returns their number.
     std::size_t reclaim(std::size_t budget) noexcept {
         return Allocator::reclaim(this->to_.heap, this->to_.slot, budget);
     }
@@ -865,38 +862,38 @@ template <class Allocator> class slot : public detail::operations<in_slot<Alloca
     }
 };
 
-/// A heap for several threads over memory of the program, which outlives it. Any thread may use it, and claim a slot.
+/// A heap for several threads in memory of the program, which must outlive it. Any thread may use it and claim a slot.
 template <class Allocator> class shared_heap {
   public:
     using allocator_type = Allocator;                ///< The allocator.
-    using heap_type = typename Allocator::heap_type; ///< The heap's type in rtalloc.h.
+    using heap_type = typename Allocator::heap_type; ///< The type of the heap in rtalloc.h.
 
-    /// Makes a heap with so many slots. Throws `std::system_error`.
+    /// Creates a heap with `slots` slots. Throws `std::system_error`.
     shared_heap(void* region, std::size_t bytes, std::size_t slots)
         : shared_heap(region, bytes, rt_shared_config{slots, 0, 0}) {}
-    /// Makes a heap. Throws `std::system_error`.
+    /// Creates a heap. Throws `std::system_error`.
     shared_heap(void* region, std::size_t bytes, rt_shared_config config) {
         if (const rt_error why = Allocator::init(region, bytes, &config, &heap_); why != RT_OK) detail::fail(why);
     }
-    /// Makes a heap in an array.
+    /// Creates a heap in an array.
     template <std::size_t Bytes>
     shared_heap(std::byte (&region)[Bytes], std::size_t slots) : shared_heap(region, Bytes, slots) {}
 #if defined(__cpp_lib_span)
-    /// Makes a heap in a span.
+    /// Creates a heap in a span.
     shared_heap(std::span<std::byte> region, std::size_t slots) : shared_heap(region.data(), region.size(), slots) {}
 #endif
-    /// Makes a heap, or tells why not.
+    /// Creates a heap, or returns the error.
     static result<shared_heap> try_make(void* region, std::size_t bytes, rt_shared_config config) noexcept {
         heap_type* made = nullptr;
         const rt_error why = Allocator::init(region, bytes, &config, &made);
         return why == RT_OK ? result<shared_heap>(shared_heap(made)) : result<shared_heap>(why);
     }
-    /// The heap that `get` of another one told: of another process, say.
+    /// A heap from the pointer of `get`, for example a heap created by another process.
     static shared_heap adopt(heap_type* made) noexcept { return shared_heap(made); }
 
     shared_heap(const shared_heap&) = delete;
     shared_heap& operator=(const shared_heap&) = delete;
-    /// Takes the other's heap; slots refer to the memory, and go on.
+    /// Moves the heap. Slots remain valid, because they refer to the memory.
     shared_heap(shared_heap&& other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
     /// As the constructor.
     shared_heap& operator=(shared_heap&& other) noexcept {
@@ -905,17 +902,17 @@ template <class Allocator> class shared_heap {
     }
     ~shared_heap() = default;
 
-    /// How many slots it has.
+    /// Number of slots.
     std::size_t slots() const noexcept { return Allocator::slots(heap_); }
-    /// Claims a slot that nobody has. Throws `std::system_error` (`RT_ERROR_SLOT`) where all are taken.
+    /// Claims an unclaimed slot. Throws `std::system_error` (`RT_ERROR_SLOT`) if all are claimed.
     rtalloc::slot<Allocator> claim() { return try_claim().value(); }
-    /// Claims a slot that nobody has, or tells why not.
+    /// Claims an unclaimed slot, or returns the error.
     result<rtalloc::slot<Allocator>> try_claim() noexcept {
         std::size_t number = 0;
         const rt_error why = Allocator::claim(heap_, &number);
         return claimed(why, number);
     }
-    /// Claims this slot, or tells why not.
+    /// Claims this slot, or returns the error.
     result<rtalloc::slot<Allocator>> try_claim(std::size_t number) noexcept {
         return claimed(Allocator::take(heap_, number), number);
     }
@@ -926,26 +923,26 @@ template <class Allocator> class shared_heap {
         Allocator::refusals(heap_, &refusals);
         return refusals;
     }
-    /// Most steps on words that others may access too, of an operation on `bytes` bytes at a multiple of `align`, whatever others do;
-    /// nothing where it may have to wait.
+    /// Most steps on shared words that an operation on `bytes` bytes at a multiple of `align` takes, whatever other
+    /// threads do; nothing if it may have to wait.
     std::optional<rt_steps> most_steps(rt_operation operation, std::size_t bytes, std::size_t align) const noexcept {
         rt_steps steps{};
         const rt_error why = Allocator::most_steps(heap_, operation, align, bytes, &steps);
         return why == RT_OK ? std::optional<rt_steps>(steps) : std::nullopt;
     }
-    /// Shows every block, `const rt_block&`. Nobody uses the heap meanwhile.
+    /// Calls the visitor for every block, `const rt_block&`. Nothing else may use the heap meanwhile.
     template <class Visitor> void walk(Visitor&& visitor) const {
         detail::tour<rt_block>(visitor, [this](rt_visitor show, void* tour) { Allocator::walk(heap_, show, tour); });
     }
-    /// Verifies every invariant: the first that is broken, or nothing. Nobody uses the heap meanwhile.
+    /// Verifies every invariant and returns the first broken one, if any. Nothing else may use the heap meanwhile.
     std::optional<rt_corruption> check() const noexcept { return detail::checked<Allocator>(heap_); }
 
-    /// What the allocator is and promises.
+    /// The contract of the allocator.
     static const rt_shared_contract& contract() noexcept { return Allocator::contract(); }
-    /// Most instructions of an operation, where that was proved; else 0.
+    /// The instruction bound of an operation if the code in memory is that of the proof; otherwise 0, unknown.
     static std::uint64_t bound(rt_operation operation) noexcept { return Allocator::bound(operation); }
 
-    /// The heap as rtalloc.h knows it; null if it was moved away.
+    /// The heap as a pointer of rtalloc.h; null after a move.
     heap_type* get() const noexcept { return heap_; }
 
   private:
@@ -959,19 +956,20 @@ template <class Allocator> class shared_heap {
     heap_type* heap_ = nullptr;
 };
 
-/// An object that may move, named by its handle, and freed when this ends. Movable, not copyable; the heap outlives it.
+/// An object that may move, identified by its handle. The destructor frees it. Movable, not copyable. The heap must
+/// outlive it.
 template <class Allocator> class object {
   public:
-    using heap_type = typename Allocator::heap_type; ///< The heap's type in rtalloc.h.
+    using heap_type = typename Allocator::heap_type; ///< The type of the heap in rtalloc.h.
 
     /// No object.
     object() noexcept = default;
     object(const object&) = delete;
     object& operator=(const object&) = delete;
-    /// Takes the other's object; the other has none then.
+    /// Moves the object. The other then has none.
     object(object&& other) noexcept
         : heap_(std::exchange(other.heap_, nullptr)), handle_(std::exchange(other.handle_, 0)) {}
-    /// As the constructor; frees its own object.
+    /// As the constructor. Frees its own object first.
     object& operator=(object&& other) noexcept {
         if (this != &other) {
             reset();
@@ -984,54 +982,55 @@ template <class Allocator> class object {
 
     /// Whether there is an object.
     explicit operator bool() const noexcept { return heap_ != nullptr; }
-    /// Its handle: a number that stays good wherever the object moves, and is stale when it was freed. 0: no object.
+    /// Its handle: valid wherever the object moves, and stale after its free. 0: no object.
     rt_handle handle() const noexcept { return handle_; }
-    /// Bytes that were requested; 0 if there is no object.
+    /// Requested bytes; 0 if there is no object.
     std::size_t size() const noexcept {
         std::size_t bytes = 0;
         Allocator::size(heap_, handle_, &bytes);
         return bytes;
     }
 
-    /// Where the object is, until the next operation of the heap that may move objects: any but those that are `const`. Null if there is
-    /// none. For allocators whose objects are in one piece.
+    /// The address of the object, valid until the next operation of the heap that may move objects: any that is not
+    /// `const`. Null if there is none. Only for heaps with contiguous objects.
     void* get() const noexcept {
         static_assert(Allocator::is_whole, "an object of this allocator is pieces: take read and write, or locate");
         void* place = nullptr;
         return Allocator::get(heap_, handle_, &place) == RT_OK ? place : nullptr;
     }
-    /// The object as one that can be copied by its bytes, where it is large and aligned enough; else null. As long as `get`.
+    /// The object as a trivially copyable type, or null if it is too small or not aligned. Valid as long as `get`.
     template <class T> T* as() const noexcept {
         static_assert(std::is_trivially_copyable_v<T>, "objects move by their bytes");
         return size() >= sizeof(T) && Allocator::contract().alignment_bytes % alignof(T) == 0 ? static_cast<T*>(get())
                                                                                               : nullptr;
     }
-    /// Where the byte at `offset` is, and how many bytes from there on are in one piece; or why that cannot be told.
+    /// The address of the byte at `offset` and the number of contiguous bytes from there, or the error.
     result<std::pair<void*, std::size_t>> locate(std::size_t offset) const noexcept {
         using where = std::pair<void*, std::size_t>;
         where found{};
         const rt_error why = Allocator::locate(heap_, handle_, offset, &found.first, &found.second);
         return why == RT_OK ? result<where>(found) : result<where>(why);
     }
-    /// Copies bytes from `offset` on out of the object.
+    /// Copies bytes out of the object, starting at `offset`.
     [[nodiscard]] rt_error read(std::size_t offset, void* buffer, std::size_t bytes) const noexcept {
         return Allocator::read(heap_, handle_, offset, buffer, bytes);
     }
-    /// Copies bytes into the object, from `offset` on.
+    /// Copies bytes into the object, starting at `offset`.
     [[nodiscard]] rt_error write(std::size_t offset, const void* buffer, std::size_t bytes) noexcept {
         return Allocator::write(heap_, handle_, offset, buffer, bytes);
     }
-    /// Changes the size; the handle stays good, and the content survives up to the smaller size. A refusal changes nothing.
+    /// Resizes the object. The handle stays valid, and the content is kept up to the smaller size. A refusal changes
+    /// nothing.
     [[nodiscard]] rt_error resize(std::size_t bytes) noexcept { return Allocator::resize(heap_, handle_, bytes); }
 
-    /// Frees the object, if there is one. `RT_ERROR_STALE_HANDLE`: somebody else freed it by its handle.
+    /// Frees the object, if there is one. `RT_ERROR_STALE_HANDLE`: it was already freed by its handle.
     rt_error reset() noexcept {
         const rt_error freed = heap_ == nullptr ? RT_OK : Allocator::free(heap_, handle_);
         heap_ = nullptr;
         handle_ = 0;
         return freed;
     }
-    /// The handle of the object, which from now on is the caller's to free (`objects::adopt`).
+    /// Releases the object and returns its handle. The caller must free it (`objects::adopt`).
     [[nodiscard]] rt_handle release() noexcept {
         heap_ = nullptr;
         return std::exchange(handle_, 0);
@@ -1045,29 +1044,29 @@ template <class Allocator> class object {
     rt_handle handle_ = 0;
 };
 
-/// A heap of objects that move, over memory of the program, which outlives it: how much memory is used follows from the objects that live,
-/// whatever came and went before.
+/// A heap of objects that move, in memory of the program, which must outlive it. Its memory use depends on the live
+/// objects only, not on history.
 template <class Allocator = compact_fit> class objects {
   public:
     using allocator_type = Allocator;                ///< The allocator.
-    using heap_type = typename Allocator::heap_type; ///< The heap's type in rtalloc.h.
-    using object_type = object<Allocator>;           ///< What is in it.
-    /// What the heap is made with: rtalloc.h tells. Without one, the default.
+    using heap_type = typename Allocator::heap_type; ///< The type of the heap in rtalloc.h.
+    using object_type = object<Allocator>;           ///< The type of its objects.
+    /// The configuration: see rtalloc.h.
     using config_type = std::optional<rt_compact_fit_config>;
 
-    /// Makes a heap. Throws `std::system_error`.
+    /// Creates a heap. Throws `std::system_error`.
     objects(void* region, std::size_t bytes, const config_type& config = {}) {
         if (const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &heap_); why != RT_OK) detail::fail(why);
     }
-    /// Makes a heap in an array.
+    /// Creates a heap in an array.
     template <std::size_t Bytes>
     explicit objects(std::byte (&region)[Bytes], const config_type& config = {}) : objects(region, Bytes, config) {}
 #if defined(__cpp_lib_span)
-    /// Makes a heap in a span.
+    /// Creates a heap in a span.
     explicit objects(std::span<std::byte> region, const config_type& config = {})
         : objects(region.data(), region.size(), config) {}
 #endif
-    /// Makes a heap, or tells why not.
+    /// Creates a heap, or returns the error.
     static result<objects> try_make(void* region, std::size_t bytes, const config_type& config = {}) noexcept {
         heap_type* made = nullptr;
         const rt_error why = Allocator::init(region, bytes, config ? &*config : nullptr, &made);
@@ -1076,7 +1075,7 @@ template <class Allocator = compact_fit> class objects {
 
     objects(const objects&) = delete;
     objects& operator=(const objects&) = delete;
-    /// Takes the other's heap; objects refer to the memory, and go on.
+    /// Moves the heap. Objects remain valid, because they refer to the memory.
     objects(objects&& other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
     /// As the constructor.
     objects& operator=(objects&& other) noexcept {
@@ -1091,22 +1090,22 @@ template <class Allocator = compact_fit> class objects {
         if (const rt_error why = Allocator::allocate(heap_, bytes, &handle); why != RT_OK) detail::refuse(why);
         return object_type(heap_, handle);
     }
-    /// Allocates an object, or tells why not.
+    /// Allocates an object, or returns the error.
     result<object_type> try_allocate(std::size_t bytes) noexcept {
         rt_handle handle = 0;
         const rt_error why = Allocator::allocate(heap_, bytes, &handle);
         return why == RT_OK ? result<object_type>(object_type(heap_, handle)) : result<object_type>(why);
     }
-    /// The object of a handle that `object::release` gave, to be freed when it ends.
+    /// The object of a handle from `object::release`. It is freed by its destructor.
     object_type adopt(rt_handle handle) noexcept { return object_type(heap_, handle); }
 
-    /// Bytes of objects that have still to be moved.
+    /// Pending compaction: bytes still to be moved.
     std::size_t owed() const noexcept { return Allocator::owed(heap_); }
-    /// Moves at most `budget` bytes of what is owed, and says how many: for idle time.
+    /// For idle time: does pending compaction. Moves at most `budget` bytes and returns the bytes moved.
     std::size_t step(std::size_t budget) noexcept { return Allocator::step(heap_, budget); }
-    /// A promise: a request of this many bytes succeeds now.
+    /// The size of a request that is guaranteed to succeed now.
     std::size_t largest() const noexcept { return Allocator::largest(heap_); }
-    /// Tallies.
+    /// Statistics.
     rt_stats stats() const noexcept {
         rt_stats stats{};
         Allocator::stats(heap_, &stats);
@@ -1118,19 +1117,19 @@ template <class Allocator = compact_fit> class objects {
         Allocator::fragmentation(heap_, &fragmentation);
         return fragmentation;
     }
-    /// Shows every object, `const rt_object&`. The visitor may throw; it may not change the heap.
+    /// Calls the visitor for every object, `const rt_object&`. The visitor may throw but must not modify the heap.
     template <class Visitor> void walk(Visitor&& visitor) const {
         detail::tour<rt_object>(visitor,
                                 [this](rt_object_visitor show, void* tour) { Allocator::walk(heap_, show, tour); });
     }
-    /// Verifies every invariant: the first that is broken, or nothing.
+    /// Verifies every invariant and returns the first broken one, if any.
     std::optional<rt_corruption> check() const noexcept { return detail::checked<Allocator>(heap_); }
 
-    /// What the allocator is and promises.
+    /// The contract of the allocator.
     static const rt_contract& contract() noexcept { return Allocator::contract(); }
-    /// Most instructions of an operation, where that was proved; else 0.
+    /// The instruction bound of an operation if the code in memory is that of the proof; otherwise 0, unknown.
     static std::uint64_t bound(rt_operation operation) noexcept { return Allocator::bound(operation); }
-    /// The heap as rtalloc.h knows it; null if it was moved away.
+    /// The heap as a pointer of rtalloc.h; null after a move.
     heap_type* get() const noexcept { return heap_; }
 
   private:
@@ -1139,15 +1138,15 @@ template <class Allocator = compact_fit> class objects {
     heap_type* heap_ = nullptr;
 };
 
-/// An object of a shared heap that is kept where it is until this ends. Movable, not copyable. Any thread may pin; what several threads
-/// access at a time is read and written by `read` and `write`.
+/// A pin: keeps an object of a shared heap in place until it is destroyed. Movable, not copyable. Any thread may pin.
+/// Data that several threads access at a time must be accessed with `read` and `write`.
 class pin {
   public:
     pin(const pin&) = delete;
     pin& operator=(const pin&) = delete;
-    /// Takes the other's pin; the other pins nothing then.
+    /// Moves the pin. The other then pins nothing.
     pin(pin&& other) noexcept : pin_(std::exchange(other.pin_, rt_pin{})) {}
-    /// As the constructor; ends its own pin.
+    /// As the constructor. Ends its own pin first.
     pin& operator=(pin&& other) noexcept {
         if (this != &other) {
             reset();
@@ -1157,15 +1156,15 @@ class pin {
     }
     ~pin() { reset(); }
 
-    /// Where the object is.
+    /// The address of the object.
     void* address() const noexcept { return pin_.address; }
     /// Bytes of the object.
     std::size_t size() const noexcept { return pin_.size_bytes; }
-    /// Copies bytes from `offset` on out of the object, in words of four bytes that are read at once each.
+    /// Copies bytes out of the object, starting at `offset`, in atomic reads of four bytes.
     [[nodiscard]] rt_error read(std::size_t offset, void* buffer, std::size_t bytes) const noexcept {
         return rt_shared_compact_fit_read(&pin_, offset, buffer, bytes);
     }
-    /// Copies bytes into the object from `offset` on, in words of four bytes that are written at once each.
+    /// Copies bytes into the object, starting at `offset`, in atomic writes of four bytes.
     [[nodiscard]] rt_error write(std::size_t offset, const void* buffer, std::size_t bytes) noexcept {
         return rt_shared_compact_fit_write(&pin_, offset, buffer, bytes);
     }
@@ -1182,18 +1181,18 @@ class pin {
     rt_pin pin_{};
 };
 
-/// Compact-fit for several threads, over memory of the program, which outlives it.
+/// Compact-fit for several threads, in memory of the program, which must outlive it.
 class shared_objects {
   public:
-    /// A slot that is the caller's until this ends; objects of it live on. Movable, not copyable.
+    /// A claimed slot. The destructor releases it; its objects stay live. Movable, not copyable.
     class slot {
       public:
         slot(const slot&) = delete;
         slot& operator=(const slot&) = delete;
-        /// Takes the other's slot; the other has none then.
+        /// Moves the slot. The other then has none.
         slot(slot&& other) noexcept
             : heap_(std::exchange(other.heap_, nullptr)), number_(std::exchange(other.number_, 0)) {}
-        /// As the constructor; gives its own slot back.
+        /// As the constructor. Releases its own slot first.
         slot& operator=(slot&& other) noexcept {
             if (this != &other) {
                 release();
@@ -1206,21 +1205,22 @@ class shared_objects {
 
         /// Its number.
         std::size_t number() const noexcept { return number_; }
-        /// Allocates an object, or tells why not. `RT_ERROR_PENDING` and `RT_ERROR_CONTENDED` say that trying again may do.
+        /// Allocates an object, or returns the error. After `RT_ERROR_PENDING` and `RT_ERROR_CONTENDED`, a retry may
+        /// succeed.
         result<rt_handle> try_allocate(std::size_t bytes) noexcept {
             rt_handle handle = 0;
             const rt_error why = rt_shared_compact_fit_allocate(heap_, number_, bytes, &handle);
             return why == RT_OK ? result<rt_handle>(handle) : result<rt_handle>(why);
         }
-        /// Frees an object, whoever allocated it. Of several who free one, one succeeds.
+        /// Frees an object of any slot. If several threads free an object, exactly one succeeds.
         rt_error free(rt_handle handle) noexcept { return rt_shared_compact_fit_free(heap_, number_, handle); }
-        /// Takes back at most `budget` objects that others freed, and says how many: for idle time.
+        /// For idle time: reclaims at most `budget` objects that others freed, and returns their number.
         std::size_t reclaim(std::size_t budget) noexcept {
             return rt_shared_compact_fit_reclaim(heap_, number_, budget);
         }
-        /// Moves at most `budget` bytes of what is owed, and says how many: for idle time.
+        /// For idle time: does pending compaction. Moves at most `budget` bytes and returns the bytes moved.
         std::size_t step(std::size_t budget) noexcept { return rt_shared_compact_fit_step(heap_, number_, budget); }
-        /// Whether objects have still to be moved.
+        /// Whether compaction is pending.
         bool owes() const noexcept { return rt_shared_compact_fit_owes(heap_, number_); }
 
       private:
@@ -1234,15 +1234,15 @@ class shared_objects {
         std::size_t number_;
     };
 
-    /// Makes a heap with so many slots. Throws `std::system_error`.
+    /// Creates a heap with `slots` slots. Throws `std::system_error`.
     shared_objects(void* region, std::size_t bytes, std::size_t slots)
         : shared_objects(region, bytes, rt_shared_objects_config{slots, 0, 0, 0, 0}) {}
-    /// Makes a heap. Throws `std::system_error`.
+    /// Creates a heap. Throws `std::system_error`.
     shared_objects(void* region, std::size_t bytes, rt_shared_objects_config config) {
         const rt_error why = rt_shared_compact_fit_init_with(region, bytes, &config, &heap_);
         if (why != RT_OK) detail::fail(why);
     }
-    /// Makes a heap in an array.
+    /// Creates a heap in an array.
     template <std::size_t Bytes>
     shared_objects(std::byte (&region)[Bytes], std::size_t slots) : shared_objects(region, Bytes, slots) {}
 
@@ -1250,23 +1250,23 @@ class shared_objects {
     shared_objects& operator=(const shared_objects&) = delete;
     ~shared_objects() = default;
 
-    /// How many slots it has.
+    /// Number of slots.
     std::size_t slots() const noexcept { return rt_shared_compact_fit_slots(heap_); }
-    /// Claims a slot that nobody has. Throws `std::system_error` (`RT_ERROR_SLOT`) where all are taken.
+    /// Claims an unclaimed slot. Throws `std::system_error` (`RT_ERROR_SLOT`) if all are claimed.
     slot claim() { return try_claim().value(); }
-    /// Claims a slot that nobody has, or tells why not.
+    /// Claims an unclaimed slot, or returns the error.
     result<slot> try_claim() noexcept {
         std::size_t number = 0;
         const rt_error why = rt_shared_compact_fit_claim(heap_, &number);
         return why == RT_OK ? result<slot>(slot(heap_, number)) : result<slot>(why);
     }
-    /// Keeps an object where it is, whoever allocated it, or tells why not. Needs no slot.
+    /// Pins an object of any slot, or returns the error. Needs no slot.
     result<pin> try_pin(rt_handle handle) const noexcept {
         rt_pin pinned{};
         const rt_error why = rt_shared_compact_fit_pin(heap_, handle, &pinned);
         return why == RT_OK ? result<pin>(pin(pinned)) : result<pin>(why);
     }
-    /// Largest request that a heap may serve, in bytes.
+    /// Largest request that any heap serves, in bytes.
     static std::size_t largest_request() noexcept { return rt_shared_compact_fit_largest_request(); }
     /// Requests refused so far, by reason.
     rt_refusals refusals() const noexcept {
@@ -1274,13 +1274,13 @@ class shared_objects {
         rt_shared_compact_fit_refusals(heap_, &refusals);
         return refusals;
     }
-    /// Verifies every invariant: the first that is broken, or nothing. Nobody uses the heap meanwhile.
+    /// Verifies every invariant and returns the first broken one, if any. Nothing else may use the heap meanwhile.
     std::optional<rt_corruption> check() const noexcept {
         rt_corruption where{};
         const rt_error why = rt_shared_compact_fit_check(heap_, &where);
         return why == RT_ERROR_CORRUPTION ? std::optional<rt_corruption>(where) : std::nullopt;
     }
-    /// The heap as rtalloc.h knows it.
+    /// The heap as a pointer of rtalloc.h.
     rt_shared_compact_fit* get() const noexcept { return heap_; }
 
   private:
@@ -1289,16 +1289,16 @@ class shared_objects {
 
 #if defined(__cpp_lib_memory_resource)
 
-/// A heap as a `std::pmr::memory_resource`, for one thread at a time. It throws `bad_alloc` where a request is refused, one for an alignment
-/// that the heap has not got among them; it asks nobody else for memory.
+/// A heap as a `std::pmr::memory_resource`, for one thread at a time. It throws `bad_alloc` if a request is refused,
+/// including a request for an unsupported alignment. It has no upstream resource.
 ///
-/// It is equal to itself alone: what one resource allocated, another of the same heap may deallocate, but they do not know that of
-/// each other without run-time type information.
+/// A resource is equal only to itself: another resource of the same heap could deallocate its memory, but cannot be
+/// recognised without run-time type information.
 template <class Allocator> class memory_resource : public std::pmr::memory_resource {
   public:
-    /// Of a heap, or a slot of one, which outlives it.
+    /// For a heap or a slot of one, which must outlive it.
     explicit memory_resource(detail::operations<Allocator>& heap) noexcept : to_(heap.refer()) {}
-    /// Of a heap that is made in `bytes` bytes at `region`. Throws `std::system_error`.
+    /// For a heap that it creates in `bytes` bytes at `region`. Throws `std::system_error`.
     template <class A = Allocator>
     memory_resource(void* region, std::size_t bytes, const std::optional<typename A::config_type>& config = {})
         : to_(heap<A>(region, bytes, config).get()) {}
@@ -1306,7 +1306,7 @@ template <class Allocator> class memory_resource : public std::pmr::memory_resou
     memory_resource& operator=(const memory_resource&) = delete;
     ~memory_resource() override = default;
 
-    /// What refers to the heap.
+    /// A reference to the heap.
     typename Allocator::reference refer() const noexcept { return to_; }
 
   protected:
@@ -1317,22 +1317,23 @@ template <class Allocator> class memory_resource : public std::pmr::memory_resou
         if (why != RT_OK) detail::refuse(why);
         return block;
     }
-    /// Gives back.
+    /// Deallocates.
     void do_deallocate(void* block, std::size_t, std::size_t) override { Allocator::free(to_, block); }
-    /// Whether it is the same.
+    /// Whether it is the same object.
     bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
   private:
     typename Allocator::reference to_;
 };
 
-/// As `memory_resource`, for several threads: every operation holds a `Mutex`, anything with `lock` and `unlock`. For threads with deadlines
-/// that is a lock with a priority ceiling, or with priority inheritance; or take `rtalloc::arenas`, which wait for nobody.
+/// As `memory_resource`, for several threads: every operation holds a `Mutex`, which is any type with `lock` and
+/// `unlock`. For threads with deadlines, use a lock with a priority ceiling or priority inheritance, or use
+/// `rtalloc::arenas`, which does not wait.
 template <class Allocator, class Mutex> class synchronized_resource : public memory_resource<Allocator> {
   public:
     using memory_resource<Allocator>::memory_resource;
 
-    /// The lock, for who wants several operations in one.
+    /// The lock, to combine several operations.
     Mutex& mutex() const noexcept { return mutex_; }
 
   protected:
@@ -1341,14 +1342,14 @@ template <class Allocator, class Mutex> class synchronized_resource : public mem
         const held hold(mutex_);
         return memory_resource<Allocator>::do_allocate(bytes, align);
     }
-    /// Gives back.
+    /// Deallocates.
     void do_deallocate(void* block, std::size_t bytes, std::size_t align) override {
         const held hold(mutex_);
         memory_resource<Allocator>::do_deallocate(block, bytes, align);
     }
 
   private:
-    /// Holds the lock. (`std::lock_guard` is in a header that not every platform has.)
+    /// Holds the lock. (Not every platform has the header of `std::lock_guard`.)
     struct held {
         explicit held(Mutex& lock) : lock_(lock) { lock_.lock(); }
         held(const held&) = delete;
@@ -1360,12 +1361,12 @@ template <class Allocator, class Mutex> class synchronized_resource : public mem
     mutable Mutex mutex_;
 };
 
-/// A shared heap as a `std::pmr::memory_resource` of all threads that have a slot: `Current` is called, and says whose number the thread
-/// has, `std::size_t() noexcept`. Who has none says a number that is not less than the heap's slots, and is refused; what it
-/// frees stays allocated. No operation waits for another thread.
+/// A shared heap as a `std::pmr::memory_resource` for all threads that have a slot. `Current`, `std::size_t()
+/// noexcept`, returns the slot number of the calling thread. A thread without a slot returns a number not less than the
+/// heap's slots: its requests are refused, and what it frees stays allocated. No operation waits for another thread.
 template <class Allocator, class Current> class shared_resource : public std::pmr::memory_resource {
   public:
-    /// Of a heap, which outlives it.
+    /// For a heap, which must outlive it.
     explicit shared_resource(shared_heap<Allocator>& heap, Current current = Current())
         : heap_(heap.get()), current_(std::move(current)) {}
     shared_resource(const shared_resource&) = delete;
@@ -1380,9 +1381,9 @@ template <class Allocator, class Current> class shared_resource : public std::pm
         if (why != RT_OK) detail::refuse(why);
         return block;
     }
-    /// Gives back.
+    /// Deallocates.
     void do_deallocate(void* block, std::size_t, std::size_t) override { Allocator::free(heap_, current_(), block); }
-    /// Whether it is the same.
+    /// Whether it is the same object.
     bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
   private:
@@ -1394,12 +1395,12 @@ template <class Allocator, class Current> class shared_resource : public std::pm
 
 } // namespace rtalloc
 
-/// An `rt_error` as a `std::error_code`; found by its argument.
+/// An `rt_error` as a `std::error_code`; found by argument-dependent lookup.
 inline std::error_code make_error_code(rt_error error) noexcept {
     return std::error_code(static_cast<int>(error), rtalloc::category());
 }
 
-/// An `rt_error` is an error code without being asked.
+/// An `rt_error` converts implicitly to an error code.
 template <> struct std::is_error_code_enum<rt_error> : std::true_type {};
 
 #if defined(__GNUC__)

@@ -1,4 +1,4 @@
-//! What an allocator is and promises, as C's data.
+//! The contract of an allocator as C data.
 
 use core::ffi::c_char;
 use rtalloc::contract::{Coalescing, Contract, Cost, Mechanism, Progress, SharedContract};
@@ -7,30 +7,30 @@ use rtalloc::contract::{Coalescing, Contract, Cost, Mechanism, Progress, SharedC
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum rt_mechanism {
-    /// One list of free blocks, searched.
+    /// A search of one list of free blocks.
     RT_MECHANISM_SEQUENTIAL_FIT,
     /// A tree of free blocks.
     RT_MECHANISM_INDEXED_FIT,
     /// Lists by size class.
     RT_MECHANISM_SEGREGATED_FIT,
-    /// Blocks that are halves, or other fixed parts, of larger ones.
+    /// Blocks that are halves, or other fixed parts, of larger blocks.
     RT_MECHANISM_BUDDY,
-    /// A bit for every piece of memory.
+    /// A bit for each chunk of memory.
     RT_MECHANISM_BITMAPPED_FIT,
-    /// Memory cut off in the order of the requests, and given back together.
+    /// Sequential allocation from a region, which is freed as a whole.
     RT_MECHANISM_REGIONAL,
-    /// Objects of one size in pages, moved so that few pages of a size are not full.
+    /// Objects of one size class in pages, moved so that few pages of a class are not full.
     RT_MECHANISM_COMPACT_FIT,
-    /// A heap of another family for each user, who free each other's blocks.
+    /// A heap of another family for each slot. Any slot can free the blocks of any other.
     RT_MECHANISM_ARENAS,
 }
 
-/// Cost classes of operations in machine instructions: s is the size of the block, n the number of free blocks, H the region's
-/// size.
+/// Cost classes of operations, in machine instructions: s is the size of the block, n the number of free blocks, H the
+/// size of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum rt_cost {
-    /// O(1): a constant bound whatever the heap's size and state.
+    /// O(1): a constant bound, independent of the heap's size and state.
     RT_COST_CONSTANT,
     /// O(s).
     RT_COST_LINEAR_IN_BLOCK,
@@ -42,39 +42,39 @@ pub enum rt_cost {
     RT_COST_LINEAR_IN_REGION,
 }
 
-/// What becomes one block again when it is free.
+/// Which free memory coalesces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum rt_coalescing {
-    /// Nothing: a block serves the size it was cut for, for ever.
+    /// None: a block keeps its size forever.
     RT_COALESCING_NEVER,
     /// A page, when the last of its blocks is freed.
     RT_COALESCING_PAGES,
-    /// Two buddies. Free neighbours that are no buddies stay two blocks.
+    /// Buddies. Free neighbours that are not buddies remain two blocks.
     RT_COALESCING_BUDDIES,
-    /// All free neighbours, at once.
+    /// All free neighbours, immediately.
     RT_COALESCING_NEIGHBOURS,
-    /// What the heap beneath coalesces, but later: a freed block is held back for a while.
+    /// As the inner heap, but deferred: a freed block first stays in quarantine.
     RT_COALESCING_LATER,
 }
 
-/// Which operations come to their end, whatever other threads do.
+/// The progress guarantee of an operation, whatever other threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum rt_progress {
-    /// Every operation, within a number of its own steps that is known beforehand.
+    /// Every operation completes within a bounded number of its own steps.
     RT_PROGRESS_WAIT_FREE,
-    /// Some operation, at any time.
+    /// At any time, some operation makes progress.
     RT_PROGRESS_LOCK_FREE,
-    /// Those nobody keeps waiting.
+    /// An operation may have to wait for other threads.
     RT_PROGRESS_BLOCKING,
 }
 
-/// What an allocator is and promises. Of every limit, SIZE_MAX says that the region alone decides.
+/// The properties and guarantees of an allocator. A limit of SIZE_MAX means that only the region limits it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_contract {
-    /// Name of the algorithm; ends with NUL, like all words here.
+    /// Name of the algorithm. All texts are NUL-terminated.
     pub name: *const c_char,
     /// The paper and section that describe it.
     pub source: *const c_char,
@@ -84,13 +84,13 @@ pub struct rt_contract {
     pub mechanism: rt_mechanism,
     /// Block sizes are multiples of this, in bytes.
     pub granule_bytes: usize,
-    /// Bytes of tag in front of every live block.
+    /// Bytes of the tag before each live block.
     pub header_bytes: usize,
-    /// Every block is aligned to this without being asked, in bytes.
+    /// Every block has at least this alignment, in bytes.
     pub alignment_bytes: usize,
     /// Smallest block, header included, in bytes.
     pub min_block_bytes: usize,
-    /// What a block has beyond the request is not split off if it has at most so many bytes.
+    /// The remainder of a block is split off only if it has more than this number of bytes.
     pub splitting_threshold_bytes: usize,
     /// Largest span of all regions of a heap, in bytes.
     pub max_span_bytes: usize,
@@ -98,41 +98,41 @@ pub struct rt_contract {
     pub largest_request_bytes: usize,
     /// Largest alignment that any heap serves, in bytes.
     pub largest_alignment_bytes: usize,
-    /// Bytes of a page, where memory is given to blocks of one kind by whole pages; else 0.
+    /// Bytes of a page, if blocks of one kind get memory in whole pages; otherwise 0.
     pub page_bytes: usize,
-    /// The size whose multiples a request may be rounded up to, in bytes; 0 where a block is never more than about twice what
-    /// was asked.
+    /// The size to whose multiples a request may be rounded up, in bytes; 0 if a block is never more than about twice
+    /// the request.
     pub coarsest_bytes: usize,
     /// Cost class of malloc, aligned_alloc and allocate.
     pub allocate: rt_cost,
     /// Cost class of free.
     pub deallocate: rt_cost,
-    /// Cost class of realloc and reallocate, the copy of a moved block apart.
+    /// Cost class of realloc and reallocate, without the copy of a moved block.
     pub reallocate: rt_cost,
-    /// What becomes one block again when it is free.
+    /// Which free memory coalesces.
     pub coalescing: rt_coalescing,
-    /// A block grows into its free next neighbour.
+    /// A block can grow into the free block after it.
     pub grows_in_place: bool,
-    /// What a shrunken block no longer needs is free at once.
+    /// The remainder of a shrunk block is free immediately; in arenas, only if its own slot shrinks it.
     pub shrinks_in_place: bool,
-    /// A second free, at once or after the neighbours were freed as well, is always detected.
+    /// A double free, immediate or after the neighbours were freed too, is always detected.
     pub detects_double_free: bool,
-    /// So is one at any later time, until memory of the block is handed out again.
+    /// A double free at any later time is detected, until memory of the block is allocated again.
     pub detects_stale_pointers: bool,
-    /// Freeing or resizing a block one of whose tags was overwritten is reported or harms no other block, unless the tags still
+    /// Freeing or resizing a block with an overwritten tag is reported or harms no other block, unless the tags still
     /// agree with each other.
     pub detects_overwritten_tags: bool,
-    /// The largest request that is promised is the largest that succeeds, not a lower bound.
+    /// `largest` returns the largest request that succeeds, not a lower bound.
     pub largest_is_exact: bool,
-    /// Whenever that request succeeds, every smaller one does.
+    /// If a request of `largest` bytes succeeds, every smaller request does.
     pub largest_covers_smaller: bool,
 }
 
-// SAFETY: the pointers lead to static strings that nobody changes.
+// SAFETY: the pointers point to static strings, which are immutable.
 unsafe impl Sync for rt_contract {}
 
 impl rt_contract {
-    /// C's contract; `words` are name, source and policy with NUL behind them.
+    /// The contract for C. `words` are name, source and policy, NUL-terminated.
     pub(crate) const fn of(contract: Contract, words: [*const c_char; 3]) -> Self {
         let [name, source, policy] = words;
         rt_contract {
@@ -165,24 +165,24 @@ impl rt_contract {
     }
 }
 
-/// What a shared allocator is and promises.
+/// The properties and guarantees of a shared allocator.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_shared_contract {
-    /// What it promises a user who is alone.
+    /// Its contract for a single user.
     pub alone: rt_contract,
-    /// Whether malloc, aligned_alloc and allocate come to their end.
+    /// Progress of malloc, aligned_alloc and allocate.
     pub allocate: rt_progress,
-    /// Whether free does.
+    /// Progress of free.
     pub deallocate: rt_progress,
-    /// Two users may not have the same slot at a time. Otherwise a slot's number is a hint.
+    /// Two threads must not use the same slot at a time. If false, the slot number is only a hint.
     pub slots_are_exclusive: bool,
-    /// RT_ERROR_EXHAUSTED proves that at some moment of the operation there was no block that the heap's policy would have taken.
+    /// RT_ERROR_EXHAUSTED proves that at some time during the operation no block was acceptable to the heap's policy.
     pub exhaustion_is_certain: bool,
 }
 
 impl rt_shared_contract {
-    /// C's contract; `words` as for [`rt_contract::of`].
+    /// The contract for C; `words` as for [`rt_contract::of`].
     pub(crate) const fn of(contract: SharedContract, words: [*const c_char; 3]) -> Self {
         rt_shared_contract {
             alone: rt_contract::of(contract.alone, words),
@@ -236,7 +236,7 @@ pub(crate) const fn progress(progress: Progress) -> rt_progress {
     }
 }
 
-/// A text that is known when this is compiled, with NUL behind it, as a static string of C.
+/// A compile-time text as a static NUL-terminated string.
 macro_rules! c_text {
     ($text:expr) => {{
         const TEXT: &str = $text;
@@ -246,7 +246,7 @@ macro_rules! c_text {
 }
 pub(crate) use c_text;
 
-/// Whether two texts are the same: the words of this library's documentation, and those of a contract.
+/// Whether two texts are equal, at compile time.
 pub(crate) const fn same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len() != other.len() {

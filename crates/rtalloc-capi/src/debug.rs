@@ -1,4 +1,4 @@
-//! Heaps for debugging: how they are made, and the verbs that no other heap has.
+//! The configurations and types of heaps for debugging.
 
 use crate::error::is;
 use crate::heap::Configured;
@@ -9,21 +9,22 @@ use rtalloc::adapt::{
     FailingConfig, Failures, GuardedConfig, QuotaConfig, QuotaLimit, QuotaLimits, QuotaUse, TracedConfig,
 };
 
-/// Components of a heap with quotas, numbered from 0.
+/// Number of components of a heap with quotas. They are numbered from 0.
 pub const RT_COMPONENTS: usize = 8;
 const _: () = assert!(RT_COMPONENTS == COMPONENTS);
 
-/// Freed blocks that a guarded heap holds back where nothing is said.
+/// Default number of blocks in the quarantine of a guarded heap.
 pub const RT_QUARANTINE_BLOCKS: usize = 16;
 
-/// How a guarded heap is made.
+/// The configuration of a guarded heap.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_guarded_tlsf_config {
-    /// How many freed blocks are held back, the oldest of which leaves for the next; RT_QUARANTINE_BLOCKS for a configuration of NULL. 0
-    /// gives each back at once.
+    /// Number of freed blocks in quarantine: the oldest leaves when another block is freed. RT_QUARANTINE_BLOCKS if the
+    /// configuration is NULL. 0 disables the quarantine.
     pub quarantine_blocks: usize,
-    /// What the fences' bytes depend on beside addresses; any number.
+    /// A number that seals and fences depend on, in addition to addresses and the number of guarded heaps created
+    /// before. Any value.
     pub secret: usize,
 }
 
@@ -34,17 +35,17 @@ impl<C: Default> Configured<rt_guarded_tlsf_config> for GuardedConfig<C> {
     }
 }
 
-/// How a heap with a flight recorder is made.
+/// The configuration of a heap with a flight recorder.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_traced_tlsf_config {
-    /// Operations that the ring keeps; 0: 256. Each takes four machine words.
+    /// Number of operations in the ring. 0 means 256. Each takes four machine words.
     pub records: usize,
-    /// Largest region, in bytes, that will be added later; as in `rt_heap_config`.
+    /// Largest region, in bytes, to be added later, as in `rt_heap_config`.
     pub max_region_bytes: usize,
 }
 
-/// Operations that a ring keeps.
+/// Number of operations in a ring.
 fn records(given: usize) -> usize {
     if given == 0 { TracedConfig::<TagConfig>::default().records } else { given }
 }
@@ -62,32 +63,32 @@ impl Configured<rt_traced_tlsf_config> for TracedConfig<TagConfig> {
 pub enum rt_failure_plan {
     /// None.
     RT_FAILURES_NEVER,
-    /// The one of this number.
+    /// The request with this number.
     RT_FAILURES_NTH,
-    /// The one of this number and all that follow, as if memory had run out for good.
+    /// The request with this number and all later requests, as if memory were exhausted for good.
     RT_FAILURES_FROM,
-    /// Each whose number is a multiple of this.
+    /// Every request whose number is a multiple of this number.
     RT_FAILURES_EVERY_NTH,
-    /// A share of them, chosen by the seed and the request's number.
+    /// A share of the requests, selected by the seed and the request's number.
     RT_FAILURES_SHARE,
 }
 
-/// Which requests a heap refuses on purpose. They are numbered from 1.
+/// The requests that a heap refuses on purpose. Requests are numbered from 1.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_failures {
-    /// Which.
+    /// The kind of plan.
     pub plan: MaybeUninit<rt_failure_plan>,
-    /// The number that the plan is about; 0 refuses none.
+    /// The number in the plan. 0 refuses no request.
     pub number: usize,
-    /// Of RT_FAILURES_SHARE, so many of 2^32 requests in the mean.
+    /// For RT_FAILURES_SHARE: the mean number of refusals in 2^32 requests.
     pub chance: u32,
-    /// Of RT_FAILURES_SHARE; another seed chooses others.
+    /// For RT_FAILURES_SHARE: the seed of the selection.
     pub seed: u64,
 }
 
 impl rt_failures {
-    /// The plan; `None` where C's number is none of one.
+    /// The plan; `None` if the number from C is not a plan.
     pub(crate) fn plan(self) -> Option<Failures> {
         let rt_failures { plan, number, chance, seed } = self;
         let plans = [
@@ -101,13 +102,13 @@ impl rt_failures {
     }
 }
 
-/// How a failing heap is made.
+/// The configuration of a failing heap.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_failing_tlsf_config {
-    /// Which requests are refused from the beginning.
+    /// The plan from the start.
     pub failures: rt_failures,
-    /// Largest region, in bytes, that will be added later; as in `rt_heap_config`.
+    /// Largest region, in bytes, to be added later, as in `rt_heap_config`.
     pub max_region_bytes: usize,
 }
 
@@ -118,15 +119,15 @@ impl Configured<rt_failing_tlsf_config> for FailingConfig<TagConfig> {
     }
 }
 
-/// What a component may use; of each, 0 is no limit.
+/// The limits of a component. 0 means unlimited.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_quota_limits {
-    /// Bytes that are live at a time.
+    /// Live bytes at any time.
     pub live_bytes: usize,
-    /// Operations in a period.
+    /// Operations per period.
     pub operations: usize,
-    /// Bytes allocated in a period, whatever is freed meanwhile.
+    /// Bytes allocated per period, regardless of frees.
     pub bytes: usize,
 }
 
@@ -146,17 +147,17 @@ impl From<QuotaLimits> for rt_quota_limits {
     }
 }
 
-/// The limit that a request would have gone beyond.
+/// The limit that a request would have exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum rt_quota_limit {
-    /// None was yet.
+    /// None so far.
     RT_QUOTA_NONE,
     /// `live_bytes` of the block's owner.
     RT_QUOTA_LIVE_BYTES,
-    /// `operations` of who asked.
+    /// `operations` of the requesting component.
     RT_QUOTA_OPERATIONS,
-    /// `bytes` of who asked.
+    /// `bytes` of the requesting component.
     RT_QUOTA_BYTES,
 }
 
@@ -170,25 +171,25 @@ impl From<QuotaLimit> for rt_quota_limit {
     }
 }
 
-/// What a component has used.
+/// The usage of a component.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct rt_quota_use {
-    /// Bytes of its blocks that are live.
+    /// Bytes of its live blocks.
     pub live_bytes: usize,
-    /// Most bytes that ever were.
+    /// Largest value of `live_bytes` so far.
     pub peak_live_bytes: usize,
-    /// Its blocks that are live.
+    /// Number of its live blocks.
     pub live_blocks: usize,
     /// Operations in this period.
     pub operations: usize,
     /// Bytes allocated in this period.
     pub bytes: usize,
-    /// Requests refused because of the limit of live bytes, since the heap was made.
+    /// Requests refused because of the limit of live bytes, since the heap was created.
     pub refused_live_bytes: usize,
-    /// Because of that of operations.
+    /// Requests refused because of the limit of operations.
     pub refused_operations: usize,
-    /// Because of that of bytes of a period.
+    /// Requests refused because of the limit of bytes per period.
     pub refused_bytes: usize,
 }
 
@@ -209,24 +210,24 @@ impl From<QuotaUse> for rt_quota_use {
     }
 }
 
-/// How a heap with quotas is made.
+/// The configuration of a heap with quotas.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_quota_tlsf_config {
-    /// The limits of the first `components` components; may be NULL where there are none.
+    /// The limits of the first `components` components. May be NULL if `components` is 0.
     pub limits: *const rt_quota_limits,
-    /// How many there are at `limits`, at most RT_COMPONENTS.
+    /// Number of limits at `limits`, at most RT_COMPONENTS.
     pub components: usize,
-    /// How long a period is, in whatever a tick is told; 0 leaves periods to `begin_period`.
+    /// Length of a period, in the unit of the times passed to `tick`. 0: only `begin_period` starts a period.
     pub period_ticks: u64,
 }
 
 impl rt_quota_tlsf_config {
-    /// The limits of every component; `None` where they cannot be.
+    /// The limits of every component; `None` if they are invalid.
     ///
     /// # Safety
     ///
-    /// So many limits as it says are readable where it says.
+    /// `limits` points to `components` readable limits, or is null.
     unsafe fn limits(self) -> Option<[QuotaLimits; RT_COMPONENTS]> {
         let mut limits = [QuotaLimits::default(); RT_COMPONENTS];
         if self.components > RT_COMPONENTS || (self.components != 0 && self.limits.is_null()) {
@@ -234,7 +235,7 @@ impl rt_quota_tlsf_config {
         }
         // turns: components
         for (number, place) in limits.iter_mut().take(self.components).enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: `limits` points to `components` limits, and `number` is less.
             *place = unsafe { self.limits.add(number).read() }.into();
         }
         Some(limits)
@@ -243,13 +244,13 @@ impl rt_quota_tlsf_config {
 
 impl<C: Default> Configured<rt_quota_tlsf_config> for QuotaConfig<C> {
     unsafe fn configured(config: rt_quota_tlsf_config) -> Option<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller ensures that the limits are readable.
         let limits = unsafe { config.limits() }?;
         Some(QuotaConfig { heap: C::default(), limits, period_ticks: config.period_ticks })
     }
 }
 
-/// How a heap with everything for debugging is made.
+/// The configuration of a heap with all debugging adapters.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_debug_tlsf_config {
@@ -259,20 +260,20 @@ pub struct rt_debug_tlsf_config {
     pub secret: usize,
     /// As in `rt_failing_tlsf_config`.
     pub failures: rt_failures,
-    /// As in `rt_quota_tlsf_config`. Bytes are those of the guarded blocks, fences and quarantine included.
+    /// As in `rt_quota_tlsf_config`. Bytes are those of the guarded blocks, including fences and quarantine.
     pub quota: rt_quota_tlsf_config,
     /// As in `rt_traced_tlsf_config`.
     pub records: usize,
 }
 
-/// The configuration of a heap with everything.
+/// The Rust configuration of a heap with all debugging adapters.
 type Everything = GuardedConfig<FailingConfig<QuotaConfig<TracedConfig<TagConfig>>>>;
 
 impl Configured<rt_debug_tlsf_config> for Everything {
     unsafe fn configured(config: rt_debug_tlsf_config) -> Option<Self> {
         let rt_debug_tlsf_config { quarantine_blocks, secret, failures, quota, records: given } = config;
         let traced = TracedConfig { records: records(given), heap: TagConfig::default() };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller ensures that the limits are readable.
         let limits = unsafe { quota.limits() }?;
         let quota = QuotaConfig { heap: traced, limits, period_ticks: quota.period_ticks };
         let failing = FailingConfig { heap: quota, failures: failures.plan()? };

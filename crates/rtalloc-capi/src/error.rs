@@ -1,82 +1,89 @@
-//! Errors as C has them: one enumeration for all verbs.
+//! The errors of C: one enumeration for all functions.
 
 use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 use rt_error::*;
 use rtalloc::contract::{AllocError, InitError, RemoveError};
 
-/// Makes [`rt_error`], with each error's text, of one list.
+/// Defines the errors with their texts.
 macro_rules! errors {
-    ($($(#[$about:meta])* $error:ident = $number:literal: $text:literal;)*) => {
-        /// Why something was not done. What was not done changed nothing.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(C)]
-        pub enum rt_error {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$about:meta])* $error:ident = $number:literal => $text:literal,)* }) => {
+        $(#[$meta])*
+        pub enum $name {
             $($(#[$about])* $error = $number,)*
         }
 
         /// Every error, with its text.
-        const ALL: &[(rt_error, &CStr)] = &[$(($error, $text)),*];
+        const ALL: &[($name, &CStr)] = &[$(($name::$error, $text)),*];
     };
 }
 
 errors! {
-    /// It was done.
-    RT_OK = 0: c"done";
-    /// A request for zero bytes.
-    RT_ERROR_ZERO_SIZE = 1: c"a request for zero bytes";
-    /// An alignment that is no power of two, larger than any block of the heap, or beyond the contract's
-    /// `largest_alignment_bytes`.
-    RT_ERROR_ALIGNMENT = 2: c"an alignment that is no power of two or exceeds the heap";
-    /// A request larger than this heap could ever serve.
-    RT_ERROR_TOO_LARGE = 3: c"a request larger than the heap could ever serve";
-    /// No free block is large enough now.
-    RT_ERROR_EXHAUSTED = 4: c"no free block is large enough";
-    /// No free block is large enough now; one may be when the compaction or the reclaiming that is owed is done. Try again.
-    RT_ERROR_PENDING = 5: c"no free block is large enough until what is owed is done: try again";
-    /// The block's tags are not those of a live block of this heap; the misuse hook was told.
-    RT_ERROR_MISUSED = 6: c"the block's tags are not those of a live block";
-    /// A region that reaches beyond the end of the address space, or is larger than half of it.
-    RT_ERROR_OVERFLOW = 7: c"the region reaches beyond the address space";
-    /// A pointer that is needed is NULL.
-    RT_ERROR_NULL = 8: c"a pointer that is needed is NULL";
-    /// The region cannot hold the control structure and one block.
-    RT_ERROR_REGION_TOO_SMALL = 9: c"the region is too small for the control structure and one block";
-    /// The region is larger, or further from the heap's first one, than the tags reach (4 GiB with tags of 32 bits).
-    RT_ERROR_OUT_OF_REACH = 10: c"the region is out of the reach of the heap's tags";
-    /// The region is larger than the heap's control structure was sized for: set `max_region_bytes` when the heap is made.
-    RT_ERROR_LARGER_THAN_PLANNED = 11: c"the region is larger than the control structure was sized for: set max_region_bytes when the heap is made";
-    /// The configuration cannot be, or says what this allocator has no use for.
-    RT_ERROR_CONFIGURATION = 12: c"a configuration that this allocator cannot have";
-    /// Blocks of the region are live.
-    RT_ERROR_IN_USE = 13: c"blocks of the region are live";
-    /// The heap has no such region, or it is the first one, which holds the control structure.
-    RT_ERROR_NOT_REMOVABLE = 14: c"no region of this heap, or the one that holds its control structure";
-    /// The object of this handle was freed.
-    RT_ERROR_STALE_HANDLE = 15: c"the object of this handle was freed";
-    /// An access beyond the object's end.
-    RT_ERROR_OUT_OF_RANGE = 16: c"an access beyond the object's end";
-    /// A broken invariant: somebody wrote where they should not.
-    RT_ERROR_CORRUPTION = 17: c"a broken invariant: memory of the heap was overwritten";
-    /// A handle that this heap never gave.
-    RT_ERROR_FOREIGN_HANDLE = 18: c"a handle that this heap never gave";
-    /// No block was found while others were at work. Try again.
-    RT_ERROR_CONTENDED = 19: c"no block was found while others were at work: try again";
-    /// The heap has no such slot, or somebody has it.
-    RT_ERROR_SLOT = 20: c"no such slot, or somebody has it";
-    /// This heap keeps no tallies.
-    RT_ERROR_NO_TALLIES = 21: c"this heap keeps no tallies";
-    /// The object has as many pins as are counted.
-    RT_ERROR_PINS = 22: c"the object has as many pins as are counted";
-    /// There is no bound: the operation may have to wait for others.
-    RT_ERROR_UNBOUNDED = 23: c"there is no bound: the operation may have to wait for others";
-    /// Whoever asks has used up what it may, however much is free.
-    RT_ERROR_QUOTA = 24: c"the component has used up its quota";
-    /// The heap was told to refuse this very request, to test what the program does then.
-    RT_ERROR_INJECTED = 25: c"refused on purpose, to test what the program does then";
+    /// The reason why an operation failed. A failed operation changes nothing.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(C)]
+    pub enum rt_error {
+        /// Success.
+        RT_OK = 0 => c"done",
+        /// A request for zero bytes.
+        RT_ERROR_ZERO_SIZE = 1 => c"a request for zero bytes",
+        /// An alignment that is not a power of two, larger than any block of the heap, or beyond the contract's
+        /// `largest_alignment_bytes`.
+        RT_ERROR_ALIGNMENT = 2 => c"an alignment that is not a power of two or exceeds the heap",
+        /// A request larger than this heap could ever serve.
+        RT_ERROR_TOO_LARGE = 3 => c"a request larger than the heap could ever serve",
+        /// No free block is large enough now.
+        RT_ERROR_EXHAUSTED = 4 => c"no free block is large enough",
+        /// No free block is large enough now, but one may be after pending compaction or reclaiming. Try again.
+        RT_ERROR_PENDING = 5 => c"no free block is large enough until pending compaction or reclaiming is done: try again",
+        /// The block's tags are not those of a live block of this heap. The misuse hook was called.
+        RT_ERROR_MISUSED = 6 => c"the block's tags are not those of a live block",
+        /// A region that reaches beyond the end of the address space, or is larger than half of it.
+        RT_ERROR_OVERFLOW = 7 => c"the region reaches beyond the address space",
+        /// A required pointer is NULL.
+        RT_ERROR_NULL = 8 => c"a required pointer is NULL",
+        /// The region cannot hold the control structure and one block.
+        RT_ERROR_REGION_TOO_SMALL = 9 => c"the region is too small for the control structure and one block",
+        /// The region is larger than the tags can address, or too far from the heap's first region (4 GiB with 32-bit
+        /// tags).
+        RT_ERROR_OUT_OF_REACH = 10 => c"the region is out of reach of the heap's tags",
+        /// The region is larger than the heap's control structure was sized for: set `max_region_bytes` when the heap
+        /// is made.
+        RT_ERROR_LARGER_THAN_PLANNED = 11 => c"the region is larger than the control structure was sized for: set max_region_bytes when the heap is made",
+        /// The configuration is invalid, or sets something that this allocator does not support.
+        RT_ERROR_CONFIGURATION = 12 => c"a configuration that this allocator does not support",
+        /// Blocks of the region are live.
+        RT_ERROR_IN_USE = 13 => c"blocks of the region are live",
+        /// The heap has no such region, or it is the first region, which contains the control structure.
+        RT_ERROR_NOT_REMOVABLE = 14 => c"not a region of this heap, or the region of its control structure",
+        /// The object of this handle was freed.
+        RT_ERROR_STALE_HANDLE = 15 => c"the object of this handle was freed",
+        /// An access beyond the object's end.
+        RT_ERROR_OUT_OF_RANGE = 16 => c"an access beyond the object's end",
+        /// A broken invariant: memory of the heap was overwritten.
+        RT_ERROR_CORRUPTION = 17 => c"a broken invariant: memory of the heap was overwritten",
+        /// A handle that this heap never returned.
+        RT_ERROR_FOREIGN_HANDLE = 18 => c"a handle that this heap never returned",
+        /// No block was found while other threads used the heap. Try again.
+        RT_ERROR_CONTENDED = 19 => c"no block was found while other threads used the heap: try again",
+        /// The heap has no such slot, or the slot is claimed.
+        RT_ERROR_SLOT = 20 => c"no such slot, or the slot is claimed",
+        /// This heap keeps no statistics.
+        RT_ERROR_NO_TALLIES = 21 => c"this heap keeps no statistics",
+        /// The object has the maximum number of pins.
+        RT_ERROR_PINS = 22 => c"the object has the maximum number of pins",
+        /// There is no bound: the operation may have to wait for other threads.
+        RT_ERROR_UNBOUNDED = 23 => c"there is no bound: the operation may have to wait for other threads",
+        /// The component has used up its quota, regardless of free memory.
+        RT_ERROR_QUOTA = 24 => c"the component has used up its quota",
+        /// An injected failure: the request was refused on purpose, to test how the program handles it.
+        RT_ERROR_INJECTED = 25 => c"an injected failure, to test how the program handles it",
+        /// The region overlaps a region of the heap.
+        RT_ERROR_OVERLAP = 26 => c"the region overlaps a region of the heap",
+    }
 }
 
-/// The error in words: a static string that ends with NUL, never NULL, whatever the number.
+/// Returns the text of an error: a static NUL-terminated string, never NULL, whatever the number.
 ///
 /// # Time
 ///
@@ -87,7 +94,7 @@ pub extern "C" fn rt_strerror(error: MaybeUninit<rt_error>) -> *const c_char {
     known.map_or(c"not an error of rtalloc", |(_, text)| text).as_ptr()
 }
 
-/// Whether a value that C gave, which may be any number, is this one of an enumeration.
+/// Whether a value from C, which may be any number, is this variant of an enumeration.
 #[inline(always)]
 pub(crate) fn is<E: Copy>(given: MaybeUninit<E>, known: E) -> bool {
     /// The bytes of a value of an enumeration without fields.
@@ -96,7 +103,7 @@ pub(crate) fn is<E: Copy>(given: MaybeUninit<E>, known: E) -> bool {
         unsafe { core::slice::from_raw_parts(value.as_ptr().cast(), size_of::<E>()) }
     }
     let known = MaybeUninit::new(known);
-    // Not by `==` on slices, which may be a call of the C library's memcmp.
+    // `==` on slices may call the C library's memcmp.
     bytes(&given).iter().zip(bytes(&known)).all(|(one, other)| one == other)
 }
 
@@ -122,6 +129,7 @@ impl From<InitError> for rt_error {
             InitError::TooSmall { .. } => RT_ERROR_REGION_TOO_SMALL,
             InitError::OutOfReach { .. } => RT_ERROR_OUT_OF_REACH,
             InitError::LargerThanPlanned { .. } => RT_ERROR_LARGER_THAN_PLANNED,
+            InitError::Overlap => RT_ERROR_OVERLAP,
             InitError::Configuration { .. } => RT_ERROR_CONFIGURATION,
         }
     }

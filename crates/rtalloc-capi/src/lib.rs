@@ -1,20 +1,21 @@
 //! rtalloc for C.
 //!
-//! `include/rtalloc.h` is generated from this crate (`ci/header.sh`), and tells users all they need.
+//! `include/rtalloc.h` is generated from this crate (`ci/header.sh`) and is the documentation for users.
 //!
-//! A heap is one pointer into the caller's region, so that pointer is what C holds: no handle, no table, no memory besides. Each verb
-//! is written once for any allocator ([`heap`]), named and documented for all of a kind by a macro (`verbs`), and the macros are called
-//! with tables of one line for each allocator ([`allocators`]). The heaps keep tallies, unlike Rust's by default: users of C
-//! want the high-water mark, and have no type parameter to ask for it. `rt_lean_tlsf` keeps none.
+//! A heap is one pointer into the caller's region, and C holds that pointer: there is no handle, no table and no other
+//! memory. Each function is implemented once for all allocators ([`heap`]) and is exported and documented once for each
+//! kind of heap by a macro (`verbs`). The macros take tables of one line for each allocator ([`allocators`]). Unlike
+//! the default of the Rust library, the heaps keep statistics: C has no type parameter to request the high-water mark.
+//! `rt_lean_tlsf` keeps none.
 //!
 //! # Building
 //!
-//! The profile `c` says `panic=abort`, and then this is a library without `std` whose panic handler calls a function that exists
-//! nowhere: that it links proves that no panic edge is in it. A workspace build, where the profile says `panic=unwind`, links
-//! `std` for its panic runtime alone and is otherwise the same.
+//! The profile `c` sets `panic=abort`. Then this is a library without `std` whose panic handler calls an undefined
+//! function: linking succeeds only if the library has no panic edge. A workspace build, with `panic=unwind`, links
+//! `std` only for its panic runtime and is otherwise the same.
 
 #![cfg_attr(panic = "abort", no_std)]
-#![allow(non_camel_case_types, reason = "these are the names of C's types")]
+#![allow(non_camel_case_types, reason = "the names of C types")]
 
 pub mod allocators;
 pub mod bound;
@@ -22,7 +23,7 @@ pub mod contract;
 pub mod debug;
 pub mod error;
 pub mod heap;
-// Where there is no operating system, the compiler's own library has these functions.
+// Without an operating system, `compiler_builtins` defines these functions.
 #[cfg(all(panic = "abort", not(target_os = "none")))]
 mod memory;
 #[cfg(target_has_atomic = "ptr")]
@@ -30,11 +31,12 @@ pub mod objects;
 pub mod report;
 mod verbs;
 
-/// Version of this header and library: the first number changes when a program must be adapted; as long as it is 0, the second one does.
+/// Version of this header and library. The major number changes with incompatible changes; while it is 0, the minor
+/// number does.
 pub const RT_VERSION_MAJOR: u32 = 0;
-/// The second number.
+/// The minor number.
 pub const RT_VERSION_MINOR: u32 = 1;
-/// The third number.
+/// The patch number.
 pub const RT_VERSION_PATCH: u32 = 0;
 
 const _: () = {
@@ -47,13 +49,13 @@ const _: () = {
         }
         value == number
     }
-    assert!(is(RT_VERSION_MAJOR, env!("CARGO_PKG_VERSION_MAJOR")), "the header's version is the package's");
-    assert!(is(RT_VERSION_MINOR, env!("CARGO_PKG_VERSION_MINOR")), "the header's version is the package's");
-    assert!(is(RT_VERSION_PATCH, env!("CARGO_PKG_VERSION_PATCH")), "the header's version is the package's");
+    assert!(is(RT_VERSION_MAJOR, env!("CARGO_PKG_VERSION_MAJOR")), "the header has the version of the package");
+    assert!(is(RT_VERSION_MINOR, env!("CARGO_PKG_VERSION_MINOR")), "the header has the version of the package");
+    assert!(is(RT_VERSION_PATCH, env!("CARGO_PKG_VERSION_PATCH")), "the header has the version of the package");
 };
 
-/// Version of the library that was linked, as one number: major times 10000, minor times 100, and patch. A program that finds its library at
-/// run time compares it with what RT_VERSION_MAJOR and its like were when it was compiled.
+/// Returns the version of the linked library as one number: major * 10000 + minor * 100 + patch. A program that loads
+/// the library at run time compares it with the RT_VERSION macros it was compiled with.
 ///
 /// # Time
 ///
@@ -65,7 +67,7 @@ pub extern "C" fn rt_version() -> u32 {
 
 #[cfg(panic = "abort")]
 unsafe extern "C" {
-    /// Exists nowhere: a library with a panic edge does not link.
+    /// Undefined, so that a library with a panic edge does not link.
     fn rtalloc_has_a_panic_edge() -> !;
 }
 

@@ -1,11 +1,12 @@
-//! `memcpy` and its like, for this library alone.
+//! `memcpy` and similar functions, local to this library.
 //!
-//! The compiler calls them where memory is copied or cleared, and expects them of a C library, which a freestanding program lacks. They
-//! are defined here under names that no other object sees: local symbols of the one object that this library is. So it links
-//! without a C library, and beside one it neither replaces the program's `memcpy` nor calls it.
+//! The compiler calls them to copy or clear memory, and expects a C library to define them, which a freestanding
+//! program does not have. They are defined here as local symbols of the library's single object file, invisible to
+//! other objects. So the library links without a C library; with one, it neither replaces the program's `memcpy` nor
+//! calls it.
 //!
-//! They are loops over words whose instructions can be bounded, not the fastest there are. Accesses are volatile, or the compiler would
-//! make of the loops calls of the very functions they define.
+//! They are loops over words, whose instructions can be bounded, and are not the fastest possible. Accesses are
+//! volatile, otherwise the compiler would replace the loops by calls of the functions that they define.
 
 use core::ffi::{c_int, c_void};
 
@@ -23,7 +24,7 @@ unsafe fn ascend<T>(to: *mut c_void, from: *const c_void, bytes: usize) {
     let (to, from) = (to.cast::<T>(), from.cast::<T>());
     // turns: units of the length.
     for at in 0..bytes / size_of::<T>() {
-        // SAFETY: both sides are that long, by the caller's promise.
+        // SAFETY: both ranges have `bytes` bytes, and `at` is inside them.
         unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) }
     }
 }
@@ -34,14 +35,14 @@ unsafe fn descend<T>(to: *mut c_void, from: *const c_void, bytes: usize) {
     let (to, from) = (to.cast::<T>(), from.cast::<T>());
     // turns: units of the length.
     for at in (0..bytes / size_of::<T>()).rev() {
-        // SAFETY: as above.
+        // SAFETY: both ranges have `bytes` bytes, and `at` is inside them.
         unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) }
     }
 }
 
 /// C's `memcpy`.
 unsafe extern "C" fn copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: both ranges have `bytes` bytes.
     unsafe {
         if by_words(to.addr() | from.addr(), bytes) {
             ascend::<usize>(to, from, bytes);
@@ -54,10 +55,10 @@ unsafe extern "C" fn copy(to: *mut c_void, from: *const c_void, bytes: usize) ->
 
 /// C's `memmove`.
 unsafe extern "C" fn shift(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: both ranges have `bytes` bytes.
     unsafe {
         let words = by_words(to.addr() | from.addr(), bytes);
-        // Otherwise the place is not overwritten before it was read.
+        // Otherwise no byte is overwritten before it is read.
         if to.addr().wrapping_sub(from.addr()) >= bytes {
             return copy(to, from, bytes);
         }
@@ -72,7 +73,7 @@ unsafe extern "C" fn shift(to: *mut c_void, from: *const c_void, bytes: usize) -
 
 /// C's `memset`.
 unsafe extern "C" fn fill(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_void {
-    // SAFETY: as above.
+    // SAFETY: the range has `bytes` bytes.
     unsafe {
         if by_words(to.addr(), bytes) {
             let word = usize::from_ne_bytes([byte as u8; WORD]);
@@ -94,7 +95,7 @@ unsafe extern "C" fn fill(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_
 unsafe extern "C" fn compare(one: *const c_void, other: *const c_void, bytes: usize) -> c_int {
     // turns: bytes of the length.
     for at in 0..bytes {
-        // SAFETY: as above.
+        // SAFETY: both ranges have `bytes` bytes, and `at` is inside them.
         let (one, other) =
             unsafe { (one.cast::<u8>().add(at).read_volatile(), other.cast::<u8>().add(at).read_volatile()) };
         if one != other {

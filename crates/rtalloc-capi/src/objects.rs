@@ -1,11 +1,12 @@
-//! The verbs of concurrent Compact-fit, the only allocator of its kind: objects that move, shared by several threads.
+//! The functions of concurrent Compact-fit: objects that move, shared by several threads. It is the only heap of its
+//! kind.
 //!
-//! C keeps the number of a slot and the three words of a pin where Rust has values that end by themselves.
+//! C keeps the number of a slot and the three words of a pin, which are values with destructors in Rust.
 
 use crate::error::rt_error::{self, *};
-use crate::heap::handle::{answered, compaction, named, rt_compact_fit_config, rt_handle};
+use crate::heap::handle::{compaction, handle_of, rt_compact_fit_config, rt_handle, status_of};
 use crate::heap::shared::rt_refusals;
-use crate::heap::{make, value, verified};
+use crate::heap::{create, value, verified};
 use crate::report::rt_corruption;
 use core::ffi::c_void;
 use core::mem::{ManuallyDrop, transmute};
@@ -14,44 +15,45 @@ use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::concurrent::compact_fit::{CompactFitSlot, Guard, PinError};
 use rtalloc::{SharedCompactFit, SharedCompactFitConfig};
 
-/// Compact-fit for several threads: objects that move, named by handles, which any thread pins and frees.
+/// Compact-fit for several threads: objects that move, identified by handles. Any thread may pin and free any object.
 ///
-/// Several threads use it at a time, each with a slot of its own. The heap is in the region it was made in; a pointer to it is all there is
-/// besides.
+/// Several threads use it at a time, each with its own slot.
 #[derive(Debug)]
 pub struct rt_shared_compact_fit(());
 
 type Heap = SharedCompactFit<'static>;
 type Seat<'h> = CompactFitSlot<'h, 'static, 256, DefaultLadder>;
 
-/// How a heap of objects that several threads share is made.
+/// The configuration of a shared handle heap.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_shared_objects_config {
     /// Number of slots, at least 1. Each gets the same share of the region.
     pub slots: usize,
-    /// Objects that a slot may have at a time; 0: 1024.
+    /// Maximum number of live objects of a slot. 0 means 1024.
     pub objects: usize,
-    /// Most objects that others freed and an allocation takes back before it serves its request; 0: 2.
+    /// Maximum number of objects freed by other slots that an allocation reclaims before it serves its request. 0 means
+    /// 2.
     pub taken_back: usize,
-    /// Most objects that an allocation takes back when it finds no memory, before it tries again; 0: 32.
+    /// Maximum number of objects that an allocation reclaims when it finds no memory, before it retries. 0 means 32.
     pub taken_back_on_miss: usize,
-    /// How many pages of a size class of a slot may be not full; 0 is taken for 1.
+    /// Maximum number of not-full pages of a size class of a slot. 0 means 1.
     pub most_not_full: u32,
 }
 
-/// An object that stays where it is until it is unpinned.
+/// A pinned object: it stays in place until it is unpinned.
 ///
-/// Other threads may pin it as well. Who writes at `address` while others may have it pinned, or while its owner may be moving it, writes
-/// words of four bytes atomically; `rt_shared_compact_fit_read` and `rt_shared_compact_fit_write` do.
+/// Several threads may pin an object. A write at `address` while others may have it pinned, or while its owner may be
+/// moving it, must consist of atomic four-byte words. `rt_shared_compact_fit_read` and `rt_shared_compact_fit_write`
+/// use such words.
 #[derive(Debug)]
 #[repr(C)]
 pub struct rt_pin {
-    /// Where the object is.
+    /// Address of the object.
     pub address: *mut c_void,
     /// Bytes of the object.
     pub size_bytes: usize,
-    /// The library's own.
+    /// Internal to the library.
     pub own: [usize; 3],
 }
 
@@ -64,11 +66,11 @@ impl From<PinError> for rt_error {
     }
 }
 
-/// Makes a heap for `slots` users in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
-/// `rt_shared_compact_fit_init_with` tells why.
+/// Creates a heap with `slots` slots in the `bytes` bytes at `region`, which may have any alignment. Returns NULL on
+/// failure; `rt_shared_compact_fit_init_with` returns the reason.
 ///
 /// # Safety
-/// The region is writable and the heap's alone until nobody uses the heap any more.
+/// The region is writable, and only the heap accesses it for as long as the heap is in use.
 ///
 /// # Time
 /// O(slots and objects).
@@ -80,17 +82,17 @@ pub unsafe extern "C" fn rt_shared_compact_fit_init(
 ) -> *mut rt_shared_compact_fit {
     let mut heap = null_mut();
     let config = rt_shared_objects_config { slots, objects: 0, taken_back: 0, taken_back_on_miss: 0, most_not_full: 0 };
-    // SAFETY: the caller's promise; configuration and place are ours.
+    // SAFETY: the region is writable and exclusive to the heap; configuration and place are local variables.
     unsafe { rt_shared_compact_fit_init_with(region, bytes, &config, &mut heap) };
     heap
 }
 
-/// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL (4 slots), and stores it at `heap`;
-/// NULL where it cannot be made.
+/// Creates a heap in the `bytes` bytes at `region` and stores it at `heap`, or NULL on failure. A `config` of NULL
+/// selects the default configuration (4 slots).
 ///
 /// # Errors
-/// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the region is then
-/// untouched.
+/// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION. The
+/// region is then unchanged.
 ///
 /// # Safety
 /// As `rt_shared_compact_fit_init`.
@@ -106,7 +108,7 @@ pub unsafe extern "C" fn rt_shared_compact_fit_init_with(
 ) -> rt_error {
     let default = SharedCompactFitConfig::default();
     let or = |given, default| if given == 0 { default } else { given };
-    // SAFETY: the caller's promise: null or readable.
+    // SAFETY: the configuration is null or readable.
     let config = match unsafe { config.as_ref() } {
         Some(config) => {
             let rt_shared_objects_config { slots, objects, taken_back, taken_back_on_miss, most_not_full } = *config;
@@ -117,54 +119,54 @@ pub unsafe extern "C" fn rt_shared_compact_fit_init_with(
                 objects: or(objects, default.objects),
                 taken_back: or(taken_back, default.taken_back),
                 taken_back_on_miss: or(taken_back_on_miss, default.taken_back_on_miss),
-                // SAFETY: no classes are told.
+                // SAFETY: the configuration has no classes.
                 not_full: unsafe { compaction(&compaction_config) }.unwrap_or(default.not_full),
             }
         }
         None => default,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the region is writable and exclusive to the heap, and `heap` is null or writable.
     unsafe {
-        make(region, bytes, heap.cast(), |region| {
-            // What C's memory holds are bytes, whatever they are.
+        create(region, bytes, heap.cast(), |region| {
+            // Memory from C counts as initialised bytes.
             let start = region.as_mut_ptr().cast::<u8>();
             Heap::new(core::slice::from_raw_parts_mut(start, region.len()), config)
         })
     }
 }
 
-/// The heap that a pointer of C's is.
+/// The heap that a pointer from C holds.
 ///
 /// # Safety
 ///
 /// The pointer is null or came from `rt_shared_compact_fit_init`.
 #[inline(always)]
 unsafe fn heap_of(heap: *const rt_shared_compact_fit) -> Result<ManuallyDrop<Heap>, rt_error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the pointer is null or holds a live heap.
     NonNull::new(heap.cast_mut()).map(|heap| unsafe { value::<Heap>(heap.cast()) }).ok_or(RT_ERROR_NULL)
 }
 
-/// Does something as a slot, if there is one.
+/// Calls a function with a slot, if it exists.
 ///
 /// # Safety
 ///
-/// As [`heap_of`]; the slot is the caller's, and nobody else uses it meanwhile.
+/// As [`heap_of`]. The caller owns the slot, and nothing else uses it during the call.
 #[inline(always)]
 unsafe fn as_slot<T>(
     heap: *const rt_shared_compact_fit,
     slot: usize,
     act: impl FnOnce(&mut ManuallyDrop<Seat<'_>>) -> T,
 ) -> Result<T, rt_error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the pointer is null or holds a live heap.
     let heap = unsafe { heap_of(heap) }?;
     if slot >= heap.slots() {
         return Err(RT_ERROR_SLOT);
     }
-    // SAFETY: there is such a slot; the rest is the caller's promise.
+    // SAFETY: the slot exists, and nothing else uses it during the call.
     Ok(act(&mut unsafe { heap.slot(slot) }))
 }
 
-/// How many slots the heap has.
+/// Returns the number of slots.
 ///
 /// # Safety
 /// `heap` is NULL or came from `rt_shared_compact_fit_init`.
@@ -173,14 +175,14 @@ unsafe fn as_slot<T>(
 /// O(1).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_slots(heap: *const rt_shared_compact_fit) -> usize {
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: `heap` is null or a live heap.
     unsafe { heap_of(heap) }.map_or(0, |heap| heap.slots())
 }
 
-/// Claims the first slot that nobody has, and stores its number at `slot`.
+/// Claims the first unclaimed slot and stores its number at `slot`.
 ///
 /// # Errors
-/// RT_ERROR_NULL; RT_ERROR_SLOT where all are taken.
+/// RT_ERROR_NULL. RT_ERROR_SLOT if all are claimed.
 ///
 /// # Safety
 /// As `rt_shared_compact_fit_slots`.
@@ -190,20 +192,20 @@ pub unsafe extern "C" fn rt_shared_compact_fit_slots(heap: *const rt_shared_comp
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_claim(heap: *mut rt_shared_compact_fit, slot: *mut usize) -> rt_error {
     let Some(place) = NonNull::new(slot) else { return RT_ERROR_NULL };
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap.
     let heap = match unsafe { heap_of(heap) } {
         Ok(heap) => heap,
         Err(error) => return error,
     };
     let claimed = heap.claim_any().map(|slot| ManuallyDrop::new(slot).number()).ok_or(RT_ERROR_SLOT);
-    // SAFETY: the caller's promise.
-    answered(claimed, |number| unsafe { place.write(number) })
+    // SAFETY: the place is not null, hence writable.
+    status_of(claimed, |number| unsafe { place.write(number) })
 }
 
 /// Claims this slot.
 ///
 /// # Errors
-/// RT_ERROR_NULL; RT_ERROR_SLOT where somebody has it, or there is none of this number.
+/// RT_ERROR_NULL. RT_ERROR_SLOT if it is claimed or does not exist.
 ///
 /// # Safety
 /// As `rt_shared_compact_fit_slots`.
@@ -212,29 +214,29 @@ pub unsafe extern "C" fn rt_shared_compact_fit_claim(heap: *mut rt_shared_compac
 /// O(1).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_take(heap: *mut rt_shared_compact_fit, slot: usize) -> rt_error {
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap.
     let taken = unsafe { heap_of(heap) }
         .and_then(|heap| heap.claim(slot).map(|slot| ManuallyDrop::new(slot).number()).ok_or(RT_ERROR_SLOT));
-    answered(taken, |_| ())
+    status_of(taken, |_| ())
 }
 
-/// Gives a slot back. Its objects live on; what others free to it stays with it until somebody claims it.
+/// Releases a slot. Its objects stay live; objects that others free to it stay with the slot until it is claimed again.
 ///
 /// # Errors
-/// RT_ERROR_NULL; RT_ERROR_SLOT where there is none of this number.
+/// RT_ERROR_NULL. RT_ERROR_SLOT if it does not exist.
 ///
 /// # Safety
-/// As `rt_shared_compact_fit_slots`; the slot is the caller's, who uses it no more.
+/// As `rt_shared_compact_fit_slots`. The caller owns the slot and stops using it.
 ///
 /// # Time
 /// O(1).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_release(heap: *mut rt_shared_compact_fit, slot: usize) -> rt_error {
-    // SAFETY: as above; what is dropped is used no more.
+    // SAFETY: `heap` is null or a live heap, and the slot is not used after its drop.
     unsafe { as_slot(heap, slot, |slot| ManuallyDrop::drop(slot)) }.into()
 }
 
-/// Largest request that a heap may serve, in bytes.
+/// Returns the largest request that any heap serves, in bytes.
 ///
 /// # Time
 /// O(1).
@@ -243,19 +245,20 @@ pub extern "C" fn rt_shared_compact_fit_largest_request() -> usize {
     Heap::LARGEST_BYTES
 }
 
-/// Allocates an object of `size` bytes and stores its handle at `handle`, which a refusal leaves as it was. Moves at most 256 bytes of
-/// others, and as many for each that it takes back.
+/// Allocates an object of `size` bytes and stores its handle at `handle`, which a refusal leaves unchanged. Moves at
+/// most 256 bytes of other objects, plus 256 for each object that it reclaims.
 ///
 /// # Errors
-/// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_TOO_LARGE; RT_ERROR_PENDING if others' frees have still to be taken back,
-/// or objects to be moved, which repeating it goes on with; RT_ERROR_CONTENDED if objects that were freed, or have to be moved,
-/// are pinned; RT_ERROR_EXHAUSTED otherwise.
+/// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_TOO_LARGE. RT_ERROR_PENDING if objects freed by others
+/// are still to be reclaimed, or objects are still to be moved: repeating the request continues with that.
+/// RT_ERROR_CONTENDED if freed objects, or objects to be moved, are pinned. Otherwise RT_ERROR_EXHAUSTED.
 ///
 /// # Safety
-/// `heap` is NULL or came from `rt_shared_compact_fit_init`; the slot is the caller's, and nobody else uses it meanwhile.
+/// `heap` is NULL or came from `rt_shared_compact_fit_init`. The caller owns the slot, and nothing else uses it during
+/// the call.
 ///
 /// # Time
-/// O(1), whatever others do.
+/// O(1), whatever other threads do.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_allocate(
     heap: *mut rt_shared_compact_fit,
@@ -264,16 +267,16 @@ pub unsafe extern "C" fn rt_shared_compact_fit_allocate(
     handle: *mut rt_handle,
 ) -> rt_error {
     let Some(place) = NonNull::new(handle) else { return RT_ERROR_NULL };
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap, and the caller owns the slot.
     match unsafe { as_slot(heap, slot, |slot| slot.allocate(size)) } {
-        // SAFETY: the caller's promise.
-        Ok(answer) => answered(answer, |handle| unsafe { place.write(handle.to_bits().get()) }),
+        // SAFETY: the place is not null, hence writable.
+        Ok(answer) => status_of(answer, |handle| unsafe { place.write(handle.to_bits().get()) }),
         Err(error) => error,
     }
 }
 
-/// Frees an object, whoever allocated it. Its handle is stale at once; its memory is free when it has come back to its owner and the last
-/// pin is gone. Of several who free an object, one succeeds.
+/// Frees an object of any slot. Its handle is stale immediately; its memory is free after its owner has reclaimed it
+/// and the last pin has ended. If several threads free an object, exactly one succeeds.
 ///
 /// # Errors
 /// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_STALE_HANDLE, RT_ERROR_FOREIGN_HANDLE.
@@ -282,22 +285,22 @@ pub unsafe extern "C" fn rt_shared_compact_fit_allocate(
 /// As `rt_shared_compact_fit_allocate`.
 ///
 /// # Time
-/// O(1), whatever others do.
+/// O(1), whatever other threads do.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_free(
     heap: *mut rt_shared_compact_fit,
     slot: usize,
     handle: rt_handle,
 ) -> rt_error {
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap, and the caller owns the slot.
     let freed = unsafe {
-        as_slot(heap, slot, |slot| named(handle).and_then(|handle| slot.deallocate(handle).map_err(rt_error::from)))
+        as_slot(heap, slot, |slot| handle_of(handle).and_then(|handle| slot.deallocate(handle).map_err(rt_error::from)))
     };
     freed.and_then(|freed| freed).into()
 }
 
-/// For idle time: takes back at most `budget` objects of this slot that others have freed, and looks at as many that were pinned when
-/// they were freed. Says how many both are.
+/// For idle time: reclaims at most `budget` objects of this slot that others freed, and examines at most `budget`
+/// objects that were pinned when they were freed. Returns the number of both.
 ///
 /// # Safety
 /// As `rt_shared_compact_fit_allocate`.
@@ -310,28 +313,29 @@ pub unsafe extern "C" fn rt_shared_compact_fit_reclaim(
     slot: usize,
     budget: usize,
 ) -> usize {
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap, and the caller owns the slot.
     unsafe { as_slot(heap, slot, |slot| slot.reclaim(budget)) }.unwrap_or(0)
 }
 
-/// For idle time: moves at most `budget` bytes of what is owed, and says how many.
+/// For idle time: does pending compaction. Moves at most `budget` bytes and returns the bytes moved.
 ///
 /// # Safety
 /// As `rt_shared_compact_fit_allocate`.
 ///
 /// # Time
-/// O(budget and objects of the classes that owe).
+/// O(budget and objects of the classes with pending compaction).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_step(
     heap: *mut rt_shared_compact_fit,
     slot: usize,
     budget: usize,
 ) -> usize {
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap, and the caller owns the slot.
     unsafe { as_slot(heap, slot, |slot| slot.compact(budget)) }.unwrap_or(0)
 }
 
-/// Whether a size class of the slot has more not-full pages than it may have, or a move is under way.
+/// Returns whether compaction is pending: a size class of the slot exceeds its maximum of not-full pages, or a move is
+/// in progress.
 ///
 /// # Safety
 /// As `rt_shared_compact_fit_allocate`.
@@ -340,22 +344,22 @@ pub unsafe extern "C" fn rt_shared_compact_fit_step(
 /// O(1).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_owes(heap: *mut rt_shared_compact_fit, slot: usize) -> bool {
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap, and the caller owns the slot.
     unsafe { as_slot(heap, slot, |slot| slot.owes()) }.unwrap_or(false)
 }
 
-/// A pin as C keeps it, and back.
+/// The guard of the words that C keeps.
 ///
 /// # Safety
 ///
-/// The words are those of a guard.
+/// The words came from a guard.
 unsafe fn guard_of<'h>(own: [usize; 3]) -> Guard<'h> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the words came from a guard.
     unsafe { transmute::<[usize; 3], Guard<'h>>(own) }
 }
 
-/// Pins an object, whoever allocated it: until it is unpinned it stays where it is, and its memory is not used again even if it is
-/// freed. Needs no slot. Stores the pin at `pin`, which a refusal leaves as it was.
+/// Pins an object of any slot: until it is unpinned, it stays in place, and its memory is not reused even if it is
+/// freed. Needs no slot. Stores the pin at `pin`, which a refusal leaves unchanged.
 ///
 /// # Errors
 /// RT_ERROR_NULL, RT_ERROR_STALE_HANDLE, RT_ERROR_FOREIGN_HANDLE, RT_ERROR_PINS.
@@ -364,7 +368,7 @@ unsafe fn guard_of<'h>(own: [usize; 3]) -> Guard<'h> {
 /// As `rt_shared_compact_fit_slots`.
 ///
 /// # Time
-/// O(1), whatever others do.
+/// O(1), whatever other threads do.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_pin(
     heap: *const rt_shared_compact_fit,
@@ -372,15 +376,15 @@ pub unsafe extern "C" fn rt_shared_compact_fit_pin(
     pin: *mut rt_pin,
 ) -> rt_error {
     let Some(place) = NonNull::new(pin) else { return RT_ERROR_NULL };
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap.
     let heap = match unsafe { heap_of(heap) } {
         Ok(heap) => heap,
         Err(error) => return error,
     };
-    let pinned = named(handle).and_then(|handle| heap.pin(handle).map_err(rt_error::from));
-    answered(pinned, |guard| {
+    let pinned = handle_of(handle).and_then(|handle| heap.pin(handle).map_err(rt_error::from));
+    status_of(pinned, |guard| {
         let (address, size_bytes) = (guard.as_ptr().as_ptr().cast(), guard.size_bytes());
-        // SAFETY: a guard is three words, which C keeps until it unpins; the place is the caller's promise.
+        // SAFETY: a guard is three words, which C keeps until it unpins; `pin` is not null, hence writable.
         unsafe {
             let own = transmute::<Guard<'_>, [usize; 3]>(guard);
             place.write(rt_pin { address, size_bytes, own });
@@ -388,51 +392,52 @@ pub unsafe extern "C" fn rt_shared_compact_fit_pin(
     })
 }
 
-/// Ends a pin, and clears what is at `pin`.
+/// Ends a pin and clears `pin`.
 ///
 /// # Errors
-/// RT_ERROR_NULL, also for a pin that was cleared.
+/// RT_ERROR_NULL, also for a cleared pin.
 ///
 /// # Safety
-/// `pin` is NULL, or came from `rt_shared_compact_fit_pin` of a heap that still is there, and is no copy of one that was ended.
+/// `pin` is NULL or came from `rt_shared_compact_fit_pin` of a heap that is still valid, and is not a copy of an ended
+/// pin.
 ///
 /// # Time
-/// O(1), whatever others do.
+/// O(1), whatever other threads do.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rt_shared_compact_fit_unpin(pin: *mut rt_pin) -> rt_error {
-    // SAFETY: as above.
+    // SAFETY: `pin` is null or valid.
     let Some(pin) = (unsafe { pin.as_mut() }) else { return RT_ERROR_NULL };
     if pin.address.is_null() {
         return RT_ERROR_NULL;
     }
-    // SAFETY: a pin that was not ended: the words are its guard's.
+    // SAFETY: the pin was not ended, so the words are those of its guard.
     drop(unsafe { guard_of(pin.own) });
     *pin = rt_pin { address: null_mut(), size_bytes: 0, own: [0; 3] };
     RT_OK
 }
 
-/// Does something with the guard of a pin, which goes on.
+/// Calls a function with the guard of a pin; the pin stays in effect.
 ///
 /// # Safety
 ///
 /// As `rt_shared_compact_fit_unpin`.
 unsafe fn with_guard(pin: *const rt_pin, act: impl FnOnce(&Guard<'_>) -> rt_error) -> rt_error {
-    // SAFETY: the caller's promise.
+    // SAFETY: `pin` is null or valid.
     let Some(pin) = (unsafe { pin.as_ref() }) else { return RT_ERROR_NULL };
     if pin.address.is_null() {
         return RT_ERROR_NULL;
     }
-    // SAFETY: a pin that was not ended: the words are its guard's.
+    // SAFETY: the pin was not ended, so the words are those of its guard.
     act(&ManuallyDrop::new(unsafe { guard_of(pin.own) }))
 }
 
-/// Copies `bytes` bytes of a pinned object from `offset` on to `buffer`, in words of four bytes that are read at once each.
+/// Copies `bytes` bytes of a pinned object, starting at `offset`, to `buffer`, in atomic reads of four bytes.
 ///
 /// # Errors
-/// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE, and nothing was copied.
+/// RT_ERROR_NULL. RT_ERROR_OUT_OF_RANGE, and nothing is copied.
 ///
 /// # Safety
-/// As `rt_shared_compact_fit_unpin`; the buffer has room.
+/// As `rt_shared_compact_fit_unpin`. The buffer has room for the bytes.
 ///
 /// # Time
 /// O(bytes).
@@ -446,20 +451,20 @@ pub unsafe extern "C" fn rt_shared_compact_fit_read(
     if buffer.is_null() || bytes > isize::MAX as usize {
         return if buffer.is_null() { RT_ERROR_NULL } else { RT_ERROR_OUT_OF_RANGE };
     }
-    // SAFETY: as above.
+    // SAFETY: the buffer has `bytes` bytes, and the pin is null or valid.
     unsafe {
         let buffer = core::slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes);
         with_guard(pin, |guard| guard.read(offset, buffer).into())
     }
 }
 
-/// Copies `bytes` bytes from `buffer` into a pinned object, from `offset` on, in words of four bytes that are written at once each.
+/// Copies `bytes` bytes from `buffer` into a pinned object, starting at `offset`, in atomic writes of four bytes.
 ///
 /// # Errors
-/// RT_ERROR_NULL; RT_ERROR_OUT_OF_RANGE, and nothing was copied.
+/// RT_ERROR_NULL. RT_ERROR_OUT_OF_RANGE, and nothing is copied.
 ///
 /// # Safety
-/// As `rt_shared_compact_fit_unpin`; the buffer is that long.
+/// As `rt_shared_compact_fit_unpin`. The buffer has that many bytes.
 ///
 /// # Time
 /// O(bytes).
@@ -473,14 +478,14 @@ pub unsafe extern "C" fn rt_shared_compact_fit_write(
     if buffer.is_null() || bytes > isize::MAX as usize {
         return if buffer.is_null() { RT_ERROR_NULL } else { RT_ERROR_OUT_OF_RANGE };
     }
-    // SAFETY: as above.
+    // SAFETY: the buffer has `bytes` bytes, and the pin is null or valid.
     unsafe {
         let buffer = core::slice::from_raw_parts(buffer.cast::<u8>(), bytes);
         with_guard(pin, |guard| guard.write(offset, buffer).into())
     }
 }
 
-/// Stores at `refusals` how many requests were refused so far.
+/// Stores the numbers of refused requests at `refusals`.
 ///
 /// # Errors
 /// RT_ERROR_NULL.
@@ -496,17 +501,17 @@ pub unsafe extern "C" fn rt_shared_compact_fit_refusals(
     refusals: *mut rt_refusals,
 ) -> rt_error {
     let Some(place) = NonNull::new(refusals) else { return RT_ERROR_NULL };
-    // SAFETY: as above; the place is the caller's promise.
-    answered(unsafe { heap_of(heap) }, |heap| unsafe { place.write(heap.refusals().into()) })
+    // SAFETY: `heap` is null or a live heap, and `refusals` is writable.
+    status_of(unsafe { heap_of(heap) }, |heap| unsafe { place.write(heap.refusals().into()) })
 }
 
-/// Verifies every invariant of the heap; `where` may be NULL.
+/// Verifies every invariant of the heap. `where` may be NULL.
 ///
 /// # Errors
-/// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
+/// RT_ERROR_NULL. RT_ERROR_CORRUPTION, with the first broken invariant at `where`.
 ///
 /// # Safety
-/// As `rt_shared_compact_fit_slots`, and nobody uses the heap meanwhile.
+/// As `rt_shared_compact_fit_slots`, and nothing else uses the heap during the call.
 ///
 /// # Time
 /// O(pages and entries).
@@ -515,9 +520,9 @@ pub unsafe extern "C" fn rt_shared_compact_fit_check(
     heap: *const rt_shared_compact_fit,
     r#where: *mut rt_corruption,
 ) -> rt_error {
-    // SAFETY: as above.
+    // SAFETY: `heap` is null or a live heap.
     match unsafe { heap_of(heap) } {
-        // SAFETY: as above.
+        // SAFETY: `where` is null or writable.
         Ok(mut heap) => unsafe { verified(heap.check(), r#where) },
         Err(error) => error,
     }

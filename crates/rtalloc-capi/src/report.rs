@@ -1,4 +1,4 @@
-//! What heaps tell: tallies, blocks, misuse, corruption.
+//! Reports of heaps: statistics, blocks, misuse, corruption.
 
 use crate::error::is;
 use core::ffi::{CStr, c_char, c_void};
@@ -7,27 +7,27 @@ use core::ptr::{null_mut, with_exposed_provenance};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use rtalloc::contract::{Block, Corruption, Misuse, MisuseKind, Stats};
 
-/// Bytes of the name of an allocator in a report, NUL included.
+/// Bytes of the name of an allocator in a report, including the NUL.
 pub const RT_NAME_BYTES: usize = 32;
-/// Bytes of the words of a report, NUL included.
+/// Bytes of the text in a report, including the NUL.
 pub const RT_TEXT_BYTES: usize = 128;
 
-/// Running tallies of a heap.
+/// Running statistics of a heap.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct rt_stats {
-    /// Usable bytes of all live blocks now; the heap does not know what was requested of them.
+    /// Usable bytes of all live blocks. The heap does not record the requested sizes.
     pub live_bytes: usize,
-    /// Largest value `live_bytes` ever had.
+    /// Largest value of `live_bytes` so far.
     pub peak_live_bytes: usize,
-    /// Live blocks now.
+    /// Number of live blocks.
     pub live_blocks: usize,
-    /// The highest end ever handed out, as a distance from the first block of the heap's first region, in bytes: what a region
-    /// must hold behind its control structure for the same again.
+    /// The highest end of any allocated block so far, in bytes from the first block of the heap's first region: the
+    /// room that a region needs after its control structure to serve the same sequence again.
     pub high_water_bytes: usize,
-    /// Largest request that succeeds now, in bytes.
+    /// Largest request that would succeed now, in bytes.
     pub largest_free_bytes: usize,
-    /// Requests refused so far, for any reason.
+    /// Number of requests refused so far, for any reason.
     pub failures: usize,
 }
 
@@ -44,17 +44,17 @@ impl From<Stats> for rt_stats {
     }
 }
 
-/// A block as a walk shows it.
+/// A block, as passed to a visitor.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_block {
-    /// What malloc returned.
+    /// The address that malloc returned.
     pub address: *const c_void,
-    /// Bytes of the block in front of its address: the header, and whatever an alignment cost.
+    /// Bytes of the block before its address: the header and the padding for its alignment.
     pub front_bytes: usize,
-    /// Bytes of the block, front included.
+    /// Bytes of the block, including `front_bytes`.
     pub size_bytes: usize,
-    /// Bytes that may be used while the block is live.
+    /// Bytes that are usable while the block is live.
     pub usable_bytes: usize,
     /// Whether the block is free.
     pub is_free: bool,
@@ -72,16 +72,16 @@ impl From<Block> for rt_block {
     }
 }
 
-/// Is shown one block after the other, with the context that the walk was given. It returns, and may not change the heap.
+/// Called for each block, with the context passed to the walk. It must return and must not modify the heap.
 pub type rt_visitor = Option<unsafe extern "C" fn(block: *const rt_block, context: *mut c_void)>;
 
 /// A broken invariant.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_corruption {
-    /// Which invariant: words that end with NUL.
+    /// The invariant: a NUL-terminated text.
     pub invariant: [c_char; RT_TEXT_BYTES],
-    /// Where: the address of the block, or of the control structure's word.
+    /// The address of the block, or of the word in the control structure.
     pub address: *const c_void,
 }
 
@@ -95,16 +95,16 @@ impl From<Corruption> for rt_corruption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum rt_misuse_kind {
-    /// The address is outside the heap or is not aligned as every block is.
+    /// The address is outside the heap, or lacks the alignment of every block.
     RT_MISUSE_FOREIGN_POINTER,
     /// The block is free.
     RT_MISUSE_DOUBLE_FREE,
-    /// The tags around the block contradict each other: somebody wrote over one, or the block was freed before and is now
+    /// The tags around the block contradict each other: one was overwritten, or the block was freed before and is now
     /// inside a larger free block.
     RT_MISUSE_CONTRADICTORY_TAGS,
-    /// Bytes behind the block were written: behind what was requested, not only behind what was granted.
+    /// Bytes after the block were written: after the requested size, not only after the granted size.
     RT_MISUSE_OVERRUN,
-    /// Bytes in front of the block were written.
+    /// Bytes before the block were written.
     RT_MISUSE_UNDERRUN,
     /// The block was written after it was freed.
     RT_MISUSE_USE_AFTER_FREE,
@@ -141,7 +141,7 @@ impl rt_misuse_kind {
     }
 }
 
-/// The kind of misuse in a word or two: a static string that ends with NUL, never NULL, whatever the number.
+/// Returns the name of a kind of misuse: a static NUL-terminated string, never NULL, whatever the number.
 ///
 /// # Time
 ///
@@ -152,15 +152,15 @@ pub extern "C" fn rt_misuse_name(kind: MaybeUninit<rt_misuse_kind>) -> *const c_
     known.map_or(c"not a kind of misuse", rt_misuse_kind::text).as_ptr()
 }
 
-/// A caller's fault that the tags of a block show. The heap is as it was.
+/// Misuse of the heap by its caller, detected by the tags of a block. The heap is unchanged.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_misuse {
-    /// The allocator that saw it: a name that ends with NUL.
+    /// The allocator that detected it: a NUL-terminated name.
     pub allocator: [c_char; RT_NAME_BYTES],
-    /// What was seen.
+    /// The kind of misuse.
     pub kind: rt_misuse_kind,
-    /// The address the caller passed.
+    /// The address that the caller passed.
     pub address: *const c_void,
 }
 
@@ -183,23 +183,23 @@ impl From<&Misuse> for rt_misuse {
     }
 }
 
-/// Is told of every misuse that a heap of this program sees. It may not use the heap that reported.
+/// Called for every misuse that a heap of this program detects. It must not use the heap that reported it.
 pub type rt_misuse_hook = Option<unsafe extern "C" fn(misuse: *const rt_misuse)>;
 
-/// C's hook, or null.
+/// The hook of the program, or null.
 static HOOK: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-fn tell(misuse: &Misuse) {
+fn call_hook(misuse: &Misuse) {
     let raw = HOOK.load(Ordering::Acquire);
-    // SAFETY: what is stored is an `rt_misuse_hook`, whose `None` is the null pointer.
+    // SAFETY: `HOOK` holds an `rt_misuse_hook`, whose `None` is the null pointer.
     if let Some(hook) = unsafe { core::mem::transmute::<*mut c_void, rt_misuse_hook>(raw) } {
-        // SAFETY: the hook is C's function of this type, and is shown a whole report.
+        // SAFETY: the hook is a C function of this type, and the report is initialised.
         unsafe { hook(&rt_misuse::from(misuse)) };
     }
 }
 
-/// Sets the one hook of this program that is told of misuse; NULL removes it. Without one, misuse is ignored, which leaves the
-/// heap whole.
+/// Sets the misuse hook of this program; there is only one. NULL removes it. Without a hook, misuse is ignored, and the
+/// heap stays intact.
 ///
 /// # Time
 ///
@@ -207,10 +207,10 @@ fn tell(misuse: &Misuse) {
 #[unsafe(no_mangle)]
 pub extern "C" fn rt_set_misuse_hook(hook: rt_misuse_hook) {
     HOOK.store(hook.map_or(null_mut(), |function| function as *mut c_void), Ordering::Release);
-    rtalloc::hook::set_misuse_hook(Some(tell));
+    rtalloc::hook::set_misuse_hook(Some(call_hook));
 }
 
-/// As much of a text as there is room for, and NUL.
+/// A text, truncated to fit, and a NUL.
 pub(crate) const fn copied<const N: usize>(text: &str) -> [c_char; N] {
     let mut copy = [0; N];
     let text = text.as_bytes();

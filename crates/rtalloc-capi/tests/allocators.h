@@ -1,4 +1,4 @@
-// Every allocator that rtalloc.h has, by kind: X(name). tests/c.rs compares the list with the header.
+// The heaps of rtalloc.h by kind, each as X(name). tests/c.rs compares the lists with the header.
 #ifndef ALLOCATORS_H
 #define ALLOCATORS_H
 
@@ -6,29 +6,19 @@
     MULTI_REGION_ALLOCATORS(X) \
     X(quick_fit) \
     X(simple_segregated) \
-    X(simple_segregated_8) \
     X(kingsley) \
     X(fast_fit) \
     X(fast_fit_leftmost) \
     X(binary_buddy) \
-    X(bbuddy) \
     X(fibonacci_buddy) \
     X(weighted_buddy) \
     X(double_buddy) \
     X(bitframe) \
-    X(bitframe_8) \
-    X(bitframe_eager) \
-    X(bitframe_16) \
-    X(bitframe_4) \
-    X(bitframe_crossing) \
     X(regis1) \
-    X(regis1_8) \
     X(regis2) \
-    X(regis2_8) \
-    X(reaps) \
-    X(reaps_8)
+    X(reaps)
 
-// Those that take further regions.
+// Heaps with further regions.
 #define MULTI_REGION_ALLOCATORS(X) \
     X(tlsf) \
     X(lean_tlsf) \
@@ -42,7 +32,7 @@
     X(best_fit) \
     X(tree_best_fit)
 
-// TLSF with adapters for debugging, each of which is made with a configuration of its own.
+// TLSF with adapters for debugging, each with its own configuration.
 #define DEBUG_ALLOCATORS(X) \
     X(guarded_tlsf) \
     X(failing_tlsf) \
@@ -58,7 +48,6 @@
 #define SHARED_ALLOCATORS(X) \
     X(arenas) \
     X(bitmap_buddy) \
-    X(tree_buddy) \
-    X(tree_buddy_in_band)
+    X(tree_buddy)
 
 #endif

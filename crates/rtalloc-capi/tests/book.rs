@@ -1,22 +1,22 @@
-//! The C and C++ of the book (docs/book): every block is compiled with all warnings as errors, linked with the static library, run,
-//! and what it prints compared with the `text` block behind it.
+//! Tests the C and C++ of the book (docs/book): compiles every block with warnings as errors, links it with the static
+//! library, runs it, and compares its output with the `text` block after it.
 //!
-//! And that nothing in the book goes unchecked: every fence is of a kind that somebody checks. Rust is a documentation test of
-//! `rtalloc`, whose lib.rs must name the chapter; shell is performed by ci/book.sh.
+//! Also tests that every block in the book is checked. Rust blocks are documentation tests of `rtalloc`, whose lib.rs
+//! must name the chapter; ci/book.sh runs shell blocks.
 
 mod toolchain;
 
 use std::fs;
 use std::path::PathBuf;
-use toolchain::{compiled, cpp_compilers, krate, out, said};
+use toolchain::{compiled, cpp_compilers, krate, out, output_of};
 
-/// A fence of a chapter.
+/// A fenced block of a chapter.
 struct Fence {
     /// Chapter and line, for messages.
     place: String,
-    /// What stands behind the ticks: the language, and more behind a comma.
+    /// The info string: the language, and attributes after a comma.
     info: String,
-    /// Whether a name of a file stands in front of it.
+    /// Whether the name of a file precedes it.
     is_file: bool,
     text: String,
 }
@@ -26,7 +26,7 @@ impl Fence {
         self.info.split(',').next().unwrap_or_default()
     }
 
-    /// The text with the lines that the book hides from its readers.
+    /// The text including the lines that the book hides.
     fn with_hidden_lines(&self) -> String {
         self.text.lines().map(|line| line.strip_prefix('~').unwrap_or(line).to_owned() + "\n").collect()
     }
@@ -74,14 +74,14 @@ fn fences(chapter: &str, text: &str) -> Vec<Fence> {
     fences
 }
 
-/// The text with `#` for each number.
+/// The text with each number replaced by `#`.
 fn without_numbers(text: &str) -> String {
     let mut words = String::new();
-    for letter in text.chars() {
-        match letter {
+    for character in text.chars() {
+        match character {
             '0'..='9' if words.ends_with('#') => {}
             '0'..='9' => words.push('#'),
-            _ => words.push(letter),
+            _ => words.push(character),
         }
     }
     words
@@ -102,7 +102,7 @@ fn agree(book: &str, printed: &str) -> bool {
 }
 
 #[test]
-fn every_program_in_c_and_cpp_compiles_and_prints_what_the_book_says() {
+fn every_program_in_c_and_cpp_prints_the_output_in_the_book() {
     let folder = out("book");
     fs::create_dir_all(&folder).expect("a folder for programs");
     let (mut programs, mut compared) = (0, 0);
@@ -117,7 +117,7 @@ fn every_program_in_c_and_cpp_compiles_and_prints_what_the_book_says() {
             let source = out(&format!("{name}.{}", fence.language()));
             fs::write(&source, fence.with_hidden_lines()).expect("a program written");
             println!("{}", fence.place);
-            let printed = said(&compiled(compiler, &[standard, "-O1"], &source, &name));
+            let printed = output_of(&compiled(compiler, &[standard, "-O1"], &source, &name));
             programs += 1;
             let next = fences.get(at + 1).filter(|next| next.info == "text" || next.info == "text,varies");
             if let Some(expected) = next {
@@ -138,14 +138,14 @@ fn every_program_in_c_and_cpp_compiles_and_prints_what_the_book_says() {
 }
 
 #[test]
-fn nothing_in_the_book_goes_unchecked() {
+fn every_block_of_the_book_is_checked() {
     let library = fs::read_to_string(repository().join("crates/rtalloc/src/lib.rs")).expect("the library's lib.rs");
     for (chapter, fences) in chapters() {
         for fence in fences {
             let is_checked = match fence.info.as_str() {
                 // ci/book.sh
                 "sh" | "sh,setup" | "sh,elsewhere" => true,
-                // The block in front of it, or a picture.
+                // Output of the block before it, or a diagram.
                 "text" | "text,varies" | "text,drawing" => true,
                 // This file.
                 "c" | "cpp" => true,
@@ -153,10 +153,10 @@ fn nothing_in_the_book_goes_unchecked() {
                     assert!(!fence.info.contains("ignore"), "{}: `ignore` leaves it unchecked", fence.place);
                     library.contains(&format!("\"docs/book/src/{chapter}\""))
                 }
-                // What a shell block works on.
+                // Input of a shell block.
                 _ => fence.is_file,
             };
-            assert!(is_checked, "{}: nobody checks a fence of the kind `{}`", fence.place, fence.info);
+            assert!(is_checked, "{}: no test checks a block of the kind `{}`", fence.place, fence.info);
         }
     }
 }

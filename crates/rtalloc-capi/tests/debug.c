@@ -1,4 +1,4 @@
-// The heaps for debugging: what each of them sees and does, alone and all together.
+// Tests of the heaps for debugging, of each adapter and of all together.
 
 #include "allocators.h"
 #include "expect.h"
@@ -11,69 +11,69 @@
 enum { HEAP_BYTES = 256 * 1024 };
 static unsigned char memory[HEAP_BYTES];
 
-static rt_misuse told;
-static unsigned times_told;
+static rt_misuse last_report;
+static unsigned reports;
 static void note(const rt_misuse *misuse) {
-    told = *misuse;
-    times_told++;
+    last_report = *misuse;
+    reports++;
 }
 
-// Whether the hook was told this once since the last question.
-static bool was_told(rt_misuse_kind kind, const void *address) {
-    bool is_so = times_told == 1 && told.kind == kind && told.address == address;
-    if (!is_so) fprintf(stderr, "%u reports, the last one of kind %d\n", times_told, (int) told.kind);
-    times_told = 0;
+// Whether the hook was called exactly once with this since the last call.
+static bool is_reported(rt_misuse_kind kind, const void *address) {
+    bool is_so = reports == 1 && last_report.kind == kind && last_report.address == address;
+    if (!is_so) fprintf(stderr, "%u reports, the last one of kind %d\n", reports, (int) last_report.kind);
+    reports = 0;
     return is_so;
 }
 
-// Every misuse is told apart by the heaps under guard.
+// Guarded heaps distinguish every kind of misuse.
 #define GUARDS(X) \
-    static void X##_tells_misuse_apart(void) { \
+    static void X##_distinguishes_misuse(void) { \
         subject = #X; \
         rt_##X *heap = rt_##X##_init(memory, HEAP_BYTES); \
         EXPECT(heap != NULL); \
-        times_told = 0; \
+        reports = 0; \
         rt_set_misuse_hook(note); \
         unsigned char *block = rt_##X##_malloc(heap, 10); \
         EXPECT(block != NULL && rt_##X##_usable_size(heap, block) == 10); \
         for (int at = 0; at < 10; at++) EXPECT(block[at] == 0xA5); \
-        unsigned char behind = block[10], before = block[-1]; \
+        unsigned char after = block[10], before = block[-1]; \
         block[10] = 0; \
         rt_corruption where; \
         EXPECT(rt_##X##_check(heap, &where) == RT_ERROR_CORRUPTION && where.address == block); \
         rt_##X##_free(heap, block); \
-        EXPECT(was_told(RT_MISUSE_OVERRUN, block)); \
-        block[10] = behind; \
+        EXPECT(is_reported(RT_MISUSE_OVERRUN, block)); \
+        block[10] = after; \
         block[-1] = (unsigned char) ~before; \
         rt_##X##_free(heap, block); \
-        EXPECT(was_told(RT_MISUSE_UNDERRUN, block)); \
+        EXPECT(is_reported(RT_MISUSE_UNDERRUN, block)); \
         block[-1] = before; \
         rt_##X##_free(heap, block + 4); \
-        EXPECT(was_told(RT_MISUSE_INTERIOR_POINTER, block + 4)); \
+        EXPECT(is_reported(RT_MISUSE_INTERIOR_POINTER, block + 4)); \
         rt_##X##_free(heap, block); \
-        EXPECT(times_told == 0 && rt_##X##_quarantined(heap) == 1); \
+        EXPECT(reports == 0 && rt_##X##_quarantined(heap) == 1); \
         rt_##X##_free(heap, block); \
-        EXPECT(was_told(RT_MISUSE_DOUBLE_FREE, block)); \
+        EXPECT(is_reported(RT_MISUSE_DOUBLE_FREE, block)); \
         block[3] = 'x'; \
         EXPECT(rt_##X##_check(heap, NULL) == RT_ERROR_CORRUPTION); \
-        EXPECT(rt_##X##_flush(heap) == RT_OK && was_told(RT_MISUSE_USE_AFTER_FREE, block)); \
+        EXPECT(rt_##X##_flush(heap) == RT_OK && is_reported(RT_MISUSE_USE_AFTER_FREE, block)); \
         EXPECT(rt_##X##_quarantined(heap) == 0 && rt_##X##_flush(NULL) == RT_ERROR_NULL); \
         rt_##X *other = rt_##X##_init(memory + HEAP_BYTES / 2, HEAP_BYTES / 2); \
         heap = rt_##X##_init(memory, HEAP_BYTES / 2); \
         block = rt_##X##_malloc(other, 100); \
         rt_##X##_free(heap, block); \
-        EXPECT(was_told(RT_MISUSE_WRONG_HEAP, block)); \
+        EXPECT(is_reported(RT_MISUSE_WRONG_HEAP, block)); \
         rt_##X##_free(heap, &where); \
-        EXPECT(was_told(RT_MISUSE_FOREIGN_POINTER, &where)); \
+        EXPECT(is_reported(RT_MISUSE_FOREIGN_POINTER, &where)); \
         rt_##X##_free(other, block); \
-        EXPECT(times_told == 0 && rt_##X##_check(heap, NULL) == RT_OK && rt_##X##_check(other, NULL) == RT_OK); \
+        EXPECT(reports == 0 && rt_##X##_check(heap, NULL) == RT_OK && rt_##X##_check(other, NULL) == RT_OK); \
         rt_set_misuse_hook(NULL); \
     }
 
 GUARDS(guarded_tlsf)
 GUARDS(debug_tlsf)
 
-// What is planned fails, and nothing else does.
+// Planned requests fail, and no others.
 #define FAILS(X) \
     static void X##_fails_on_purpose(void) { \
         subject = #X; \
@@ -108,7 +108,7 @@ GUARDS(debug_tlsf)
 FAILS(failing_tlsf)
 FAILS(debug_tlsf)
 
-// A component gets what its limits allow, and another one what its own do.
+// Each component is limited by its own limits.
 #define RATIONS(X) \
     static void X##_keeps_components_apart(void) { \
         subject = #X; \
@@ -146,7 +146,7 @@ FAILS(debug_tlsf)
 RATIONS(quota_tlsf)
 RATIONS(debug_tlsf)
 
-// The ring has what was done last.
+// The ring contains the last operations.
 #define RECORDS(X) \
     static void X##_records(void) { \
         subject = #X; \
@@ -178,6 +178,7 @@ static void configurations_are_judged(void) {
     rt_failing_tlsf_config failing = { { RT_FAILURES_EVERY_NTH, 3, 0, 0 }, HEAP_BYTES / 2 };
     rt_failing_tlsf *failing_heap = NULL;
     EXPECT(rt_failing_tlsf_init_with(memory, HEAP_BYTES / 4, &failing, &failing_heap) == RT_OK);
+    EXPECT(rt_failing_tlsf_add_region(failing_heap, memory, HEAP_BYTES / 8, NULL) == RT_ERROR_OVERLAP);
     EXPECT(rt_failing_tlsf_add_region(failing_heap, memory + HEAP_BYTES / 2, HEAP_BYTES / 2, NULL) == RT_OK);
     EXPECT(rt_failing_tlsf_malloc(failing_heap, 1) != NULL && rt_failing_tlsf_malloc(failing_heap, HEAP_BYTES / 3) != NULL);
     EXPECT(rt_failing_tlsf_malloc(failing_heap, 1) == NULL);
@@ -203,6 +204,7 @@ static void configurations_are_judged(void) {
     size_t bytes = 0;
     EXPECT(rt_traced_tlsf_init_with(memory, HEAP_BYTES / 4, &traced, &traced_heap) == RT_OK);
     EXPECT(rt_traced_tlsf_ring(traced_heap, &start, &bytes) == RT_OK && bytes == 128 + 11 * 4 * sizeof(size_t));
+    EXPECT(rt_traced_tlsf_add_region(traced_heap, memory, HEAP_BYTES / 64, NULL) == RT_ERROR_OVERLAP);
     EXPECT(rt_traced_tlsf_add_region(traced_heap, memory + HEAP_BYTES / 2, HEAP_BYTES / 2, NULL) == RT_OK);
     EXPECT(rt_traced_tlsf_recorded(traced_heap) == 1);
 
@@ -218,8 +220,8 @@ static void configurations_are_judged(void) {
 }
 
 void test_debug_heaps(void) {
-    guarded_tlsf_tells_misuse_apart();
-    debug_tlsf_tells_misuse_apart();
+    guarded_tlsf_distinguishes_misuse();
+    debug_tlsf_distinguishes_misuse();
     failing_tlsf_fails_on_purpose();
     debug_tlsf_fails_on_purpose();
     quota_tlsf_keeps_components_apart();

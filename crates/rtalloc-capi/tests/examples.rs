@@ -1,18 +1,19 @@
-//! Every example of examples/c and examples/cpp compiles without a warning, runs, and says what it says here; so does the README's.
+//! Compiles every example of examples/c and examples/cpp, and those of the README, without warnings, runs them, and
+//! compares their output.
 
 mod toolchain;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use toolchain::{compiled, cpp_compilers, krate, said};
+use toolchain::{compiled, cpp_compilers, krate, output_of};
 
 const IN_C: [(&str, &[&str]); 9] = [
     (
         "flight_recorder",
         &["written down: 290, of which the last 64 are in the region", "the ring takes less than 4 KiB: yes"],
     ),
-    // It says nothing: its exit status does.
+    // It has no output; the exit status is the result.
     ("freestanding", &[]),
     (
         "heap",
@@ -119,7 +120,7 @@ fn examples(language: &str) -> BTreeMap<String, PathBuf> {
     files.filter(|file| file.extension().is_some_and(|extension| extension == language)).filter_map(named).collect()
 }
 
-/// Flags that an example says it needs.
+/// The compiler flags that an example names.
 fn flags(name: &str) -> &'static [&'static str] {
     match name {
         "freestanding" => &["-ffreestanding", "-nostdlib", "-static", "-Wl,--gc-sections"],
@@ -131,42 +132,42 @@ fn flags(name: &str) -> &'static [&'static str] {
 fn run_all(language: &str, compiler: &str, standard: &str, expected: &[(&str, &[&str])]) {
     let examples = examples(language);
     for name in examples.keys() {
-        assert!(expected.iter().any(|(known, _)| known == name), "nothing here tells what {name}.{language} says");
+        assert!(
+            expected.iter().any(|(known, _)| known == name),
+            "the expected output of {name}.{language} is missing here"
+        );
     }
-    assert_eq!(examples.len(), expected.len(), "every example that is listed here is in the folder");
+    assert_eq!(examples.len(), expected.len(), "every example listed here is in the folder");
     for &(name, lines) in expected {
         if name == "freestanding" && !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-            // It speaks to no other system, and to no other processor.
+            // It calls only this system and runs only on this processor.
             continue;
         }
         let flags = [&[standard, "-O1"], flags(name)].concat();
         let program = compiled(compiler, &flags, &examples[name], &format!("example_{language}_{name}"));
-        let said = said(&program);
-        // Bounds are told where they were proved.
-        let said: Vec<_> = said.lines().filter(|line| !line.starts_with("malloc executes at most ")).collect();
-        assert_eq!(said, lines, "what {name}.{language} says");
+        let output = output_of(&program);
+        // Bounds are known only where they were proved.
+        let output: Vec<_> = output.lines().filter(|line| !line.starts_with("malloc executes at most ")).collect();
+        assert_eq!(output, lines, "output of {name}.{language}");
     }
 }
 
 #[test]
-fn every_example_in_c_is_run() {
+fn examples_in_c_print_their_expected_output() {
     run_all("c", "cc", "-std=c11", &IN_C);
 }
 
 #[test]
-fn every_example_in_cpp_is_run() {
+fn examples_in_cpp_print_their_expected_output() {
     run_all("cpp", cpp_compilers()[0], "-std=c++17", &IN_CPP);
 }
 
 #[test]
-fn the_programs_of_the_readme_are_run() {
+fn the_program_of_the_readme_runs() {
     let readme = fs::read_to_string(krate().join("../../README.md")).expect("the README");
-    for (language, compiler, standard) in [("c", "cc", "-std=c11"), ("cpp", cpp_compilers()[0], "-std=c++17")] {
-        let fence = format!("```{language}\n");
-        let programs: Vec<_> = readme.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect();
-        assert_eq!(programs.len(), 1, "a program in {language} in the README");
-        let source = toolchain::out(&format!("readme.{language}"));
-        fs::write(&source, programs[0]).expect("a file");
-        said(&compiled(compiler, &[standard], &source, &format!("readme_{language}")));
-    }
+    let programs: Vec<_> = readme.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(programs.len(), 1, "a program in C in the README");
+    let source = toolchain::out("readme.c");
+    fs::write(&source, programs[0]).expect("a file");
+    output_of(&compiled("cc", &["-std=c11"], &source, "readme_c"));
 }

@@ -1,14 +1,14 @@
-// Expectations that say where they were not met, and of which allocator.
+// Expectations that report the place and the allocator of a failure.
 #ifndef EXPECT_H
 #define EXPECT_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-// The allocator that is tested.
+// The allocator under test.
 extern const char *subject;
 
-// Ends the program with the words of what was expected.
+// Ends the program with a message.
 #define EXPECT(condition) \
     do { \
         if (!(condition)) { \

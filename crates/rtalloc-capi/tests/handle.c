@@ -1,4 +1,4 @@
-// The suite of the allocators of objects that move.
+// The suite of the handle heaps.
 
 #include "allocators.h"
 #include "expect.h"
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// The verbs of an allocator whose heap is of any type.
+// The functions of a heap, with an untyped pointer.
 typedef struct {
     const char *name;
     void *(*init)(void *, size_t);
@@ -118,7 +118,7 @@ static void objects_move_and_keep_their_content(const allocator *a) {
     rt_fragmentation lost;
     EXPECT(a->stats(heap, &stats) == RT_OK && stats.live_blocks == made);
     EXPECT(a->fragmentation(heap, &lost) == RT_OK && lost.block_internal_bytes > 0);
-    // Three of four are freed, so that pages are compacted.
+    // Three of four objects are freed, which compacts pages.
     for (size_t number = 0; number < made; number++) {
         if (number % 4 != 0) EXPECT(a->free(heap, objects[number]) == RT_OK);
     }
@@ -133,7 +133,7 @@ static void objects_move_and_keep_their_content(const allocator *a) {
             EXPECT(a->size(heap, objects[number], &size) == RT_ERROR_STALE_HANDLE);
         }
     }
-    // What was freed is there for other sizes: history does not matter.
+    // Freed memory serves other sizes: memory use does not depend on history.
     EXPECT(a->largest(heap) > BUFFER_BYTES);
     for (size_t number = 0; number < made; number += 4) {
         size_t before = size_of(number), after = number % 8 == 0 ? BUFFER_BYTES : 1;
@@ -195,7 +195,7 @@ static void configurations_are_judged(const allocator *a) {
     EXPECT(a->contract()->mechanism == RT_MECHANISM_COMPACT_FIT);
 }
 
-// An object in one piece is all where it is said to be.
+// A contiguous object lies entirely at its address.
 static void a_whole_object_is_where_it_is(void) {
     subject = "compact_fit";
     rt_compact_fit *heap = rt_compact_fit_init(memory, HEAP_BYTES);
@@ -223,5 +223,5 @@ void test_handle_allocators(void) {
         configurations_are_judged(a);
     }
     a_whole_object_is_where_it_is();
-    printf("%zu allocators of handles\n", number);
+    printf("%zu handle heaps\n", number);
 }

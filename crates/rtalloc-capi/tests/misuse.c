@@ -1,19 +1,19 @@
-/* Commits one misuse on one heap, in a process of its own, and says what came of it.
+/* Commits one misuse on one heap, in its own process, and prints the result.
  *
  *     misuse HEAP MISUSE
  *
  * prints one line:
  *
- *     reported KIND        the hook was told
- *     refused              the request answered NULL and changed nothing
- *     checked              only rt_X_check finds it
- *     harmless             nobody was told, and no harm was found: every byte of the heap was handed out again, nothing twice
- *     damaged              nobody was told, and a live block was written to or handed out again, or what was handed out lies elsewhere
+ *     reported KIND        the hook was called
+ *     refused              the request returned NULL and changed nothing
+ *     checked              only rt_X_check detects it
+ *     harmless             no report and no harm: every byte of the heap was allocated again, none twice
+ *     damaged              no report, but a live block was overwritten or allocated again, or a block outside the region was returned
  *
- * followed by ", damaged" or ", checked" where the heap did not survive what was reported. The end by a signal is for the
- * caller to see. "misuse" alone lists what there is.
+ * followed by ", damaged" or ", checked" if the heap did not survive the reported misuse. The caller detects the end by a signal.
+ * "misuse" alone lists the heaps and misuses.
  *
- * With PRELOADED defined it does the same to malloc, whatever library that is, which then reports by itself: the only heap is "malloc".
+ * With PRELOADED defined, it misuses malloc of any library, which then reports by itself. The only heap is "malloc".
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,45 +68,6 @@ static rt_error program_check(const void *program, rt_corruption *where) {
     return RT_OK;
 }
 
-#else
-
-#include "allocators.h"
-#include <rtalloc.h>
-
-#define HEAP(X)                                                                                                        \
-    static void *X##_init(void *region, size_t bytes) { return rt_##X##_init(region, bytes); }                        \
-    static void *X##_get(void *heap, size_t size) { return rt_##X##_malloc(heap, size); }                             \
-    static void *X##_get_zeros(void *heap, size_t count, size_t size) { return rt_##X##_calloc(heap, count, size); }  \
-    static void *X##_resize(void *heap, void *block, size_t size) { return rt_##X##_realloc(heap, block, size); }     \
-    static void X##_give(void *heap, void *block) { rt_##X##_free(heap, block); }                                     \
-    static size_t X##_usable(const void *heap, const void *block) { return rt_##X##_usable_size(heap, block); }       \
-    static rt_error X##_check(const void *heap, rt_corruption *where) { return rt_##X##_check(heap, where); }
-REGION_ALLOCATORS(HEAP)
-DEBUG_ALLOCATORS(HEAP)
-
-/* Heaps that threads share: one user of two, who does everything by its slot. */
-#define SHARED(X)                                                                                                      \
-    static size_t X##_slot;                                                                                            \
-    static void *X##_init(void *region, size_t bytes) {                                                                \
-        rt_##X *made = rt_##X##_init(region, bytes, 2);                                                                \
-        return made != NULL && rt_##X##_claim(made, &X##_slot) == RT_OK ? made : NULL;                                 \
-    }                                                                                                                  \
-    static void *X##_get(void *shared, size_t size) { return rt_##X##_malloc(shared, X##_slot, size); }                \
-    static void *X##_get_zeros(void *shared, size_t count, size_t size) {                                              \
-        return rt_##X##_calloc(shared, X##_slot, count, size);                                                         \
-    }                                                                                                                  \
-    static void *X##_resize(void *shared, void *block, size_t size) {                                                  \
-        return rt_##X##_realloc(shared, X##_slot, block, size);                                                        \
-    }                                                                                                                  \
-    static void X##_give(void *shared, void *block) { rt_##X##_free(shared, X##_slot, block); }                        \
-    static size_t X##_usable(const void *shared, const void *block) {                                                  \
-        return rt_##X##_usable_size(shared, X##_slot, block);                                                          \
-    }                                                                                                                  \
-    static rt_error X##_check(const void *shared, rt_corruption *where) { return rt_##X##_check(shared, where); }
-SHARED_ALLOCATORS(SHARED)
-
-#endif
-
 typedef struct {
     const char *name;
     void *(*init)(void *region, size_t bytes);
@@ -119,13 +80,14 @@ typedef struct {
 } heap_type;
 
 static const heap_type types[] = {
-#ifdef PRELOADED
     {"malloc", program_init, program_get, program_get_zeros, program_resize, program_give, program_usable, program_check},
-#else
-#define ROW(X) {#X, X##_init, X##_get, X##_get_zeros, X##_resize, X##_give, X##_usable, X##_check},
-    REGION_ALLOCATORS(ROW) SHARED_ALLOCATORS(ROW) DEBUG_ALLOCATORS(ROW)
-#endif
 };
+
+#else
+
+#include "heap_types.h"
+
+#endif
 
 static _Alignas(64) unsigned char here[REGION_BYTES];
 
@@ -143,7 +105,7 @@ static void hook(const rt_misuse *misuse) {
 }
 #endif
 
-/* Blocks that stay live around the one that is misused, and must stay whole. */
+/* Live blocks around the misused block, which must stay intact. */
 static unsigned char *kept[3];
 
 static unsigned char *allocated(size_t size) {
@@ -155,7 +117,7 @@ static unsigned char *allocated(size_t size) {
     return block;
 }
 
-/* Three blocks that stay, and between them the one that is misused. */
+/* Three live blocks, with the misused block between them. */
 static unsigned char *victim(void) {
     kept[0] = allocated(SIZE);
     unsigned char *block = allocated(SIZE);
@@ -174,7 +136,7 @@ static void free_twice(void) {
     type->give(heap, block);
 }
 
-/* Meanwhile its neighbour is free, too, and may be one block with it. */
+/* Its neighbour is free, too, and may have coalesced with it. */
 static void free_twice_later(void) {
     unsigned char *block = victim();
     unsigned char *neighbour = kept[1];
@@ -184,10 +146,10 @@ static void free_twice_later(void) {
     type->give(heap, block);
 }
 
-/* Something live was given back, whether or not it is handed out again before this program ends. */
+/* A live block was freed, whether or not it is allocated again before this program ends. */
 static bool lost;
 
-/* Meanwhile its memory is somebody else's. */
+/* Its memory now belongs to another block. */
 static void free_twice_after_reuse(void) {
     unsigned char *block = victim();
     type->give(heap, block);
@@ -233,15 +195,15 @@ static void free_what_was_resized_away(void) {
     type->give(heap, block);
 }
 
-/* Writes other bytes than those that are there. */
+/* Writes bytes that differ from the present ones. */
 static void spoil(unsigned char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at++) {
         from[at] ^= 0x5A;
     }
 }
 
-/* Behind what was asked for, where blocks are often larger. */
-static void write_behind_the_request(void) {
+/* After the requested size; blocks are often larger. */
+static void write_after_the_request(void) {
     unsigned char *block = victim();
     unsigned char *short_one = allocated(SIZE - 7);
     spoil(short_one + SIZE - 7, 1);
@@ -249,8 +211,8 @@ static void write_behind_the_request(void) {
     type->give(heap, block);
 }
 
-/* Behind what may be used. */
-static void write_behind_the_block(void) {
+/* After the usable size. */
+static void write_after_the_block(void) {
     unsigned char *block = victim();
     spoil(block + type->usable(heap, block), 1);
     type->give(heap, block);
@@ -291,8 +253,8 @@ static const struct {
     {"free of another heap's block", free_in_another_heap},
 #endif
     {"free of an interior pointer", free_the_interior},
-    {"overrun by one, of the request", write_behind_the_request},
-    {"overrun by one, of the block", write_behind_the_block},
+    {"overrun by one, of the request", write_after_the_request},
+    {"overrun by one, of the block", write_after_the_block},
     {"underrun by one", write_in_front},
     {"write after free", write_what_was_freed},
     {"size that overflows", ask_for_too_much},
@@ -309,7 +271,7 @@ static int by_address(const void *one, const void *other) {
     return (left > right) - (left < right);
 }
 
-/* Looks at what is live, takes everything that is left, and looks whether something was handed out twice or from elsewhere. */
+/* Checks the live blocks, allocates all free memory, and checks that no block overlaps another or lies outside the region. */
 static bool is_whole(void) {
     static extent live[MOST];
     size_t count = 0;
@@ -383,12 +345,12 @@ int main(int count, char **words) {
 
     rt_corruption where;
     rt_error found = type->check(heap, &where);
-    bool told = reported;
+    bool is_immediate = reported;
     bool whole = found != RT_OK || (is_whole() && !lost);
     const char *separator = "";
-    if (told || reported) {
-        /* What is_whole met is seen later than it happened, but seen. */
-        printf("reported %s%s", kind, told ? "" : ", later");
+    if (is_immediate || reported) {
+        /* Detected by is_whole: late, but detected. */
+        printf("reported %s%s", kind, is_immediate ? "" : ", later");
         separator = ", ";
     } else if (refused) {
         printf("refused");

@@ -1,8 +1,8 @@
-/* Commits every misuse of objects on every heap of handles, and prints what it answers:
+/* Commits every misuse of objects on every handle heap, and prints the result:
  *
- *     HEAP: MISUSE: the error in words
+ *     HEAP: MISUSE: the text of the error
  *
- * Afterwards the heap is verified, and an object that was not misused is read: "damaged" stands behind the error if either fails.
+ * Then it verifies the heap and reads an object that was not misused. "damaged" follows the error if either fails.
  */
 #include "allocators.h"
 #include <rtalloc.h>
@@ -63,7 +63,7 @@ static rt_error read_after_free(const heap_type *type, void *heap, rt_handle obj
     return type->read(heap, object, 0, &byte, 1);
 }
 
-static rt_error write_behind(const heap_type *type, void *heap, rt_handle object) {
+static rt_error write_after(const heap_type *type, void *heap, rt_handle object) {
     return type->write(heap, object, SIZE, "", 1);
 }
 
@@ -71,7 +71,7 @@ static rt_error write_around(const heap_type *type, void *heap, rt_handle object
     return type->write(heap, object, SIZE_MAX, "", 2);
 }
 
-/* Of that heap more objects are live than of this one ever were. */
+/* That heap has more live objects than this one ever had. */
 static rt_error free_in_another_heap(const heap_type *type, void *heap, rt_handle object) {
     void *other = type->init(elsewhere, sizeof elsewhere);
     (void)object;
@@ -98,7 +98,7 @@ static const struct {
     {"double free, its memory live again", free_twice_after_reuse},
     {"free of another heap's handle", free_in_another_heap},
     {"free of what is no handle", free_what_is_no_handle},
-    {"overrun by one", write_behind},
+    {"overrun by one", write_after},
     {"offset that overflows", write_around},
     {"read after free", read_after_free},
     {"size that overflows", ask_for_too_much},

@@ -1,4 +1,4 @@
-// The suite of the allocators in one hand: every test for every one of them.
+// The suite of the region heaps: runs every test for every heap.
 
 #include "allocators.h"
 #include "expect.h"
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// The verbs of an allocator whose heap is of any type.
+// The functions of a heap, with an untyped pointer.
 typedef struct {
     const char *name;
     void *(*init)(void *, size_t);
@@ -38,7 +38,7 @@ typedef struct {
         return error; \
     }
 
-// Their configurations are others, of which the default one is given; tests/debug.c gives more.
+// Heaps with their own configurations, here the default; tests/debug.c uses others.
 #define DEBUG_INIT_WITH(X) \
     static rt_error X##_init_with(void *region, size_t bytes, const rt_heap_config *config, void **heap) { \
         rt_##X *made = NULL; \
@@ -82,19 +82,19 @@ DEBUG_ALLOCATORS(VERBS)
 
 static const allocator allocators[] = { REGION_ALLOCATORS(LINE) DEBUG_ALLOCATORS(LINE) };
 
-// Memory of the heaps; they begin at an odd address.
+// Memory of the heaps, which begin at an odd address.
 enum { HEAP_BYTES = 256 * 1024, MOST_BLOCKS = 4096 };
 static unsigned char memory[HEAP_BYTES + 1];
 static void *const region = memory + 1;
 
-// The block of a number, and what it holds.
+// The block with a number, and its content.
 typedef struct {
     unsigned char *address;
     size_t size;
 } live;
 static live blocks[MOST_BLOCKS];
 
-// Sizes that go through every class and back, none larger than the largest request.
+// Sizes of all classes, up to the largest request.
 static size_t size_of(size_t number, size_t largest) {
     size_t size = 1 + number * 37 % 500;
     return size < largest ? size : largest;
@@ -114,15 +114,15 @@ static bool is_in_region(const void *block) {
     return start <= address && address < start + HEAP_BYTES;
 }
 
-// What the hook was told last, and how often.
-static rt_misuse told;
-static unsigned times_told;
+// The last misuse passed to the hook, and the number of calls.
+static rt_misuse last_report;
+static unsigned reports;
 static void note(const rt_misuse *misuse) {
-    told = *misuse;
-    times_told++;
+    last_report = *misuse;
+    reports++;
 }
 
-// Counts what a walk shows.
+// Counts the blocks of a walk.
 typedef struct {
     size_t live_blocks, live_bytes, all_bytes;
     uintptr_t last;
@@ -156,7 +156,7 @@ static bool is_for_debugging(const allocator *a) {
     return false DEBUG_ALLOCATORS(IS);
 }
 
-static bool is_tallied(const allocator *a) { return strcmp(a->name, "lean_tlsf") != 0; }
+static bool has_stats(const allocator *a) { return strcmp(a->name, "lean_tlsf") != 0; }
 
 static void a_heap_is_filled_and_emptied(const allocator *a) {
     void *heap = made(a);
@@ -175,7 +175,7 @@ static void a_heap_is_filled_and_emptied(const allocator *a) {
         fill(block, count);
     }
     EXPECT(count >= 50);
-    // Refused, and nothing changed; what is promised succeeds.
+    // A refusal changes nothing; a request of the guaranteed size succeeds.
     void *untouched = &count;
     rt_error refused = a->allocate(heap, 1, HEAP_BYTES / 2 < contract->largest_request_bytes
         ? HEAP_BYTES / 2 : contract->largest_request_bytes, &untouched);
@@ -187,7 +187,7 @@ static void a_heap_is_filled_and_emptied(const allocator *a) {
     tour seen = toured(a, heap);
     EXPECT(seen.in_order && seen.live_blocks == count && seen.all_bytes <= HEAP_BYTES);
     rt_stats stats;
-    if (is_tallied(a)) {
+    if (has_stats(a)) {
         EXPECT(a->stats(heap, &stats) == RT_OK);
         EXPECT(stats.live_blocks == count && stats.live_bytes == seen.live_bytes);
         EXPECT(stats.high_water_bytes > 0 && stats.high_water_bytes <= HEAP_BYTES && stats.failures >= 1);
@@ -196,7 +196,7 @@ static void a_heap_is_filled_and_emptied(const allocator *a) {
     }
     EXPECT(stats.largest_free_bytes == a->largest(heap));
 
-    // Every other one first, so that free memory lies between blocks.
+    // Every other block first, so that free memory lies between live blocks.
     for (size_t number = 0; number < count; number += 2) {
         EXPECT(holds(&blocks[number], number, blocks[number].size));
         a->free(heap, blocks[number].address);
@@ -214,7 +214,7 @@ static void a_heap_is_filled_and_emptied(const allocator *a) {
     }
     EXPECT(a->check(heap, NULL) == RT_OK);
     EXPECT(toured(a, heap).live_blocks == 0);
-    if (is_tallied(a)) {
+    if (has_stats(a)) {
         EXPECT(a->stats(heap, &stats) == RT_OK && stats.live_blocks == 0 && stats.live_bytes == 0);
         EXPECT(stats.peak_live_bytes >= seen.live_bytes);
     }
@@ -234,7 +234,7 @@ static void cleared_memory_is_zero(const allocator *a) {
     block = a->calloc(heap, 13, 7);
     for (size_t at = 0; at < 7 * 13; at++) EXPECT(block[at] == 0);
     a->free(heap, block);
-    // Products that overflow, one of them to a small number.
+    // Products that overflow, one to a small number.
     EXPECT(a->calloc(heap, SIZE_MAX, 2) == NULL);
     EXPECT(a->calloc(heap, SIZE_MAX / 16 + 2, 16) == NULL);
     EXPECT(a->calloc(heap, 0, 16) == NULL && a->calloc(heap, 16, 0) == NULL);
@@ -267,7 +267,7 @@ static void resized_blocks_keep_their_content(const allocator *a) {
     live block = { a->realloc(heap, NULL, 24), 24 };
     EXPECT(block.address != NULL);
     fill(&block, 7);
-    // In between lies another one, so that some have to move.
+    // Another block in between makes some blocks move.
     void *fence = a->malloc(heap, 16);
     for (size_t size = 48; size <= 768 && size <= largest / 2; size *= 2) {
         unsigned char *moved = a->realloc(heap, block.address, size);
@@ -277,7 +277,7 @@ static void resized_blocks_keep_their_content(const allocator *a) {
         block.size = size;
         fill(&block, 7);
     }
-    // Refused: the block is as it was.
+    // Refused: the block is unchanged.
     void *place = block.address;
     EXPECT(a->realloc(heap, block.address, 0) == NULL);
     EXPECT(a->realloc(heap, block.address, SIZE_MAX) == NULL);
@@ -300,31 +300,31 @@ static void misuse_is_told(const allocator *a) {
     void *heap = made(a);
     const rt_contract *contract = a->contract();
     void *block = a->malloc(heap, 40), *other = a->malloc(heap, 40);
-    times_told = 0;
+    reports = 0;
     rt_set_misuse_hook(note);
     a->free(heap, NULL);
-    EXPECT(times_told == 0);
+    EXPECT(reports == 0);
     a->free(heap, block);
-    EXPECT(times_told == 0);
+    EXPECT(reports == 0);
     if (contract->detects_double_free) {
         a->free(heap, block);
-        EXPECT(times_told == 1 && told.address == block);
-        EXPECT(told.kind == RT_MISUSE_DOUBLE_FREE || told.kind == RT_MISUSE_CONTRADICTORY_TAGS
-            || told.kind == RT_MISUSE_FOREIGN_POINTER);
-        // An adapter's name ends with that of the heap beneath, which may be the one that sees it.
-        EXPECT(strlen(told.allocator) > 2 && strstr(contract->name, told.allocator) != NULL);
+        EXPECT(reports == 1 && last_report.address == block);
+        EXPECT(last_report.kind == RT_MISUSE_DOUBLE_FREE || last_report.kind == RT_MISUSE_CONTRADICTORY_TAGS
+            || last_report.kind == RT_MISUSE_FOREIGN_POINTER);
+        // The name of an adapter ends with that of its inner heap, which may be the one that detects the misuse.
+        EXPECT(strlen(last_report.allocator) > 2 && strstr(contract->name, last_report.allocator) != NULL);
     }
-    times_told = 0;
+    reports = 0;
     alignas(max_align_t) unsigned char foreign[64];
     a->free(heap, foreign);
-    EXPECT(times_told == 1 && told.kind == RT_MISUSE_FOREIGN_POINTER && told.address == foreign);
+    EXPECT(reports == 1 && last_report.kind == RT_MISUSE_FOREIGN_POINTER && last_report.address == foreign);
     void *place = foreign;
-    EXPECT(a->reallocate(heap, &place, 1, 100) == RT_ERROR_MISUSED && place == foreign && times_told == 2);
+    EXPECT(a->reallocate(heap, &place, 1, 100) == RT_ERROR_MISUSED && place == foreign && reports == 2);
     a->free(heap, (unsigned char *) other + 1);
-    EXPECT(times_told == 3);
+    EXPECT(reports == 3);
     rt_set_misuse_hook(NULL);
     a->free(heap, foreign);
-    EXPECT(times_told == 3);
+    EXPECT(reports == 3);
     a->free(heap, other);
     EXPECT(a->check(heap, NULL) == RT_OK && toured(a, heap).live_blocks == 0);
 }
@@ -359,7 +359,7 @@ static void regions_are_judged(const allocator *a, bool takes_regions) {
     }
     config.max_region_bytes = 0;
     EXPECT(a->init_with(region, HEAP_BYTES, &config, &heap) == RT_OK && heap != NULL);
-    // As small as they come, wherever they begin.
+    // The smallest regions, with any alignment.
     size_t least = 0;
     for (size_t bytes = 1; bytes < 70000 && least == 0; bytes += 1 + bytes / 64) {
         if (a->init(region, bytes) != NULL) least = bytes;
@@ -385,7 +385,7 @@ static void contracts_are_whole(const allocator *a) {
     EXPECT(a->bound((rt_operation) 99) == 0);
 }
 
-// A block's header that is written over, as far as the contract says that somebody sees it.
+// Overwrites the header of a block, if the contract guarantees detection.
 static void corruption_is_found(const allocator *a) {
     void *heap = made(a);
     const rt_contract *contract = a->contract();
@@ -400,22 +400,25 @@ static void corruption_is_found(const allocator *a) {
     EXPECT(a->check(heap, NULL) == RT_ERROR_CORRUPTION);
 }
 
-#define REGIONS_COME_AND_GO(X) \
-    static void X##_regions_come_and_go(void) { \
+#define ADD_AND_REMOVE_REGIONS(X) \
+    static void X##_add_and_remove_regions(void) { \
         rt_##X *heap = NULL; \
         rt_heap_config config = { HEAP_BYTES / 2 }; \
         rt_region added = 0; \
-        void *behind = memory + HEAP_BYTES / 2, *block = NULL; \
+        void *second = memory + HEAP_BYTES / 2, *block = NULL; \
         subject = #X; \
         EXPECT(rt_##X##_init_with(memory, HEAP_BYTES / 8, &config, &heap) == RT_OK); \
         EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) == NULL); \
-        EXPECT(rt_##X##_add_region(NULL, behind, HEAP_BYTES / 2, &added) == RT_ERROR_NULL); \
+        EXPECT(rt_##X##_add_region(NULL, second, HEAP_BYTES / 2, &added) == RT_ERROR_NULL); \
         EXPECT(rt_##X##_add_region(heap, NULL, HEAP_BYTES / 2, &added) == RT_ERROR_NULL); \
-        EXPECT(rt_##X##_add_region(heap, behind, SIZE_MAX, &added) == RT_ERROR_OVERFLOW); \
-        EXPECT(rt_##X##_add_region(heap, behind, 8, &added) == RT_ERROR_REGION_TOO_SMALL); \
-        EXPECT(rt_##X##_add_region(heap, behind, HEAP_BYTES / 2, &added) == RT_OK); \
+        EXPECT(rt_##X##_add_region(heap, second, SIZE_MAX, &added) == RT_ERROR_OVERFLOW); \
+        EXPECT(rt_##X##_add_region(heap, second, 8, &added) == RT_ERROR_REGION_TOO_SMALL); \
+        EXPECT(rt_##X##_add_region(heap, memory, HEAP_BYTES / 8, &added) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, memory + HEAP_BYTES / 16, HEAP_BYTES / 32, &added) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, memory + HEAP_BYTES / 16, HEAP_BYTES / 8, &added) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, second, HEAP_BYTES / 2, &added) == RT_OK); \
         block = rt_##X##_malloc(heap, HEAP_BYTES / 5); \
-        EXPECT((uintptr_t) block > (uintptr_t) behind); \
+        EXPECT((uintptr_t) block > (uintptr_t) second); \
         EXPECT(rt_##X##_remove_region(heap, added) == RT_ERROR_IN_USE); \
         EXPECT(rt_##X##_remove_region(heap, added + 1) == RT_ERROR_NOT_REMOVABLE); \
         EXPECT(rt_##X##_remove_region(heap, 0) == RT_ERROR_NOT_REMOVABLE); \
@@ -424,11 +427,13 @@ static void corruption_is_found(const allocator *a) {
         EXPECT(rt_##X##_check(heap, NULL) == RT_OK); \
         EXPECT(rt_##X##_remove_region(heap, added) == RT_OK); \
         EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) == NULL && rt_##X##_check(heap, NULL) == RT_OK); \
-        EXPECT(rt_##X##_add_region(heap, behind, HEAP_BYTES / 2, NULL) == RT_OK); \
+        EXPECT(rt_##X##_add_region(heap, second, HEAP_BYTES / 2, NULL) == RT_OK); \
+        EXPECT(rt_##X##_add_region(heap, second, HEAP_BYTES / 2, NULL) == RT_ERROR_OVERLAP); \
+        EXPECT(rt_##X##_add_region(heap, (char *) second + 64, HEAP_BYTES / 4, NULL) == RT_ERROR_OVERLAP); \
         EXPECT(rt_##X##_malloc(heap, HEAP_BYTES / 5) != NULL); \
     }
 
-MULTI_REGION_ALLOCATORS(REGIONS_COME_AND_GO)
+MULTI_REGION_ALLOCATORS(ADD_AND_REMOVE_REGIONS)
 
 static bool takes_regions(const char *name) {
 #define IS_NAMED(X) || strcmp(name, #X) == 0
@@ -450,7 +455,7 @@ void test_region_allocators(void) {
         misuse_is_told(a);
         corruption_is_found(a);
     }
-#define COME_AND_GO(X) X##_regions_come_and_go();
+#define COME_AND_GO(X) X##_add_and_remove_regions();
     MULTI_REGION_ALLOCATORS(COME_AND_GO)
-    printf("%zu allocators in one hand\n", count);
+    printf("%zu region heaps\n", count);
 }

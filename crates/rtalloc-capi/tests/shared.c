@@ -1,4 +1,4 @@
-// The suite of the allocators that several threads share.
+// The suite of the shared heaps.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// The verbs of an allocator whose heap is of any type.
+// The functions of a heap, with an untyped pointer.
 typedef struct {
     const char *name;
     void *(*init)(void *, size_t, size_t);
@@ -93,7 +93,7 @@ static const allocator allocators[] = { SHARED_ALLOCATORS(LINE) };
 enum { HEAP_BYTES = 1 << 20, THREADS = 4, MAILBOXES = 16, ROUNDS = 20000 };
 static unsigned char memory[HEAP_BYTES];
 
-// Blocks on their way from one thread to another.
+// Blocks in transit between threads.
 static _Atomic(unsigned char *) mailboxes[MAILBOXES];
 
 typedef struct {
@@ -101,7 +101,7 @@ typedef struct {
     void *heap;
 } work;
 
-// Allocates, writes, and leaves blocks for whoever comes next, who reads and frees them.
+// Allocates and writes blocks, and passes them to another thread, which reads and frees them.
 static void *at_work(void *argument) {
     const work *job = argument;
     const allocator *a = job->a;
@@ -183,7 +183,7 @@ static void the_verbs_of_one_slot(const allocator *a) {
     EXPECT(a->walk(heap, visit, &live) == RT_OK && live == 4);
     rt_refusals refusals;
     EXPECT(a->refusals(heap, &refusals) == RT_OK && refusals.request >= 8 && refusals.exhausted == 0);
-    // Until nothing is left: a refusal, and the reason.
+    // Until the heap is exhausted: a refusal, and the reason.
     rt_error error = RT_OK;
     for (size_t count = 0; error == RT_OK; count++) {
         EXPECT(count < HEAP_BYTES);
@@ -246,13 +246,13 @@ void test_shared_allocators(void) {
         mistakes_are_refused(&allocators[number]);
         threads_free_what_others_allocated(&allocators[number]);
     }
-    printf("%zu shared allocators\n", number);
+    printf("%zu shared heaps\n", number);
 }
 
-// Objects on their way from one thread to another.
+// Objects in transit between threads.
 static _Atomic(rt_handle) handles[MAILBOXES];
 
-// Allocates and writes objects, which whoever comes next pins, reads and frees.
+// Allocates and writes objects, and passes them to another thread, which pins, reads and frees them.
 static void *with_objects(void *argument) {
     rt_shared_compact_fit *heap = argument;
     size_t slot = 0, moved = 0;
@@ -317,7 +317,7 @@ void test_shared_compact_fit(void) {
     EXPECT(rt_shared_compact_fit_read(&pin, 0, NULL, 1) == RT_ERROR_NULL);
     EXPECT(rt_shared_compact_fit_unpin(&other) == RT_OK && rt_shared_compact_fit_unpin(&other) == RT_ERROR_NULL);
     EXPECT(rt_shared_compact_fit_unpin(NULL) == RT_ERROR_NULL);
-    // Freed while it is pinned: the object stays, its handle is stale.
+    // Freed while pinned: the object stays, and its handle is stale.
     EXPECT(rt_shared_compact_fit_free(heap, 0, handle) == RT_OK);
     EXPECT(rt_shared_compact_fit_free(heap, 0, handle) == RT_ERROR_STALE_HANDLE);
     EXPECT(rt_shared_compact_fit_free(heap, 0, 0) == RT_ERROR_FOREIGN_HANDLE);

@@ -1,4 +1,4 @@
-// The parts of the suite, each for all allocators of a kind; they end the program where something is not as expected.
+// The parts of the suite, each for all heaps of a kind. A failed expectation ends the program.
 #ifndef SUITE_H
 #define SUITE_H
 

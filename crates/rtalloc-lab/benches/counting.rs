@@ -1,11 +1,11 @@
 //! What counting costs: replays with entry points that count their instructions beside replays with the entry points as
 //! they are, and how fast the instruction probe is.
 //!
-//! `cargo bench -p rtalloc-lab --bench counting` replays the TLSF paper's profiles. *plain*: the operations, from a list in
-//! memory. *counted*: the same operations by the copies that count, with the count of every operation read and
-//! entered into a table of counts, as the probe does it. *probe*: the probe itself, which `rtalloc run` measures a cell with: the
-//! trace read from its file, and the figures of the counts worked out. All in nanoseconds per operation, the median of
-//! nine rounds, interleaved; the speeds are in millions of operations each second, on one core.
+//! `cargo bench -p rtalloc-lab --bench counting` replays the TLSF paper's profiles. *plain*: the operations, from a
+//! list in memory. *counted*: the same operations by the copies that count, with the count of every operation read and
+//! entered into a table of counts, as the probe does it. *probe*: the probe itself, which `rtalloc run` measures a cell
+//! with: the trace read from its file, and the figures of the counts worked out. All in nanoseconds per operation, the
+//! median of nine rounds, interleaved; the speeds are in millions of operations each second, on one core.
 //!
 //! Then, for each allocator, what has to be done once: the graph of the code and the copy that counts.
 
@@ -13,13 +13,15 @@ use pathbound::Graph;
 use pathbound::counter::{Counter, Record, executed};
 use pathbound::graph::NeverReturns;
 use pathbound::image::Process;
+use rtalloc_lab::probe::Counted;
 use rtalloc_lab::probe::{Counts, Task, instructions};
 use rtalloc_lab::replay::isolate::Board;
+use rtalloc_lab::replay::processor::Budget;
 use rtalloc_lab::replay::{Nobody, Observer, Replay};
 use rtalloc_lab::result::schema::Outcome;
-use rtalloc_lab::subject::{self, Counted, Heap, Region, Subject};
 use rtalloc_lab::trace::Event;
 use rtalloc_lab::workload::Model;
+use rtalloc_subjects::{Heap, Region, Subject};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -82,7 +84,7 @@ fn probed(subject: &Subject, trace: &Path, events: u64, process: &Process, count
         peak_live_bytes: 0,
         subject,
         heap_bytes: HEAP_BYTES,
-        deadline: begin + Duration::from_secs(60),
+        budget: Budget::new(Duration::from_secs(60)),
         board,
     };
     let report = instructions::measure(&task, process, counted, [None; 4]);
@@ -97,7 +99,7 @@ fn median(samples: &mut [f64]) -> f64 {
 }
 
 fn main() {
-    let subjects = subject::select(&SUBJECTS).expect("names of the table");
+    let subjects = rtalloc_subjects::select(&SUBJECTS).expect("names of the table");
     let process = Process::current().expect("x86-64 Linux");
     let counted: Vec<Counted> = subjects
         .iter()
@@ -145,7 +147,7 @@ fn main() {
         for _ in 0..ROUNDS {
             let begin = Instant::now();
             let roots = subject.entries.addresses();
-            let graph = Graph::explore(&process, &roots, &NeverReturns::default()).expect("there is code");
+            let graph = Graph::explore_to_count(&process, &roots, &NeverReturns::default()).expect("there is code");
             let explored = Instant::now();
             let counter = Counter::new(&process, &graph, Record::Count).expect("code that can be copied");
             copying.push(explored.elapsed().as_secs_f64() * 1e3);

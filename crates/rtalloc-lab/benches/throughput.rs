@@ -5,9 +5,9 @@
 //! allocator through the same indirect call, and prints the median of nine rounds, interleaved, with its ratio to rlsf
 //! in the same run. The loop does nothing but call: what a replay verifies is verified elsewhere.
 
-use rtalloc_lab::subject::{self, Heap, NATURAL_ALIGN_BYTES, Region, Subject};
 use rtalloc_lab::trace::{Event, Op};
 use rtalloc_lab::workload::Model;
+use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Region, Subject};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -68,7 +68,7 @@ fn median(samples: &mut [f64]) -> f64 {
 }
 
 fn main() {
-    let subjects = subject::select(&SUBJECTS).expect("names of the table");
+    let subjects = rtalloc_subjects::select(&SUBJECTS).expect("names of the table");
     let reference = subjects.iter().position(|subject| subject.name == "rlsf").expect("it is one of them");
     print!("{:<14}", "ns/operation");
     for (name, ..) in WORKLOADS {

@@ -4,10 +4,11 @@
 //! cargo run --release -p rtalloc-lab --example count -- tlsf traces/lua-entities.rtrace 20000
 //! ```
 //!
-//! replays the first operations of a trace twice. First by the counter of pathbound, whose totals it prints, one line for each
-//! entry point: name, operations, instructions. Then by the entry points as they are, each called from a function of
-//! its own, `witness_allocate` and so on: a profiler that attributes instructions to calls, such as callgrind, has what the
-//! calls made by these four functions cost, whatever the names of what they call. `ci/callgrind.sh` compares.
+//! replays the first operations of a trace twice. First by the counter of pathbound, whose totals it prints, one line
+//! for each entry point: name, operations, instructions. Then by the entry points as they are, each called from a
+//! function of its own, `witness_allocate` and so on: a profiler that attributes instructions to calls, such as
+//! callgrind, has what the calls made by these four functions cost, whatever the names of what they call.
+//! `ci/callgrind.sh` compares.
 //!
 //! Programs rarely ask for alignment. So that its entry point is compared too, every eighth allocation of the trace
 //! asks for 32, 64, 128 or 256 bytes instead of what it asked for.
@@ -16,9 +17,10 @@ use anyhow::{Context as _, bail, ensure};
 use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
 use rtalloc_lab::observe::Operation;
+use rtalloc_lab::probe::Counted;
 use rtalloc_lab::replay::{Observer, Replay};
-use rtalloc_lab::subject::{AllocateEntry, Counted, DeallocateEntry, Heap, ReallocateEntry, Region, Subject, select};
 use rtalloc_lab::trace::{Event, Op, Reader};
+use rtalloc_subjects::{AllocateEntry, DeallocateEntry, Heap, ReallocateEntry, Region, Subject, select};
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::hint::black_box;

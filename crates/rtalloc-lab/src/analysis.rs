@@ -4,8 +4,6 @@
 //! analysed. Every bound's certificate goes through the checker before anybody sees the bound.
 
 use crate::observe::Operation;
-use crate::subject::Subject;
-use crate::subject::shared::{self, SharedSubject, UnderLock};
 use crate::turns;
 use pathbound::bound::Turning;
 use pathbound::certificate::Certificate;
@@ -13,6 +11,8 @@ use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, ImageError, Process};
 use pathbound::{Bound, Decline, Facts, bound, check};
+use rtalloc_subjects::Subject;
+use rtalloc_subjects::shared::{self, SharedSubject, UnderLock};
 use std::collections::{BTreeMap, HashSet};
 
 /// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
@@ -95,9 +95,9 @@ impl Analysis {
         subject.entries.addresses()[operation as usize].wrapping_sub(self.bias())
     }
 
-    /// The most instructions for which the locks of the table of shared heaps are held by an operation of a heap under them, by
-    /// kind of lock: the bound of the whole operation under the lock, from its entry point on, where nobody else wants it. That
-    /// holds of operations without loops; of locks that are the system's, nothing is known.
+    /// The most instructions for which the locks of the table of shared heaps are held by an operation of a heap under
+    /// them, by kind of lock: the bound of the whole operation under the lock, from its entry point on, where nobody
+    /// else wants it. That holds of operations without loops; of locks that are the system's, nothing is known.
     #[must_use]
     pub fn holds(&self, subject: &Subject, operation: Operation) -> BTreeMap<String, u64> {
         let file = self.file();
@@ -144,8 +144,8 @@ pub fn proved(file: &ElfFile, entry: u64, facts: &Facts, never: &NeverReturns) -
     Ok(bound)
 }
 
-/// As [`proved`], with those of the facts that fit the function; enters their places as useful. Facts are given for several
-/// functions at once.
+/// As [`proved`], with those of the facts that fit the function; enters their places as useful. Facts are given for
+/// several functions at once.
 ///
 /// # Errors
 ///

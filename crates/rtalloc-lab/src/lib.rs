@@ -8,7 +8,9 @@
 
 pub mod analysis;
 pub mod campaign;
+pub mod catalogue;
 pub mod cmd;
+pub mod draft;
 pub mod experiment;
 pub mod observe;
 pub mod present;
@@ -19,7 +21,6 @@ pub mod recover;
 pub mod replay;
 pub mod result;
 pub mod study;
-pub mod subject;
 pub mod trace;
 pub mod turns;
 pub mod workload;

@@ -1,10 +1,10 @@
 //! The only loop that calls an allocator.
 //!
-//! A [`Replay`] takes the events of a trace as they are read, keeps a table of the live blocks by slot, and calls
-//! the heap through an [`Observer`], which decides *how* (plainly, timed, stepped) and sees the results. A replay is
-//! a test of the allocator too: every block must be aligned as asked and lie in the region, and in the [verifying]
-//! mode may not overlap a live one, and must carry its own mark at both ends until it is freed. Where objects move, all of
-//! them are looked at together now and then, wherever they are.
+//! A [`Replay`] takes the events of a trace as they are read, keeps a table of the live blocks by slot, and calls the
+//! heap through an [`Observer`], which decides *how* (plainly, timed, stepped) and sees the results. A replay is a test
+//! of the allocator too: every block must be aligned as asked and lie in the region, and in the [verifying] mode may
+//! not overlap a live one, and must carry its own mark at both ends until it is freed. Where objects move, all of them
+//! are looked at together now and then, wherever they are.
 //!
 //! A refused request is counted; the slot stays empty and later operations on it are left out. Memory is needed for
 //! the blocks that live at once, not for the trace's length.
@@ -14,6 +14,7 @@
 pub mod campaign;
 pub mod course;
 pub mod isolate;
+pub mod processor;
 pub mod settings;
 mod shadow;
 pub mod threaded;
@@ -21,8 +22,8 @@ pub mod threaded;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::subject::Heap;
 use crate::trace::{Event, Op};
+use rtalloc_subjects::Heap;
 
 /// How operations are called, and who sees their results.
 pub trait Observer {
@@ -30,7 +31,7 @@ pub trait Observer {
     ///
     /// # Safety
     ///
-    /// As [`crate::subject::Target::allocate`] of the heap's subject.
+    /// As [`rtalloc_subjects::Target::allocate`] of the heap's subject.
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         // SAFETY: the caller's promise; the entry points and the context belong together.
@@ -41,7 +42,7 @@ pub trait Observer {
     ///
     /// # Safety
     ///
-    /// As [`crate::subject::Target::deallocate`] of the heap's subject.
+    /// As [`rtalloc_subjects::Target::deallocate`] of the heap's subject.
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         // SAFETY: the caller's promise; the entry points and the context belong together.
@@ -52,7 +53,7 @@ pub trait Observer {
     ///
     /// # Safety
     ///
-    /// As [`crate::subject::Target::reallocate`] of the heap's subject.
+    /// As [`rtalloc_subjects::Target::reallocate`] of the heap's subject.
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
         // SAFETY: the caller's promise; the entry points and the context belong together.

@@ -1,4 +1,5 @@
-//! The study behind `rtalloc bound`: for every entry point what the machine code proves, and how near to it operations came.
+//! The study behind `rtalloc bound`: for every entry point what the machine code proves, and how near to it operations
+//! came.
 //!
 //! The static part is this process's; what performs operations works in processes of its own, two at a time, since an
 //! allocator may crash. A *part* of the observation is one subject under one kind of load.
@@ -8,10 +9,10 @@ mod watched;
 
 use crate::analysis::{self, Analysis, Unbounded, proved_as_fits};
 use crate::observe::{Operation, search};
+use crate::probe::CountError;
 use crate::replay::campaign::Progress;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::result::bounds::{Answer, Bounded, Formula, OperationBounds, PathStep, Study, SubjectBounds};
-use crate::subject::{CountError, Subject};
 use crate::trace::{Reader, TraceError, survey};
 use crate::turns;
 use evidence::{Evidence, Paths};
@@ -21,11 +22,9 @@ use pathbound::facts::Place;
 use pathbound::graph::NeverReturns;
 use pathbound::image::{ElfFile, Image, Source};
 use pathbound::{Bound, Facts};
+use rtalloc_subjects::Subject;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
-
-/// Version of the studies this writes.
-const SCHEMA_VERSION: u32 = 1;
 
 /// A trace to observe operations in.
 #[derive(Clone, Debug)]
@@ -164,7 +163,6 @@ pub fn study(
         });
     }
     let study = Study {
-        schema: SCHEMA_VERSION,
         rtalloc: env!("CARGO_PKG_VERSION").into(),
         rustc: env!("LAB_RUSTC_VERSION").into(),
         sha256: analysis.file().provenance().sha256.clone(),
@@ -198,7 +196,6 @@ pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bou
     };
     let compilers = file.provenance().compilers.join(", ");
     Study {
-        schema: SCHEMA_VERSION,
         rtalloc: env!("CARGO_PKG_VERSION").into(),
         rustc: if compilers.is_empty() { "an unknown compiler".into() } else { compilers },
         sha256: file.provenance().sha256.clone(),
@@ -244,6 +241,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
         most: bound.instructions,
         in_largest: None,
         fewest: bound.shortest,
+        assumptions: bound.proof.assumptions.clone(),
         facts: assumed(image, bound),
         never_returning: names.into_iter().cloned().collect(),
         path: path.collect(),
@@ -257,7 +255,11 @@ fn assumed(image: &ElfFile, bound: &Bound) -> Vec<String> {
         None => place.to_string(),
     };
     let loops = bound.proof.loops.iter().map(|one| {
-        format!("{} is executed at most {} times each time its loop is entered", named(one.place), one.at_most)
+        let (place, at_most) = (named(one.place), one.at_most);
+        format!(
+            "{place} is executed at most {at_most} times each time its loop is entered, which begins at {}",
+            one.entry
+        )
     });
     let conflicts = bound.proof.conflicts.iter().map(|conflict| {
         let place = |places: &BTreeSet<Address>| places.first().copied().map_or_else(String::new, named);

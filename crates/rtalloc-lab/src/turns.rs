@@ -1,6 +1,7 @@
 //! What the library's source says of its loops, and the bounds that follow.
 //!
-//! Machine code does not show how often a loop turns. The library's source does, at the loop, where the reason for it stands:
+//! Machine code does not show how often a loop turns. The library's source does, at the loop, where the reason for it
+//! stands:
 //!
 //! ```text
 //! // turns: splits
@@ -8,8 +9,16 @@
 //! ```
 //!
 //! The build reads these comments, and a loop of the machine code is that of the comment whose lines most of its own
-//! instructions come from. With a heap's size that gives facts, and facts give a bound ([`pathbound`]); a bound that is a
-//! straight line in every number of turns is told as a [`Formula`]: what one call costs, and what each turn adds.
+//! instructions come from. With a heap's size that gives facts ([`pathbound::facts`]):
+//!
+//! Each time the loop around PLACE is entered, the instruction at the address PLACE is executed at most N times; or,
+//! where PLACE is a source line, each loop with its condition on that line goes around at most N times, and tests its
+//! condition at most N + 1 times.
+//!
+//! Here PLACE is an address, that of the last instruction that every iteration passes, and N is the number of turns;
+//! where this instruction is the one through which the loop is entered, N is one more. Facts give a bound
+//! ([`pathbound`]); a bound that is a straight line in every number of turns is told as a [`Formula`]: what one call
+//! costs, and what each turn adds.
 //!
 //! | comment | turns |
 //! |---|---|
@@ -30,18 +39,12 @@ use crate::analysis::{Analysis, Unbounded, proved, proved_as_fits};
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
-use crate::subject::{Subject, alone};
 use pathbound::bound::Turning;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::{Graph, NeverReturns};
 use pathbound::image::{ElfFile, Image as _};
 use pathbound::{Bound, Decline, Facts};
-use rtalloc::buddy::binary::{Binary, UNLIMITED};
-use rtalloc::buddy::double::Double;
-use rtalloc::buddy::fibonacci::Fibonacci;
-use rtalloc::buddy::weighted::Weighted;
-use rtalloc::mechanism::buddy::{Aside, Buddies, InFront, Placement, System};
-use rtalloc::mechanism::word::Offset32;
+use rtalloc_subjects::Subject;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
@@ -142,28 +145,29 @@ impl Turns {
         by_kind || matches!(self, Self::Fixed(_) | Self::Granules(_))
     }
 
-    /// Whether most calls do not come to such a loop: others freed blocks of this slot, or nothing was found where it is looked for
-    /// first.
+    /// Whether most calls do not come to such a loop: others freed blocks of this slot, or nothing was found where it
+    /// is looked for first.
     fn is_seldom(self) -> bool {
         matches!(self, Self::TakenBack | Self::Notices | Self::BitmapLevels | Self::Words | Self::Lines)
     }
 
     /// How many, in a heap of so many bytes; `None` where its size bounds them by what no operation should take.
     fn most(self, subject: &Subject, heap_bytes: usize) -> Option<u64> {
-        let of_shared = || alone::turns(subject.name, heap_bytes);
+        let limits = subject.about.loop_limits;
+        let levels = || limits.levels.map(|levels| levels(heap_bytes));
         match self {
-            Self::Splits => levels(subject.name).map(|levels| (levels.splits)(heap_bytes) as u64),
-            Self::Merges => levels(subject.name).map(|levels| (levels.merges)(heap_bytes) as u64),
-            Self::Levels => of_shared().levels.map(u64::from),
+            Self::Splits => limits.splits.map(|splits| splits(heap_bytes) as u64),
+            Self::Merges => limits.merges.map(|merges| merges(heap_bytes) as u64),
+            Self::Levels => levels().map(u64::from),
             // A node is entered once and left once.
-            Self::Visits => of_shared().levels.map(|levels| 2 * ((1 << levels) - 1)),
-            Self::NodesOfABlock => of_shared().levels.map(|levels| (1 << levels) - 1),
-            Self::Words => of_shared().words.map(|words| words as u64),
-            // As many as orders below 2^31 have, with words of 64 bits.
-            Self::BitmapLevels => of_shared().words.map(|_| 6),
-            Self::Lines => of_shared().lines.map(|lines| lines as u64),
-            Self::TakenBack => of_shared().taken_back.map(|blocks| blocks as u64),
-            Self::Notices => of_shared().notices.map(|words| words as u64),
+            Self::Visits => levels().map(|levels| 2 * ((1 << levels) - 1)),
+            Self::NodesOfABlock => levels().map(|levels| (1 << levels) - 1),
+            Self::Words => limits.words.map(|words| words(heap_bytes) as u64),
+            // The number of levels for orders below 2^31 with words of 64 bits.
+            Self::BitmapLevels => limits.words.map(|_| 6),
+            Self::Lines => limits.slots.map(|slots| slots() as u64),
+            Self::TakenBack => limits.remote_frees.map(|frees| frees() as u64),
+            Self::Notices => limits.pending_words.map(|words| words() as u64),
             Self::FreeBlocks | Self::Pages | Self::Chosen => None,
             Self::Granules(divisor) => {
                 let contract = subject.view?.contract;
@@ -173,29 +177,6 @@ impl Turns {
             Self::Fixed(turns) => Some(turns),
         }
     }
-}
-
-/// The most turns of a buddy system's loops in a region of so many bytes.
-#[derive(Clone, Copy)]
-struct Levels {
-    splits: fn(usize) -> usize,
-    merges: fn(usize) -> usize,
-}
-
-/// The buddy systems among the subjects.
-fn levels(name: &str) -> Option<Levels> {
-    Some(match name {
-        "binary-buddy" => levels_of::<Binary<16, UNLIMITED>, Aside>(),
-        "bbuddy" => levels_of::<Binary<32, 1024>, InFront<16>>(),
-        "fibonacci-buddy" => levels_of::<Fibonacci<16>, InFront>(),
-        "weighted-buddy" => levels_of::<Weighted<16>, InFront>(),
-        "double-buddy" => levels_of::<Double<16>, Aside>(),
-        _ => return None,
-    })
-}
-
-fn levels_of<S: System, P: Placement>() -> Levels {
-    Levels { splits: Buddies::<S, P, Offset32>::most_splits, merges: Buddies::<S, P, Offset32>::most_merges }
 }
 
 /// What is known of an entry point whose loops the source speaks of.
@@ -217,7 +198,8 @@ struct Known {
     turns: Turns,
 }
 
-/// Bounds an entry point by what the source says of its loops. `None` where it has no loops, or one that nothing is said of.
+/// Bounds an entry point by what the source says of its loops. `None` where it has no loops, or one that nothing is
+/// said of.
 ///
 /// # Errors
 ///
@@ -305,8 +287,8 @@ impl<'a> ByClass<'a> {
             functions.any(|function| function.contains("move_object"))
         };
         let in_loop = |address: &u64| loops.iter().any(|one| one.own.contains(address));
-        // Leaving out an instruction that all paths have which move an object leaves out these paths, and the bound is the
-        // smallest. A compiler may have moved a single one to where others are executed, too: two have to agree.
+        // Leaving out an instruction that all paths have which move an object leaves out these paths, and the bound is
+        // the smallest. A compiler may have moved a single one to where others are executed, too: two have to agree.
         let mut agreeing: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         let page = subject.view?.contract.page_bytes as u64;
         for address in graph.nodes().map(|(address, _)| address).filter(|address| moves(address) && !in_loop(address)) {
@@ -355,8 +337,8 @@ impl<'a> ByClass<'a> {
 /// The bound where loops turn as often as a function says.
 type BoundOfTurns<'a> = dyn Fn(&dyn Fn(Turns) -> u64) -> Result<u64, Unbounded> + 'a;
 
-/// The bound as a function of the turns, where it is a straight line in each: from few turns on, or, where with so few a path around
-/// the loops is longer than one through them, from more on.
+/// The bound as a function of the turns, where it is a straight line in each: from few turns on, or, where with so few
+/// a path around the loops is longer than one through them, from more on.
 fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>) -> Result<Option<Formula>, Unbounded> {
     for few in [Formula::USUALLY_AT_LEAST, 128] {
         if let Some(formula) = formula_from(few, subject, kinds, bound)? {
@@ -426,8 +408,8 @@ fn mark(file: &ElfFile, one: &Turning) -> Option<&'static Mark> {
         around.dedup();
         around.into_iter().for_each(|index| votes.entry(index).or_default().1 += 1);
     }
-    // Instructions hoisted into a loop from elsewhere may be many, but not most. Where others inlined into it are, which have their
-    // loops in turn, the least that is around most is meant.
+    // Instructions hoisted into a loop from elsewhere may be many, but not most. Where others inlined into it are,
+    // which have their loops in turn, the least that is around most is meant.
     let is_most = |votes: usize| 2 * votes >= one.own.len();
     let own = votes.iter().filter(|(_, (own, _))| is_most(*own)).max_by_key(|(_, (own, _))| *own);
     let around = || votes.iter().filter(|(_, (_, around))| is_most(*around)).min_by_key(|(_, (_, around))| *around);
@@ -449,7 +431,7 @@ mod tests {
 
     fn formula(name: &str, operation: Operation) -> Option<Formula> {
         let analysis = Analysis::of_this_program().expect("this program");
-        let subject = crate::subject::select(&[name]).expect("a subject")[0];
+        let subject = rtalloc_subjects::select(&[name]).expect("a subject")[0];
         told(&analysis, subject, operation).ok()??.formula
     }
 
@@ -468,7 +450,7 @@ mod tests {
     fn no_recipe_costs_more_than_the_formula_says() {
         let analysis = Analysis::of_this_program().expect("this program");
         let mut compared = 0;
-        for subject in crate::subject::all().iter().filter(|subject| subject.view.is_some()) {
+        for subject in rtalloc_subjects::all().iter().filter(|subject| subject.view.is_some()) {
             let costs = costs::of_subject(analysis.process(), subject, &[64 << 10, 1 << 20]);
             for measured in costs.operations {
                 let operation = Operation::ALL.into_iter().find(|one| one.name() == measured.operation).expect("known");

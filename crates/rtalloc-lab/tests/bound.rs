@@ -1,7 +1,8 @@
 //! `rtalloc bound` from the outside.
 //!
 //! The allocators here are those of a test build, with overflow checks and panics in them: how large their bounds are,
-//! and which operations have none, is `ci/bounds.sh`'s business; here, allocate has one. What a bound must be is shown on functions written by hand.
+//! and which operations have none, is `ci/bounds.sh`'s business; here, allocate has one. What a bound must be is shown
+//! on functions written by hand.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use assert_cmd::Command;
@@ -31,6 +32,43 @@ weigh:
     .loc 1 7
 2:  ret
     .size weigh, .-weigh
+
+# 2 instructions, and two loops, one in the other, of 4 and 2 in each turn
+    .globl nest
+    .type nest, @function
+nest:
+    .loc 1 50
+    mov %edi, %eax
+    .loc 1 51
+1:  mov %edi, %ecx
+    .loc 1 52
+2:  dec %ecx
+    jnz 2b
+    .loc 1 53
+    test %esi, %esi
+    .loc 1 51
+    dec %eax
+    jnz 1b
+    .loc 1 54
+    ret
+    .size nest, .-nest
+
+# A turn of the loop may pass line 62 by.
+    .globl seldom
+    .type seldom, @function
+seldom:
+    .loc 1 60
+    test %edi, %edi
+    .loc 1 61
+1:  jz 2f
+    .loc 1 62
+    nop
+    .loc 1 63
+2:  dec %edi
+    jnz 1b
+    .loc 1 64
+    ret
+    .size seldom, .-seldom
 
 # 2 branches, 2 instructions behind the first, 3 behind the second, and the return: 10 at most, but the second is never
 # executed where the first is: 8
@@ -168,7 +206,7 @@ impl Folder {
     /// Writes certificates of the library's loop, and reads them.
     fn certified(&self) -> (PathBuf, Value) {
         let file = self.path("weigh.json");
-        answer(self.function("weigh").args(["--loop", "weights.c:4=16", "--certificate"]).arg(&file));
+        answer(self.function("weigh").args(["--loop", "weights.c:5=16", "--certificate"]).arg(&file));
         let certificates = read(&file);
         (file, certificates)
     }
@@ -265,12 +303,16 @@ fn certificates_of_this_program_are_verified() {
     let mut number = 0;
     for (_, operation, answer) in answers(&std::fs::read_to_string(study).expect("the study")) {
         let Answer::Bounded(bounded) = answer else { continue };
-        assert_has(&verdict, &[&format!("at most {} instructions", bounded.most)]);
+        // The operation is that of the entry's address, not one that the certificate claims to be of.
+        let line = verdict.lines().find(|line| {
+            line.contains(&format!("half-fit {operation}:")) || line.contains(&format!("half-fit {operation} and"))
+        });
+        let line = line.unwrap_or_else(|| panic!("no {operation}: {verdict}"));
+        assert_has(line, &[", entry 0x", &format!("at most {} instructions", bounded.most)]);
         number += 1;
-        assert!(!operation.is_empty());
     }
     assert_eq!(verdict.matches("at most").count(), number, "{verdict}");
-    assert_has(&verdict, &["if every return goes to where the call came from", "Verified against rtalloc, SHA-256"]);
+    assert_has(&verdict, &["Assumed (METHODOLOGY.md): the file is loaded", "Verified against rtalloc, SHA-256"]);
     let elsewhere = refusal(bound().arg("--check").arg(&file).arg("--binary").arg(&folder.library));
     assert_has(&elsewhere, &["rejected: it is about", "rtalloc", "SHA-256"]);
 }
@@ -278,16 +320,24 @@ fn certificates_of_this_program_are_verified() {
 #[test]
 fn a_function_of_a_file_has_the_bound_that_its_code_has() {
     let folder = Folder::new();
+    let declined = text(&folder.function("weigh").assert().code(1).get_output().stdout);
+    let (_, place) = declined.split_once("--loop=").expect("a fact to fill in");
+    let (place, _) = place.split_once("=N").expect("a fact to fill in");
     for (at_most, most) in [(1, 7), (16, 52), (1_000_000, 3_000_004)] {
-        let fact = format!("weights.c:4={at_most}");
+        let fact = format!("{place}={at_most}");
         let weigh = bounded(&answer(folder.function("weigh").args(["--loop", &fact, "--json", "-"])));
         assert_eq!((weigh.fewest, weigh.most), (4, most));
         assert_eq!(weigh.facts.len(), 1);
     }
-    let table = answer(folder.function("weigh").args(["--loop", "weights.c:4=16"]));
-    assert_has(&table, &["weights.so weigh 4 52", ") is executed at most 16 times each time its loop is entered"]);
-    let path = answer(folder.function("weigh").args(["--loop", "weights.c:4=16", "--explain"]));
-    assert_has(&path, &["weigh: at most 52 instructions, at least 4", "16 x", "weights.c:5 dec edi"]);
+    // Going around 16 times begins 17 turns.
+    let table = answer(folder.function("weigh").args(["--loop", "weights.c:5=16"]));
+    assert_has(&table, &["weights.so weigh 4 55", ") is executed at most 17 times each time its loop is entered"]);
+    assert_has(&table, &["Assumed (METHODOLOGY.md): the file is loaded unchanged"]);
+    let path = answer(folder.function("weigh").args(["--loop", "weights.c:5=16", "--explain"]));
+    assert_has(&path, &["weigh: at most 55 instructions, at least 4", "17 x", "weights.c:5 dec edi"]);
+    let assumed =
+        bounded(&answer(folder.function("weigh").args(["--loop", "weights.c:5=16", "--json", "-"]))).assumptions;
+    assert!(assumed.contains(&pathbound::Assumption::ReturnAddresses), "{assumed:?}");
 
     let choose = bounded(&answer(folder.function("choose").args(["--json", "-"])));
     assert_eq!((choose.fewest, choose.most), (5, 10));
@@ -321,7 +371,9 @@ fn a_certificate_of_a_file_is_verified_against_that_file_only() {
     let (file, certificates) = folder.certified();
     let verdict = answer(&mut folder.checked(&certificates));
     let sha256 = certificates[0]["binary"]["sha256"].as_str().expect("a hash");
-    assert_has(&verdict, &["weigh: at most 52 instructions", "is executed at most 16 times", "weights.so", sha256]);
+    let entry = certificates[0]["proof"]["entry"].as_str().expect("an address");
+    let named = format!("weights.so: weigh, entry {entry}: at most 55 instructions");
+    assert_has(&verdict, &[&named, "is executed at most 17 times", "Assumed", "weights.so", sha256]);
     let rejected = bound().arg("--check").arg(&file).assert().code(1);
     assert_has(
         &text(&rejected.get_output().stderr),
@@ -332,6 +384,113 @@ fn a_certificate_of_a_file_is_verified_against_that_file_only() {
     longer.push(0);
     std::fs::write(&folder.library, longer).expect("written");
     assert_has(&refusal(&mut folder.checked(&certificates)), &["rejected: it is about", "weights.so"]);
+}
+
+#[test]
+fn all_loops_are_listed_at_once_with_facts_to_fill_in() {
+    let folder = Folder::new();
+    let declined = text(&folder.function("nest").assert().code(1).get_output().stdout);
+    assert_has(&declined, &["2 unbounded loops", "in nest (", "/weights.c:51)", "/weights.c:52)"]);
+    let facts: Vec<&str> =
+        declined.split("--loop=").skip(1).filter_map(|fact| fact.split_once("=N")).map(|(place, _)| place).collect();
+    assert_eq!(facts.len(), 2, "{declined}");
+    let mut filled = folder.function("nest");
+    for (place, at_most) in facts.iter().zip([5, 3]) {
+        filled.args(["--loop", &format!("{place}={at_most}")]);
+    }
+    assert_eq!(bounded(&answer(filled.args(["--json", "-"]))).most, 2 + 5 * (4 + 3 * 2));
+    let lines = ["--loop", "weights.c:51=5", "--loop", "weights.c:52=3", "--json", "-"];
+    assert_eq!(bounded(&answer(folder.function("nest").args(lines))).most, 2 + 6 * (4 + 4 * 2));
+}
+
+#[test]
+fn a_place_that_is_not_on_every_way_around_its_loop_is_refused() {
+    let folder = Folder::new();
+    for line in ["weights.c:61=2", "weights.c:62=2"] {
+        let refused = text(&folder.function("seldom").args(["--loop", line]).assert().code(1).get_output().stdout);
+        assert_has(&refused, &["is not the line of its loop's condition", "--loop=0x", "/weights.c:63)"]);
+    }
+    let placed = bounded(&answer(folder.function("seldom").args(["--loop", "weights.c:63=2", "--json", "-"])));
+    assert_eq!(placed.most, 1 + 3 * 4 + 1);
+    let header = placed.path.iter().find(|step| step.text == "nop").expect("line 62").address;
+    let fact = format!("{header:#x}=2");
+    let refused = text(&folder.function("seldom").args(["--loop", &fact]).assert().code(1).get_output().stdout);
+    assert_has(&refused, &["which an iteration of its loop can skip", "--loop=0x"]);
+}
+
+#[test]
+fn a_strict_check_accepts_no_fact_beyond_the_published_assumptions() {
+    let folder = Folder::new();
+    let status = |arguments: &[&str]| {
+        let file = folder.path("strict.json");
+        answer(folder.function(arguments[0]).args(&arguments[1..]).arg("--certificate").arg(&file));
+        let check = |strict: &[&str]| {
+            let mut command = bound();
+            command.arg("--check").arg(&file).args(strict).arg("--binary").arg(&folder.library);
+            let checked = command.assert();
+            let output = checked.get_output();
+            (output.status.code(), text(&output.stdout))
+        };
+        let (plain, verdict) = check(&[]);
+        assert_eq!(plain, Some(0), "{verdict}");
+        let (strict, told) = check(&["--strict"]);
+        assert_eq!(told, verdict);
+        (strict, verdict)
+    };
+    let (strict, verdict) = status(&["choose"]);
+    assert_eq!(strict, Some(0), "{verdict}");
+    assert_has(&verdict, &["Nothing beyond the published list is assumed"]);
+    let stated: [&[&str]; 3] = [
+        &["weigh", "--loop", "weights.c:5=16"],
+        &["choose", "--conflict", "weights.c:11,weights.c:13"],
+        &["guard", "--never-returns", "fatal"],
+    ];
+    for arguments in stated {
+        let (strict, verdict) = status(arguments);
+        assert_eq!(strict, Some(3), "{verdict}");
+        assert_has(
+            &verdict,
+            &["Assumed beyond these, as stated by a user or by the library's source: 1 fact.", "  if "],
+        );
+    }
+    // Rejected is rejected.
+    let (_, mut certificates) = folder.certified();
+    certificates[0]["proof"]["instructions"] = json!(1);
+    folder.checked(&certificates).arg("--strict").assert().code(1);
+    assert_has(&refusal(bound().args(["--strict", "--static", "tlsf"])), &["--strict goes with --check"]);
+}
+
+/// What a fact about a loop means is said in the same words wherever it is said.
+#[test]
+fn a_fact_about_a_loop_means_the_same_everywhere() {
+    let help = answer(bound().arg("--help"));
+    assert_has(&help, &[MEANING, "3 when certificates were verified"]);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for file in [
+        "METHODOLOGY.md",
+        "docs/book/src/measuring.md",
+        "crates/pathbound/src/facts.rs",
+        "crates/rtalloc-lab/src/turns.rs",
+    ] {
+        let text = std::fs::read_to_string(root.join(file)).expect("a file of the project");
+        let text: Vec<&str> =
+            text.lines().map(|line| line.trim_start_matches("//!").trim_start_matches("///")).collect();
+        assert_has(&text.join("\n").replace('`', ""), &[MEANING]);
+    }
+}
+
+const MEANING: &str = "Each time the loop around PLACE is entered, the instruction at the address PLACE is executed at most N times; \
+    or, where PLACE is a source line, each loop with its condition on that line goes around at most N times, and tests its condition \
+    at most N + 1 times.";
+
+/// The published assumptions are those that bounds name.
+#[test]
+fn the_methodology_lists_every_assumption() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../METHODOLOGY.md"))
+        .expect("a file of the project");
+    for assumption in pathbound::Assumption::ALL {
+        assert_has(&text, &[assumption.text()]);
+    }
 }
 
 #[test]
@@ -346,7 +505,7 @@ fn a_certificate_that_claims_less_is_rejected() {
         assert!(refused.get_output().stdout.is_empty());
         text(&refused.get_output().stderr)
     };
-    assert_has(&rejected(&|proof| proof["instructions"] = json!(51)), &["weigh: rejected"]);
+    assert_has(&rejected(&|proof| proof["instructions"] = json!(54)), &["weigh: rejected"]);
     let potentials = sound[0]["proof"]["cases"][0]["potentials"].as_object().expect("potentials").clone();
     assert_eq!(potentials.len(), 7);
     for (address, potential) in &potentials {
@@ -359,6 +518,7 @@ fn a_certificate_that_claims_less_is_rejected() {
     rejected(&|proof| proof["cases"][0]["multipliers"][0] = json!(2));
     rejected(&|proof| proof["cases"] = json!([]));
     rejected(&|proof| proof["loops"][0]["members"] = json!([]));
+    rejected(&|proof| proof["assumptions"] = json!([]));
     rejected(&|proof| proof["entry"] = json!("0x1"));
 }
 
@@ -378,8 +538,8 @@ fn what_is_no_list_of_certificates_is_refused() {
         assert_has(&refusal(bound().arg("--check").arg(&file)), &["wrong.json", complaint]);
     }
     let mut newer = sound.clone();
-    newer[0]["format"] = json!(2);
-    assert_has(&refusal(&mut folder.checked(&newer)), &["format 2"]);
+    newer[0]["format"] = json!(3);
+    assert_has(&refusal(&mut folder.checked(&newer)), &["format 3"]);
     let mut unknown = sound;
     unknown[0]["proof"]["comment"] = json!("trust me");
     assert_has(&refusal(&mut folder.checked(&unknown)), &["comment"]);
@@ -421,7 +581,7 @@ fn what_is_no_linked_program_is_refused() {
     folder.compile(&["-s", "-shared", "-nostdlib", "-o", "weights.so", "weights.s"]);
     assert_eq!(bounded(&answer(folder.function("choose").args(["--json", "-"]))).most, 10);
     assert_has(&refusal(&mut folder.function("hidden")), &["no function \"hidden\"", "stripped"]);
-    assert_has(&refusal(folder.function("weigh").args(["--loop", "weights.c:4=16"])), &["weights.c:4"]);
+    assert_has(&refusal(folder.function("weigh").args(["--loop", "weights.c:5=16"])), &["weights.c:5"]);
 }
 
 #[test]
@@ -446,6 +606,7 @@ fn bounds_that_grew_or_are_gone_are_named() {
     let asked = ["--static", "half-fit"];
     answer(bound().args(asked).arg("--save").arg(&file));
     let saved: Baseline = serde_json::from_value(read(&file)).expect("bounds");
+    assert!(saved.measured.contains(" UTC with rtalloc 0."), "{}", saved.measured);
     let most = saved.bounds["half-fit"]["allocate"];
     let against = |change: &dyn Fn(&mut Baseline)| {
         let mut changed = saved.clone();

@@ -7,25 +7,27 @@
 //! //! <!-- end of figures -->
 //! ```
 //!
-//! of a module's documentation stands a table with a row for each allocator named; for how long they hold locks, between
-//! `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p
-//! rtalloc-lab --test figures` writes them anew. The bounds are those in `bounds/x86_64.json`.
+//! of a module's documentation stands a table with a row for each allocator named; for how long they hold locks,
+//! between `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p rtalloc-lab --test figures` writes those
+//! that changed anew, with the day and the commit. The bounds are those in `bounds/x86_64.json`.
 
 use rtalloc_lab::observe::scenario::HEAP_BYTES;
-use rtalloc_lab::present::number::{bytes, grouped};
+use rtalloc_lab::present::number::{bytes, date, grouped};
 use rtalloc_lab::probe::{Task, space};
 use rtalloc_lab::replay::isolate::Board;
+use rtalloc_lab::replay::processor::Budget;
 use rtalloc_lab::replay::settings::automatic_heap_bytes;
 use rtalloc_lab::result::bounds::Baseline;
 use rtalloc_lab::result::schema::{Origin, Outcome};
-use rtalloc_lab::subject::{self, Subject};
+use rtalloc_lab::result::version;
 use rtalloc_lab::trace::{Reader, Writer, at_most};
 use rtalloc_lab::workload::Model;
+use rtalloc_subjects::Subject;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 const BEGIN: &str = "//! <!-- figures:";
 const END: &str = "//! <!-- end of figures -->";
@@ -33,6 +35,9 @@ const HEADING: &str = "\
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 ";
+
+/// Begins the line below a table.
+const MEASURED: &str = "//! Measured ";
 
 const HOLDS: &str = "//! <!-- holds:";
 const HOLDS_HEADING: &str = "\
@@ -69,7 +74,7 @@ fn the_tables_in_the_documentation_are_what_the_laboratory_finds() {
     assert!(stale.is_empty(), "run it again with UPDATE_FIGURES=1:\n{}", stale.join("\n"));
     // A heap of handles has its figures by size class, and `rtalloc bound` tells those.
     let has_addresses = |subject: &&Subject| subject.entries.handles.is_none();
-    let ours = subject::all().iter().filter(|subject| subject.origin == Origin::Ours).filter(has_addresses);
+    let ours = rtalloc_subjects::all().iter().filter(|subject| subject.origin == Origin::Ours).filter(has_addresses);
     for subject in ours {
         assert_eq!(seen.get(subject.name), Some(&1), "{} has its figures in one place", subject.name);
     }
@@ -95,14 +100,27 @@ fn tabled(text: &str, begin: &str, heading: &str, mut rows: impl FnMut(&str) -> 
     while let Some(line) = lines.next() {
         let _ = writeln!(fresh, "{line}");
         let Some(names) = line.strip_prefix(begin) else { continue };
-        fresh.push_str(heading);
+        let mut table = String::from(heading);
         for row in names.trim_end_matches("-->").split_whitespace().flat_map(&mut rows) {
-            let _ = writeln!(fresh, "//! | {row} |");
+            let _ = writeln!(table, "//! | {row} |");
         }
-        let end = lines.find(|line| *line == END).expect("a table that begins ends");
-        let _ = writeln!(fresh, "{end}");
+        let old: String = lines.by_ref().take_while(|line| *line != END).map(|line| format!("{line}\n")).collect();
+        let (figures, measured) = old.split_once(MEASURED).unwrap_or((&old, ""));
+        // The same figures are not measured anew.
+        let is_known = figures.trim_end_matches("//!\n") == table && !measured.is_empty();
+        fresh.push_str(&if is_known { old } else { format!("{table}//!\n{MEASURED}{}\n", now()) });
+        let _ = writeln!(fresh, "{END}");
     }
     fresh
+}
+
+/// The day, the commit and the command.
+fn now() -> String {
+    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let day = date(seconds);
+    let day = day.split(' ').next().unwrap_or(&day);
+    let commit = version::commit().map_or("an unknown commit", |commit| &commit.hash[..7]);
+    format!("{day} at {commit} by `cargo test -p rtalloc-lab --test figures`.")
 }
 
 /// What rows are made of.
@@ -126,7 +144,7 @@ impl Laboratory {
     }
 
     fn row(&mut self, name: &str) -> String {
-        let subject = *subject::select(&[name]).expect("the name of a subject").first().expect("one");
+        let subject = *rtalloc_subjects::select(&[name]).expect("the name of a subject").first().expect("one");
         let contract = &subject.view.as_ref().expect("one of ours").contract;
         let bounds = self.bounds.bounds.get(name);
         let bound = |operation: &str| {
@@ -152,7 +170,7 @@ impl Laboratory {
             }
         };
         let control = |heap_bytes| {
-            let control = subject::control(subject, heap_bytes).control_bytes;
+            let control = rtalloc_lab::catalogue::control(subject, heap_bytes).control_bytes;
             control.map_or_else(|| "-".into(), |bytes| format!("{} B", grouped(bytes)))
         };
         format!(
@@ -181,10 +199,10 @@ impl Laboratory {
         locks.map(row).collect()
     }
 
-    /// F on the blocks of a trace that the subject serves; a dash where they are less than half of it, or none, since both
-    /// traces ask for the alignment of C's malloc.
+    /// F on the blocks of a trace that the subject serves; a dash where they are less than half of it, or none, since
+    /// both traces ask for the alignment of C's malloc.
     fn fragmentation(&mut self, subject: &Subject, trace: usize) -> String {
-        if subject.reach.alignment_bytes < subject::NATURAL_ALIGN_BYTES {
+        if subject.reach.alignment_bytes < rtalloc_subjects::NATURAL_ALIGN_BYTES {
             return "-".into();
         }
         let largest = subject.reach.request_bytes as u64;
@@ -212,7 +230,7 @@ impl Laboratory {
             peak_live_bytes: totals.peak_live_bytes,
             subject,
             heap_bytes: automatic_heap_bytes(totals.peak_live_bytes) as usize,
-            deadline: Instant::now() + Duration::from_secs(300),
+            budget: Budget::new(Duration::from_secs(300)),
             board: &Board::new().expect("a board"),
         };
         let report = space::measure(&task, false);

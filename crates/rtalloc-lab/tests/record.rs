@@ -1,16 +1,18 @@
 //! `rtalloc record` on real processes: small C programs, compiled here, whose every call is known.
 //!
-//! The blocks of a test have sizes that the C library's own start-up never asks for, from [`OWN_BYTES`] on, so that the trace can be
-//! compared call by call. Needs a C compiler as `cc`.
+//! The blocks of a test have sizes that the C library's own start-up never asks for, from [`OWN_BYTES`] on, so that the
+//! trace can be compared call by call. Needs a C compiler as `cc`.
 
-use rtalloc_lab::record::{Findings, RawLog, RecordError, convert, launch};
-use rtalloc_lab::trace::{Event, Meta, Op, Origin, Reader, TickUnit, Totals, Writer};
+use rtalloc_lab::record::{Findings, RawLog, RawReader, RecordError, convert, launch};
+use rtalloc_lab::trace::{Cause, Event, Incomplete, Meta, Op, Origin, Reader, TickUnit, Totals, Writer};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Blocks from this size on are the test program's.
 const OWN_BYTES: u64 = 1_000_000;
@@ -54,7 +56,9 @@ impl Bench {
     }
 
     fn command(&self, options: &[&str], arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
+        // A shell that runs these tests in the background may have them ignore interrupts.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_rtalloc")]);
         command.args(["record", "--output"]).arg(self.path("trace")).arg("--summary").arg(self.path("summary"));
         command.args(options).arg("--").arg(&self.program).args(arguments);
         command
@@ -98,6 +102,11 @@ fn read(path: &Path) -> (Vec<Event>, Totals) {
     }
     let totals = reader.totals().unwrap().clone();
     (events, totals)
+}
+
+/// What a trace says of itself.
+fn header(path: &Path) -> Meta {
+    Reader::open(path).unwrap().meta().clone()
 }
 
 /// The events of the test program's own blocks as text: `+SIZE/ALIGN`, `SIZE>SIZE/ALIGN`, `-SIZE`.
@@ -249,8 +258,9 @@ fn the_first_allocations_and_those_after_closing_every_file_are_there() {
 
 #[test]
 fn threads_never_show_an_address_live_twice_and_every_free_finds_its_block() {
-    // Four threads hand each other blocks through a table of 64 places: whoever finds a block frees or grows it. One arena
-    // for all, and sizes beyond the per-thread caches, so that a freed address is another thread's a moment later.
+    // Four threads hand each other blocks through a table of 64 places: whoever finds a block frees or grows it. One
+    // arena for all, and sizes beyond the per-thread caches, so that a freed address is another thread's a moment
+    // later.
     let bench = Bench::compile(
         r#"
         #include <malloc.h>
@@ -415,8 +425,11 @@ const KILLED: &str = r#"
 
 #[test]
 fn a_killed_program_leaves_everything_up_to_its_last_call() {
-    let recorded = Bench::compile(KILLED, &[]).record(&[], &[]);
+    let bench = Bench::compile(KILLED, &[]);
+    let recorded = bench.record(&[], &[]);
     assert_eq!(recorded.exit_code, Some(128 + 9));
+    let incomplete = Incomplete { cause: Cause::Killed, missing: Some(0), signal: Some(9) };
+    assert_eq!(header(&bench.path("trace")).incomplete, Some(incomplete));
     recorded.assert_clean();
     let expected: Vec<_> = (0..20_000).map(|i| format!("+{}/16", 1_000_000 + i)).collect();
     assert_eq!(own(&recorded.events), expected);
@@ -429,12 +442,13 @@ fn meta() -> Meta {
         origin: Origin::Program { command: vec!["test".into()] },
         tick_unit: TickUnit::Nanoseconds,
         created_unix_seconds: None,
+        incomplete: None,
     }
 }
 
 fn convert_to(path: &Path, log: &Path) -> Result<Findings, RecordError> {
     let mut writer = Writer::create(path, &meta()).unwrap();
-    let findings = convert(log, &mut writer)?;
+    let findings = convert(RawReader::open(log)?, &mut writer)?;
     writer.finish().unwrap();
     Ok(findings)
 }
@@ -492,7 +506,11 @@ fn a_full_log_ends_the_recording_and_not_the_program() {
         &[],
     );
     let recorded = bench.record(&["--log-limit-mib", "1"], &[]);
-    assert_eq!((recorded.exit_code, recorded.stdout.as_str()), (Some(3), "done"));
+    assert_eq!(
+        (recorded.exit_code, recorded.stdout.as_str()),
+        (Some(123), "done"),
+        "not the program's 3: calls are missing"
+    );
     let capacity = (1 << 20) / 32 - 4096 / 32;
     let kept = own(&recorded.events);
     let startup = recorded.events.len() - kept.len();
@@ -501,6 +519,59 @@ fn a_full_log_ends_the_recording_and_not_the_program() {
     assert_eq!(kept.len() as u64 + recorded.finding("lost"), 100_000);
     assert_eq!(recorded.summary["findings"]["stop_reason"], "limit");
     assert!(recorded.stderr.contains("--log-limit-mib"), "{}", recorded.stderr);
+    assert!(recorded.stderr.contains("exit status: 3"), "{}", recorded.stderr);
+    let incomplete = Incomplete { cause: Cause::LogLimit, missing: Some(recorded.finding("lost")), signal: None };
+    assert_eq!(header(&bench.path("trace")).incomplete.as_ref(), Some(&incomplete));
+    assert_eq!(recorded.summary["incomplete"]["cause"], "log-limit");
+    let inspected =
+        Command::new(env!("CARGO_BIN_EXE_rtalloc")).arg("inspect").arg(bench.path("trace")).output().unwrap();
+    let text = String::from_utf8(inspected.stdout).unwrap();
+    assert!(text.contains(&format!("INCOMPLETE        {incomplete}")), "{text}");
+}
+
+#[test]
+fn a_program_that_allocates_nothing_is_recorded() {
+    let bench = Bench::compile("int main(void) { return 5; }", &[]);
+    let recorded = bench.record(&[], &[]);
+    assert_eq!((recorded.exit_code, recorded.totals.events), (Some(5), 0), "{}", recorded.stderr);
+    assert!(recorded.stderr.contains("the program allocated nothing"), "{}", recorded.stderr);
+    assert_eq!(header(&bench.path("trace")).incomplete, None);
+    let bench = Bench { program: "true".into(), ..bench };
+    assert_eq!(bench.record(&[], &[]).exit_code, Some(0));
+}
+
+#[test]
+fn an_interrupt_after_the_program_ended_leaves_nothing() {
+    let bench = Bench::compile(
+        r#"
+        #include <stdlib.h>
+        int main(void) {
+            for (int i = 0; i < 3000000; i++) free(malloc(16));
+            return 0;
+        }"#,
+        &[],
+    );
+    let logs = bench.path("logs");
+    std::fs::create_dir(&logs).unwrap();
+    std::fs::write(bench.path("trace"), "yesterday's").unwrap();
+    let options = ["--log-directory", logs.to_str().unwrap()];
+    let mut recording = bench.command(&options, &[]).stdout(Stdio::piped()).spawn().unwrap();
+    // The log goes before the trace is made.
+    let deadline = Instant::now() + Duration::from_secs(100);
+    while std::fs::read_dir(&logs).unwrap().count() == 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    while std::fs::read_dir(&logs).unwrap().count() > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let terminated = Command::new("kill").args(["-TERM", &recording.id().to_string()]).status().unwrap();
+    assert!(terminated.success());
+    assert_eq!(recording.wait().unwrap().signal(), Some(15), "it was still at work");
+    assert_eq!(std::fs::read_to_string(bench.path("trace")).unwrap(), "yesterday's");
+    let mut names: Vec<_> =
+        bench.directory.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["logs", "program", "program.c", "trace"]);
 }
 
 #[test]
@@ -558,7 +629,7 @@ fn a_program_that_cannot_be_recorded_is_told_why() {
     );
     let output = bench.command(&[], &[]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(125), "{stderr}");
     assert!(stderr.contains("statically linked") && stderr.contains("link it dynamically"), "{stderr}");
     assert!(!bench.path("trace").exists(), "a recording that failed left a trace");
 
@@ -574,6 +645,6 @@ fn a_program_that_cannot_be_recorded_is_told_why() {
     let bench = Bench { program: bench.path("missing"), ..bench };
     let output = bench.command(&[], &[]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(125), "{stderr}");
     assert!(stderr.contains("cannot run") && stderr.contains("check its name"), "{stderr}");
 }

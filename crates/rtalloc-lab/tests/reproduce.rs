@@ -12,7 +12,12 @@ use std::time::Duration;
 fn reproduce(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
     let output = command.env("COLUMNS", "120").arg("reproduce").args(arguments).assert().success();
-    String::from_utf8(output.get_output().stdout.clone()).expect("text")
+    let text = String::from_utf8(output.get_output().stdout.clone()).expect("text");
+    if arguments.last() == Some(&"--json") {
+        let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(document["schema"]["name"], format!("rtalloc-reproduce-{}", arguments[0]));
+    }
+    text
 }
 
 /// Two replicas of a trace each, in a small heap, so that every allocator fails somewhere.
@@ -168,9 +173,11 @@ fn the_tlsf_papers_tables_and_figures_are_the_same_every_time() {
     for profile in Profile::ALL {
         assert!(live("tlsf", profile).is_some() && live("tlsf", profile) == live("first-fit", profile));
     }
-    // Every claim that the experiment makes has a figure, except those on table VI.
+    // Every claim that the experiment makes has figures, and a verdict, except those on table VI and by the calibrated
+    // reading.
     for claim in first.claims.iter().filter(|claim| !claim.claim.starts_with("table VI")) {
-        assert!(claim.confirmed.is_some(), "{claim:?}");
+        assert!(claim.confirmed.is_some() || claim.claim.contains("(calibrated: "), "{claim:?}");
+        assert!(!claim.figures.ends_with("- ours"), "{claim:?}");
     }
     for figure in ["figure-6.svg", "figure-7.svg", "figure-8.svg", "figure-9.svg"] {
         let figure = std::fs::read_to_string(folder.path().join("plots").join(figure)).expect(figure);
@@ -228,7 +235,13 @@ fn a_killed_campaign_goes_on_where_it_was() {
     process.kill().expect("killed");
     process.wait().expect("waited");
     assert!(results(&killed).len() < 12, "it was killed too late for this test to tell anything");
-    let text = |store: &Path| String::from_utf8(thesis(store).output().expect("performed").stdout).expect("text");
+    // The last line says when it was measured, to the minute.
+    let text = |store: &Path| {
+        let text = String::from_utf8(thesis(store).output().expect("performed").stdout).expect("text");
+        let (figures, measured) = text.rsplit_once("Measured ").expect("when it was measured");
+        assert!(measured.contains("by rtalloc"), "{measured}");
+        figures.to_owned()
+    };
     assert_eq!(text(&killed), text(&whole), "as if nothing had happened");
     let (after, uninterrupted) = (results(&killed), results(&whole));
     assert_eq!((after.len(), uninterrupted.len()), (12, 12));

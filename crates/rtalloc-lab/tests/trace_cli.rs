@@ -87,6 +87,7 @@ fn threads_and_reallocations_are_told() {
         origin: Origin::Program { command: vec!["/usr/bin/pair".into(), "two words".into(), "it's".into()] },
         tick_unit: TickUnit::Nanoseconds,
         created_unix_seconds: Some(0),
+        incomplete: None,
     };
     let path = folder.path().join("pair.rtrace");
     let mut writer = Writer::create(&path, &meta).unwrap();
@@ -121,6 +122,7 @@ fn an_empty_trace_is_a_trace() {
         origin: Origin::Program { command: vec!["nothing".into()] },
         tick_unit: TickUnit::Nanoseconds,
         created_unix_seconds: None,
+        incomplete: None,
     };
     Writer::create(folder.path().join("nothing.rtrace"), &meta).unwrap().finish().unwrap();
     let text = stdout(rtalloc(folder.path(), "inspect nothing.rtrace").success());
@@ -169,7 +171,10 @@ fn a_refused_generation_leaves_no_file() {
         ("generate p1 --align 24", "--align must be a power of two, not 24"),
         ("generate p1 --holding never", "possible values: fit, literal, periods"),
         ("generate steady --min 9 --max 8", "--max must be at least 9, not 8"),
-        ("generate p1 --mallocs 10 -o no/such/folder/p1.rtrace", "cannot create no/such/folder/p1.rtrace"),
+        (
+            "generate p1 --mallocs 10 -o no/such/folder/p1.rtrace",
+            "cannot write no/such/folder/p1.rtrace; choose another place",
+        ),
     ] {
         let said = stderr(rtalloc(folder.path(), arguments).failure());
         assert!(said.contains(complaint), "{arguments}: {said}");

@@ -19,8 +19,8 @@ fn stderr(command: &mut Command) -> String {
     String::from_utf8(command.assert().failure().get_output().stderr.clone()).expect("text")
 }
 
-/// The trace is the scenario: replayed in a heap of its size nothing fails, and the most that an operation executes is what
-/// `rtalloc costs` counts.
+/// The trace is the scenario: replayed in a heap of its size nothing fails, and the most that an operation executes is
+/// what `rtalloc costs` counts.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn a_worst_case_is_a_trace_like_any_other() {

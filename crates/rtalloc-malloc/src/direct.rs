@@ -1,4 +1,4 @@
-//! Large blocks that are mappings of their own: given back to the system when they are freed, and resized by it.
+//! Large blocks that are mappings of their own: unmapped when they are freed, and resized by the system.
 //!
 //! ```text
 //! grain                                                 next grain
@@ -6,188 +6,171 @@
 //! |header|                                              |block ...       |   (to a grain or more)
 //! ```
 //!
-//! Costs: system calls, and pages touched anew; no bound on time. So there are none where the heap is fixed.
+//! Costs: system calls and page faults, without a bound on time. So a fixed heap has no direct blocks.
 
-use crate::regions::{self, DIRECT, DIRECT_FAR, GRAIN_BYTES, Mapping, page_bytes, set_owner};
-use crate::{libc, system};
-use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::AtomicUsize;
+use crate::mapping::{Mapping, pointer};
+use crate::region_table::{DIRECT, DIRECT_FAR, GRAIN_BYTES};
+use crate::state::STATE;
+use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 use core::sync::atomic::Ordering::Relaxed;
+use rtalloc_sys::libc::{MREMAP_FIXED, MREMAP_MAYMOVE, is_failed, mlock, mremap, munmap};
+use rtalloc_sys::page_bytes;
 
-/// In front of the block, at the start of the mapping.
+/// The start of the mapping, before the block.
 #[repr(C)]
 struct Header {
     /// Bytes of the mapping.
     mapped_bytes: usize,
     /// Address of the block.
     block: usize,
-    /// The complement of both, so that a header that was written over is not believed.
+    /// The complement of both XORed: detects a header that was overwritten.
     seal: usize,
 }
 
-/// Bytes in front of a block that is not aligned to more.
+impl Header {
+    const fn new(mapped_bytes: usize, block: usize) -> Header {
+        Header { mapped_bytes, block, seal: !(mapped_bytes ^ block) }
+    }
+}
+
+/// Bytes before a block of the smallest alignment.
 const FRONT_BYTES: usize = 64;
 
-/// Bytes mapped now.
-static MAPPED: AtomicUsize = AtomicUsize::new(0);
-/// Most bytes mapped at a time.
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// Blocks now.
-static BLOCKS: AtomicUsize = AtomicUsize::new(0);
-/// From what size on; 0 until it is known.
-static FROM: AtomicUsize = AtomicUsize::new(0);
+/// A direct block.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectBlock {
+    /// Address of the mapping.
+    start: usize,
+    mapped_bytes: usize,
+    /// Address of the block.
+    block: usize,
+}
 
-/// Bytes from which a request is a mapping of its own.
-#[must_use]
+/// Smallest size of a direct block in bytes; `usize::MAX` if there are none.
 pub fn from_bytes() -> usize {
-    if regions::settings().fixed {
-        return usize::MAX;
-    }
-    match FROM.load(Relaxed) {
-        0 => regions::settings().direct_bytes,
+    let settings = STATE.settings();
+    match STATE.direct.from_bytes.load(Relaxed) {
+        _ if settings.fixed => usize::MAX,
+        0 => settings.direct_bytes,
         bytes => bytes,
     }
 }
 
-/// Changes it, for threads that begin from now on.
+/// Changes [`from_bytes`] for threads that start from now on.
 pub fn set_from_bytes(bytes: usize) {
-    FROM.store(bytes.max(page_bytes()), Relaxed);
+    STATE.direct.from_bytes.store(bytes.max(page_bytes()), Relaxed);
 }
 
-/// Bytes that are mapped, the most that ever were, and blocks.
-#[must_use]
-pub fn tallies() -> (usize, usize, usize) {
-    (MAPPED.load(Relaxed), PEAK.load(Relaxed), BLOCKS.load(Relaxed))
+/// Counts a mapping that grew or shrank.
+fn count_bytes(more: usize, less: usize) {
+    let counts = &STATE.direct;
+    let mapped = counts.mapped_bytes.fetch_add(more.wrapping_sub(less), Relaxed).wrapping_add(more).wrapping_sub(less);
+    counts.peak_bytes.fetch_max(mapped, Relaxed);
 }
 
-fn count(more: usize, less: usize) {
-    let mapped = MAPPED.fetch_add(more.wrapping_sub(less), Relaxed).wrapping_add(more).wrapping_sub(less);
-    PEAK.fetch_max(mapped, Relaxed);
-}
-
-/// Bytes from the start of the mapping to the block.
-fn front_of(align: usize) -> usize {
-    if align <= GRAIN_BYTES / 2 { align.max(FRONT_BYTES) } else { GRAIN_BYTES }
-}
-
-/// Maps a block.
-pub fn allocate(size: usize, align: usize) -> Option<NonNull<u8>> {
-    let front = front_of(align);
-    let len = size.checked_add(front)?.checked_next_multiple_of(page_bytes())?;
-    // The block is aligned: where it is a grain behind the start, the start must lie so.
-    let mapping =
-        if align <= GRAIN_BYTES { Mapping::new(len, GRAIN_BYTES, true)? } else { Mapping::a_grain_before(len, align)? };
-    // SAFETY: the pages were mapped just now.
-    if regions::settings().locked && unsafe { libc::mlock(mapping.start.cast(), len) } != 0 {
-        mapping.undo();
+/// Allocates a block.
+pub fn allocate(size: usize, align: usize) -> Option<DirectBlock> {
+    let front = if align <= GRAIN_BYTES / 2 { align.max(FRONT_BYTES) } else { GRAIN_BYTES };
+    let mapped_bytes = size.checked_add(front)?.checked_next_multiple_of(page_bytes())?;
+    let mapping = if align <= GRAIN_BYTES {
+        Mapping::new(mapped_bytes, GRAIN_BYTES, true)?
+    } else {
+        Mapping::with_front(mapped_bytes, front, align)?
+    };
+    // SAFETY: the pages were mapped above.
+    if STATE.settings().locked && unsafe { mlock(mapping.start.cast(), mapped_bytes) } != 0 {
+        mapping.unmap();
         return None;
     }
     let start = mapping.start.expose_provenance();
-    settle(start, len, start + front);
-    BLOCKS.fetch_add(1, Relaxed);
-    count(len, 0);
-    regions::pointer(start + front)
+    STATE.direct.count.fetch_add(1, Relaxed);
+    count_bytes(mapped_bytes, 0);
+    Some(DirectBlock::new(start, mapped_bytes, front))
 }
 
-/// Writes the header of a mapping and makes it known.
-fn settle(start: usize, mapped_bytes: usize, block: usize) {
-    let header = Header { mapped_bytes, block, seal: !(mapped_bytes ^ block) };
-    // SAFETY: the first page of the mapping is the header's.
-    unsafe { core::ptr::with_exposed_provenance_mut::<Header>(start).write(header) };
-    set_owner(block, if block - start == GRAIN_BYTES { DIRECT_FAR } else { DIRECT });
-}
-
-/// The direct block at an address: where its mapping begins, and how long it is.
-#[must_use]
-pub fn find(address: usize) -> Option<(usize, usize)> {
-    let grain = address & !(GRAIN_BYTES - 1);
-    let start = match regions::owner(address) {
-        DIRECT => grain,
-        DIRECT_FAR => grain.checked_sub(GRAIN_BYTES)?,
-        _ => return None,
-    };
-    // SAFETY: the owner of the grain says that a header is there.
-    let header = unsafe { core::ptr::with_exposed_provenance::<Header>(start).read() };
-    (header.block == address && header.seal == !(header.mapped_bytes ^ header.block))
-        .then_some((start, header.mapped_bytes))
-}
-
-/// Bytes that may be used of a direct block.
-#[must_use]
-pub fn usable_size(block: usize, (start, mapped_bytes): (usize, usize)) -> usize {
-    mapped_bytes - (block - start)
-}
-
-/// Unmaps a block.
-///
-/// # Safety
-///
-/// Nobody uses it any more; `found` is what [`find`] says.
-pub unsafe fn deallocate(block: usize, (start, mapped_bytes): (usize, usize)) {
-    // First, so that nobody who maps the same place meanwhile is forgotten.
-    set_owner(block, 0);
-    // SAFETY: the mapping is the block's, and nobody uses it.
-    unsafe { system::munmap(core::ptr::with_exposed_provenance_mut(start), mapped_bytes) };
-    BLOCKS.fetch_sub(1, Relaxed);
-    count(0, mapped_bytes);
-}
-
-/// Resizes a block, where it is or elsewhere. Its alignment is kept up to that of a grain's half. `None` where the system does not:
-/// it moves no mapping of which a part has been advised or protected otherwise (`madvise`), and one of a wider alignment has its place;
-/// the block is as it was then.
-///
-/// # Safety
-///
-/// As [`deallocate`].
-pub unsafe fn reallocate(block: usize, (start, mapped_bytes): (usize, usize), size: usize) -> Option<NonNull<u8>> {
-    let front = block - start;
-    let len = size.checked_add(front)?.checked_next_multiple_of(page_bytes())?;
-    let pages = core::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: the mapping is the block's, and nobody else uses it.
-    let stays = unsafe { libc::mremap(pages, mapped_bytes, len, 0) };
-    if !system::is_failed(stays) {
-        settle(start, len, block);
-        count(len, mapped_bytes);
-        return regions::pointer(block);
+impl DirectBlock {
+    /// Writes the header of a mapping and records the owner of the block's grain.
+    fn new(start: usize, mapped_bytes: usize, front: usize) -> DirectBlock {
+        let block = start + front;
+        // SAFETY: the first page of the mapping is writable, and the header lies before the block.
+        unsafe { with_exposed_provenance_mut::<Header>(start).write(Header::new(mapped_bytes, block)) };
+        STATE.regions.set_owner(block, if front == GRAIN_BYTES { DIRECT_FAR } else { DIRECT });
+        DirectBlock { start, mapped_bytes, block }
     }
-    if front == GRAIN_BYTES {
-        return None;
-    }
-    let place = Mapping::new(len, GRAIN_BYTES, false)?;
-    let target = place.start.expose_provenance();
-    set_owner(block, 0);
-    // SAFETY: as above; the place was mapped just now, for nothing but this.
-    let moved = unsafe { libc::mremap(pages, mapped_bytes, len, libc::MOVE_THERE, place.start) };
-    if system::is_failed(moved) {
-        place.undo();
-        settle(start, mapped_bytes, block);
-        return None;
-    }
-    settle(target, len, target + front);
-    count(len, mapped_bytes);
-    regions::pointer(target + front)
-}
 
-impl Mapping {
-    /// Maps whole pages so that what lies a grain behind their start is aligned.
-    fn a_grain_before(len: usize, align: usize) -> Option<Mapping> {
-        let room = len.checked_add(align)?;
-        // SAFETY: a new mapping at a place of the kernel's choice, parts of which are unmapped again.
-        unsafe {
-            let at = system::mmap(null_mut(), room, system::ACCESS_BOTH, system::MAP_OWN, -1, 0);
-            if system::is_failed(at) {
-                return None;
-            }
-            let block = at.addr().checked_add(GRAIN_BYTES)?.checked_next_multiple_of(align)?;
-            let before = block - GRAIN_BYTES - at.addr();
-            if before != 0 {
-                system::munmap(at, before);
-            }
-            let start = at.byte_add(before);
-            if room - before != len {
-                system::munmap(start.byte_add(len), room - before - len);
-            }
-            Some(Mapping { start: start.cast(), len })
+    /// The direct block at an address, if there is one.
+    pub fn at(block: usize) -> Option<DirectBlock> {
+        let grain = block & !(GRAIN_BYTES - 1);
+        let start = match STATE.regions.owner(block) {
+            DIRECT => grain,
+            DIRECT_FAR => grain.checked_sub(GRAIN_BYTES)?,
+            _ => return None,
+        };
+        // SAFETY: the owner of the grain says that a header is at `start`.
+        let header = unsafe { with_exposed_provenance::<Header>(start).read() };
+        let mapped_bytes = header.mapped_bytes;
+        (header.block == block && header.seal == Header::new(mapped_bytes, block).seal).then_some(DirectBlock {
+            start,
+            mapped_bytes,
+            block,
+        })
+    }
+
+    /// Its address.
+    pub fn pointer(&self) -> Option<NonNull<u8>> {
+        pointer(self.block)
+    }
+
+    /// Usable bytes.
+    pub fn usable_bytes(&self) -> usize {
+        self.mapped_bytes - (self.block - self.start)
+    }
+
+    /// Unmaps the block.
+    ///
+    /// # Safety
+    ///
+    /// The block is live, and the caller gives it up.
+    pub unsafe fn deallocate(self) {
+        // Before the pages are unmapped: another thread may map the same place right after.
+        STATE.regions.set_owner(self.block, 0);
+        // SAFETY: the mapping is the block's, which the caller gives up.
+        unsafe { munmap(with_exposed_provenance_mut(self.start), self.mapped_bytes) };
+        STATE.direct.count.fetch_sub(1, Relaxed);
+        count_bytes(0, self.mapped_bytes);
+    }
+
+    /// Resizes the block, in place or elsewhere, and keeps its alignment up to half a grain. `None`, with the block
+    /// unchanged, if the system refuses (it moves no mapping whose parts have different advice or protection) or if the
+    /// block has a wider alignment and would have to move.
+    ///
+    /// # Safety
+    ///
+    /// The block is live, and the caller gives it up if the result is a block.
+    pub unsafe fn reallocate(self, size: usize) -> Option<DirectBlock> {
+        let DirectBlock { start, mapped_bytes, block } = self;
+        let front = block - start;
+        let len = size.checked_add(front)?.checked_next_multiple_of(page_bytes())?;
+        let pages = with_exposed_provenance_mut(start);
+        // SAFETY: the mapping is the block's, and the block is the caller's.
+        let resized = unsafe { mremap(pages, mapped_bytes, len, 0) };
+        if !is_failed(resized) {
+            count_bytes(len, mapped_bytes);
+            return Some(DirectBlock::new(start, len, front));
         }
+        if front == GRAIN_BYTES {
+            return None;
+        }
+        let target = Mapping::new(len, GRAIN_BYTES, false)?;
+        STATE.regions.set_owner(block, 0);
+        // SAFETY: as above. The move replaces the target's pages, which were mapped for it.
+        let moved = unsafe { mremap(pages, mapped_bytes, len, MREMAP_MAYMOVE | MREMAP_FIXED, target.start) };
+        if is_failed(moved) {
+            target.unmap();
+            DirectBlock::new(start, mapped_bytes, front);
+            return None;
+        }
+        count_bytes(len, mapped_bytes);
+        Some(DirectBlock::new(target.start.expose_provenance(), len, front))
     }
 }

@@ -1,15 +1,13 @@
-//! The allocators that can be asked for, behind one table of functions each.
+//! The allocators that `RTALLOC` names, each as a table of functions.
 //!
-//! The table is for the long way; the short way of the arenas ([`seat`](crate::seat)) calls no function by its address. Blocks
-//! of `malloc` are aligned to 16 bytes, so that heaps of boundary tags have tags of a whole word here: their granule is 16 bytes then.
+//! Only the slow path uses the tables; the fast path of the arenas calls no function by its address. Blocks of `malloc`
+//! are aligned to 16 bytes, so heaps with boundary tags have tags of a whole word here: their granule is then 16 bytes.
 
-use crate::lock::HeapLock;
-use crate::regions::Arenas;
-use crate::ring;
-use core::fmt;
+use crate::region_table::Heap;
+use crate::state::STATE;
+use crate::threads::{ArenaHeap, ArenaSlot, Arenas};
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicUsize;
 use rtalloc::adapt::{Guarded, GuardedConfig, Locked, Traced, TracedConfig};
 use rtalloc::concurrent::arenas::ArenasConfig;
 use rtalloc::concurrent::bitmap_buddy::BitmapConfig;
@@ -22,175 +20,202 @@ use rtalloc::{
     TreeBestFit, TreeBuddy, WeightedBuddy,
 };
 
-/// The place of a heap, which is one pointer: a word that does not change any more.
-pub type Heap = &'static AtomicUsize;
-
-/// Resizes the block of a heap's slot to a size at an alignment.
-pub type Reallocate = unsafe fn(Heap, usize, NonNull<u8>, usize, usize) -> Result<NonNull<u8>, SharedError>;
+/// Resizes a block: heap, slot, block, size and alignment.
+type Reallocate = unsafe fn(Heap, usize, NonNull<u8>, usize, usize) -> Result<NonNull<u8>, SharedError>;
 
 /// An allocator as the rest of this library sees it.
 ///
 /// # Safety
 ///
-/// For all functions: `heap` was made by `make` of the same table, `slot` is the caller's in it, and blocks are of it, as
-/// [`Slot`] and [`SharedAllocator`] ask for it.
+/// For all functions: `heap` was made by `make` of the same table, no other thread uses `slot` if `has_slots`, and
+/// blocks are live blocks of the heap, as [`Slot`] and [`SharedAllocator`] require.
 #[derive(Debug)]
 pub struct Kind {
-    /// Name as `RTALLOC` takes it, which is the laboratory's.
+    /// Name, as in the laboratory.
     pub name: &'static str,
-    /// Whether each slot has memory of its own, and is one thread's at a time.
+    /// Whether each slot has memory of its own and is used by one thread at a time.
     pub has_slots: bool,
-    /// Whether making a heap takes little time and touches little memory, however large its region is.
+    /// Whether initialising a heap takes little time and touches little memory, however large its region is.
     pub starts_small: bool,
     /// Largest region, in bytes.
     pub max_region_bytes: usize,
-    /// Strictest alignment that is served, in bytes.
+    /// Largest alignment that is served, in bytes.
     pub max_align_bytes: usize,
-    /// Makes a heap in a region with a number of slots.
-    pub make: unsafe fn(*mut u8, usize, usize) -> Result<usize, InitError>,
+    /// Makes a heap in a region, which is given to it for good.
+    pub make: unsafe fn(*mut u8, usize, HeapConfig) -> Result<usize, InitError>,
     /// Allocates.
     pub allocate: unsafe fn(heap: Heap, slot: usize, size: usize, align: usize) -> Result<NonNull<u8>, SharedError>,
-    /// Gives a block back.
+    /// Frees a block.
     pub deallocate: unsafe fn(heap: Heap, slot: usize, block: NonNull<u8>),
     /// Resizes a block.
     pub reallocate: Reallocate,
-    /// Bytes that may be used.
+    /// Usable bytes of a block.
     pub usable_size: unsafe fn(heap: Heap, slot: usize, block: NonNull<u8>) -> usize,
-    /// Takes back blocks of the slot that others freed.
+    /// Processes at most `budget` of the slot's blocks that other slots freed; returns their number.
     pub reclaim: unsafe fn(heap: Heap, slot: usize, budget: usize) -> usize,
-    /// Shows every block; nobody is at work.
+    /// Visits every block. No thread uses the heap.
     pub walk: unsafe fn(heap: Heap, visitor: &mut dyn FnMut(Block)),
-    /// Shows every block that serves a slot; nobody is at work in it.
+    /// Visits every block of a slot's memory. No thread uses the slot.
     pub walk_by: unsafe fn(heap: Heap, slot: usize, visitor: &mut dyn FnMut(Block)),
-    /// Largest request that succeeds; nobody is at work.
+    /// Largest request that succeeds. No thread uses the heap.
     pub largest: unsafe fn(heap: Heap) -> usize,
-    /// Verifies every invariant; nobody is at work.
+    /// Verifies every invariant. No thread uses the heap.
     pub check: unsafe fn(heap: Heap) -> Result<(), Corruption>,
     /// Requests refused.
     pub refusals: unsafe fn(heap: Heap) -> Refusals,
 }
 
-/// A heap type with its configuration for a number of slots.
-trait Choice {
-    /// The heap.
-    type Heap: SharedAllocator<'static>;
-    /// What is chosen for it.
-    fn config(slots: usize) -> <Self::Heap as SharedAllocator<'static>>::Config;
+/// How to make a heap.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapConfig {
+    /// Slots.
+    pub slots: usize,
+    /// Operations that a flight recorder keeps.
+    pub records: usize,
 }
 
-/// The arenas.
-struct InArenas;
+/// Excludes threads from sequential heaps: one lock for the heaps of all regions, because one request may ask several
+/// of them.
+#[derive(Debug)]
+pub struct HeapLock;
 
-impl Choice for InArenas {
-    type Heap = Arenas;
+// SAFETY: all critical sections run one at a time, ordered by release and acquire.
+unsafe impl rtalloc::adapt::Lock for HeapLock {
+    const FREE: Self = HeapLock;
 
-    fn config(slots: usize) -> ArenasConfig<<crate::regions::ArenaHeap as RegionAllocator<'static>>::Config> {
-        ArenasConfig { slots, ..ArenasConfig::default() }
+    #[inline(always)]
+    fn hold<T>(&self, critical_section: impl FnOnce() -> T) -> T {
+        STATE.heap_lock.lock();
+        let result = critical_section();
+        STATE.heap_lock.unlock();
+        result
+    }
+
+    fn is_held(&self) -> bool {
+        STATE.heap_lock.is_locked()
     }
 }
 
-/// The wait-free buddies of the paper.
-struct Tree;
-
-impl Choice for Tree {
-    type Heap = TreeBuddy<'static>;
-
-    fn config(_slots: usize) {}
+/// A heap type and its configuration.
+trait Choice {
+    /// The heap.
+    type Heap: SharedAllocator<'static>;
+    /// Its configuration.
+    fn config(config: HeapConfig) -> <Self::Heap as SharedAllocator<'static>>::Config;
 }
 
-/// The buddies as bitmaps.
-struct Bitmap;
+/// The arenas.
+struct ChooseArenas;
 
-impl Choice for Bitmap {
+impl Choice for ChooseArenas {
+    type Heap = Arenas;
+
+    fn config(config: HeapConfig) -> ArenasConfig<<ArenaHeap as RegionAllocator<'static>>::Config> {
+        ArenasConfig { slots: config.slots, ..ArenasConfig::default() }
+    }
+}
+
+/// The wait-free buddy system with a tree.
+struct ChooseTree;
+
+impl Choice for ChooseTree {
+    type Heap = TreeBuddy<'static>;
+
+    fn config(_: HeapConfig) {}
+}
+
+/// The buddy system with bitmaps.
+struct ChooseBitmap;
+
+impl Choice for ChooseBitmap {
     type Heap = BitmapBuddy<'static>;
 
-    fn config(_slots: usize) -> BitmapConfig {
+    fn config(_: HeapConfig) -> BitmapConfig {
         BitmapConfig { slots: 16 }
     }
 }
 
-/// A sequential heap under a lock.
-struct OneAtATime<H>(core::marker::PhantomData<H>);
+/// A sequential heap under the lock.
+struct ChooseLocked<H>(core::marker::PhantomData<H>);
 
-impl<H: RegionAllocator<'static, Config: Default> + Send> Choice for OneAtATime<H> {
+impl<H: RegionAllocator<'static, Config: Default> + Send> Choice for ChooseLocked<H> {
     type Heap = Locked<'static, H, HeapLock>;
 
-    fn config(_slots: usize) -> H::Config {
+    fn config(_: HeapConfig) -> H::Config {
         H::Config::default()
     }
 }
 
-/// TLSF with a flight recorder, under a lock. Its tags are of 32 bits, as the laboratory's are, which replays what is recorded.
-struct WithRecorder;
+/// TLSF with a flight recorder, under the lock. Its tags have 32 bits, as in the laboratory, which replays the records.
+struct ChooseTraced;
 
-impl Choice for WithRecorder {
+impl Choice for ChooseTraced {
     type Heap = Locked<'static, Traced<'static, Tlsf<'static>>, HeapLock>;
 
-    fn config(_slots: usize) -> TracedConfig<<Tlsf<'static> as RegionAllocator<'static>>::Config> {
-        TracedConfig { records: ring::records(), ..TracedConfig::default() }
+    fn config(config: HeapConfig) -> TracedConfig<<Tlsf<'static> as RegionAllocator<'static>>::Config> {
+        TracedConfig { records: config.records, ..TracedConfig::default() }
     }
 }
 
-/// As that, with fences around blocks, fills, and a quarantine of freed blocks.
-struct UnderGuard;
+/// The same with fences around blocks, fill patterns, and a quarantine of freed blocks.
+struct ChooseGuarded;
 
-impl Choice for UnderGuard {
+impl Choice for ChooseGuarded {
     type Heap = Locked<'static, Guarded<'static, Traced<'static, Tlsf<'static>>>, HeapLock>;
 
-    fn config(slots: usize) -> GuardedConfig<TracedConfig<<Tlsf<'static> as RegionAllocator<'static>>::Config>> {
-        GuardedConfig { heap: WithRecorder::config(slots), quarantine_blocks: QUARANTINED, ..GuardedConfig::default() }
+    fn config(config: HeapConfig) -> GuardedConfig<TracedConfig<<Tlsf<'static> as RegionAllocator<'static>>::Config>> {
+        /// Freed blocks in quarantine.
+        const QUARANTINE_BLOCKS: usize = 256;
+        let heap = ChooseTraced::config(config);
+        GuardedConfig { heap, quarantine_blocks: QUARANTINE_BLOCKS, ..GuardedConfig::default() }
     }
 }
 
-/// Freed blocks that a guarded heap holds back.
-const QUARANTINED: usize = 256;
-
-/// The heap in a place.
+/// The heap stored in a word.
 ///
 /// # Safety
 ///
-/// It was put there by [`make`] of the same type.
+/// [`make`] of the same type returned the word.
 #[inline(always)]
-unsafe fn heap_in<H>(place: Heap) -> &'static H {
+unsafe fn heap_in<H>(word: Heap) -> &'static H {
     const { assert!(size_of::<H>() == size_of::<usize>() && align_of::<H>() == align_of::<usize>(), "one pointer") }
-    // SAFETY: the caller's promise; the place is never written again.
-    unsafe { &*place.as_ptr().cast::<H>() }
+    // SAFETY: the word is an `H` by the caller's guarantee, and is never written again.
+    unsafe { &*word.as_ptr().cast::<H>() }
 }
 
-/// A heap to be asked what needs it whole.
+/// A heap for calls that need exclusive access.
 ///
 /// # Safety
 ///
-/// As [`heap_in`], and nobody is at work in what is asked about.
+/// As [`heap_in`], and no thread uses the part of the heap that is asked about.
 #[inline(always)]
-unsafe fn whole<H>(place: Heap) -> ManuallyDrop<H> {
-    // SAFETY: the caller's promise; a copy of a pointer that nobody drops.
-    unsafe { ManuallyDrop::new(core::ptr::read(place.as_ptr().cast::<H>())) }
+unsafe fn exclusive<H>(word: Heap) -> ManuallyDrop<H> {
+    // SAFETY: the word is an `H` by the caller's guarantee. The copy is one pointer and is never dropped.
+    unsafe { ManuallyDrop::new(core::ptr::read(word.as_ptr().cast::<H>())) }
 }
 
-/// The slot of a heap of arenas.
+/// A slot of arenas.
 ///
 /// # Safety
 ///
-/// `place` has arenas, which have such a slot, and it is the caller's as long as this is used.
+/// `word` stores arenas with that slot, and no other thread uses the slot as long as the result is used.
 #[inline(always)]
-#[must_use]
-pub unsafe fn arena_slot(place: Heap, slot: usize) -> <Arenas as SharedAllocator<'static>>::Slot<'static> {
-    // SAFETY: the caller's promise.
-    unsafe { heap_in::<Arenas>(place).slot(slot) }
+pub unsafe fn arena_slot(word: Heap, slot: usize) -> ArenaSlot {
+    // SAFETY: the word stores arenas, and the slot is the caller's alone.
+    unsafe { heap_in::<Arenas>(word).slot(slot) }
 }
 
-unsafe fn make<C: Choice<Heap: 'static>>(start: *mut u8, len: usize, slots: usize) -> Result<usize, InitError> {
+unsafe fn make<C: Choice<Heap: 'static>>(start: *mut u8, len: usize, config: HeapConfig) -> Result<usize, InitError> {
     start.expose_provenance();
-    // SAFETY: whoever calls it gives the region away for ever.
+    // SAFETY: `Kind::make` requires a region of `len` bytes that no other code uses any more.
     let region = unsafe { core::slice::from_raw_parts_mut(start.cast::<MaybeUninit<u8>>(), len) };
-    let heap = ManuallyDrop::new(C::Heap::new(region, C::config(slots))?);
-    const { assert!(size_of::<C::Heap>() == size_of::<usize>(), "the value in hand is one pointer") }
-    // SAFETY: a heap is one pointer, of the region, whose provenance is exposed.
+    let heap = ManuallyDrop::new(C::Heap::new(region, C::config(config))?);
+    const { assert!(size_of::<C::Heap>() == size_of::<usize>(), "a heap is one pointer") }
+    // SAFETY: a heap is one pointer into the region, whose provenance is exposed.
     Ok(unsafe { core::mem::transmute_copy(&heap) })
 }
 
-/// Functions of one type of heaps.
+/// The table of a type of heap.
 const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) -> Kind {
     Kind {
         name,
@@ -199,7 +224,9 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
         max_region_bytes: C::Heap::CONTRACT.alone.max_span_bytes,
         max_align_bytes: C::Heap::CONTRACT.alone.largest_alignment_bytes,
         make: make::<C>,
-        // SAFETY: here and below, as the functions of `Kind` ask for it.
+        // SAFETY: here and below, the caller of a function of `Kind` guarantees that the word stores a `C::Heap`, that
+        // no other thread uses an exclusive slot, and that the block is live. For `walk` to `check` it guarantees
+        // exclusive access.
         allocate: |heap, slot, size, align| unsafe { heap_in::<C::Heap>(heap).slot(slot).allocate_bytes(size, align) },
         // SAFETY: as above.
         deallocate: |heap, slot, block| unsafe { heap_in::<C::Heap>(heap).slot(slot).deallocate(block) },
@@ -212,31 +239,31 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
         // SAFETY: as above.
         reclaim: |heap, slot, budget| unsafe { heap_in::<C::Heap>(heap).slot(slot).reclaim(budget) },
         // SAFETY: as above.
-        walk: |heap, visitor| unsafe { whole::<C::Heap>(heap).walk(visitor) },
+        walk: |heap, visitor| unsafe { exclusive::<C::Heap>(heap).walk(visitor) },
         // SAFETY: as above.
-        walk_by: |heap, slot, visitor| unsafe { whole::<C::Heap>(heap).walk_by(slot, visitor) },
+        walk_by: |heap, slot, visitor| unsafe { exclusive::<C::Heap>(heap).walk_by(slot, visitor) },
         // SAFETY: as above.
-        largest: |heap| unsafe { whole::<C::Heap>(heap).largest_allocatable() },
+        largest: |heap| unsafe { exclusive::<C::Heap>(heap).largest_allocatable() },
         // SAFETY: as above.
-        check: |heap| unsafe { whole::<C::Heap>(heap).check() },
+        check: |heap| unsafe { exclusive::<C::Heap>(heap).check() },
         // SAFETY: as above.
         refusals: |heap| unsafe { heap_in::<C::Heap>(heap).refusals() },
     }
 }
 
-/// A sequential heap with boundary tags of a whole word.
+/// The table of a sequential heap.
 macro_rules! locked {
     ($name:literal, $starts_small:literal, $heap:ty) => {
-        kind::<OneAtATime<$heap>>($name, $starts_small)
+        kind::<ChooseLocked<$heap>>($name, $starts_small)
     };
 }
 
-/// Every allocator that can be asked for; the first is the default. Those that serve small requests alone are none for a whole
-/// program, and those whose objects move hand out no addresses.
-pub static ALL: &[Kind] = &[
-    kind::<InArenas>("arenas", true),
-    kind::<Tree>("tree-buddy", false),
-    kind::<Bitmap>("bitmap-buddy", false),
+/// All allocators; the first is the default. Not among them are allocators that serve only small requests, which cannot
+/// serve a whole program, and allocators that move objects, which return no addresses.
+const ALL: &[Kind] = &[
+    kind::<ChooseArenas>("arenas", true),
+    kind::<ChooseTree>("tree-buddy", false),
+    kind::<ChooseBitmap>("bitmap-buddy", false),
     locked!("tlsf", true, Tlsf<'static, 5, RoundUp, Wide>),
     locked!("tlsf-exact", true, Tlsf<'static, 5, Exact, Wide>),
     locked!("half-fit", true, HalfFit<'static, Wide>),
@@ -254,20 +281,27 @@ pub static ALL: &[Kind] = &[
     locked!("double-buddy", false, DoubleBuddy<'static>),
     locked!("quick-fit", false, QuickFit<'static>),
     locked!("kingsley", true, Kingsley<'static, 4096, Wide>),
-    kind::<WithRecorder>("traced", true),
-    kind::<UnderGuard>("guarded", true),
+    kind::<ChooseTraced>("traced", true),
+    kind::<ChooseGuarded>("guarded", true),
 ];
 
-/// The names, for a message.
-#[derive(Debug)]
-pub struct Names;
-
-impl fmt::Display for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, kind) in ALL.iter().enumerate() {
-            f.write_str(if index == 0 { "" } else { " " })?;
-            f.write_str(kind.name)?;
-        }
-        Ok(())
+/// The names of all allocators.
+pub const NAMES: [&str; ALL.len()] = {
+    let mut names = [""; ALL.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = ALL[index].name;
+        index += 1;
     }
+    names
+};
+
+/// The allocator with an index.
+pub fn get(index: usize) -> &'static Kind {
+    ALL.get(index).unwrap_or(&ALL[0])
+}
+
+/// The allocator in use.
+pub fn current() -> &'static Kind {
+    get(STATE.settings().kind)
 }

@@ -1,74 +1,82 @@
-//! The C library's `malloc`, replaced: a library to be preloaded into programs as they are.
+//! The C library's `malloc`, replaced: a library that is preloaded into unmodified programs.
 //!
 //! ```text
 //! LD_PRELOAD=librtalloc_malloc.so  RTALLOC=arenas  RTALLOC_HEAP=256M  RTALLOC_FIXED=1  RTALLOC_MLOCK=1  program
 //! ```
 //!
-//! | file | what is in it |
+//! | layer | contents |
 //! |---|---|
-//! | [`family`] | the functions that programs call, and the short way of each |
-//! | [`long`] | the long way of each |
-//! | [`seat`] | who is calling, and the moments in which nobody is |
-//! | [`regions`] | where memory comes from, and who owns an address |
-//! | [`direct`] | large blocks that are mappings of their own |
-//! | [`kinds`] | the allocators that can be asked for |
-//! | [`settings`] | what the environment asks for |
-//! | [`report`], [`tally`] | what the heap says of itself |
-//! | [`ring`] | the flight recorder's file |
-//! | [`life`] | when the library is loaded, around a fork, when a thread or the process ends |
+//! | `lock`, `output`, `mapping` | the lock, text output, memory from the system |
+//! | `path` | names of files |
+//! | `settings` | the environment |
+//! | `region_table`, `threads` | parts of the state: owners of addresses; thread states and pauses |
+//! | `counters` | a part of the state: counters for the report |
+//! | `state` | the one static, `state::STATE` |
+//! | `kinds` | the allocators, each as a table of functions |
+//! | `misuse`, `direct`, `ring` | reactions to misuse; large blocks; the flight recorder's file |
+//! | `regions`, `fork` | adds regions; handlers around `fork` |
+//! | `worker`, `setup` | the slot of the calling thread; the first allocation |
+//! | `slow_path`, `report` | the slow path of every operation; the report |
+//! | `entry`, `process` | the functions that programs call, and their fast paths; load and unload |
 //!
-//! # The short way
+//! A module uses only modules of the rows above its own; `tests/layers.rs` verifies that.
 //!
-//! `malloc` and `free` of a thread that has a seat, in its own arena: the thread's word, the seat's two flags, and the operation of TLSF
-//! as the laboratory measures it, inlined. No lock, no atomic instruction beyond plain loads and stores, no call by an address.
+//! # The fast path
 //!
-//! # What a program may rely on
+//! `malloc` and `free` of a thread with a slot, in its own arena: the thread-local word, two flags, and the operation
+//! of TLSF as the laboratory measures it, inlined. No lock, no atomic instruction other than plain loads and stores, no
+//! indirect call.
 //!
-//! - *Alignment* is 16 bytes at least, whatever the size. A request of no bytes is served. A request that is refused is answered with
-//!   null and ENOMEM; one that is served, and `free`, leave `errno` alone.
-//! - *Fork.* The child of a process with any number of threads may allocate, free and start threads: the fork waits until nobody is in the
-//!   midst of an operation ([`seat::pause`]).
-//! - *Threads* come and go; what they leave is used by those that come after them.
-//! - *Signal handlers.* POSIX forbids them to allocate. One that interrupts its thread in the midst of an operation of the arenas and
-//!   allocates works in the last slot all the same; under a lock, or inside the last slot, it is refused, and what it frees is lost.
-//! - *Misuse* that the heap notices is said on standard error, and ends the program (`RTALLOC_MISUSE`).
+//! # Guarantees
 //!
-//! - *Debugging.* `RTALLOC=guarded` tells misuse apart, `RTALLOC_FAIL` refuses requests, `RTALLOC_RING` records operations ([`settings`]).
+//! - *Alignment* is at least 16 bytes for every size. A request of 0 bytes is served. A refused request returns null
+//!   with ENOMEM; a successful one, and `free`, leave `errno` alone.
+//! - *Fork.* The child of a process with any number of threads may allocate, free and start threads: the fork waits
+//!   until no thread is inside an operation (`threads`).
+//! - *Threads* may start and end; later threads use the memory of ended ones.
+//! - *Signal handlers.* POSIX forbids them to allocate. A handler that interrupts its thread inside an operation of the
+//!   arenas allocates from the last slot. Under a lock, or inside the last slot, its requests are refused, and the
+//!   blocks it frees are lost.
+//! - *Misuse* that the heap detects is printed to standard error and ends the program (`RTALLOC_MISUSE`).
+//! - *Debugging.* `RTALLOC=guarded` distinguishes kinds of misuse, `RTALLOC_FAIL` makes requests fail, `RTALLOC_RING`
+//!   records operations (`settings`).
 //!
-//! For the GNU C library, on x86-64 and aarch64. Programs that are linked statically, or run with more rights than their user's, load no
-//! other malloc.
+//! For the GNU C library, on x86-64 and aarch64. Statically linked programs, and programs that run with more rights
+//! than their user, do not load the library.
 //!
 //! # Building
 //!
-//! With `panic=abort` this is a library without `std`: `cargo build -p rtalloc-malloc --profile c`. A workspace build, where the
-//! profile says `panic=unwind`, links `std` for its panic runtime alone and is otherwise the same.
+//! With `panic=abort` this is a library without `std`: `cargo build -p rtalloc-malloc --profile c`. A workspace build
+//! has `panic=unwind`: it links `std` for its panic runtime alone and is otherwise the same.
 
 #![cfg_attr(panic = "abort", no_std)]
 
-pub mod direct;
-pub mod family;
-pub mod kinds;
-pub mod libc;
-pub mod life;
-pub mod lock;
-pub mod long;
-pub mod misuse;
-pub mod regions;
-pub mod report;
-pub mod ring;
-pub mod seat;
-pub mod settings;
-#[path = "../../rtalloc-preload/src/system.rs"]
-pub mod system;
-pub mod tally;
-pub mod tell;
-#[path = "../../rtalloc-preload/src/thread.rs"]
-pub mod thread;
+mod counters;
+mod direct;
+mod entry;
+mod fork;
+mod kinds;
+mod lock;
+mod mapping;
+mod misuse;
+mod output;
+mod path;
+mod process;
+mod region_table;
+mod regions;
+mod report;
+mod ring;
+mod settings;
+mod setup;
+mod slow_path;
+mod state;
+mod threads;
+mod worker;
 
-/// There is nothing to unwind and nobody to tell: an allocator that lost its way ends the process.
+/// Ends the process. There is nothing to unwind.
 #[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: abort has no precondition.
-    unsafe { libc::abort() }
+    // SAFETY: `abort` has no precondition.
+    unsafe { rtalloc_sys::libc::abort() }
 }

@@ -1,39 +1,38 @@
-//! What happens when a program misuses the heap.
+//! Reactions to misuse of the heap.
 
-use crate::regions;
+use crate::kinds;
 use crate::settings::OnMisuse;
-use crate::tally;
-use crate::tell::tell;
+use crate::state::STATE;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::contract::{Corruption, Misuse, MisuseKind};
 
-/// Called by the heap that noticed it, in the midst of the operation.
-pub fn noticed(misuse: &Misuse) {
-    act(format_args!("rtalloc: {misuse}\n"));
+/// Called by a heap that detected a misuse, inside the operation.
+pub fn detected(misuse: &Misuse) {
+    react(format_args!("rtalloc: {misuse}\n"));
 }
 
-/// A heap is not as it must be: somebody wrote over it.
+/// A heap is damaged: the program wrote to its data.
 pub fn damaged(damage: &Corruption) {
-    act(format_args!("rtalloc: {}: {damage}\n", regions::kind().name));
+    react(format_args!("rtalloc: {}: {damage}\n", kinds::current().name));
 }
 
-/// Does what was asked for.
-fn act(words: fmt::Arguments<'_>) {
-    tally::MISUSES.fetch_add(1, Relaxed);
-    match regions::settings().on_misuse {
+/// An address passed to this library is not the address of a live block.
+#[cold]
+pub fn invalid_pointer(address: usize) {
+    detected(&Misuse { allocator: kinds::current().name, kind: MisuseKind::ForeignPointer, address });
+}
+
+/// Counts the misuse, and reacts as the settings say.
+fn react(message: fmt::Arguments<'_>) {
+    STATE.counters.misuses.fetch_add(1, Relaxed);
+    match STATE.settings().on_misuse {
         OnMisuse::Ignore => {}
-        OnMisuse::Report => tell(words),
+        OnMisuse::Report => STATE.stderr.print(message),
         OnMisuse::Abort => {
-            tell(words);
-            // SAFETY: no precondition.
-            unsafe { crate::libc::abort() }
+            STATE.stderr.print(message);
+            // SAFETY: `abort` has no precondition.
+            unsafe { rtalloc_sys::libc::abort() }
         }
     }
-}
-
-/// Notices a misuse here.
-#[cold]
-pub fn found(kind: MisuseKind, address: usize) {
-    noticed(&Misuse { allocator: regions::kind().name, kind, address });
 }

@@ -1,23 +1,28 @@
-//! What the heap can say of itself: at exit, and when the program asks.
+//! The report, at exit and on request, and other functions that examine every heap in a pause.
 
-use crate::regions::{self, Known, is_counting, kind};
-use crate::settings::{PATH_BYTES, Report};
-use crate::tell::{Bytes, Text, stderr_at_end};
-use crate::{direct, libc, misuse, ring, seat, system, tally};
+use crate::kinds::{self, Kind};
+use crate::output::{Bytes, Percent, Text};
+use crate::region_table::Region;
+use crate::settings::Report;
+use crate::state::{STATE, State};
+use crate::{misuse, setup};
 use core::ffi::c_int;
 use core::fmt::{self, Write};
+use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::adapt::Failures;
 use rtalloc::contract::{Block, Corruption, Refusals};
+use rtalloc_sys::libc::{self, O_APPEND, O_CLOEXEC, O_CREAT, O_WRONLY};
+use rtalloc_sys::{page_bytes, process_id, syscall};
 
-/// What a walk of all regions shows.
+/// Results of a walk of all regions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Survey {
     /// Regions.
     pub regions: usize,
     /// Bytes of regions.
     pub region_bytes: usize,
-    /// Bytes of live blocks that may be used.
+    /// Usable bytes of live blocks.
     pub live_bytes: usize,
     /// Live blocks.
     pub live_blocks: usize,
@@ -25,13 +30,13 @@ pub struct Survey {
     pub free_bytes: usize,
     /// Free blocks.
     pub free_blocks: usize,
-    /// Largest request that some slot serves.
+    /// Largest request that succeeds in some slot.
     pub largest: usize,
-    /// Bytes up to the highest end of a block there was, in every slot: H, where operations are counted.
+    /// Bytes up to the highest end of any block, in every slot: H, if operations are counted.
     pub used_bytes: usize,
-    /// What is wrong with a heap, if something is.
+    /// A broken invariant of a heap, if there is one.
     pub damage: Option<Corruption>,
-    /// Requests that heaps refused, asked again elsewhere or not.
+    /// Requests that heaps refused, whether another heap served them or not.
     pub refusals: Refusals,
 }
 
@@ -39,23 +44,22 @@ pub struct Survey {
 ///
 /// # Safety
 ///
-/// Nobody is at work: the process is paused by the calling thread.
-#[must_use]
+/// The process is paused by the calling thread.
 pub unsafe fn survey() -> Survey {
     let mut survey = Survey::default();
-    for region in (0..regions::count()).filter_map(regions::known) {
+    let kind = kinds::current();
+    for region in STATE.regions.iter() {
         survey.regions += 1;
         survey.region_bytes += region.end - region.start;
-        let slots = if kind().has_slots { regions::slots() } else { 1 };
-        for slot in 0..slots {
-            // SAFETY: the caller's promise.
-            unsafe { survey_slot(&mut survey, region, slot) };
+        for slot in 0..if kind.has_slots { STATE.slots() } else { 1 } {
+            // SAFETY: the process is paused, so no thread uses the heap.
+            unsafe { survey_slot(&mut survey, kind, region, slot) };
         }
         // SAFETY: as above.
         unsafe {
-            survey.largest = survey.largest.max((kind().largest)(region.heap));
-            survey.damage = survey.damage.or((kind().check)(region.heap).err());
-            let Refusals { request, exhausted, contended, pending } = (kind().refusals)(region.heap);
+            survey.largest = survey.largest.max((kind.largest)(region.heap));
+            survey.damage = survey.damage.or((kind.check)(region.heap).err());
+            let Refusals { request, exhausted, contended, pending } = (kind.refusals)(region.heap);
             survey.refusals.request += request;
             survey.refusals.exhausted += exhausted;
             survey.refusals.contended += contended;
@@ -65,12 +69,12 @@ pub unsafe fn survey() -> Survey {
     survey
 }
 
-/// Walks what serves a slot of a region.
+/// Walks a slot's memory in a region.
 ///
 /// # Safety
 ///
 /// As [`survey`].
-unsafe fn survey_slot(survey: &mut Survey, region: Known, slot: usize) {
+unsafe fn survey_slot(survey: &mut Survey, kind: &Kind, region: Region, slot: usize) {
     let mut first = usize::MAX;
     let mut visit = |block: Block| {
         first = first.min(block.address - block.front_bytes);
@@ -82,82 +86,122 @@ unsafe fn survey_slot(survey: &mut Survey, region: Known, slot: usize) {
             survey.live_bytes += block.usable_bytes;
         }
     };
-    // SAFETY: the caller's promise.
-    unsafe { (kind().walk_by)(region.heap, slot, &mut visit) };
-    survey.used_bytes += tally::highest(region.index, slot).saturating_sub(first);
+    // SAFETY: the process is paused, so no thread uses the slot.
+    unsafe { (kind.walk_by)(region.heap, slot, &mut visit) };
+    survey.used_bytes += STATE.counters.highest(region.index, slot).saturating_sub(first);
 }
 
-/// Writes the report where it was asked for.
+/// Large free blocks, whose pages the process may never have touched.
+#[derive(Clone, Copy, Debug)]
+pub struct LargeFree {
+    blocks: [(usize, usize); 64],
+    count: usize,
+}
+
+impl LargeFree {
+    /// Smaller blocks count as touched.
+    const FROM_BYTES: usize = 1 << 20;
+
+    /// No block.
+    pub const NONE: LargeFree = LargeFree { blocks: [(0, 0); 64], count: 0 };
+
+    /// Finds as many as fit; further ones count as touched.
+    ///
+    /// # Safety
+    ///
+    /// As [`survey`].
+    pub unsafe fn find() -> Self {
+        let mut found = Self::NONE;
+        let mut visit = |block: Block| {
+            if block.free
+                && block.usable_bytes >= Self::FROM_BYTES
+                && let Some(place) = found.blocks.get_mut(found.count)
+            {
+                *place = (block.address, block.usable_bytes);
+                found.count += 1;
+            }
+        };
+        for region in STATE.regions.iter() {
+            // SAFETY: the process is paused, so no thread uses the heap.
+            unsafe { (kinds::current().walk)(region.heap, &mut visit) };
+        }
+        found
+    }
+
+    /// Bytes of their pages that are not in memory.
+    pub fn untouched_bytes(&self) -> usize {
+        let page = page_bytes();
+        let mut untouched = 0;
+        for (start, bytes) in self.blocks.iter().take(self.count) {
+            let mut present = [0u8; 4096];
+            let (mut from, end) = (start.next_multiple_of(page), (start + bytes) / page * page);
+            while from < end {
+                let pages = ((end - from) / page).min(present.len());
+                // SAFETY: the range is in a region, which stays mapped. `present` has a byte for each page.
+                if unsafe { libc::mincore(with_exposed_provenance_mut(from), pages * page, present.as_mut_ptr()) } == 0
+                {
+                    untouched += present.iter().take(pages).filter(|&&byte| byte & 1 == 0).count() * page;
+                }
+                from += pages * page;
+            }
+        }
+        untouched
+    }
+}
+
+/// Writes the report at exit, if the settings ask for one.
 pub fn at_exit() {
-    let settings = regions::settings();
-    if settings.report == Report::No || !regions::ready() {
+    let settings = STATE.settings();
+    if settings.report == Report::No || !setup::ready() {
         return;
     }
     if settings.report == Report::Stderr {
-        return write_report(stderr_at_end());
+        return write_report(STATE.stderr.at_exit());
     }
-    let mut path = [0; PATH_BYTES];
-    ring::name_of(&settings.report_path, &mut path);
-    // SAFETY: the path ends with a zero; the file is closed below.
+    let path = settings.report_path.expanded();
+    // SAFETY: the path ends with a zero. The descriptor is used only here, and closed.
     unsafe {
-        let file = system::open(path.as_ptr().cast(), libc::APPEND, 0o666 as c_int);
+        let file = syscall::open(path.as_ptr(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o666);
         if file < 0 {
-            crate::tell::tell(format_args!("rtalloc: the report's file cannot be opened (RTALLOC_REPORT)\n"));
-            return;
+            return STATE.stderr.print(format_args!("rtalloc: the report's file cannot be opened (RTALLOC_REPORT)\n"));
         }
         write_report(file);
-        system::close(file);
+        syscall::close(file);
     }
 }
 
 /// Writes the report to a file.
 pub fn write_report(file: c_int) {
-    let paused = seat::pause();
-    // SAFETY: the process is paused: by us, or around us.
-    let survey = if paused || seat::is_pausing() { unsafe { survey() } } else { Survey::default() };
+    let paused = STATE.threads.pause();
+    // SAFETY: the process is paused by the calling thread, here or by a caller.
+    let survey = if paused || STATE.threads.is_pausing() { unsafe { survey() } } else { Survey::default() };
     if paused {
-        seat::resume();
+        STATE.threads.resume();
     }
-    let _ = write_words(&mut Text::to(file), &survey);
+    let _ = write_lines(&mut Text::to(file), &survey);
 }
 
-/// A share in percent, with one decimal.
-struct Percent(usize, usize);
-
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Percent(part, whole) = *self;
-        if whole == 0 {
-            return f.write_str("-");
-        }
-        let tenths = (part as u128 * 1000 / whole as u128) as usize;
-        write!(f, "{}.{} %", tenths / 10, tenths % 10)
-    }
-}
-
-fn write_words(text: &mut Text, survey: &Survey) -> fmt::Result {
-    let settings = regions::settings();
-    // SAFETY: asks a number only.
-    let process = unsafe { system::getpid() };
+/// Writes the lines of the report.
+fn write_lines(text: &mut Text, survey: &Survey) -> fmt::Result {
+    let State { counters, direct, threads, .. } = &STATE;
+    let settings = STATE.settings();
+    let kind = kinds::current();
     let growth = if settings.fixed { "fixed" } else { "growing" };
     let locked = if settings.locked { ", locked in memory" } else { "" };
-    writeln!(text, "rtalloc: {} in process {process}: {growth}{locked}", kind().name)?;
-    let (mapped, mapped_peak, direct_blocks) = direct::tallies();
-    if is_counting() {
+    writeln!(text, "rtalloc: {} in process {}: {growth}{locked}", kind.name, process_id())?;
+    let [mapped, mapped_peak, direct_blocks] =
+        [&direct.mapped_bytes, &direct.peak_bytes, &direct.count].map(|counter| counter.load(Relaxed));
+    if settings.is_counting() {
         let [allocations, frees, reallocations] =
-            [&tally::ALLOCATIONS, &tally::FREES, &tally::REALLOCATIONS].map(|counter| counter.load(Relaxed));
+            [&counters.allocations, &counters.frees, &counters.reallocations].map(|counter| counter.load(Relaxed));
         writeln!(text, "  operations    {allocations} allocations, {reallocations} reallocations, {frees} frees")?;
-        let (peak, blocks) = (tally::PEAK.load(Relaxed), tally::PEAK_BLOCKS.load(Relaxed));
+        let (peak, blocks) = (counters.peak_bytes.load(Relaxed), counters.peak_blocks.load(Relaxed));
         writeln!(text, "  peak M        {peak} bytes live at a time ({}), {blocks} blocks", Bytes(peak))?;
         let used = survey.used_bytes + mapped_peak;
-        writeln!(
-            text,
-            "  heap H        {used} bytes used ({}), F = {}",
-            Bytes(used),
-            Percent(used.saturating_sub(peak), peak)
-        )?;
-        let (asked, granted) = (tally::ASKED.load(Relaxed), tally::GRANTED.load(Relaxed));
-        writeln!(text, "  requests      {} of what was granted for them", Percent(asked, granted))?;
+        let waste = Percent(used.saturating_sub(peak), peak);
+        writeln!(text, "  heap H        {used} bytes used ({}), F = {waste}", Bytes(used))?;
+        let share = Percent(counters.requested_bytes.load(Relaxed), counters.granted_bytes.load(Relaxed));
+        writeln!(text, "  requests      {share} of what was granted for them")?;
     }
     writeln!(text, "  live now      {} bytes in {} blocks", survey.live_bytes, survey.live_blocks)?;
     writeln!(
@@ -170,17 +214,17 @@ fn write_words(text: &mut Text, survey: &Survey) -> fmt::Result {
         "  regions       {} of {}, {} slots",
         survey.regions,
         Bytes(survey.region_bytes),
-        if kind().has_slots { regions::slots() } else { 1 }
+        if kind.has_slots { STATE.slots() } else { 1 }
     )?;
     writeln!(text, "  direct        {direct_blocks} blocks of {}, at most {}", Bytes(mapped), Bytes(mapped_peak))?;
     writeln!(
         text,
         "  threads       {} at a time, {} operations shared the last slot",
-        seat::most_seated(),
-        seat::CROWDED.load(Relaxed)
+        threads.most(),
+        threads.shared_operations.load(Relaxed)
     )?;
     let [requests, injected, beyond] =
-        [&tally::REQUESTS, &tally::INJECTED, &tally::BEYOND].map(|counter| counter.load(Relaxed));
+        [&counters.requests, &counters.injected, &counters.beyond_quota].map(|counter| counter.load(Relaxed));
     if settings.failures != Failures::Never {
         writeln!(text, "  on purpose    {injected} of {requests} requests refused")?;
     }
@@ -190,15 +234,16 @@ fn write_words(text: &mut Text, survey: &Survey) -> fmt::Result {
     let Refusals { request, exhausted, contended, pending } = survey.refusals;
     writeln!(
         text,
-        "  failures      {}, the largest of {} bytes (heaps refused {request} as such, {exhausted} exhausted, {pending} pending, {contended} contended)",
-        tally::REFUSED.load(Relaxed),
-        tally::LARGEST_REFUSED.load(Relaxed)
+        "  failures      {}, the largest of {} bytes (heaps refused {request} as such, \
+         {exhausted} exhausted, {pending} pending, {contended} contended)",
+        counters.refused.load(Relaxed),
+        counters.largest_refused_bytes.load(Relaxed)
     )?;
     writeln!(
         text,
         "  misuse        {} noticed, {} blocks not given back",
-        tally::MISUSES.load(Relaxed),
-        tally::LOST.load(Relaxed)
+        counters.misuses.load(Relaxed),
+        counters.lost.load(Relaxed)
     )?;
     match survey.damage {
         None => writeln!(text, "  heaps         whole"),
@@ -206,32 +251,33 @@ fn write_words(text: &mut Text, survey: &Survey) -> fmt::Result {
     }
 }
 
-/// Verifies heaps that guard their blocks, when the process ends: what was written beyond a block that was never freed shows here.
+/// Verifies guarded heaps at exit: finds writes beyond blocks that were never freed.
 pub fn check_at_exit() {
-    if kind().name != "guarded" || !regions::ready() || !seat::pause() {
+    let kind = kinds::current();
+    if kind.name != "guarded" || !setup::ready() || !STATE.threads.pause() {
         return;
     }
-    // SAFETY: the process is paused.
-    let damage = (0..regions::count())
-        .filter_map(regions::known)
-        .find_map(|region| unsafe { (kind().check)(region.heap) }.err());
-    seat::resume();
+    // SAFETY: the process is paused, so no thread uses the heaps.
+    let damage = STATE.regions.iter().find_map(|region| unsafe { (kind.check)(region.heap) }.err());
+    STATE.threads.resume();
     if let Some(damage) = damage {
         misuse::damaged(&damage);
     }
 }
 
-/// Gives pages of free blocks back to the system; says whether there were any. The process is paused meanwhile.
+/// Returns pages of free blocks to the system, except `kept_bytes` of them. False if there are none. Pauses the
+/// process.
 pub fn trim(kept_bytes: usize) -> bool {
-    // What a guarded heap holds back is free, and must keep what it was filled with.
-    if !regions::ready() || regions::settings().locked || kind().name == "guarded" || !seat::pause() {
+    let kind = kinds::current();
+    // Blocks in a guarded heap's quarantine count as free, and must keep their fill pattern.
+    if !setup::ready() || STATE.settings().locked || kind.name == "guarded" || !STATE.threads.pause() {
         return false;
     }
-    let page = regions::page_bytes();
+    let page = page_bytes();
     let (mut kept, mut any) = (0, false);
-    for region in (0..regions::count()).filter_map(regions::known) {
+    for region in STATE.regions.iter() {
         let mut give_back = |block: Block| {
-            // A free block's links stand at its start, and its length at its end.
+            // A free block's links are at its start, and its length at its end.
             const ENDS_BYTES: usize = 64;
             let from = (block.address + ENDS_BYTES).next_multiple_of(page);
             let to = (block.address + block.usable_bytes).saturating_sub(ENDS_BYTES) / page * page;
@@ -242,14 +288,12 @@ pub fn trim(kept_bytes: usize) -> bool {
                 kept += to - from;
                 return;
             }
-            // SAFETY: whole pages in the midst of a free block, whose content is nobody's.
-            any |= unsafe {
-                system::madvise(core::ptr::with_exposed_provenance_mut(from), to - from, libc::ADVICE_DONT_NEED)
-            } == 0;
+            // SAFETY: whole pages inside a free block, without its links and length: their content is not used.
+            any |= unsafe { libc::madvise(with_exposed_provenance_mut(from), to - from, libc::MADV_DONTNEED) } == 0;
         };
-        // SAFETY: the process is paused.
-        unsafe { (kind().walk)(region.heap, &mut give_back) };
+        // SAFETY: the process is paused, so no thread uses the heap.
+        unsafe { (kind.walk)(region.heap, &mut give_back) };
     }
-    seat::resume();
+    STATE.threads.resume();
     any
 }

@@ -1,95 +1,96 @@
-//! What the environment asks for.
+//! Settings, read from the environment.
 //!
 //! | variable | value | without it |
 //! |---|---|---|
-//! | `RTALLOC` | name of an allocator ([`kinds`](crate::kinds)) | `arenas` |
-//! | `RTALLOC_HEAP` | bytes of the first region: `256M`, `1G`, `65536` | as much address space as is useful, touched as it is needed |
-//! | `RTALLOC_SLOTS` | slots of the arenas, 1 to 1024 | 16, and 1 where the heap's size is given, as slots divide it |
-//! | `RTALLOC_FIXED` | `1`: the first region is all there is | the heap grows by further regions |
-//! | `RTALLOC_MLOCK` | `1`: every region is pre-faulted and locked in memory | pages come as they are touched |
-//! | `RTALLOC_DIRECT` | bytes from which a request is a mapping of its own | `32M`; never where the heap is fixed |
-//! | `RTALLOC_REPORT` | `1`: a report at exit on standard error; else the file it is appended to (`%p`: the number of the process) | none |
-//! | `RTALLOC_RING` | a file: the last operations are recorded in it ([`ring`]) | recorded by `traced`, in memory |
-//! | `RTALLOC_RECORDS` | operations that are kept | 65536 in a file, 256 in memory |
-//! | `RTALLOC_FAIL` | requests to refuse: `nth:5`, `from:5`, `every:100`, `share:0.01`, `share:0.01,seed:7` | none |
-//! | `RTALLOC_QUOTA` | bytes that may be live at a time, as granted | no limit |
+//! | `RTALLOC` | name of an allocator (`kinds`) | `arenas` |
+//! | `RTALLOC_HEAP` | bytes of the first region: `256M`, `1G`, `65536` | ample address space, touched as needed |
+//! | `RTALLOC_SLOTS` | slots of the arenas, 1 to 1024 | 16; 1 if the size of the heap is given: slots divide it |
+//! | `RTALLOC_FIXED` | `1`: only the first region | the heap grows by further regions |
+//! | `RTALLOC_MLOCK` | `1`: every region is pre-faulted and locked in memory | pages come when touched |
+//! | `RTALLOC_DIRECT` | bytes from which a request is a mapping of its own | `32M`; never if the heap is fixed |
+//! | `RTALLOC_REPORT` | a report at exit: `1` on standard error, else appended to a file (`%p`: process id) | none |
+//! | `RTALLOC_RING` | a file that keeps the last operations (`ring`) | `traced` records in memory |
+//! | `RTALLOC_RECORDS` | operations to keep | 65536 in a file, 256 in memory |
+//! | `RTALLOC_FAIL` | requests to fail: `nth:5`, `from:5`, `every:100`, `share:0.01`, `share:0.01,seed:7` | none |
+//! | `RTALLOC_QUOTA` | most live bytes, as granted | no limit |
 //! | `RTALLOC_MISUSE` | `abort`, `report` or `ignore` | `abort`, as the C library does |
 //!
-//! What cannot be understood, a name that begins with `RTALLOC_` and is none of these too, ends the program before it began, with a line
-//! that says what would be. The environment is read once, at the first allocation, which comes before the C library has set it up: then
-//! it is read from the kernel.
+//! An unknown value, and an unknown name that begins with `RTALLOC_`, ends the program at startup with a message that
+//! lists what is allowed. The environment is read once, at the first allocation. That may come before the C library has
+//! initialised it; it is then read from the kernel.
 
-use crate::tell::refuse_to_run;
-use crate::{libc, ring, system};
+use crate::output::refuse_to_run;
+use crate::path::FilePath;
 use core::ffi::{CStr, c_char, c_int};
+use core::fmt;
 use core::ptr::null_mut;
 use core::str;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::Relaxed;
 use rtalloc::adapt::Failures;
+use rtalloc_sys::libc::{MAP_MEMORY, MAP_NORESERVE, O_CLOEXEC, O_RDONLY, PROT_READ_WRITE};
+use rtalloc_sys::{libc, syscall};
+
+/// Most slots of a region, and so most threads that work at the same time without sharing a slot.
+pub const MAX_SLOTS: usize = 1024;
 
 /// What to do about a misuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMisuse {
-    /// Say it and abort.
+    /// Print it and abort.
     Abort,
-    /// Say it and go on.
+    /// Print it and continue.
     Report,
-    /// Go on.
+    /// Continue.
     Ignore,
 }
 
-/// Where the report at exit goes.
+/// Destination of the report at exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Nowhere.
+    /// No report.
     No,
-    /// To standard error.
+    /// Standard error.
     Stderr,
-    /// To a file, at its end.
+    /// The end of a file.
     File,
 }
 
-/// Most bytes of a file's name, with the zero at its end.
-pub const PATH_BYTES: usize = 4096;
-
-/// What was asked for.
+/// The settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Number of the allocator in [`kinds::ALL`](crate::kinds::ALL).
+    /// Index of the allocator.
     pub kind: usize,
-    /// Bytes of the first region, if they were given.
+    /// Bytes of the first region, if given.
     pub heap_bytes: Option<usize>,
-    /// Slots, if they were given.
+    /// Slots, if given.
     pub slots: Option<usize>,
-    /// Whether the first region is all there is.
+    /// Whether the heap has only its first region.
     pub fixed: bool,
     /// Whether memory is locked.
     pub locked: bool,
     /// Bytes from which a request is a mapping of its own.
     pub direct_bytes: usize,
-    /// Where the report goes.
+    /// Destination of the report.
     pub report: Report,
     /// What to do about a misuse.
     pub on_misuse: OnMisuse,
-    /// Requests that are refused on purpose.
+    /// Requests that fail on purpose.
     pub failures: Failures,
-    /// Bytes that may be live at a time.
+    /// Most live bytes.
     pub quota_bytes: Option<usize>,
-    /// Whether the allocator was chosen.
+    /// Whether the allocator was given.
     pub kind_given: bool,
-    /// Whether the length of the ring was.
+    /// Whether the length of the ring was given.
     pub ring_given: bool,
     /// Operations that the ring keeps.
     pub ring_records: usize,
-    /// The file of the ring, if it has one.
-    pub ring_path: [u8; PATH_BYTES],
-    /// The file of the report, if it goes to one.
-    pub report_path: [u8; PATH_BYTES],
+    /// The file of the ring, if any.
+    pub ring_path: FilePath,
+    /// The file of the report, if any.
+    pub report_path: FilePath,
 }
 
 impl Settings {
-    /// What holds where nothing is asked for.
+    /// The defaults.
     pub const DEFAULT: Settings = Settings {
         kind: 0,
         heap_bytes: None,
@@ -104,56 +105,65 @@ impl Settings {
         kind_given: false,
         ring_given: false,
         ring_records: 1 << 16,
-        ring_path: [0; PATH_BYTES],
-        report_path: [0; PATH_BYTES],
+        ring_path: FilePath::EMPTY,
+        report_path: FilePath::EMPTY,
     };
 
-    /// Reads the environment.
-    #[must_use]
-    pub fn read() -> Settings {
+    /// Reads the environment: `variables` if it is not null, else the kernel's copy. `allocators` are the names of the
+    /// allocators.
+    ///
+    /// # Safety
+    ///
+    /// `variables` is null, or points to pointers to strings that end with zeros; the last pointer is null.
+    pub unsafe fn read(variables: *const *const c_char, allocators: &[&str]) -> Settings {
         let mut settings = Settings::DEFAULT;
-        each_variable(&mut |variable| {
+        let mut take = |variable: &[u8]| {
             let name_bytes = variable.iter().position(|&byte| byte == b'=').unwrap_or(variable.len());
             let (name, value) = variable.split_at(name_bytes);
             let value = value.get(1..).unwrap_or(&[]);
-            // An empty value is none, as for most programs.
+            // An empty value counts as unset, as in most programs.
             if let (Ok(name), false) = (str::from_utf8(name), value.is_empty())
                 && name.starts_with("RTALLOC")
             {
                 let Ok(text) = str::from_utf8(value) else {
                     refuse_to_run(format_args!("{name} is not text"));
                 };
-                settings.take(name, text);
+                settings.take(name, text, allocators);
             }
-        });
-        // SAFETY: asks a number only.
-        if unsafe { libc::getauxval(libc::SECURE) } != 0 {
-            // Who runs a program with more rights than their own does not choose the files it writes.
-            settings.report = Report::No;
-            settings.ring_path[0] = 0;
+        };
+        if variables.is_null() {
+            each_variable_of_kernel(&mut take);
+        } else {
+            // SAFETY: the caller guarantees the array and its strings.
+            unsafe { each_variable(variables, &mut take) };
         }
-        ring::settle(&mut settings);
+        // SAFETY: `getauxval` has no precondition.
+        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+            // A program with more rights than its user writes no files that the user names.
+            settings.report = Report::No;
+            settings.ring_path = FilePath::EMPTY;
+        }
+        settings.choose_recorder(allocators);
         settings
     }
 
-    /// Takes one variable.
-    fn take(&mut self, name: &str, value: &str) {
+    /// Parses one variable.
+    fn take(&mut self, name: &str, value: &str, allocators: &[&str]) {
         match name {
             "RTALLOC" => {
                 self.kind_given = true;
-                self.kind = crate::kinds::ALL.iter().position(|kind| kind.name == value).unwrap_or_else(|| {
+                self.kind = allocators.iter().position(|&name| name == value).unwrap_or_else(|| {
                     refuse_to_run(format_args!(
                         "RTALLOC={value}: there is no such allocator; one of: {}",
-                        crate::kinds::Names
+                        List(allocators)
                     ))
                 });
             }
             "RTALLOC_HEAP" => self.heap_bytes = Some(bytes(name, value)),
             "RTALLOC_SLOTS" => match value.parse() {
-                Ok(slots @ 1..=crate::seat::MOST) => self.slots = Some(slots),
+                Ok(slots @ 1..=MAX_SLOTS) => self.slots = Some(slots),
                 _ => refuse_to_run(format_args!(
-                    "{name}={value}: a number from 1 to {}, one more than there are threads at a time",
-                    crate::seat::MOST
+                    "{name}={value}: a number from 1 to {MAX_SLOTS}, one more than there are threads at a time"
                 )),
             },
             "RTALLOC_FIXED" => self.fixed = switch(name, value),
@@ -162,10 +172,10 @@ impl Settings {
             "RTALLOC_REPORT" => match value {
                 "0" => self.report = Report::No,
                 "1" => self.report = Report::Stderr,
-                path if ring::keep(path, &mut self.report_path) => self.report = Report::File,
+                path if self.report_path.set(path) => self.report = Report::File,
                 _ => refuse_to_run(format_args!("{name}: 1 for standard error, or a file of less than 4,000 bytes")),
             },
-            "RTALLOC_RING" if ring::keep(value, &mut self.ring_path) => {}
+            "RTALLOC_RING" if self.ring_path.set(value) => {}
             "RTALLOC_RING" => refuse_to_run(format_args!("{name}: a file whose name has less than 4,000 bytes")),
             "RTALLOC_FAIL" => {
                 self.failures = failures(value).unwrap_or_else(|| {
@@ -194,13 +204,46 @@ impl Settings {
             _ => {}
         }
     }
+
+    /// Operations that the ring of each region keeps.
+    pub fn records_per_region(&self) -> usize {
+        if self.ring_path.is_empty() && !self.ring_given { 256 } else { self.ring_records }
+    }
+
+    /// Whether every operation is counted, and so takes the slow path: for the report, or to refuse some requests.
+    pub fn is_counting(&self) -> bool {
+        self.report != Report::No || self.failures != Failures::Never || self.quota_bytes.is_some()
+    }
+
+    /// Whether memory is planned: its size is given, or it is fixed or locked. The first region is then committed, and
+    /// has one slot by default.
+    pub fn is_planned(&self) -> bool {
+        self.heap_bytes.is_some() || self.fixed || self.locked
+    }
+
+    /// Chooses an allocator with a flight recorder if settings of the recorder are given.
+    fn choose_recorder(&mut self, allocators: &[&str]) {
+        if !self.ring_given && self.ring_path.is_empty() {
+            return;
+        }
+        let chosen = allocators.get(self.kind).copied().unwrap_or("");
+        match chosen {
+            "traced" | "guarded" => {}
+            _ if chosen == "tlsf" || !self.kind_given => {
+                self.kind = allocators.iter().position(|&name| name == "traced").unwrap_or(self.kind);
+            }
+            name => refuse_to_run(format_args!(
+                "RTALLOC={name}: the flight recorder (RTALLOC_RING, RTALLOC_RECORDS) goes with tlsf, traced and guarded"
+            )),
+        }
+    }
 }
 
-/// The variables, for who has written another.
+/// The variables, for a message.
 const NAMES: &str =
     "there are RTALLOC and RTALLOC_ with HEAP, SLOTS, FIXED, MLOCK, DIRECT, REPORT, RING, RECORDS, FAIL, QUOTA, MISUSE";
 
-/// A switch.
+/// `0` or `1`.
 fn switch(name: &str, value: &str) -> bool {
     match value {
         "0" => false,
@@ -209,7 +252,7 @@ fn switch(name: &str, value: &str) -> bool {
     }
 }
 
-/// Which requests are refused on purpose.
+/// Which requests fail on purpose.
 fn failures(value: &str) -> Option<Failures> {
     let (kind, what) = value.split_once(':')?;
     let number = || what.parse().ok().filter(|&number| number != 0);
@@ -226,10 +269,10 @@ fn failures(value: &str) -> Option<Failures> {
     })
 }
 
-/// A number from 0 to 1, such as `0.01`, as so many of 2^32.
+/// A number from 0 to 1, such as `0.01`, in units of 2^-32.
 fn fraction(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    if part.len() > 9 || !part.bytes().all(|letter| letter.is_ascii_digit()) {
+    if part.len() > 9 || !part.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let unit = 10u64.pow(part.len() as u32);
@@ -245,18 +288,18 @@ fn bytes(name: &str, value: &str) -> usize {
     })
 }
 
-/// `12`, `12K`, `12M`, `12G`, `12T`, in either case, with or without `iB` or `B` behind it.
+/// `12`, `12K`, `12M`, `12G`, `12T`, in upper or lower case, optionally followed by `iB` or `B`.
 fn parse_bytes(value: &str) -> Option<usize> {
-    let digits = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
+    let digits = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at_checked(digits)?;
     let shift = match unit {
         "" | "B" => 0,
         _ => {
-            let letter = unit.get(..1)?;
+            let prefix = unit.get(..1)?;
             if !matches!(unit.get(1..)?, "" | "B" | "iB") {
                 return None;
             }
-            match letter {
+            match prefix {
                 "k" | "K" => 10,
                 "m" | "M" => 20,
                 "g" | "G" => 30,
@@ -268,65 +311,66 @@ fn parse_bytes(value: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes != 0 && bytes <= isize::MAX as usize)
 }
 
-/// The environment as constructors get it; null before that.
-static GIVEN: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
+/// Names separated by spaces.
+struct List<'a>(&'a [&'a str]);
 
-/// Tells of the environment before the C library does.
-pub fn set_environment(variables: *const *const c_char) {
-    GIVEN.store(variables.cast_mut(), Relaxed);
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, name) in self.0.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { " " })?;
+            f.write_str(name)?;
+        }
+        Ok(())
+    }
 }
 
 /// Calls a function with each `NAME=VALUE` of the environment.
-fn each_variable(take: &mut dyn FnMut(&[u8])) {
-    // SAFETY: the C library's variable, or what it will be: null, or pointers to strings up to a null pointer.
-    unsafe {
-        let mut variables = libc::environ;
-        if variables.is_null() {
-            variables = GIVEN.load(Relaxed).cast_const();
-        }
-        if !variables.is_null() {
-            while !(*variables).is_null() {
-                take(CStr::from_ptr(*variables).to_bytes());
-                variables = variables.add(1);
-            }
-            return;
-        }
-    }
-    from_the_kernel(take);
-}
-
-/// Most bytes of an environment: a quarter of the largest stack that `execve` allows for it.
-const MOST_BYTES: usize = 8 << 20;
-
-/// As [`each_variable`], before the C library has set it up. Without `/proc` there is no environment.
-fn from_the_kernel(take: &mut dyn FnMut(&[u8])) {
-    // SAFETY: a new mapping, which nobody else knows and which is unmapped before the end; the literal ends with a zero.
-    unsafe {
-        let file = system::open(c"/proc/self/environ".as_ptr().cast::<c_char>(), system::READ_ONLY);
-        if file < 0 {
-            return;
-        }
-        let memory = system::mmap(null_mut(), MOST_BYTES, system::ACCESS_BOTH, libc::MAP_UNRESERVED, -1, 0);
-        if !system::is_failed(memory) {
-            let filled = read_all(file, memory.cast(), MOST_BYTES);
-            let text = core::slice::from_raw_parts(memory.cast::<u8>(), filled);
-            text.split(|&byte| byte == 0).for_each(take);
-            system::munmap(memory, MOST_BYTES);
-        }
-        system::close(file);
-    }
-}
-
-/// Reads a file to its end, or to that of the place; says how many bytes.
 ///
 /// # Safety
 ///
-/// The place is writable.
+/// `variables` points to pointers to strings that end with zeros; the last pointer is null.
+unsafe fn each_variable(mut variables: *const *const c_char, take: &mut dyn FnMut(&[u8])) {
+    // SAFETY: the caller guarantees the strings, and a null pointer after the last.
+    unsafe {
+        while !(*variables).is_null() {
+            take(CStr::from_ptr(*variables).to_bytes());
+            variables = variables.add(1);
+        }
+    }
+}
+
+/// As [`each_variable`], from `/proc`. Without `/proc` the environment counts as empty.
+fn each_variable_of_kernel(take: &mut dyn FnMut(&[u8])) {
+    /// Most bytes of an environment: a quarter of the largest stack that `execve` allows for it.
+    const CAPACITY_BYTES: usize = 8 << 20;
+    // SAFETY: the literal ends with a zero. The kernel chooses the address of the mapping, so it replaces none; it is
+    // used only here and is at least as long as what is read into it.
+    unsafe {
+        let file = syscall::open(c"/proc/self/environ".as_ptr(), O_RDONLY | O_CLOEXEC, 0);
+        if file < 0 {
+            return;
+        }
+        let memory = libc::mmap(null_mut(), CAPACITY_BYTES, PROT_READ_WRITE, MAP_MEMORY | MAP_NORESERVE, -1, 0);
+        if !libc::is_failed(memory) {
+            let filled = read_all(file, memory.cast(), CAPACITY_BYTES);
+            let text = core::slice::from_raw_parts(memory.cast::<u8>(), filled);
+            text.split(|&byte| byte == 0).for_each(take);
+            libc::munmap(memory, CAPACITY_BYTES);
+        }
+        syscall::close(file);
+    }
+}
+
+/// Reads a file up to its end, at most `len` bytes; returns their number.
+///
+/// # Safety
+///
+/// `len` bytes at `place` are writable.
 unsafe fn read_all(file: c_int, place: *mut u8, len: usize) -> usize {
     let mut filled = 0;
     while filled < len {
-        // SAFETY: the rest of the place is writable.
-        let count = unsafe { system::read(file, place.add(filled).cast(), len - filled) };
+        // SAFETY: `filled` is less than `len`, and the caller guarantees `len` writable bytes.
+        let count = unsafe { syscall::read(file, place.add(filled).cast(), len - filled) };
         match usize::try_from(count) {
             Ok(count) if count > 0 => filled += count,
             _ => break,

@@ -1,6 +1,5 @@
-//! The library as programs meet it: preloaded into C programs that are compiled here, each of which checks itself.
-//!
-//! The library itself is built here too, as it is shipped: without `std`, in a folder of its own among the tests' files.
+//! The library preloaded into C programs, each of which checks itself. The tests compile the programs, and build the
+//! library as it is shipped: without `std`, in a target folder of its own.
 
 #![cfg(target_os = "linux")]
 
@@ -8,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock};
 
-/// What the tests make.
-fn workshop() -> &'static Path {
+/// The folder for files of the tests.
+fn folder() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
@@ -17,29 +16,29 @@ fn workshop() -> &'static Path {
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let folder = workshop().join("malloc");
+        let target = folder().join("malloc");
         let status = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--offline", "--profile", "c", "--package", "rtalloc-malloc", "--target-dir"])
-            .arg(&folder)
+            .arg(&target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .env_remove("RUSTFLAGS")
             .status()
             .expect("cargo runs");
         assert!(status.success(), "the library does not build");
-        folder.join("c/librtalloc_malloc.so")
+        target.join("c/librtalloc_malloc.so")
     })
 }
 
 /// A program of `programs/`, compiled once.
 fn program(name: &str) -> PathBuf {
     static COMPILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let target = workshop().join(name);
+    let target = folder().join(name);
     let mut compiled = COMPILED.lock().expect("no test panics in between");
     if !compiled.iter().any(|other| other == name) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name).with_extension("c");
         let mut compiler = Command::new(std::env::var_os("CC").unwrap_or("cc".into()));
         compiler.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-        // What the programs do on purpose, and what they declare that older headers lack.
+        // The programs misuse the heap on purpose, and declare functions that older headers lack.
         compiler.args([
             "-fno-builtin",
             "-Wno-use-after-free",
@@ -60,20 +59,20 @@ fn run(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// Runs a program that must find everything as it must be; what it writes to standard output before it says so.
+/// Runs a program that must pass; returns its standard output before the final line.
 #[track_caller]
 fn passes(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let output = run(name, arguments, variables);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{name} {arguments:?} with {variables:?}: {}\n{error}", output.status);
-    out.strip_suffix("as it must be\n").unwrap_or_else(|| panic!("{name}: {out}{error}")).into()
+    out.strip_suffix("passed\n").unwrap_or_else(|| panic!("{name}: {out}{error}")).into()
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into()
 }
 
-/// Every allocator that can be asked for: the message lists them.
+/// Names of all allocators: the message lists them.
 fn names() -> Vec<String> {
     let output = run("edges", &["nothing"], &[("RTALLOC", "none-of-them")]);
     let message = text(&output.stderr);
@@ -120,7 +119,7 @@ fn children_of_busy_parents_allocate() {
         let output = run("forks", &[], variables);
         let error = text(&output.stderr);
         assert!(output.status.success(), "{variables:?}: {} {error}", output.status);
-        // Each child says how it found the heaps.
+        // Each child prints the state of its heaps.
         let heaps: Vec<&str> = error.lines().filter(|line| line.starts_with("  heaps ")).collect();
         assert!(heaps.len() == 15 && heaps.iter().all(|line| line.ends_with(" whole")), "{variables:?}: {heaps:?}");
     };
@@ -131,11 +130,11 @@ fn children_of_busy_parents_allocate() {
 }
 
 #[test]
-fn a_fork_waits_for_nobody_who_waits_for_it() {
+fn a_fork_does_not_deadlock_with_other_locks() {
     passes("locks", &["streams"], &[]);
-    // A library that is loaded before this one, whose functions around forks take a lock that others allocate under.
+    // A library that is loaded before this one, whose fork handlers take a lock under which other threads allocate.
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/locks.c");
-    let other = workshop().join("locks.so");
+    let other = folder().join("locks.so");
     let compiler = std::env::var_os("CC").unwrap_or("cc".into());
     let built = Command::new(compiler)
         .args(["-std=gnu11", "-O2", "-shared", "-fPIC", "-pthread", "-DLIBRARY", "-o"])
@@ -146,11 +145,18 @@ fn a_fork_waits_for_nobody_who_waits_for_it() {
     let both = format!("{}:{}", library().display(), other.display());
     let output = Command::new(program("locks")).arg("library").env("LD_PRELOAD", both).output().expect("it runs");
     assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    assert_eq!(text(&output.stdout), "as it must be\n");
+    assert_eq!(text(&output.stdout), "passed\n");
 }
 
 #[test]
-fn blocks_that_the_system_does_not_resize_are_copied() {
+fn nothing_is_a_cancellation_point() {
+    passes("cancels", &[], &[]);
+    passes("cancels", &[], &[("RTALLOC_SLOTS", "2")]);
+    passes("cancels", &[], &[("RTALLOC", "tlsf")]);
+}
+
+#[test]
+fn direct_blocks_that_the_system_cannot_resize_are_copied() {
     passes("edges", &["resizing"], &[]);
     passes("edges", &["resizing"], &[("RTALLOC_REPORT", "/dev/null")]);
 }
@@ -158,7 +164,7 @@ fn blocks_that_the_system_does_not_resize_are_copied() {
 #[test]
 fn constructors_and_destructors_allocate() {
     passes("edges", &["nothing"], &[]);
-    // Even where the environment is large, and holds what is no text.
+    // With a large environment, and variables of other programs.
     let long = "x".repeat(100_000);
     passes("edges", &["nothing"], &[("RTALLOC", ""), ("RTALLOCATE", "no variable of ours"), ("LONG", &long)]);
 }
@@ -170,13 +176,14 @@ fn signal_handlers_allocate() {
 }
 
 #[test]
-fn a_fixed_heap_ends_and_serves_again() {
+fn a_fixed_heap_is_exhausted_and_serves_again() {
     let served = |variables: &[(&str, &str)]| {
         let fixed = [variables, &[("RTALLOC_FIXED", "1")]].concat();
         let out = passes("edges", &["exhaustion"], &fixed);
         out.trim().parse::<usize>().expect("a number of bytes")
     };
-    // One thread has nearly all of it, whatever the slots: the last one's and those that nobody has are asked too.
+    // One thread gets nearly all memory, whatever the number of slots: the shared slot and slots without an owner serve
+    // it too.
     for slots in ["1", "2", "8"] {
         let bytes = served(&[("RTALLOC_HEAP", "16M"), ("RTALLOC_SLOTS", slots)]);
         assert!(bytes > 15 << 20 && bytes < 16 << 20, "{bytes} with {slots} slots");
@@ -208,12 +215,12 @@ fn a_heap_grows_by_further_regions() {
     assert!((4..20).contains(&regions), "{report}");
 }
 
-/// The n-th number behind a word at the start of a line of the report.
+/// The number with an index after a word at the start of a line of the report.
 #[track_caller]
 fn figure(report: &str, word: &str, index: usize) -> usize {
     let line = report.lines().find(|line| line.trim_start().starts_with(word));
     let line = line.unwrap_or_else(|| panic!("no {word:?} in: {report}"));
-    let mut numbers = line.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());
+    let mut numbers = line.split(|character: char| !character.is_ascii_digit()).filter(|number| !number.is_empty());
     numbers.nth(index).and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number in: {line}"))
 }
 
@@ -225,7 +232,7 @@ fn memory_is_locked_on_request() {
         let locked: usize = out.lines().next().and_then(|line| line.parse().ok()).expect("a number of KiB");
         assert!(locked >= 8 << 10, "{out}");
     } else {
-        // Where the limit forbids it, the program does not run, and is told what to do.
+        // If the limit forbids it, the program does not run, and the message says what to do.
         assert!(output.status.code() == Some(127) && error.contains("ulimit -l"), "{error}");
     }
     let without = passes("edges", &["locked"], &[("RTALLOC_HEAP", "8M"), ("RTALLOC_FIXED", "1")]);
@@ -242,7 +249,7 @@ fn little_address_space_is_enough() {
 
 #[test]
 fn limited_address_space_is_left_for_the_stacks_of_threads() {
-    // Limits just above what a halved reservation leaves over, and others.
+    // Limits just above what a halved reservation leaves, and others.
     for (kib, least) in [(300_000, 15), (600_000, 40), (1_150_000, 80), (17_500_000, 100)] {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" stacks")]).arg(program("edges"));
@@ -257,23 +264,23 @@ fn the_report_is_written_though_standard_error_is_closed() {
     let report = [("RTALLOC_REPORT", "1")];
     let output = run("edges", &["closed"], &report);
     assert!(text(&output.stderr).contains("heaps         whole"), "{}", text(&output.stderr));
-    // What came in place of it is not written to.
+    // Another file with its descriptor is not written to.
     let output = run("edges", &["used"], &report);
-    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("as it must be\n", ""));
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("passed\n", ""));
     let output = run("edges", &["overrun, closed"], &[("RTALLOC", "guarded")]);
     assert!(text(&output.stderr).contains("broken invariant"), "{}", text(&output.stderr));
-    // There was none from the start, and what came in its place is not it.
+    // Standard error was closed from the start, and another file has its descriptor.
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" used 2>&-"]).arg(program("edges")).env("LD_PRELOAD", library()).envs(report);
-    assert_eq!(text(&command.output().expect("sh runs").stdout), "as it must be\n");
+    assert_eq!(text(&command.output().expect("sh runs").stdout), "passed\n");
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" nothing 2>&-"]).arg(program("edges")).env("LD_PRELOAD", library()).envs(report);
-    assert_eq!(text(&command.output().expect("sh runs").stdout), "as it must be\n");
+    assert_eq!(text(&command.output().expect("sh runs").stdout), "passed\n");
 }
 
 #[test]
-fn the_report_tells_what_happened() {
-    let file = workshop().join("report");
+fn the_report_counts_operations_and_memory() {
+    let file = folder().join("report");
     let _ = std::fs::remove_file(&file);
     let path = file.to_str().expect("a path that is text");
     let fixed = [("RTALLOC_HEAP", "16M"), ("RTALLOC_FIXED", "1"), ("RTALLOC_REPORT", path)];
@@ -287,14 +294,14 @@ fn the_report_tells_what_happened() {
     assert_eq!(figure(&report, "failures", 1), 1 << 40, "{report}");
     assert!(figure(&report, "free", 2) > 14 << 20, "{report}");
     assert_eq!(figure(&report, "misuse", 0), 0, "{report}");
-    // A second process adds its own.
+    // A second process appends its report.
     passes("edges", &["nothing"], &fixed);
     let both = std::fs::read_to_string(&file).expect("the report was written");
     assert_eq!(both.matches("rtalloc: ").count(), 2, "{both}");
 }
 
 #[test]
-fn misuse_is_said_and_ends_the_program() {
+fn misuse_is_reported_and_ends_the_program() {
     use std::os::unix::process::ExitStatusExt;
     const SIGABRT: i32 = 6;
     for (misuse, words) in [
@@ -322,13 +329,13 @@ fn misuse_is_said_and_ends_the_program() {
 }
 
 #[test]
-fn a_guarded_heap_tells_what_others_cannot() {
+fn a_guarded_heap_distinguishes_misuses() {
     use std::os::unix::process::ExitStatusExt;
     const SIGABRT: i32 = 6;
     let guarded = [("RTALLOC", "guarded")];
     for (misuse, words) in [
-        ("overrun", "bytes behind it were written"),
-        ("underrun", "bytes in front of it were written"),
+        ("overrun", "bytes after it were written"),
+        ("underrun", "bytes before it were written"),
         ("use after free", "it was written after it was freed"),
         ("double free", "it is free already"),
         ("interior", "inside a block"),
@@ -348,7 +355,7 @@ fn requests_fail_on_purpose() {
     let answers = |plan: &str| passes("edges", &["requests"], &[("RTALLOC_FAIL", plan)]);
     let refused = |plan: &str| answers(plan).matches('x').count();
     assert_eq!(refused("nth:1000000"), 0);
-    // A process asks before its main function does: those requests count as well.
+    // Requests before `main` count as well.
     let asked = (1..).find(|n| refused(&format!("from:{n}")) < 100).expect("the program asks a hundred times") - 2;
     let nth = answers(&format!("nth:{}", asked + 10));
     assert!(nth.matches('x').count() == 1 && nth.find('x') == Some(9), "{nth}");
@@ -379,7 +386,7 @@ fn a_quota_limits_what_is_live() {
 
 #[test]
 fn the_ring_survives_the_process() {
-    let file = workshop().join("ring");
+    let file = folder().join("ring");
     let path = file.to_str().expect("a path that is text");
     for allocator in ["traced", "guarded"] {
         let ring = [("RTALLOC", allocator), ("RTALLOC_RING", path), ("RTALLOC_RECORDS", "5000")];
@@ -390,31 +397,31 @@ fn the_ring_survives_the_process() {
         let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         assert_eq!(word(at + 88), 5001, "places");
         let (next, written) = (word(at + 112), word(at + 120));
-        // A guard holds the last blocks back.
+        // A guarded heap keeps the last blocks in quarantine.
         assert!(next < 5001 && written > 1700, "{next} {written}");
-        // The last record: an allocation of 4,321 bytes, or of what a guard makes of them.
+        // The last record: an allocation of 4,321 bytes, more on a guarded heap.
         let last = at + 128 + 32 * ((next + 5000) % 5001) as usize;
         assert_eq!(word(last) & 0xff, 1, "an allocation");
         let size = word(last + 16);
         assert!((4321..4500).contains(&size), "{size}");
-        // Children go on with a copy, and the file stays the parent's.
+        // Children continue with a copy, and the parent keeps the file.
         passes("forks", &[], &ring);
     }
-    // Each process its own.
+    // Each process has its own file.
     passes("edges", &["nothing"], &[("RTALLOC_RING", &format!("{path}.%p"))]);
-    let rings = std::fs::read_dir(workshop()).expect("the folder is there").filter_map(Result::ok);
+    let rings = std::fs::read_dir(folder()).expect("the folder is there").filter_map(Result::ok);
     let own: Vec<_> = rings.filter(|entry| entry.file_name().to_string_lossy().starts_with("ring.")).collect();
     assert!(!own.is_empty() && own.iter().all(|entry| !entry.file_name().to_string_lossy().contains('%')));
     for entry in own {
         std::fs::remove_file(entry.path()).expect("the file may be removed");
     }
-    // What a recorder does not go with.
+    // An allocator without a recorder.
     let output = run("edges", &["nothing"], &[("RTALLOC", "half-fit"), ("RTALLOC_RING", path)]);
     assert_eq!(output.status.code(), Some(127));
 }
 
 #[test]
-fn what_cannot_be_understood_ends_the_program_before_it_began() {
+fn invalid_settings_abort_at_startup() {
     for (name, value, words) in [
         ("RTALLOC", "jemalloc", "one of: arenas "),
         ("RTALLOC_HEAP", "lots", "such as"),
@@ -444,9 +451,9 @@ fn what_cannot_be_understood_ends_the_program_before_it_began() {
         assert!(error.starts_with("rtalloc: ") && error.contains(words) && error.lines().count() == 1, "{error}");
         assert!(output.stdout.is_empty());
     }
-    // Whose name does not begin so is somebody else's.
+    // Variables of other programs, and of the recorder, are ignored.
     passes("edges", &["nothing"], &[("RTALLOCATE", "x"), ("RTALLOC_RECORD_LOG", "log")]);
-    // What is too small says what would do, and that does.
+    // If the heap is too small, the message has a size that suffices.
     let output = run("edges", &["nothing"], &[("RTALLOC_HEAP", "100"), ("RTALLOC_SLOTS", "64")]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(127), "{error}");

@@ -1,14 +1,14 @@
-//! The raw log: what the recorder and the laboratory share.
+//! The raw log: the format that the recorder writes and the laboratory reads.
 //!
 //! ```text
 //! offset 0                    4096                4096 + 32 i
 //! [ Header, one page         ][ Record 0 ][ Record 1 ] ... [ Record i ] ... (holes up to the capacity)
 //! ```
 //!
-//! The laboratory creates the file at its full size without a byte of content, so that it costs nothing until it is
-//! written. The recorder maps it shared and takes record after record by adding one to `Header::next`: **a record's index
-//! is its place in the order of the whole process**. A record counts once its `Record::tag` is not zero, and the tag is stored
-//! last: a process that dies in the middle of a record leaves a zero there and nothing else is damaged.
+//! The laboratory creates the file sparse, at its full size, so that it takes no disk space until it is written. The
+//! recorder maps it shared and takes record after record by adding one to `Header::next`: **a record's index is its
+//! position in the order of the whole process**. A record is complete once its `Record::tag` is not zero, and the tag
+//! is stored last: a process that dies in the middle of a record leaves a zero there, and nothing else is damaged.
 //!
 //! All integers are in the byte order of the machine; a raw log never leaves it.
 
@@ -40,17 +40,17 @@ pub const STATUS_KERNEL_TOO_OLD: u32 = 3;
 pub struct Header {
     /// [`MAGIC`], written by the laboratory.
     pub magic: u64,
-    /// Records reserved so far; may run past what fits, never past what was asked for.
+    /// Records reserved so far; may exceed what fits, never what was requested.
     pub next: AtomicU64,
-    /// Index of the first record of the program now running: an `exec` in the same process starts anew here.
+    /// Index of the first record of the current program: an `exec` in the same process sets it.
     pub first: AtomicU64,
-    /// Operations that found no room after recording stopped.
+    /// Operations that were not recorded because recording had stopped.
     pub lost: AtomicU64,
-    /// Process that records; 0 as long as no recorder has attached. The first to set it keeps it.
+    /// Process that records; 0 until a recorder attaches. The first process to set it keeps it.
     pub owner: AtomicU32,
     /// One of the `STATUS_` values: why recording stopped, if it did.
     pub status: AtomicU32,
-    /// Thread numbers given out in the program now running.
+    /// Thread numbers assigned in the current program.
     pub threads: AtomicU32,
     /// Programs that ran in the owning process one after another: 1 plus the number of `exec`s.
     pub programs: AtomicU32,
@@ -59,9 +59,9 @@ pub struct Header {
 /// One step of one operation.
 #[repr(C)]
 pub struct Record {
-    /// Address of the block, as the kind says.
+    /// Address of the block; its meaning depends on the kind.
     pub address: u64,
-    /// Requested bytes, 0 where the kind has none.
+    /// Requested bytes; 0 if the kind has no size.
     pub size: u64,
     /// Monotonic clock in nanoseconds.
     pub tick_ns: u64,
@@ -69,15 +69,15 @@ pub struct Record {
     pub tag: AtomicU64,
 }
 
-/// A block of `size` bytes was handed out at `address`; written after the call.
+/// A block of `size` bytes was allocated at `address`; written after the call.
 pub const ALLOCATE: u8 = 1;
-/// The block at `address` is given back; written before the call.
+/// The block at `address` is freed; written before the call.
 pub const FREE: u8 = 2;
-/// The block at `address` goes into a reallocation to `size` bytes; written before the call.
+/// The block at `address` is reallocated to `size` bytes; written before the call.
 pub const REALLOCATE_BEGIN: u8 = 3;
-/// The same thread's reallocation came back with `address`; written after the call.
+/// The same thread's reallocation returned `address`; written after the call.
 pub const REALLOCATE_END: u8 = 4;
-/// The same thread's reallocation failed and left the block at `address` as it was; written after the call.
+/// The same thread's reallocation failed, and the block at `address` is unchanged; written after the call.
 pub const REALLOCATE_REFUSED: u8 = 5;
 /// A request of `size` bytes returned null.
 pub const REFUSED: u8 = 6;

@@ -1,35 +1,41 @@
-//! The writing end of the raw log: attaching to it, and taking and filling records, without a lock.
+//! Writes the raw log: attaches to it, and reserves and fills records, without a lock.
 //!
 //! # Protocol
 //!
-//! The first allocation of the process attaches (`attach`); this is before any constructor, as the dynamic linker itself
-//! allocates through us. From then on a record is: read the clock, add one to [`Header::next`], fill the record of
-//! that index, store its tag. One atomic addition orders the records of all threads, and it is the same order in which
-//! blocks change hands: who frees takes his index before the block is free, who allocates takes his after it is his.
+//! The first allocation of the process attaches (`attach`). It may come before any constructor, because the dynamic
+//! linker allocates through this library. A program that allocates nothing is attached by the constructor ([`begin`]).
+//! A record is then written in four steps: read the clock, add one to [`Header::next`], fill the record of that index,
+//! store its tag. The atomic addition orders the records of all threads as blocks change owners: a free takes its index
+//! before the block is free, an allocation after the block is allocated.
 //!
 //! # The mapping
 //!
-//! The whole file is mapped once, inaccessible but for the first page, and made accessible chunk by chunk as the records
-//! advance. So no file descriptor has to survive in a program that closes or renumbers them, no path in one that changes root or
-//! user; and a real-time program that locks its memory with `mlockall` does not pull gigabytes of holes into memory. A chunk's pages are asked
-//! for (`MADV_POPULATE_WRITE`) before the first store: a full disk is then an error code that ends the recording,
-//! not a SIGBUS that ends the program. On kernels before 5.14 only the error code is missing.
+//! The whole file is mapped once. Only its first page is accessible; chunks are made accessible as the records advance.
+//! So the program may close or renumber file descriptors and change its root or user, and a real-time program that
+//! calls `mlockall` does not pull gigabytes of holes into memory. The pages of a chunk are populated
+//! (`MADV_POPULATE_WRITE`) before the first store: a full disk is then an error code that ends the recording, not a
+//! SIGBUS that ends the program. Kernels before 5.14 lack that error code.
 //!
 //! # Fork, vfork, exec
 //!
-//! `Local` is on a page that the kernel clears in a forked child, and the log itself is not inherited: a child notices at
-//! its first allocation that it is one, and leaves. A `vfork`ed child works in its parent's memory, so what it
-//! does to the heap is the parent's and is recorded as such. A program started by `exec` in the owning process attaches to the
-//! same log and begins anew there; any other process finds the log owned and passes everything through.
+//! `Local` is on a page that the kernel clears in a forked child, and the log itself is not inherited: at its first
+//! allocation a child finds the page cleared and stops recording. A `vfork`ed child runs in its parent's memory, so its
+//! operations change the parent's heap and are recorded as the parent's. A program started by `exec` in the owning
+//! process attaches to the same log and starts a new sequence of records; any other process finds the log owned and
+//! does not record.
 
 use crate::layout::{
     HEADER_BYTES, Header, LOG_VARIABLE, MAGIC, REALLOCATE_BEGIN, RECORD_BYTES, Record, STATUS_DISK_FULL,
     STATUS_KERNEL_TOO_OLD, STATUS_LIMIT, STATUS_WHOLE, tag,
 };
-use crate::{system, thread};
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr::{self, NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use rtalloc_sys::errno::{errno, keeping_errno};
+use rtalloc_sys::libc::{
+    self, MAP_MEMORY, MAP_NORESERVE, MAP_SHARED, O_CLOEXEC, O_RDONLY, O_RDWR, PROT_NONE, PROT_READ_WRITE,
+};
+use rtalloc_sys::{page_bytes, process_id, syscall, thread};
 
 /// Records that are made accessible at once: 256 KiB of log.
 const CHUNK_RECORDS: u64 = 8192;
@@ -37,11 +43,11 @@ const CHUNK_RECORDS: u64 = 8192;
 /// Smallest log worth mapping when address space is scarce.
 const SMALLEST_LOG_BYTES: usize = 1 << 20;
 
-/// What this process does about the log. In a forked child every field is zero again.
+/// The state of recording in this process. In a forked child every field is zero.
 struct Local {
     /// One of the modes below.
     mode: AtomicU32,
-    /// Records before this index are accessible, so that filling them cannot fault. Never decreases.
+    /// Records before this index are accessible: filling them cannot fault. Never decreases.
     ready: AtomicU64,
     /// The mapped log; never null while the mode is [`RECORDING`].
     log: AtomicPtr<Header>,
@@ -49,28 +55,28 @@ struct Local {
     capacity: AtomicU64,
 }
 
-/// A forked child before it noticed: the kernel cleared the page.
+/// A forked child before its first allocation: the kernel cleared the page.
 const CLEARED: u32 = 0;
 /// Records are being written.
 const RECORDING: u32 = 1;
-/// Recording ended for the reason in the log's status; operations are only counted.
+/// Recording stopped for the reason in the log's status; operations are only counted.
 const STOPPED: u32 = 2;
 
-/// Life of [`STATE`]: no allocation yet.
+/// Value of [`STATE`]: no allocation yet.
 const UNTOUCHED: usize = 0;
-/// Life of [`STATE`]: one thread attaches.
+/// Value of [`STATE`]: one thread is attaching.
 const ATTACHING: usize = 1;
-/// Life of [`STATE`]: this process does not record.
+/// Value of [`STATE`]: this process does not record.
 const OFF: usize = 2;
 
-/// One of the three values above, or the address of this process' [`Local`].
+/// One of the three values above, or the address of this process's [`Local`].
 static STATE: AtomicUsize = AtomicUsize::new(UNTOUCHED);
 
 /// Nanoseconds of the monotonic clock.
 fn now_ns() -> u64 {
-    let mut time = system::Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: `time` is a valid place for the answer.
-    unsafe { system::clock_gettime(system::CLOCK_MONOTONIC, &raw mut time) };
+    let mut time = libc::Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: `time` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
 }
 
@@ -81,7 +87,7 @@ pub fn note(kind: u8, align_log2: u8, address: *mut c_void, size: usize) {
     if state == ATTACHING || state == OFF {
         return;
     }
-    // SAFETY: every other value of STATE is the address of a Local that is never unmapped.
+    // SAFETY: every other value of STATE is the address of a `Local` that is never unmapped.
     let local = unsafe { &*ptr::with_exposed_provenance::<Local>(state) };
     match local.mode.load(Ordering::Acquire) {
         RECORDING => {}
@@ -90,15 +96,15 @@ pub fn note(kind: u8, align_log2: u8, address: *mut c_void, size: usize) {
     }
     let tick_ns = now_ns();
     let log = local.log.load(Ordering::Relaxed);
-    // SAFETY: while the mode is RECORDING, `log` is the mapped header, whose page was made accessible first of all.
+    // SAFETY: while the mode is RECORDING, `log` is the mapped header, whose page is accessible.
     let header = unsafe { &*log };
     let thread = thread_number(header);
     let index = header.next.fetch_add(1, Ordering::Relaxed);
     if index >= local.ready.load(Ordering::Acquire) && !make_ready(local, header, index) {
         return count_lost(local, kind);
     }
-    // SAFETY: `index < ready <= capacity`, so the record is inside the mapping and accessible; the addition above gave the index
-    // to this call alone.
+    // SAFETY: `index < ready <= capacity`, so the record is inside the mapping and accessible. No other call has this
+    // index, because `next` was incremented atomically.
     unsafe {
         let record = log.byte_add(HEADER_BYTES).cast::<Record>().add(index as usize);
         (&raw mut (*record).address).write(address as u64);
@@ -108,7 +114,7 @@ pub fn note(kind: u8, align_log2: u8, address: *mut c_void, size: usize) {
     }
 }
 
-/// The dense number of this thread in the program now running: its word minus one.
+/// This thread's number in the current program, counted from 0: its word minus one.
 fn thread_number(header: &Header) -> u32 {
     match thread::word() {
         0 => {
@@ -120,20 +126,21 @@ fn thread_number(header: &Header) -> u32 {
     }
 }
 
-/// Counts an operation that found the log full: one, though a reallocation has two records.
+/// Counts an operation that is not recorded: once, though a reallocation has two records.
 #[cold]
 fn count_lost(local: &Local, kind: u8) {
     if kind == REALLOCATE_BEGIN {
         return;
     }
-    // SAFETY: the mode was RECORDING before it was STOPPED, so the header is mapped and accessible.
+    // SAFETY: the mode is or was RECORDING, so the header is mapped and accessible.
     let header = unsafe { &*local.log.load(Ordering::Relaxed) };
     header.lost.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Makes all records up to the end of `index`' chunk accessible; false if there is no room, and recording has stopped.
+/// Makes all records up to the end of the chunk of `index` accessible. False if there is no room; recording has then
+/// stopped.
 ///
-/// Several threads may do this for the same chunk at once: each step may be done twice without harm.
+/// Several threads may do this for the same chunk at the same time: every step is idempotent.
 #[cold]
 fn make_ready(local: &Local, header: &Header, index: u64) -> bool {
     let capacity = local.capacity.load(Ordering::Relaxed);
@@ -141,11 +148,12 @@ fn make_ready(local: &Local, header: &Header, index: u64) -> bool {
     let status = if index >= capacity {
         STATUS_LIMIT
     } else {
-        // From where the accessible part ends, not from where this chunk begins: no record below `ready` may be left out.
+        // From the end of the accessible part, not from the start of this chunk: every record below `ready` must be
+        // accessible.
         let ready = local.ready.load(Ordering::Acquire).min(end);
         let from = HEADER_BYTES + ready as usize * RECORD_BYTES;
         let to = HEADER_BYTES + end as usize * RECORD_BYTES;
-        if open_up(ptr::from_ref(header).cast_mut().cast(), from, to) {
+        if make_accessible(ptr::from_ref(header).cast_mut().cast(), from, to) {
             local.ready.fetch_max(end, Ordering::AcqRel);
             return true;
         }
@@ -155,58 +163,44 @@ fn make_ready(local: &Local, header: &Header, index: u64) -> bool {
     false
 }
 
-/// Ends the recording of this process and leaves the reason in the log.
+/// Stops recording in this process and stores the reason in the log.
 #[cold]
 fn stop(local: &Local, header: &Header, status: u32) {
     let _ = header.status.compare_exchange(STATUS_WHOLE, status, Ordering::Relaxed, Ordering::Relaxed);
     local.mode.store(STOPPED, Ordering::Release);
 }
 
-/// Makes the bytes `from..to` of the mapping at `base` accessible and sees that the file system has room for them.
+/// Makes the bytes `from..to` of the mapping at `base` accessible. False if the file system has no room for them.
 #[cold]
-fn open_up(base: *mut c_void, from: usize, to: usize) -> bool {
+fn make_accessible(base: *mut c_void, from: usize, to: usize) -> bool {
     keeping_errno(|| {
-        // SAFETY: asks a number only.
-        let page = unsafe { system::sysconf(system::PAGE_SIZE) } as usize;
+        let page = page_bytes();
         let from = from / page * page;
         let to = to.next_multiple_of(page);
-        // SAFETY: the range lies in the log's own mapping, whose length is a multiple of the page; nobody else maps or
-        // unmaps there.
+        // SAFETY: the range is in the log's mapping, whose length is a multiple of the page. It is not unmapped once it
+        // is in use.
         unsafe {
             let start = base.byte_add(from);
-            if system::mprotect(start, to - from, system::ACCESS_BOTH) != 0 {
+            if libc::mprotect(start, to - from, PROT_READ_WRITE) != 0 {
                 return false;
             }
-            // An old kernel does not know the advice (EINVAL): the pages come at their first store then.
-            system::madvise(start, to - from, system::ADVICE_POPULATE_WRITE) == 0 || errno() == system::INVALID
+            // EINVAL: the kernel is older than this advice. Pages are then allocated at their first store.
+            libc::madvise(start, to - from, libc::MADV_POPULATE_WRITE) == 0 || errno() == libc::EINVAL
         }
     })
 }
 
-/// The calling thread's `errno`.
-pub fn errno() -> c_int {
-    // SAFETY: the C library gives a valid address for the calling thread.
-    unsafe { *system::__errno_location() }
+/// Attaches unless an allocation already did: a program that allocates nothing has a recording too.
+pub extern "C" fn begin() {
+    if STATE.load(Ordering::Acquire) == UNTOUCHED {
+        attach();
+    }
 }
 
-/// Sets the calling thread's `errno`.
-pub fn set_errno(value: c_int) {
-    // SAFETY: as in `errno`.
-    unsafe { *system::__errno_location() = value }
-}
-
-/// Runs `work` and puts `errno` back: free promises to leave it alone, and a successful malloc should.
-fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
-    let before = errno();
-    let result = work();
-    set_errno(before);
-    result
-}
-
-/// First allocation of the process: finds the log, or settles that there is none. Returns the new state.
+/// First allocation of the process: maps the log, if there is one. Returns the new state.
 ///
-/// No second thread can exist yet, as creating one allocates; should one appear by other means, it passes through while this
-/// runs.
+/// Creating a thread allocates, so no second thread exists yet. If one was created by other means, it is not recorded
+/// while this runs.
 #[cold]
 fn attach() -> usize {
     if let Err(other) = STATE.compare_exchange(UNTOUCHED, ATTACHING, Ordering::Acquire, Ordering::Acquire) {
@@ -217,47 +211,48 @@ fn attach() -> usize {
     state
 }
 
-/// Maps the log that the environment names and takes it over, or returns nothing if this process does not record.
+/// Maps the log that the environment names and takes ownership of it. `None` if this process does not record.
 fn map_log() -> Option<NonNull<Local>> {
     let mut path = [0; 4096];
     let path = log_path(&mut path)?;
-    // SAFETY: `path` ends with a zero; the descriptor is closed below and seen by nobody else.
+    // SAFETY: `path` ends with a zero. The descriptor is used only here, and closed.
     let (base, mapped_bytes) = unsafe {
-        let file = system::open(path.as_ptr(), system::READ_WRITE);
+        let file = syscall::open(path.as_ptr(), O_RDWR | O_CLOEXEC, 0);
         if file < 0 {
             return None;
         }
-        let file_bytes = usize::try_from(system::lseek(file, 0, system::SEEK_END)).unwrap_or(0);
+        let file_bytes = usize::try_from(libc::lseek(file, 0, libc::SEEK_END)).unwrap_or(0);
         let mapping = map_as_much_as_possible(file, file_bytes);
-        system::close(file);
+        syscall::close(file);
         mapping?
     };
     let header = base.cast::<Header>();
-    let taken = open_up(base, 0, HEADER_BYTES) && {
-        // SAFETY: the header's page is mapped and now accessible.
+    let taken = make_accessible(base, 0, HEADER_BYTES) && {
+        // SAFETY: the header's page is mapped and accessible.
         let header = unsafe { &*header };
         header.magic == MAGIC && take_over(header)
     };
     if !taken {
-        // SAFETY: the mapping was made above and no reference into it is left.
-        unsafe { system::munmap(base, mapped_bytes) };
+        // SAFETY: the mapping was made above, and no reference into it exists.
+        unsafe { libc::munmap(base, mapped_bytes) };
         return None;
     }
-    // SAFETY: as above, and the owner may write.
+    // SAFETY: the header's page is mapped and accessible, and is not unmapped from here on. All fields that change are
+    // atomic.
     let header = unsafe { &*header };
     let capacity = ((mapped_bytes - HEADER_BYTES) / RECORD_BYTES) as u64;
-    // SAFETY: the advice concerns the mapping just made. A core dump without the log is a convenience, so its
-    // refusal is ignored; a child with the log is not.
+    // MADV_DONTDUMP may fail: it only keeps core dumps small. MADV_DONTFORK must not: a child would write to the log.
+    // SAFETY: the advice is for the mapping made above.
     let kept_from_children = unsafe {
-        system::madvise(base, mapped_bytes, system::ADVICE_DONT_DUMP);
-        system::madvise(base, mapped_bytes, system::ADVICE_DONT_FORK) == 0
+        libc::madvise(base, mapped_bytes, libc::MADV_DONTDUMP);
+        libc::madvise(base, mapped_bytes, libc::MADV_DONTFORK) == 0
     };
     let local = kept_from_children.then(map_local).flatten();
     let Some(local) = local else {
         header.status.store(STATUS_KERNEL_TOO_OLD, Ordering::Relaxed);
         return None;
     };
-    // SAFETY: `map_local` gave a page of zeros, which is a valid Local, to this call alone.
+    // SAFETY: `local` is a new page of zeros, which is a valid `Local`.
     let fresh = unsafe { local.as_ref() };
     fresh.log.store(base.cast(), Ordering::Relaxed);
     fresh.capacity.store(capacity, Ordering::Relaxed);
@@ -265,15 +260,15 @@ fn map_log() -> Option<NonNull<Local>> {
     Some(local)
 }
 
-/// Maps `file_bytes` of the file, or half of it, or a quarter, until the address space limit of the process allows it.
+/// Maps `file_bytes` of the file; if the process's limit of address space forbids it, half of that, a quarter, and so
+/// on.
 fn map_as_much_as_possible(file: c_int, file_bytes: usize) -> Option<(*mut c_void, usize)> {
-    // SAFETY: asks a number only.
-    let page = unsafe { system::sysconf(system::PAGE_SIZE) } as usize;
+    let page = page_bytes();
     let mut length = file_bytes / page * page;
     while length >= SMALLEST_LOG_BYTES {
-        // SAFETY: a new mapping at a place of the kernel's choice disturbs nothing.
-        let base = unsafe { system::mmap(null_mut(), length, system::ACCESS_NONE, system::MAP_LOG, file, 0) };
-        if !system::is_failed(base) {
+        // SAFETY: the kernel chooses the address of the mapping, so it replaces none.
+        let base = unsafe { libc::mmap(null_mut(), length, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0) };
+        if !libc::is_failed(base) {
             return Some((base, length));
         }
         length = length / 2 / page * page;
@@ -281,26 +276,25 @@ fn map_as_much_as_possible(file: c_int, file_bytes: usize) -> Option<(*mut c_voi
     None
 }
 
-/// A page of zeros that is zeros again in every forked child.
+/// A page of zeros that the kernel clears in every forked child.
 fn map_local() -> Option<NonNull<Local>> {
-    // SAFETY: a new mapping at a place of the kernel's choice disturbs nothing, and the advice is for that mapping.
+    // SAFETY: the kernel chooses the address of the mapping, so it replaces none. The advice is for that mapping.
     unsafe {
-        let page = system::sysconf(system::PAGE_SIZE) as usize;
-        let at = system::mmap(null_mut(), page, system::ACCESS_BOTH, system::MAP_OWN, -1, 0);
-        if system::is_failed(at) || system::madvise(at, page, system::ADVICE_WIPE_ON_FORK) != 0 {
+        let page = page_bytes();
+        let at = libc::mmap(null_mut(), page, PROT_READ_WRITE, MAP_MEMORY, -1, 0);
+        if libc::is_failed(at) || libc::madvise(at, page, libc::MADV_WIPEONFORK) != 0 {
             return None;
         }
         NonNull::new(at.cast())
     }
 }
 
-/// Makes this process the owner of the log, or returns false if another one is.
+/// Makes this process the owner of the log. False if another process is.
 fn take_over(header: &Header) -> bool {
-    // SAFETY: asks a number only.
-    let process = unsafe { system::getpid() } as u32;
+    let process = process_id();
     match header.owner.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {}
-        // The same process by another program: what it had before `exec` is gone with its memory.
+        // The same process after an `exec`: its heap is gone.
         Err(owner) if owner == process => {
             header.first.store(header.next.load(Ordering::Relaxed), Ordering::Relaxed);
             header.threads.store(0, Ordering::Relaxed);
@@ -313,10 +307,10 @@ fn take_over(header: &Header) -> bool {
 
 /// Copies the value of [`LOG_VARIABLE`] into `path`.
 ///
-/// The first allocation comes before the C library has set up `environ`, so the variable is read from the kernel.
+/// The first allocation comes before the C library has initialised `environ`, so the variable is read from the kernel.
 fn log_path(path: &mut [u8; 4096]) -> Option<&CStr> {
-    // SAFETY: the literal ends with a zero; the descriptor is closed below and seen by nobody else.
-    let file = unsafe { system::open(c"/proc/self/environ".as_ptr(), system::READ_ONLY) };
+    // SAFETY: the literal ends with a zero.
+    let file = unsafe { syscall::open(c"/proc/self/environ".as_ptr(), O_RDONLY | O_CLOEXEC, 0) };
     if file < 0 {
         return None;
     }
@@ -324,7 +318,7 @@ fn log_path(path: &mut [u8; 4096]) -> Option<&CStr> {
     let mut chunk = [0; 1024];
     'reading: loop {
         // SAFETY: `chunk` is writable for its length.
-        let count = unsafe { system::read(file, chunk.as_mut_ptr().cast(), chunk.len()) };
+        let count = unsafe { syscall::read(file, chunk.as_mut_ptr().cast(), chunk.len()) };
         let Some(bytes) = usize::try_from(count).ok().filter(|&count| count > 0).and_then(|count| chunk.get(..count))
         else {
             break;
@@ -336,28 +330,28 @@ fn log_path(path: &mut [u8; 4096]) -> Option<&CStr> {
             }
         }
     }
-    // SAFETY: the descriptor was opened above.
-    unsafe { system::close(file) };
+    // SAFETY: the descriptor was opened above and is used nowhere else.
+    unsafe { syscall::close(file) };
     match search {
         Search::Done(length) => CStr::from_bytes_with_nul(path.get(..length)?).ok(),
         _ => None,
     }
 }
 
-/// Where the search through the environment stands.
+/// State of the search through the environment.
 enum Search {
-    /// In a variable's name, which is ours up to here.
+    /// In a variable's name, of which this many bytes match.
     Name(usize),
     /// In another variable.
     Other,
-    /// In our value, of which so many bytes are copied.
+    /// In the value, of which this many bytes are copied.
     Value(usize),
-    /// The value is complete, so many bytes with its final zero.
+    /// The value is complete; its length in bytes, with the final zero.
     Done(usize),
 }
 
 impl Search {
-    /// Takes the next byte of the environment, a sequence of `NAME=VALUE` that end with zeros.
+    /// Processes the next byte of the environment, a sequence of `NAME=VALUE` that end with zeros.
     fn feed(&mut self, byte: u8, path: &mut [u8; 4096]) {
         *self = match *self {
             Self::Name(matched) => match LOG_VARIABLE.as_bytes().get(matched) {
@@ -373,7 +367,7 @@ impl Search {
                     *place = byte;
                     if byte == 0 { Self::Done(length + 1) } else { Self::Value(length + 1) }
                 }
-                // Longer than any path can be: there is no such log.
+                // Longer than any path.
                 None => Self::Other,
             },
             Self::Done(length) => Self::Done(length),

@@ -1,4 +1,4 @@
-//! Every example of examples/rust runs, and says what it says here.
+//! Every example of examples/rust runs and prints what this file expects.
 
 mod process;
 
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each example prints.
-const SAID: [(&str, &[&str]); 10] = [
+/// The output of each example.
+const OUTPUT: [(&str, &[&str]); 10] = [
     (
         "audio_callback",
         &[
@@ -75,7 +75,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rust")
 }
 
-/// The program of an example, as cargo built it with this test.
+/// The program of an example, which cargo built with this test.
 fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test is a file");
     let built = test.ancestors().nth(2).expect("target/PROFILE/deps/TEST").join("examples");
@@ -94,7 +94,7 @@ fn program(name: &str) -> PathBuf {
 
 #[test]
 fn every_example_is_run() {
-    let said: BTreeMap<_, _> = SAID.into_iter().collect();
+    let outputs: BTreeMap<_, _> = OUTPUT.into_iter().collect();
     let files =
         fs::read_dir(folder()).expect("the folder of the examples").map(|entry| entry.expect("an entry").path());
     let names: Vec<String> = files
@@ -102,14 +102,14 @@ fn every_example_is_run() {
         .filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned()))
         .collect();
     for name in &names {
-        assert!(said.contains_key(name.as_str()), "nothing here tells what {name} says");
+        assert!(outputs.contains_key(name.as_str()), "no expected output for {name}");
     }
-    assert_eq!(names.len(), said.len(), "every example listed here is in the folder");
-    for (name, expected) in said {
+    assert_eq!(names.len(), outputs.len(), "every example listed here is in the folder");
+    for (name, expected) in outputs {
         let output = process::of(program(name)).output().unwrap_or_else(|error| panic!("{name}: {error}"));
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{name}: {}\n{out}{err}", output.status);
-        assert_eq!(out.lines().collect::<Vec<_>>(), expected, "what {name} says");
-        assert_eq!(err, "", "what {name} complains of");
+        assert_eq!(out.lines().collect::<Vec<_>>(), expected, "output of {name}");
+        assert_eq!(err, "", "errors of {name}");
     }
 }

@@ -1,4 +1,5 @@
-//! A program whose global allocator is multi-core arenas in a static, a slot for each thread, and with more threads than slots.
+//! A program whose global allocator is arenas in a static, first with a slot for each thread, then with more threads
+//! than slots.
 
 mod program;
 
@@ -18,12 +19,12 @@ static HEAP: Global<Arenas<'static>, ThreadSlots> = Global::configured(&MEMORY, 
 /// One test, because threads and slots are counted.
 #[test]
 fn a_program_runs() {
-    // The threads of the test harness, of this test, and what it starts, at most five at a time.
+    // The threads of the test harness, of this test, and those it starts, at most five at a time.
     program::runs(4);
     assert_eq!(HEAP.current().crowded(), 0, "a slot for every thread");
     let boxes: Vec<Box<usize>> = (0..100).map(Box::new).collect();
     std::thread::spawn(move || drop(boxes)).join().expect("no panic");
-    // All but what was taken back as this thread allocated.
+    // All but the blocks that this thread reclaimed when it allocated.
     assert!(HEAP.reclaim(1000) > 50, "what another thread freed");
     program::runs(30);
     assert!(HEAP.current().crowded() > 0, "thirty threads and {SLOTS} slots");

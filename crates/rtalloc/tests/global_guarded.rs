@@ -1,4 +1,4 @@
-//! A program whose global allocator is TLSF under guard, under a lock, in a static: it makes no mistake that is seen.
+//! A program whose global allocator is guarded TLSF under a lock, in a static: no misuse is reported.
 
 mod program;
 

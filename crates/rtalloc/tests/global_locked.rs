@@ -21,12 +21,12 @@ fn a_program_runs() {
     assert_eq!(heap.inspect(|heap| heap.check()), Ok(()));
     let mut live_bytes = 0;
     heap.inspect(|heap| heap.walk(&mut |block| live_bytes += if block.free { 0 } else { block.size_bytes }));
-    assert!(live_bytes < 1 << 20, "{live_bytes} bytes are left behind by a program that keeps nothing");
+    assert!(live_bytes < 1 << 20, "{live_bytes} bytes are live after a program that keeps nothing");
 }
 
-/// Blocks are in the static, which takes no room in the file.
+/// Blocks lie in the static, which takes no space in the file.
 #[test]
-fn memory_is_the_statics() {
+fn memory_is_in_the_static() {
     let block = vec![1; 1000];
     let start = (&raw const MEMORY).addr();
     assert!((start..start + BYTES).contains(&block.as_ptr().addr()));

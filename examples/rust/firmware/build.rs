@@ -1,4 +1,4 @@
-//! Tells the linker where the board's memory is.
+//! Passes the board's memory layout to the linker.
 
 fn main() {
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the package is");

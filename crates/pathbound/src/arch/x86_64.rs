@@ -2,14 +2,14 @@
 
 mod frame;
 
-pub(crate) use frame::Frame;
+pub(crate) use frame::{Frame, RETURN_ADDRESS, hull};
 
 use super::{Decoded, Target, Transfer};
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction, IntelFormatter, Mnemonic, OpKind, Register,
 };
 
-/// Bytes of the longest instruction.
+/// Length of the longest instruction.
 pub const LONGEST_INSTRUCTION_BYTES: usize = 15;
 
 /// Decodes the instruction at the beginning of `code`, which lies at `address`; `None` where there is none.
@@ -17,15 +17,23 @@ pub const LONGEST_INSTRUCTION_BYTES: usize = 15;
 pub fn decode(code: &[u8], address: u64) -> Option<Decoded> {
     let instruction = instruction(code, address)?;
     let length = u8::try_from(instruction.len()).ok()?;
-    Some(Decoded { length, transfer: transfer(&instruction) })
+    let transfer = match transfer(&instruction) {
+        transfer @ (Transfer::Next | Transfer::Repeat | Transfer::Kernel) => transfer,
+        // Intel processors ignore an operand-size prefix before a near branch, AMD processors do not.
+        _ if decoded(code, address, DecoderOptions::AMD) != instruction => Transfer::Elsewhere,
+        transfer => transfer,
+    };
+    Some(Decoded { length, transfer })
 }
 
-/// The instruction at the beginning of `code` as the decoder gives it.
+/// The instruction at the beginning of `code`, in the decoder's form; `None` if it is invalid.
 pub(crate) fn instruction(code: &[u8], address: u64) -> Option<Instruction> {
-    let code = &code[..code.len().min(LONGEST_INSTRUCTION_BYTES)];
-    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
-    let instruction = decoder.decode();
+    let instruction = decoded(code, address, DecoderOptions::NONE);
     (!instruction.is_invalid()).then_some(instruction)
+}
+
+fn decoded(code: &[u8], address: u64, options: u32) -> Instruction {
+    Decoder::with_ip(64, &code[..code.len().min(LONGEST_INSTRUCTION_BYTES)], address, options).decode()
 }
 
 /// The instruction at the beginning of `code` as text, in Intel's syntax; `None` where there is none.
@@ -43,10 +51,24 @@ pub fn text(code: &[u8], address: u64) -> Option<String> {
     Some(text)
 }
 
+/// The address that an instruction takes, if any: other code may jump there. With `fixed`, constants may be addresses.
+pub(crate) fn taken(instruction: &Instruction, fixed: bool) -> Option<u64> {
+    match instruction.mnemonic() {
+        Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => Some(instruction.ip_rel_memory_address()),
+        Mnemonic::Mov | Mnemonic::Push if fixed => instruction.try_immediate(instruction.op_count() - 1).ok(),
+        _ => None,
+    }
+}
+
+/// Whether an instruction begins a transaction or may go back to where one began.
+pub(crate) fn is_transactional(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Xbegin | Mnemonic::Xabort | Mnemonic::Xend)
+}
+
 fn transfer(instruction: &Instruction) -> Transfer {
     match instruction.flow_control() {
-        // These have a flow of control that hangs on the mode or on what the kernel makes of them.
-        // A handler of the signal that a breakpoint raises goes on behind it.
+        // The control flow of these depends on the processor's mode or on the kernel. A handler of the signal that a
+        // breakpoint raises continues after it.
         _ if matches!(
             instruction.mnemonic(),
             Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int | Mnemonic::Int3 | Mnemonic::Int1
@@ -54,8 +76,18 @@ fn transfer(instruction: &Instruction) -> Transfer {
         {
             Transfer::Kernel
         }
-        // The decoder takes an abort for an instruction like any other; in a transaction it goes to where that began.
-        _ if matches!(instruction.mnemonic(), Mnemonic::Hlt | Mnemonic::Xabort | Mnemonic::Xend) => Transfer::Elsewhere,
+        // The decoder treats an abort like any other instruction; in a transaction it goes back to the beginning.
+        _ if is_transactional(instruction) => Transfer::Elsewhere,
+        // These enter and leave enclaves, virtual machines and other modes.
+        _ if matches!(
+            instruction.mnemonic(),
+            Mnemonic::Enclu | Mnemonic::Encls | Mnemonic::Enclv | Mnemonic::Getsec | Mnemonic::Vmfunc | Mnemonic::Jmpe
+        ) =>
+        {
+            Transfer::Elsewhere
+        }
+        // Programs may not halt the processor: this traps.
+        _ if instruction.mnemonic() == Mnemonic::Hlt => Transfer::Trap,
         FlowControl::Next if repeats(instruction) => Transfer::Repeat,
         FlowControl::Next => Transfer::Next,
         FlowControl::UnconditionalBranch => near(instruction).map_or(Transfer::Elsewhere, Transfer::Jump),
@@ -67,6 +99,8 @@ fn transfer(instruction: &Instruction) -> Transfer {
         FlowControl::Call => near(instruction).map_or(Transfer::Elsewhere, Transfer::Call),
         FlowControl::IndirectCall => computed(instruction).map_or(Transfer::Elsewhere, Transfer::Call),
         FlowControl::Return if instruction.code() == Code::Retnq => Transfer::Return,
+        // Processors disagree on the length of this instruction.
+        FlowControl::Exception if instruction.mnemonic() == Mnemonic::Ud0 => Transfer::Elsewhere,
         FlowControl::Exception => Transfer::Trap,
         FlowControl::Return | FlowControl::Interrupt | FlowControl::XbeginXabortXend => Transfer::Elsewhere,
     }
@@ -76,12 +110,12 @@ fn repeats(instruction: &Instruction) -> bool {
     instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
 }
 
-/// Where a near jump or call with its target in the instruction goes; none if it is a far one.
+/// The target of a direct near jump or call; `None` if it is far.
 fn near(instruction: &Instruction) -> Option<Target> {
     (instruction.op0_kind() == OpKind::NearBranch64).then(|| Target::Address(instruction.near_branch64()))
 }
 
-/// Where a near indirect jump or call goes; none if it is a far one.
+/// The target of an indirect near jump or call; `None` if it is far.
 fn computed(instruction: &Instruction) -> Option<Target> {
     if instruction.is_jmp_far_indirect() || instruction.is_call_far_indirect() {
         return None;
@@ -102,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_transfer_is_told_from_the_others() {
+    fn every_kind_of_transfer_is_recognised() {
         let cases: &[(&[u8], Transfer)] = &[
             (&[0x90], Transfer::Next),
             (&[0xf3, 0x90], Transfer::Next),             // pause
@@ -138,12 +172,31 @@ mod tests {
             (&[0xcb], Transfer::Elsewhere),                   // retf
             (&[0x48, 0xcf], Transfer::Elsewhere),             // iretq
             (&[0x0f, 0x0b], Transfer::Trap),                  // ud2
-            (&[0xcc], Transfer::Kernel),                      // int3: a handler goes on behind it
+            (&[0x0f, 0xff, 0xc0], Transfer::Elsewhere),       // ud0
+            (&[0xcc], Transfer::Kernel),                      // int3: a handler continues after it
             (&[0xf1], Transfer::Kernel),                      // int1
-            (&[0xf4], Transfer::Elsewhere),                   // hlt
+            (&[0xf4], Transfer::Trap),                        // hlt
             (&[0xc7, 0xf8, 0, 0, 0, 0], Transfer::Elsewhere), // xbegin
             (&[0xc6, 0xf8, 0xfd], Transfer::Elsewhere),       // xabort
-            (&[0x0f, 0x01, 0xd5], Transfer::Elsewhere),       // xend
+            (&[0x0f, 0x01, 0xd7], Transfer::Elsewhere),       // enclu
+            (&[0x0f, 0x01, 0xc1], Transfer::Elsewhere),       // vmcall
+            (&[0x0f, 0x01, 0xd4], Transfer::Elsewhere),       // vmfunc
+            (&[0xf3, 0x0f, 0x01, 0xec], Transfer::Elsewhere), // uiret
+            (&[0x48, 0x0f, 0x07], Transfer::Elsewhere),       // sysretq
+            // AMD processors honour the operand-size prefix: a 16-bit distance, a 16-bit target.
+            (&[0x66, 0x74, 0xfe], Transfer::Elsewhere),
+            (&[0x66, 0x0f, 0x85, 0, 1, 0, 0], Transfer::Elsewhere),
+            (&[0x66, 0xe9, 0, 1, 0, 0], Transfer::Elsewhere),
+            (&[0x66, 0xeb, 0x10], Transfer::Elsewhere),
+            (&[0x66, 0xe8, 0, 0, 0, 0], Transfer::Elsewhere),
+            (&[0x66, 0xff, 0xe0], Transfer::Elsewhere),
+            (&[0x66, 0xff, 0x25, 0, 1, 0, 0], Transfer::Elsewhere),
+            (&[0x66, 0xff, 0xd0], Transfer::Elsewhere),
+            (&[0x66, 0xc3], Transfer::Elsewhere),
+            (&[0x66, 0xe2, 0x02], Transfer::Elsewhere),
+            (&[0x66, 0xe3, 0x02], Transfer::Elsewhere),
+            (&[0x66, 0x48, 0xc3], Transfer::Return),    // the 64-bit prefix wins
+            (&[0x0f, 0x01, 0xd5], Transfer::Elsewhere), // xend
         ];
         for (code, expected) in cases {
             assert_eq!(transfer_of(code), *expected, "{code:02x?}");
@@ -151,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_written_as_people_know_them() {
+    fn instructions_are_written_in_intel_syntax() {
         assert_eq!(text(&[0x48, 0x8d, 0x04, 0x37], 0).as_deref(), Some("lea rax, [rdi+rsi]"));
         assert_eq!(text(&[0x74, 0xfe], 0x1000).as_deref(), Some("je short 0x1000"));
         assert_eq!(text(&[0x06], 0), None);
     }
 
     #[test]
-    fn what_is_no_instruction_is_not_decoded() {
-        assert_eq!(decode(&[0x06], 0), None, "push es is none in 64-bit mode");
+    fn invalid_bytes_are_not_decoded() {
+        assert_eq!(decode(&[0x06], 0), None, "push es is invalid in 64-bit mode");
         assert_eq!(decode(&[0x48], 0), None, "a prefix alone");
         assert_eq!(decode(&[], 0), None);
     }

@@ -1,10 +1,10 @@
 //! The second solver: implicit path enumeration (Li and Malik, DAC 1995).
 //!
-//! How often each edge is taken is a variable of a linear program: what goes into a block comes out of it, the function is
-//! entered once, and a loop's place is executed at most so often as the loop is entered times what its fact says. The
-//! costliest solution says how often each instruction is executed. It is the dual of the problem of potentials: a
-//! solution and potentials that agree prove each other optimal. The program is solved in floating-point numbers; the solution
-//! is verified in integers.
+//! The variables of a linear program are how often each edge is taken. The flow into a block equals the flow out of it,
+//! the function is entered once, and a loop's place is executed at most as often as the loop is entered times the
+//! number in its fact. The solution with the highest cost gives the number of executions of each instruction. The
+//! problem is the dual of that of potentials: a solution and potentials that agree prove each other optimal. The
+//! program is solved in floating-point numbers; the solution is verified in integers.
 
 use super::longest::Longest;
 use super::loops::Loops;
@@ -12,16 +12,16 @@ use super::paths::Paths;
 use microlp::{ComparisonOp, OptimizationDirection, Problem};
 use std::collections::BTreeMap;
 
-/// A run of instructions that is entered at its first and left at its last.
+/// A basic block.
 #[derive(Debug, Default)]
 struct Block {
     instructions: Vec<u64>,
-    /// Edges that lead in and out.
+    /// Indexes of the edges that lead in and out.
     into: Vec<usize>,
     out: Vec<usize>,
 }
 
-/// How often each instruction of a function is executed on a longest path of it.
+/// How often each instruction of a function is executed on a longest path.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(super) fn executions(
         .iter()
         .map(|block| block.instructions.iter().try_fold(0i64, |sum, address| sum.checked_add(longest.cost(*address)?)))
         .collect::<Option<_>>()
-        .ok_or("a block's cost does not fit")?;
+        .ok_or("the cost of a block overflows")?;
 
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     let unlimited = (0.0, f64::INFINITY);
@@ -57,10 +57,10 @@ pub(super) fn executions(
         let terms: Vec<_> = flow.into_iter().filter(|(_, c)| *c != 0.0).map(|(edge, c)| (variables[edge], c)).collect();
         problem.add_constraint(terms, ComparisonOp::Eq, -entered(index) as f64);
     }
-    // Loops that no path of this case goes around need no constraint, and their headers may lie within blocks.
-    let turning =
+    // Loops that do not iterate in this case need no constraint, and their headers may lie within blocks.
+    let iterating =
         loops.iter().filter(|(index, turning)| longest.multipliers[*index] > 0 && leader.contains_key(&turning.header));
-    let limits: Vec<Limit> = turning
+    let limits: Vec<Limit> = iterating
         .map(|(_, turning)| Limit {
             block: blocks.iter().position(|block| block.instructions.contains(&turning.place)),
             entries: (0..edges.len())
@@ -74,7 +74,7 @@ pub(super) fn executions(
         })
         .collect();
     for limit in &limits {
-        let place = limit.block.ok_or("the place of a loop is not on its ways around")?;
+        let place = limit.block.ok_or("the place of a loop is in no block of its function")?;
         let mut terms: BTreeMap<usize, f64> = blocks[place].into.iter().map(|edge| (*edge, 1.0)).collect();
         limit.entries.iter().for_each(|edge| *terms.entry(*edge).or_default() -= limit.at_most as f64);
         let terms: Vec<_> =
@@ -111,23 +111,23 @@ pub(super) fn executions(
     Ok(executions)
 }
 
-/// A loop's fact, in edges.
+/// A loop fact, as a constraint on edges.
 struct Limit {
     /// The block of the place.
     block: Option<usize>,
     /// The edges that enter the loop.
     entries: Vec<usize>,
-    /// How often calls enter it.
+    /// How often calls enter the loop.
     entered: i128,
     at_most: i128,
 }
 
-/// How often calls enter a block: the first is the function's.
+/// How often calls enter a block: the first block is the function's entry.
 fn entered(block: usize) -> i128 {
     i128::from(block == 0)
 }
 
-/// The blocks of a function, its first one first, and the block of each first instruction.
+/// The blocks of a function, the entry block first, and the index of the block that each leader begins.
 fn blocks(paths: &Paths, function: u64) -> (Vec<Block>, BTreeMap<u64, usize>) {
     let body = paths.body(function);
     let mut before: BTreeMap<u64, Vec<u64>> = BTreeMap::new();

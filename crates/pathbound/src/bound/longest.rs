@@ -1,25 +1,25 @@
 //! Longest and shortest paths.
 //!
-//! Loops are priced, from the inside out: a loop's *multiplier* is what the costliest way around it through its place costs.
-//! Executing the place lowers a path's worth by the multiplier, entering the loop raises it by `at_most` multipliers. Then no
-//! way around any loop is worth more than nothing, so that the longest path from each instruction to the return, its
-//! *potential*, is found by relaxation; and because every way around through the place passes the header, a path that is worth
-//! the most can be filled up with ways around until it costs just that. So potentials are exact, not only upper bounds.
+//! Loops are priced from the inside out: a loop's *multiplier* is the cost of its most expensive cycle through its
+//! place. Executing the place lowers the value of a path by the multiplier; entering the loop raises it by `at_most`
+//! multipliers. Then no cycle has a positive value, so that relaxation finds the longest path from each instruction to
+//! the return, its *potential*. Every cycle through the place passes the header, so a path of the highest value can be
+//! extended by cycles until its cost equals its value. Potentials are therefore exact, not only upper bounds.
 
 use super::loops::Loops;
 use super::paths::Paths;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// The most instructions that are counted, up to which floating-point numbers count exactly.
+/// The largest bound: up to here, floating-point numbers represent all integers.
 pub(super) const MOST_INSTRUCTIONS: i64 = 1 << 53;
 
-/// What is known of the longest paths.
+/// The longest paths.
 #[derive(Clone, Debug)]
 pub(super) struct Longest<'a> {
     paths: &'a Paths,
     loops: &'a Loops,
-    /// By loop.
+    /// The multiplier of each loop.
     pub multipliers: Vec<i64>,
     /// By instruction: the longest path to the return of its function, itself included, loops priced.
     pub potentials: BTreeMap<u64, i64>,
@@ -27,7 +27,7 @@ pub(super) struct Longest<'a> {
     pub bounds: BTreeMap<u64, i64>,
 }
 
-/// A function has more than [`MOST_INSTRUCTIONS`], or its numbers do not fit on the way there.
+/// A function has more than [`MOST_INSTRUCTIONS`], or computing its bound overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge(pub u64);
 
@@ -50,7 +50,7 @@ impl<'a> Longest<'a> {
         }
     }
 
-    /// The way to go on from an instruction on a longest path; `None` where the function is left.
+    /// The next instruction on a longest path; `None` if the function is left.
     pub fn next(&self, address: u64) -> Option<u64> {
         let worth = |next: &u64| Some(self.entering(Some(address), *next)? + self.potentials[next]);
         self.paths.points[&address].next.iter().copied().max_by_key(|next| (worth(next), Reverse(*next)))
@@ -58,7 +58,7 @@ impl<'a> Longest<'a> {
 
     fn solve(&mut self, function: u64) -> Option<()> {
         let mut body = self.paths.body(function);
-        // What several functions jump to is the same in each of them.
+        // Code that several functions jump to has the same potentials in each of them.
         body.retain(|address| !self.potentials.contains_key(address));
         for (index, priced) in self.loops.iter().rev().filter(|(_, priced)| body.contains(&priced.header)) {
             let mut inside: BTreeSet<u64> = priced.members.intersection(&body).copied().collect();
@@ -77,10 +77,10 @@ impl<'a> Longest<'a> {
         (bound <= MOST_INSTRUCTIONS).then_some(())
     }
 
-    /// Raises values until each is that of the longest path. Without a way around that is worth something, there are not more
-    /// rounds than instructions; with one, numbers would grow until they do not fit.
+    /// Raises values until each is that of the longest path. Without a cycle of positive value, there are at most as
+    /// many rounds as instructions; with one, numbers would grow until they overflow.
     fn relax(&self, instructions: &BTreeSet<u64>, values: &mut BTreeMap<u64, i64>) -> Option<()> {
-        let order = last_first(self.paths, instructions);
+        let order = postorder(self.paths, instructions);
         let mut changed = true;
         while changed {
             changed = false;
@@ -95,8 +95,8 @@ impl<'a> Longest<'a> {
         Some(())
     }
 
-    /// What a path is worth at most from an instruction on, given what it is worth behind it; inside, nothing if no path
-    /// goes on.
+    /// The highest value of a path from an instruction on, given the values of its successors. The inner `None` means
+    /// that no path continues, the outer one an overflow.
     fn value(&self, address: u64, values: &BTreeMap<u64, i64>) -> Option<Option<i64>> {
         let point = &self.paths.points[&address];
         let mut best = point.leaves().then_some(0);
@@ -140,7 +140,7 @@ pub(super) fn shortest(paths: &Paths) -> BTreeMap<u64, u64> {
             let point = &paths.points[&address];
             let after = before + 1 + point.callee.map_or(0, |callee| shortest[&callee]);
             if point.leaves() {
-                // Not the least one yet: what costs less up to here may cost more from here.
+                // Not necessarily the least: an instruction that is reached sooner may call a longer callee.
                 let least = shortest.entry(*function).or_insert(after);
                 *least = after.min(*least);
             }
@@ -150,8 +150,8 @@ pub(super) fn shortest(paths: &Paths) -> BTreeMap<u64, u64> {
     shortest
 }
 
-/// The instructions in such an order that, loops aside, what comes next comes before.
-fn last_first(paths: &Paths, instructions: &BTreeSet<u64>) -> Vec<u64> {
+/// The instructions in postorder: loops aside, successors come first.
+fn postorder(paths: &Paths, instructions: &BTreeSet<u64>) -> Vec<u64> {
     let mut order = Vec::with_capacity(instructions.len());
     let mut seen = BTreeSet::new();
     for root in instructions {

@@ -1,13 +1,13 @@
 //! The loops of a graph, nested, and the facts that bound them.
 //!
-//! A loop is a set of instructions each of which leads to every other, as large as can be. It must have one *header*, the
-//! instruction through which it is entered. Without the header, what still leads around are the loops inside it.
+//! A loop is a strongly connected component of instructions. It must have one *header*, the only instruction through
+//! which it is entered. The components that remain without the header are the loops inside it.
 
 use super::Turning;
 use super::paths::Paths;
-use crate::decline::{Decline, Site};
+use crate::decline::{Decline, OpenLoop, Refusal, Site};
 use crate::facts::{LoopFact, Place};
-use crate::image::{Image, Source};
+use crate::image::Image;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A loop.
@@ -19,17 +19,17 @@ pub(super) struct Loop {
     pub members: BTreeSet<u64>,
     /// The loop around it.
     pub parent: Option<usize>,
-    /// The instruction that is executed at most `at_most` times for each entry. Every way around the loop passes it or
-    /// is a way around a loop inside.
+    /// The instruction that is executed at most `at_most` times for each entry. Every cycle of the loop passes it,
+    /// except cycles of the loops inside.
     pub place: u64,
-    /// How often.
+    /// The number in the fact.
     pub at_most: u64,
 }
 
 /// The loops of a graph.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loops {
-    /// Outer loops before those inside them.
+    /// Outer loops before inner ones.
     all: Vec<Loop>,
     /// The innermost loop of each instruction that is in one.
     innermost: BTreeMap<u64, usize>,
@@ -40,14 +40,14 @@ impl Loops {
     ///
     /// # Errors
     ///
-    /// [`Decline::IrreducibleLoop`], [`Decline::UselessFact`], [`Decline::UnboundedLoop`].
+    /// [`Decline::IrreducibleLoop`], [`Decline::UselessFact`], [`Decline::RefusedFact`], [`Decline::UnboundedLoops`].
     pub fn new(image: &dyn Image, paths: &Paths, facts: &[LoopFact]) -> Result<Self, Decline> {
         let mut loops = Self::found(image, paths)?;
         loops.apply(image, paths, facts)?;
         Ok(loops)
     }
 
-    /// Finds the loops; what bounds them is not known yet.
+    /// Finds the loops, without their bounds.
     ///
     /// # Errors
     ///
@@ -60,11 +60,11 @@ impl Loops {
         Ok(loops)
     }
 
-    /// The loops as facts can be said of them.
+    /// The loops in the form in which users state facts about them.
     pub fn turning(&self, paths: &Paths) -> Vec<Turning> {
         let turning = |(index, found): (usize, &Loop)| {
             let own = |address: &&u64| self.innermost.get(*address) == Some(&index);
-            let place = self.last_on_every_way_around(paths, index, &found.members).unwrap_or(found.header);
+            let place = self.last_in_every_iteration(paths, index, &found.members).unwrap_or(found.header);
             Turning {
                 header: found.header,
                 place,
@@ -94,7 +94,7 @@ impl Loops {
         })
     }
 
-    /// The loops that are entered by going to an instruction, from another or by a call.
+    /// The loops that are entered by going to an instruction, from another one or, with `None`, by a call.
     pub fn entered(&self, from: Option<u64>, to: u64) -> impl Iterator<Item = (usize, &Loop)> {
         self.around(to).take_while(move |(_, entered)| from.is_none_or(|from| !entered.members.contains(&from)))
     }
@@ -128,77 +128,89 @@ impl Loops {
     }
 
     fn apply(&mut self, image: &dyn Image, paths: &Paths, facts: &[LoopFact]) -> Result<(), Decline> {
-        // By loop: how often, and what; apart those said of an address and those said of a line.
+        // By loop: the number and the place, separately for facts about addresses and about lines.
         let mut exact: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         let mut by_line: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         for fact in facts {
             let meant = fact.place.find(image, paths.points.keys().copied());
-            let indices = self.innermost_of(&meant);
-            if indices.is_empty() {
+            let around: BTreeSet<usize> =
+                meant.iter().filter_map(|address| self.innermost.get(address).copied()).collect();
+            if around.is_empty() {
                 return Err(Decline::UselessFact(fact.place.clone()));
             }
-            for index in indices {
-                match fact.place {
-                    Place::Address(place) if self.is_on_every_way_around(paths, index, place) => {
-                        let bound = exact.entry(index).or_insert((fact.at_most, place));
-                        *bound = (*bound).min((fact.at_most, place));
+            let refuse = |why| {
+                let instead = around.iter().map(|index| self.open(image, paths, *index)).collect();
+                Err(Decline::RefusedFact(fact.place.clone(), why, instead))
+            };
+            let least = |bounded: &mut BTreeMap<usize, (u64, u64)>, index: usize, fact: (u64, u64)| {
+                let bound = bounded.entry(index).or_insert(fact);
+                *bound = (*bound).min(fact);
+            };
+            match fact.place {
+                Place::Address(place) => {
+                    if around.iter().any(|index| !self.is_in_every_iteration(paths, *index, place)) {
+                        return refuse(Refusal::PassedBy);
                     }
-                    Place::Address(_) => {}
-                    Place::Line { .. } => {
-                        // Where the loop is left between the header and the line, the header is executed once more.
-                        let last = self.last_on_every_way_around(paths, index, &meant);
-                        let fact = last.map_or((fact.at_most.saturating_add(1), self.all[index].header), |place| {
-                            (fact.at_most, place)
-                        });
-                        let bound = by_line.entry(index).or_insert(fact);
-                        *bound = (*bound).max(fact);
+                    around.iter().for_each(|index| least(&mut exact, *index, (fact.at_most, place)));
+                }
+                Place::Line { .. } => {
+                    let named = around.iter().copied().filter(|index| self.has_condition(paths, *index, &meant));
+                    let named: BTreeSet<usize> = named.collect();
+                    if named.is_empty() {
+                        return refuse(Refusal::NotTheCondition);
                     }
+                    let has_named_around = |index: &usize| {
+                        self.around(self.all[*index].header).skip(1).any(|(outer, _)| named.contains(&outer))
+                    };
+                    if named.iter().any(has_named_around) {
+                        return refuse(Refusal::Nested);
+                    }
+                    // Going around N times begins N + 1 iterations; the last may end at the condition.
+                    let begun = fact.at_most.saturating_add(1);
+                    named.iter().for_each(|index| least(&mut by_line, *index, (begun, self.all[*index].header)));
                 }
             }
         }
+        let said = |index: usize| exact.get(&index).or_else(|| by_line.get(&index)).copied();
+        let open: Vec<usize> = (0..self.all.len()).filter(|index| said(*index).is_none()).collect();
+        if !open.is_empty() {
+            let open = open.into_iter().map(|index| self.open(image, paths, index)).collect();
+            return Err(Decline::UnboundedLoops(open));
+        }
         for index in 0..self.all.len() {
-            let Some((at_most, place)) = exact.get(&index).or_else(|| by_line.get(&index)) else {
-                let place = self.place_to_count(image, paths, index);
-                return Err(Decline::UnboundedLoop(Site::of(image, self.all[index].header), place));
-            };
-            (self.all[index].at_most, self.all[index].place) = (*at_most, *place);
+            if let Some((at_most, place)) = said(index) {
+                (self.all[index].at_most, self.all[index].place) = (at_most, place);
+            }
         }
         Ok(())
     }
 
-    /// The innermost loops that have instructions of these.
-    fn innermost_of(&self, some: &BTreeSet<u64>) -> BTreeSet<usize> {
-        let mut indices: BTreeSet<usize> =
-            some.iter().filter_map(|address| self.innermost.get(address).copied()).collect();
-        for index in indices.clone() {
-            let outer: Vec<usize> = self.around(self.all[index].header).map(|(outer, _)| outer).skip(1).collect();
-            indices.retain(|index| !outer.contains(index));
-        }
-        indices
+    /// Describes a loop for the message that asks for a fact.
+    fn open(&self, image: &dyn Image, paths: &Paths, index: usize) -> OpenLoop {
+        let found = &self.all[index];
+        let place = self.last_in_every_iteration(paths, index, &found.members).unwrap_or(found.header);
+        OpenLoop { entry: Site::of(image, found.header), place: Site::of(image, place) }
     }
 
-    /// Where to count the turns of a loop: the last instruction of its own that every turn passes, which a loop that tests
-    /// first executes as often as its body. By the source line, if a fact about that means this instruction, too.
-    fn place_to_count(&self, image: &dyn Image, paths: &Paths, index: usize) -> Place {
-        let last = self.last_on_every_way_around(paths, index, &self.all[index].members);
-        let last = last.unwrap_or(self.all[index].header);
-        let line = Source::named(&image.source(last)).map(|source| {
-            let file = source.file.rsplit('/').next().unwrap_or_default().to_owned();
-            Place::Line { file, line: source.line }
-        });
-        line.filter(|line| {
-            let meant = line.find(image, paths.points.keys().copied());
-            self.innermost_of(&meant) == BTreeSet::from([index])
-                && self.last_on_every_way_around(paths, index, &meant) == Some(last)
-        })
-        .unwrap_or(Place::Address(last))
+    /// Whether the loop's condition is among some instructions: the only branch outside inner loops that every
+    /// iteration executes and that can leave the loop.
+    ///
+    /// Other lines may not belong to this loop: the instructions of a fully unrolled loop are in the loop around it,
+    /// which iterates more often. And of several such branches, some may be copies of an unrolled loop's.
+    fn has_condition(&self, paths: &Paths, index: usize, some: &BTreeSet<u64>) -> bool {
+        let members = &self.all[index].members;
+        let leaves = |address: &&u64| paths.points[*address].next.iter().any(|next| !members.contains(next));
+        let own = members.iter().filter(|address| self.innermost.get(*address) == Some(&index)).filter(leaves);
+        let conditions: Vec<u64> =
+            own.copied().filter(|address| self.is_in_every_iteration(paths, index, *address)).collect();
+        matches!(conditions.as_slice(), [condition] if some.contains(condition))
     }
 
-    /// Of some instructions the last that every way around a loop passes, counted from the header: none of the others is
-    /// executed more rarely.
-    fn last_on_every_way_around(&self, paths: &Paths, index: usize, some: &BTreeSet<u64>) -> Option<u64> {
+    /// The last of some instructions, from the header on, that every iteration of a loop executes: none is executed
+    /// more rarely.
+    fn last_in_every_iteration(&self, paths: &Paths, index: usize, some: &BTreeSet<u64>) -> Option<u64> {
         let own = some.iter().copied().filter(|place| self.innermost.get(place) == Some(&index));
-        let places: Vec<u64> = own.filter(|place| self.is_on_every_way_around(paths, index, *place)).collect();
+        let places: Vec<u64> = own.filter(|place| self.is_in_every_iteration(paths, index, *place)).collect();
         let Loop { header, members, .. } = &self.all[index];
         let is_last = |last: &u64| {
             let (mut seen, mut waiting) = (BTreeSet::new(), vec![*header]);
@@ -212,8 +224,8 @@ impl Loops {
         places.iter().copied().find(is_last)
     }
 
-    /// Whether without a place only the loops inside a loop lead around.
-    fn is_on_every_way_around(&self, paths: &Paths, index: usize, place: u64) -> bool {
+    /// Whether every iteration of a loop executes a place: without it, only the loops inside have cycles.
+    fn is_in_every_iteration(&self, paths: &Paths, index: usize, place: u64) -> bool {
         let mut rest = self.all[index].members.clone();
         rest.remove(&place);
         let inside: Vec<&Loop> = self.all.iter().filter(|inner| inner.parent == Some(index)).collect();
@@ -221,7 +233,7 @@ impl Loops {
     }
 }
 
-/// From where each instruction is reached; `None` stands for calls.
+/// The predecessors of each instruction; `None` stands for calls.
 fn entered(paths: &Paths) -> BTreeMap<u64, BTreeSet<Option<u64>>> {
     let mut entered: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
     for function in &paths.functions {
@@ -235,8 +247,8 @@ fn entered(paths: &Paths) -> BTreeMap<u64, BTreeSet<Option<u64>>> {
     entered
 }
 
-/// The largest sets, of these instructions, in which each leads to every other and to itself (Tarjan, SIAM J. Comput. 1(2),
-/// 1972, without recursion).
+/// The strongly connected components of these instructions that contain a cycle (Tarjan, SIAM J. Comput. 1(2), 1972,
+/// without recursion).
 fn cycles(paths: &Paths, among: &BTreeSet<u64>) -> Vec<BTreeSet<u64>> {
     struct Visit {
         order: usize,

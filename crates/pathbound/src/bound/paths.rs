@@ -1,16 +1,16 @@
-//! The paths of a graph that return: what a bound is about, and what it leaves out.
+//! The paths of a graph that return, which a bound covers, and what it leaves out.
 
 use crate::decline::{Decline, Site};
-use crate::graph::{Callee, Flow, Graph, Obstacle};
+use crate::graph::{Callee, Flow, Graph, Node, Obstacle};
 use crate::image::Image;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An instruction on a path that returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Point {
-    /// What may come next in the same function, each once.
+    /// The successors in the same function, without duplicates.
     pub next: Vec<u64>,
-    /// Who is called, if anybody of the graph.
+    /// The function of the graph that is called, if any.
     pub callee: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Paths {
     pub entry: u64,
     /// The instructions on them.
     pub points: BTreeMap<u64, Point>,
-    /// Instructions that these paths pass by and that never return, with all that follows them.
+    /// Instructions that branch off these paths and never return, with all that follows them.
     pub dead: BTreeSet<u64>,
     /// The functions on them, callees before callers.
     pub functions: Vec<u64>,
@@ -39,8 +39,7 @@ impl Paths {
     ///
     /// # Errors
     ///
-    /// [`Decline::Recursion`], and [`Decline::Disagreement`] with a graph that calls a function never returning that has
-    /// a path to a return.
+    /// [`Decline::Recursion`], and [`Decline::Disagreement`] if a function returns but never does so in the graph.
     pub fn new(image: &dyn Image, graph: &Graph, entry: u64, avoid: &BTreeSet<u64>) -> Result<Self, Decline> {
         let returning = returning(graph, entry, avoid)?;
         let points = points(graph, entry, &returning);
@@ -74,7 +73,7 @@ impl Paths {
         self.points.keys().find_map(|address| Some((*address, graph.obstacle(*address)?)))
     }
 
-    /// Calls of functions that never return, and traps, that these paths pass by.
+    /// Calls of functions that never return, and traps, that branch off these paths.
     pub fn never_returning(&self, image: &dyn Image, graph: &Graph) -> Vec<(String, Site)> {
         let mut seen = BTreeSet::new();
         let mut waiting: Vec<u64> = self.points.keys().flat_map(|address| graph.successors(*address)).collect();
@@ -102,11 +101,11 @@ impl Paths {
         ends.collect()
     }
 
-    /// Every function after those it calls.
+    /// The functions, callees before callers.
     fn callees_first(&self, image: &dyn Image) -> Result<Vec<u64>, Decline> {
         let mut order = Vec::new();
         let mut done = BTreeSet::new();
-        // The functions being called, with the calls that are still to be followed, those at high addresses first.
+        // The active functions, each with its calls that are still to be followed, from the highest address down.
         let mut calling = vec![(self.entry, self.calls(self.entry))];
         while let Some((function, calls)) = calling.last_mut() {
             let function = *function;
@@ -126,22 +125,14 @@ impl Paths {
         Ok(order)
     }
 
-    /// The calls in a function: from where and whom.
+    /// The calls in a function: call site and callee.
     fn calls(&self, function: u64) -> Vec<(u64, u64)> {
         let body = self.body(function);
         body.into_iter().filter_map(|address| Some((address, self.points[&address].callee?))).collect()
     }
 }
 
-/// The function that an instruction calls, if it is in the graph.
-fn callee(flow: &Flow) -> Option<u64> {
-    match flow {
-        Flow::Call(callee) | Flow::Tail(callee) => callee.function(),
-        _ => None,
-    }
-}
-
-/// Everything that is reached from an entry, calls followed.
+/// All instructions that are reached from an entry, through calls too.
 fn reached(graph: &Graph, entry: u64) -> Result<BTreeSet<u64>, Decline> {
     let mut reached = BTreeSet::new();
     let mut waiting = vec![entry];
@@ -152,18 +143,18 @@ fn reached(graph: &Graph, entry: u64) -> Result<BTreeSet<u64>, Decline> {
                     "the graph leads to {address:#x}, which it does not contain"
                 )));
             };
-            waiting.extend(graph.successors(address).chain(callee(&node.flow)));
+            waiting.extend(graph.successors(address).chain(node.callee()));
         }
     }
     Ok(reached)
 }
 
-/// The instructions from which a return may be reached. What is unknown may return: it must not be left out.
+/// The instructions from which a return may be reached. Unknown flow may return and is not left out.
 fn returning(graph: &Graph, entry: u64, avoid: &BTreeSet<u64>) -> Result<BTreeSet<u64>, Decline> {
     let reached = reached(graph, entry)?;
     let mut users: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for (address, node) in graph.nodes().filter(|(address, _)| reached.contains(address)) {
-        for used in graph.successors(address).chain(callee(&node.flow)) {
+        for used in graph.successors(address).chain(node.callee()) {
             users.entry(used).or_default().push(address);
         }
     }
@@ -180,10 +171,10 @@ fn returning(graph: &Graph, entry: u64, avoid: &BTreeSet<u64>) -> Result<BTreeSe
 
 /// Whether an instruction may lead to a return, given some that do.
 fn returns(graph: &Graph, address: u64, returning: &BTreeSet<u64>) -> Result<bool, Decline> {
-    if graph.obstacle(address) == Some(Obstacle::CaughtException) {
+    if graph.goes_elsewhere(address) {
         return Ok(true);
     }
-    let goes_on = || graph.successors(address).any(|next| returning.contains(&next));
+    let goes_on = || graph.escapes(address) || graph.successors(address).any(|next| returning.contains(&next));
     Ok(match graph.node(address).map(|node| &node.flow) {
         Some(Flow::Return | Flow::Unknown(_) | Flow::Tail(Callee::Unknown(_))) => true,
         Some(Flow::Next | Flow::NextPast(_) | Flow::Jump(_) | Flow::Branch(_) | Flow::Call(Callee::Unknown(_))) => {
@@ -192,7 +183,9 @@ fn returns(graph: &Graph, address: u64, returning: &BTreeSet<u64>) -> Result<boo
         Some(Flow::Call(Callee::Function(function)) | Flow::Tail(Callee::Function(function))) => {
             let comes_back = returning.contains(function);
             if comes_back && !graph.returns(*function) {
-                return Err(Decline::Disagreement(format!("{function:#x} returns, but not in the graph")));
+                return Err(Decline::Disagreement(format!(
+                    "{function:#x} has a path to a return, but never returns in the graph"
+                )));
             }
             comes_back && (goes_on() || matches!(graph.node(address).map(|node| &node.flow), Some(Flow::Tail(_))))
         }
@@ -212,15 +205,14 @@ fn points(graph: &Graph, entry: u64, returning: &BTreeSet<u64>) -> BTreeMap<u64,
         }
         let mut next: Vec<u64> = graph.successors(address).filter(|next| returning.contains(next)).collect();
         next.dedup();
-        let callee =
-            graph.node(address).and_then(|node| callee(&node.flow)).filter(|callee| returning.contains(callee));
+        let callee = graph.node(address).and_then(Node::callee).filter(|callee| returning.contains(callee));
         waiting.extend(next.iter().copied().chain(callee));
         points.insert(address, Point { next, callee });
     }
     points
 }
 
-/// What the paths pass by and does not return, with all that follows it and is neither avoided.
+/// The instructions that branch off the paths and never return, with all that follows them and is not avoided.
 fn dead(
     graph: &Graph,
     entry: u64,
@@ -236,7 +228,7 @@ fn dead(
             continue;
         }
         waiting.extend(graph.successors(address));
-        let called = graph.node(address).and_then(|node| callee(&node.flow));
+        let called = graph.node(address).and_then(Node::callee);
         waiting.extend(called.filter(|function| !returning.contains(function)));
     }
     dead

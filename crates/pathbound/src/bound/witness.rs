@@ -1,4 +1,4 @@
-//! The path that has the most instructions, callees expanded at their calls.
+//! A longest path, with callees expanded at their calls.
 
 use super::Step;
 use super::ipet;
@@ -7,22 +7,23 @@ use super::loops::Loops;
 use super::paths::Paths;
 use std::collections::BTreeMap;
 
-/// The most steps that are written out. Calls of calls of calls can have more instructions than anybody can read or store.
+/// The most steps that are written out: with nested calls, the full path can be too long to store.
 const MOST_STEPS: u64 = 1 << 20;
 
-/// Finds a longest path, and that it is as long as the bound says. It has a step for every instruction executed outside loops;
-/// where these are more than [`MOST_STEPS`], one for each instruction.
+const TOO_MANY: &str = "the witness has more executions than can be counted";
+
+/// Finds a longest path, and verifies that it is as long as the bound. It has a step for every instruction executed
+/// outside loops; if these are more than [`MOST_STEPS`], one for each instruction.
 ///
 /// # Errors
 ///
-/// How it differs.
+/// How the length differs.
 pub(super) fn witness(paths: &Paths, loops: &Loops, longest: &Longest<'_>) -> Result<Vec<Step>, String> {
     let functions = paths.functions.iter().map(|function| Ok((*function, within(paths, loops, longest, *function)?)));
     let functions: BTreeMap<u64, Vec<(u64, u64)>> = functions.collect::<Result<_, String>>()?;
     let call = |waiting: &mut Vec<Step>, function: u64, times: u64, depth: u32| {
         for (address, executions) in functions[&function].iter().rev() {
-            let executions =
-                executions.checked_mul(times).ok_or("the witness has more executions than can be counted")?;
+            let executions = executions.checked_mul(times).ok_or(TOO_MANY)?;
             waiting.push(Step { address: *address, executions, depth });
         }
         Ok::<(), String>(())
@@ -41,12 +42,12 @@ pub(super) fn witness(paths: &Paths, loops: &Loops, longest: &Longest<'_>) -> Re
 
     let mut witness = Vec::new();
     let mut total: u64 = 0;
-    // What is still to be written, the last first.
+    // The steps that are still to be written, in reverse.
     let mut waiting = Vec::new();
     call(&mut waiting, paths.entry, 1, 0)?;
     while let Some(step) = waiting.pop() {
         witness.push(step);
-        total = total.checked_add(step.executions).ok_or("the witness has more executions than can be counted")?;
+        total = total.checked_add(step.executions).ok_or(TOO_MANY)?;
         if let Some(callee) = paths.points[&step.address].callee {
             call(&mut waiting, callee, step.executions, step.depth + 1)?;
         }
@@ -54,13 +55,12 @@ pub(super) fn witness(paths: &Paths, loops: &Loops, longest: &Longest<'_>) -> Re
     as_long(witness, total, bound)
 }
 
-/// The path with every instruction once, functions after those that call them.
+/// The path with every instruction once, callers before callees.
 fn summary(paths: &Paths, functions: &BTreeMap<u64, Vec<(u64, u64)>>, bound: i64) -> Result<Vec<Step>, String> {
-    const TOO_MANY: &str = "the witness has more executions than can be counted";
     let mut called: BTreeMap<u64, (u64, u32)> = BTreeMap::from([(paths.entry, (1, 0))]);
     let (mut witness, mut total) = (Vec::new(), 0u64);
     for function in paths.functions.iter().rev() {
-        // A function that no longest path calls.
+        // The longest path does not call this function.
         let Some((times, depth)) = called.get(function).copied() else { continue };
         for (address, executions) in &functions[function] {
             let executions = executions.checked_mul(times).ok_or(TOO_MANY)?;
@@ -84,8 +84,8 @@ fn as_long(witness: Vec<Step>, total: u64, bound: i64) -> Result<Vec<Step>, Stri
     }
 }
 
-/// The instructions of one execution of a function: the very path, or, where there are loops, by address with how often they
-/// are executed.
+/// The instructions of one execution of a function, with their numbers of executions: in order of execution, or, if
+/// there are loops, in order of address.
 fn within(paths: &Paths, loops: &Loops, longest: &Longest<'_>, function: u64) -> Result<Vec<(u64, u64)>, String> {
     if paths.body(function).iter().any(|address| loops.around(*address).next().is_some()) {
         return Ok(ipet::executions(paths, loops, longest, function)?.into_iter().collect());

@@ -1,4 +1,4 @@
-//! The copy: blocks of the original code, one after the other as they were, with counting in between.
+//! The copy: the blocks of the original code in their order, with code that counts in between.
 //!
 //! ```text
 //!     original            copy
@@ -15,8 +15,8 @@
 //!                             jmp dispatcher
 //! ```
 //!
-//! Each object of the process (the program, a library) has a room of its own nearby, so that what its instructions
-//! address relative to themselves stays in reach:
+//! Each object of the process (the program, a library) has its own nearby memory, a *room*, so that what its
+//! instructions address relative to themselves stays in reach:
 //!
 //! ```text
 //!     [missed targets, marks: writable][table, dispatcher, code, pointers: executable]
@@ -44,26 +44,26 @@ pub struct Copy {
     entries: BTreeMap<u64, u64>,
     plan: Plan,
     layouts: Vec<Layout>,
-    /// Instructions that are not executed in the copy, and where they leave a mark.
+    /// Instructions that are not executed in the copy, and the addresses of their marks.
     departures: Vec<(u64, u64)>,
 }
 
-/// A room and what is where in it.
+/// A room, and the layout of its content.
 #[derive(Debug)]
 struct Layout {
     room: Room,
-    /// Missed targets are in the first room alone.
+    /// The slots for missed targets, in the first room only.
     misses: Range<u64>,
     departures: Range<u64>,
     marks: Range<u64>,
-    /// The number of the first of the marks.
+    /// The number of the first mark.
     first_mark: usize,
     code: u64,
 }
 
 impl Layout {
-    /// Finds room for the copy of a part, and opens what stays writable. `extra` bytes of executable memory are for other
-    /// purposes.
+    /// Reserves the room for the copy of a part, and makes its writable part accessible. `extra` bytes of executable
+    /// memory are for the table and the dispatcher.
     fn new(
         part: &Part,
         originals: &[Vec<Original<'_>>],
@@ -96,15 +96,15 @@ impl Layout {
 
     fn marks(&self) -> &[AtomicU8] {
         let count = (self.marks.end - self.marks.start) as usize;
-        // SAFETY: the range is in the writable part of the room, which is zeroed and lives as long as `self`. Rewritten code
-        // stores single bytes in it.
+        // SAFETY: the range is in the writable part of the room, which is zero-initialised and mapped as long as `self`
+        // lives. Rewritten code stores single bytes in it.
         unsafe { std::slice::from_raw_parts(self.marks.start as *const AtomicU8, count) }
     }
 
     fn misses(&self) -> &[AtomicU64] {
         let count = (self.misses.end - self.misses.start) as usize / size_of::<u64>();
-        // SAFETY: the range is in the writable part of the room, at its beginning and so aligned, zeroed, and lives as long
-        // as `self`. Rewritten code stores whole words in it.
+        // SAFETY: the range begins the writable part of the room, so it is aligned, zero-initialised and mapped as long
+        // as `self` lives. Rewritten code stores whole words in it.
         unsafe { std::slice::from_raw_parts(self.misses.start as *const AtomicU64, count) }
     }
 }
@@ -205,7 +205,8 @@ impl Copy {
     }
 
     pub fn departures(&self) -> BTreeSet<u64> {
-        // SAFETY: the marks are in the writable parts of rooms of `self`, as those of `Layout::marks`.
+        // SAFETY: each mark is a byte in the writable part of a room, which is zero-initialised and mapped as long as
+        // `self` lives. Rewritten code stores single bytes in it.
         let left = |mark: u64| unsafe { &*(mark as *const AtomicU8) }.load(Ordering::Relaxed) != 0;
         self.departures.iter().filter(|(_, mark)| left(*mark)).map(|(address, _)| *address).collect()
     }

@@ -1,13 +1,13 @@
 //! Which blocks and edges of a copy were executed.
 
-/// Which marks were set, of one counter.
+/// The marks of one counter that were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Coverage {
     pub(super) marks: Vec<u8>,
 }
 
 impl Coverage {
-    /// How many marks were set: more the more was executed.
+    /// How many marks were set. It grows with the code that was executed.
     #[must_use]
     pub fn marked(&self) -> usize {
         self.marks.iter().filter(|mark| **mark != 0).count()

@@ -1,8 +1,8 @@
-//! Computed jumps and calls, and returns that may be jumps: from an address of the original code to the copy.
+//! Dispatches computed jumps and calls, and returns that may be jumps, from original addresses to the copy.
 //!
-//! A program computes addresses of the code it knows, the original. In the copy, such a jump goes to a dispatcher, which
-//! looks the address up and goes on in the copy. It changes no register, no flag and no memory of the program, not even
-//! below the stack pointer.
+//! A program computes addresses of the original code. In the copy, such a jump goes to a dispatcher, which looks up the
+//! address and continues in the copy. It changes no register, flag or memory of the program, not even below the stack
+//! pointer.
 
 use super::CounterError;
 use super::emit::{Emitter, Label, Labels, RAX, RCX, RDX};
@@ -12,25 +12,25 @@ use std::ops::Range;
 
 /// An odd number near 2^64 divided by the golden ratio: multiplying by it spreads addresses over the high bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The base-two logarithm of the slots for missed targets.
+/// The base-two logarithm of the number of slots for missed targets.
 const MISS_BITS: u32 = 8;
-/// The slots for missed targets. Of several with the same slot the last is kept: enough to make progress by.
+/// The number of slots for missed targets. Of several targets with one slot the last is kept, which ensures progress.
 pub const MISSES: usize = 1 << MISS_BITS;
-/// Bytes of an entry of the table: an original address, and where its copy is.
+/// Size of an entry of the table: an original address, and the address of its copy.
 const ENTRY: usize = 16;
-/// More than a dispatcher for one room takes. Every further room takes `PER_ROOM`.
+/// An upper bound on the size of a dispatcher for one room. Every further room adds `PER_ROOM`.
 pub const BYTES: usize = 256;
-/// More than a room's range check takes.
+/// An upper bound on the size of the range check of a room.
 pub const PER_ROOM: usize = 32;
 
-/// Where the addresses of blocks lead in the copy: open addressing, at most half full.
+/// A map from the addresses of blocks to their copies: open addressing, at most half full.
 #[derive(Debug)]
 pub struct Table {
     slots: Vec<Option<(u64, Label)>>,
 }
 
 impl Table {
-    /// A table of what begins at these addresses.
+    /// A table of the blocks at these addresses.
     pub fn new(entries: &BTreeMap<u64, Label>) -> Self {
         let mut slots = vec![None; (2 * entries.len()).next_power_of_two().max(2)];
         let bits = slots.len().trailing_zeros();
@@ -49,7 +49,7 @@ impl Table {
         self.slots.len() * ENTRY
     }
 
-    /// Writes the table. No original address is 0.
+    /// Writes the table. Empty slots have the original address 0, which does not exist.
     pub fn write(&self, emitter: &mut Emitter) {
         for slot in &self.slots {
             match slot {
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// What a dispatcher needs to know.
+/// The parameters of a dispatcher.
 #[derive(Debug)]
 pub struct Dispatch<'a> {
     pub offsets: Offsets,
@@ -77,7 +77,7 @@ pub struct Dispatch<'a> {
 }
 
 impl Dispatch<'_> {
-    /// Writes a dispatcher. It is reached with the target in rax, and what belongs into rax in its slot.
+    /// Writes a dispatcher. It expects the target in rax, and the program's rax in its slot.
     pub fn write(&self, emitter: &mut Emitter, labels: &mut Labels) -> Result<(), CounterError> {
         const BELOW: u8 = 2;
         const EQUAL: u8 = 4;
@@ -122,7 +122,7 @@ impl Dispatch<'_> {
         emitter.load(RDX, offsets.rdx);
         emitter.jump_through(offsets.target);
 
-        // Back in the copy, where a call was; or where the copy was entered from.
+        // The target is in a copy, after a call, or is where the copy was entered from.
         emitter.mark(labels, absent);
         for room in self.rooms {
             emitter.set(RCX, room.start);
@@ -148,7 +148,7 @@ impl Dispatch<'_> {
     }
 }
 
-/// Notes where the copy is entered from, and goes to `function`.
+/// Records where the copy is entered from, and jumps to `function`.
 pub fn write_entry(emitter: &mut Emitter, offsets: &Offsets, function: Label) {
     emitter.store(offsets.rax, RAX);
     emitter.raw(&[0x48, 0x8b, 0x04, 0x24]); // mov rax, [rsp]
@@ -159,5 +159,5 @@ pub fn write_entry(emitter: &mut Emitter, offsets: &Offsets, function: Label) {
     emitter.jump(function);
 }
 
-/// More than an entry takes.
+/// An upper bound on the size of an entry.
 pub const ENTRY_BYTES: usize = 64;

@@ -1,9 +1,9 @@
-//! Writing machine code: bytes at known addresses, and jumps to places that come later.
+//! Writes machine code: bytes at known addresses, and jumps to places that are not yet known.
 
 use super::CounterError;
 use iced_x86::{Encoder, Instruction};
 
-/// A place in the code, known when all of it is written.
+/// A place in the code, known once all code is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);
 
@@ -30,10 +30,10 @@ pub const RCX: u8 = 1;
 pub const RDX: u8 = 2;
 pub const RSP: u8 = 4;
 
-/// What is still missing in written code.
+/// A field of written code that is still to be filled in.
 #[derive(Debug)]
 struct Missing {
-    /// Where 4 bytes are to hold a distance from their end, or 8 an address.
+    /// Its offset. It has 4 bytes for a distance from its end, or 8 for an address.
     at: usize,
     target: Label,
     kind: Kind,
@@ -51,11 +51,11 @@ pub struct Emitter {
     start: u64,
     bytes: Vec<u8>,
     missing: Vec<Missing>,
-    /// Pointers behind the code: where their distance is missing, and their content.
+    /// Pointers after the code: the offset of the field for their distance, and their content.
     pointers: Vec<(usize, Pointer)>,
 }
 
-/// What a pointer behind the code holds.
+/// The content of a pointer after the code.
 #[derive(Clone, Copy, Debug)]
 enum Pointer {
     To(Label),
@@ -73,37 +73,35 @@ impl Emitter {
         self.start + self.bytes.len() as u64
     }
 
-    /// Gives a label the place of what is written next.
+    /// Places a label at the address of what is written next.
     pub fn mark(&self, labels: &mut Labels, label: Label) {
         let place = labels.0[label.0].replace(self.here());
         assert!(place.is_none(), "a label has one place");
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The 4 bytes, the last of `behind` fewer in the instruction, that address `target` relative to the next instruction.
-    fn relative(&mut self, target: u64, behind: usize) -> Result<(), CounterError> {
-        let next = self.here() + 4 + behind as u64;
-        let distance = target.wrapping_sub(next).cast_signed();
-        let distance = i32::try_from(distance).map_err(|_| CounterError::OutOfReach { address: target })?;
-        self.raw(&distance.to_le_bytes());
+    /// Writes the 4 bytes that address `target` relative to the next instruction, `after` bytes before it.
+    fn relative(&mut self, target: u64, after: usize) -> Result<(), CounterError> {
+        let next = self.here() + 4 + after as u64;
+        self.raw(&distance(next, target)?.to_le_bytes());
         Ok(())
     }
 
-    /// An instruction that addresses `target` relative to itself, elsewhere: `displacement` is the offset of the 4 bytes
-    /// that do so.
+    /// Writes an instruction, moved from elsewhere, that addresses `target` relative to itself: `displacement` is the
+    /// offset of the 4 bytes that do so.
     pub fn relocated(&mut self, instruction: &[u8], displacement: usize, target: u64) -> Result<(), CounterError> {
-        let behind = &instruction[displacement + 4..];
+        let after = &instruction[displacement + 4..];
         self.raw(&instruction[..displacement]);
-        self.relative(target, behind.len())?;
-        self.raw(behind);
+        self.relative(target, after.len())?;
+        self.raw(after);
         Ok(())
     }
 
-    /// An instruction made anew.
+    /// Writes an encoded instruction.
     pub fn encoded(&mut self, encoder: &mut Encoder, instruction: &Instruction) -> Result<(), CounterError> {
         encoder
             .encode(instruction, self.here())
@@ -147,22 +145,22 @@ impl Emitter {
         self.raw(&[0; 4]);
     }
 
-    /// `jmp label`, however far.
+    /// `jmp label` at any distance.
     pub fn jump_far(&mut self, target: Label) {
         self.through_pointer(0x25, Pointer::To(target));
     }
 
-    /// `call label`, however far.
+    /// `call label` at any distance.
     pub fn call_far(&mut self, target: Label) {
         self.through_pointer(0x15, Pointer::To(target));
     }
 
-    /// A jump to an address, however far.
+    /// A jump to an address at any distance.
     pub fn jump_to(&mut self, target: u64) {
         self.through_pointer(0x25, Pointer::Address(target));
     }
 
-    /// A call of an address, however far.
+    /// A call of an address at any distance.
     pub fn call_to(&mut self, target: u64) {
         self.through_pointer(0x15, Pointer::Address(target));
     }
@@ -201,7 +199,7 @@ impl Emitter {
 
     /// `lea register, [register + amount]`; not for rsp.
     pub fn advance(&mut self, register: u8, amount: u32) {
-        // The number of r12, as that of rsp, asks for a byte more.
+        // r12, like rsp, needs a further byte.
         let rex = 0x48 | (register >> 3) << 2 | register >> 3;
         let low = register & 7;
         let short = i8::try_from(amount).ok();
@@ -240,7 +238,7 @@ impl Emitter {
         self.raw(&[0x0f, 0x0b]);
     }
 
-    /// The label's address, as data.
+    /// Writes the label's address as data.
     pub fn address_of(&mut self, target: Label) {
         self.missing.push(Missing { at: self.bytes.len(), target, kind: Kind::Address });
         self.raw(&[0; 8]);
@@ -261,7 +259,7 @@ impl Emitter {
         }
     }
 
-    /// The finished code, when every label has its place.
+    /// The finished code. Every label must have its place.
     ///
     /// # Errors
     ///
@@ -273,9 +271,8 @@ impl Emitter {
                 Kind::Address => self.bytes[missing.at..missing.at + 8].copy_from_slice(&target.to_le_bytes()),
                 Kind::Distance => {
                     let next = self.start + missing.at as u64 + 4;
-                    let distance = i32::try_from(target.wrapping_sub(next).cast_signed())
-                        .map_err(|_| CounterError::OutOfReach { address: target })?;
-                    self.bytes[missing.at..missing.at + 4].copy_from_slice(&distance.to_le_bytes());
+                    let distance = distance(next, target)?.to_le_bytes();
+                    self.bytes[missing.at..missing.at + 4].copy_from_slice(&distance);
                 }
             }
         }
@@ -283,12 +280,17 @@ impl Emitter {
     }
 }
 
+/// From the next instruction to what the one before it addresses.
+fn distance(next: u64, target: u64) -> Result<i32, CounterError> {
+    i32::try_from(target.wrapping_sub(next).cast_signed()).map_err(|_| CounterError::OutOfReach { address: target })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 
-    /// What was written, as another encoder's decoder reads it.
+    /// What was written, as the decoder of iced-x86 reads it.
     fn read(write: impl FnOnce(&mut Emitter, &mut Labels)) -> Vec<String> {
         let (mut emitter, mut labels) = (Emitter::new(0x1000), Labels::default());
         write(&mut emitter, &mut labels);
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_instructions_are_what_they_claim() {
+    fn the_other_instructions_are_encoded_as_documented() {
         let text = read(|emitter, labels| {
             let start = labels.create();
             emitter.mark(labels, start);
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_is_an_error() {
+    fn a_target_out_of_reach_is_an_error() {
         let mut emitter = Emitter::new(0x1000);
         assert_eq!(emitter.set_mark(0x1_0000_0000_0000), Err(CounterError::OutOfReach { address: 0x1_0000_0000_0000 }));
     }

@@ -1,14 +1,12 @@
-//! The code that is copied.
+//! The original code, decoded for copying.
 
 use super::CounterError;
+use crate::arch::x86_64::LONGEST_INSTRUCTION_BYTES;
 use crate::graph::{Block, Callee, Flow, Graph, Obstacle};
 use crate::image::{Image, Process};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
 use std::collections::BTreeSet;
 use std::ops::Range;
-
-/// No instruction is longer.
-const LONGEST: usize = 15;
 
 /// An instruction of a block.
 #[derive(Debug)]
@@ -29,7 +27,7 @@ pub enum Treatment {
     Dispatched,
     /// By a call of the original callee, at this address.
     CallsOriginal(u64),
-    /// Not at all: the original is executed, and what comes after it.
+    /// Not at all: the original is executed, and the original code after it.
     Departs,
 }
 
@@ -38,12 +36,12 @@ impl Original<'_> {
         self.instruction.ip()
     }
 
-    /// The address of the instruction behind.
+    /// The address after the instruction.
     pub fn next(&self) -> u64 {
         self.instruction.next_ip()
     }
 
-    /// Whether it is executed as it is and always goes on to the next.
+    /// Whether it is copied unchanged and always continues at the next instruction.
     pub fn is_plain(&self) -> bool {
         matches!(self.flow, Flow::Next | Flow::NextPast(Obstacle::Repeat))
     }
@@ -78,14 +76,14 @@ fn one<'a>(process: &'a Process, graph: &'a Graph, address: u64) -> Result<Origi
     let different = || CounterError::DifferentCode { address };
     let node = graph.node(address).ok_or_else(different)?;
     let code = process.code(address).unwrap_or_default();
-    let code = &code[..code.len().min(LONGEST)];
+    let code = &code[..code.len().min(LONGEST_INSTRUCTION_BYTES)];
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let instruction = decoder.decode();
     let relative = instruction
         .is_ip_rel_memory_operand()
         .then(|| decoder.get_constant_offsets(&instruction).displacement_offset());
     if instruction.memory_base() == Register::EIP {
-        // The copy may be out of the reach of 32-bit addresses.
+        // 32-bit addresses may not reach the copy.
         return Err(CounterError::OutOfReach { address });
     }
     match node.flow {
@@ -99,13 +97,13 @@ fn one<'a>(process: &'a Process, graph: &'a Graph, address: u64) -> Result<Origi
 /// The blocks that come from one object of the process: the program, or a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where the object is.
+    /// The addresses of the object.
     pub object: Range<u64>,
     /// The numbers of the blocks.
     pub blocks: Range<usize>,
 }
 
-/// Blocks, which are in order of their addresses, by the objects they come from.
+/// Groups blocks, which are in order of address, by the objects they come from.
 pub fn parts(process: &Process, blocks: &[Block]) -> Result<Vec<Part>, CounterError> {
     let mut parts: Vec<Part> = Vec::new();
     for (number, block) in blocks.iter().enumerate() {
@@ -121,12 +119,12 @@ pub fn parts(process: &Process, blocks: &[Block]) -> Result<Vec<Part>, CounterEr
     Ok(parts)
 }
 
-/// Which returns may go elsewhere than to where a call came from.
+/// The returns that may not go back to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmatched {
     /// These.
     Some(BTreeSet<u64>),
-    /// Any: return addresses are written or left behind by other instructions.
+    /// Any: other instructions overwrite return addresses or leave them on the stack.
     Any,
 }
 
@@ -135,7 +133,7 @@ impl Unmatched {
     pub fn of(graph: &Graph) -> Self {
         let mut unmatched = BTreeSet::new();
         for (address, node) in graph.nodes() {
-            if graph.obstacle(address) == Some(Obstacle::UnmatchedReturn) {
+            if graph.is_unmatched(address) {
                 if node.flow != Flow::Return {
                     return Self::Any;
                 }

@@ -1,8 +1,8 @@
-//! Where in a block its instructions are counted, and at whose expense.
+//! Where in a block its instructions are counted, and what that overwrites.
 //!
 //! Counting adds to a word in memory. `add` takes one instruction but changes the flags; `lea` changes a register. Most
-//! blocks have a place where the flags, or some register, hold nothing that is read later: right before an instruction
-//! that overwrites all of them without reading them.
+//! blocks have a place where the flags or some register are dead: right before an instruction that overwrites all of
+//! them without reading them.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits};
 
@@ -26,7 +26,7 @@ pub struct Place {
     pub spare: Spare,
 }
 
-/// Chooses the cheapest place among those before one of `instructions`, each of which goes on to the next.
+/// Chooses the cheapest place among those before one of `instructions`, each of which continues at the next.
 pub fn choose<'a>(instructions: impl Iterator<Item = &'a Instruction>, factory: &mut InstructionInfoFactory) -> Place {
     let mut with_register = None;
     for (before, instruction) in instructions.enumerate() {
@@ -41,8 +41,9 @@ pub fn choose<'a>(instructions: impl Iterator<Item = &'a Instruction>, factory: 
     with_register.unwrap_or(Place { before: 0, spare: Spare::Nothing })
 }
 
-/// Whether all six status flags are overwritten, whatever the operands, and none is read. Of these instructions some leave
-/// the auxiliary carry undefined, and no more. Shifts and rotations are not among them: by 0 they change nothing.
+/// Whether all six status flags are overwritten, whatever the operands, and none is read. Some of these instructions
+/// leave the auxiliary carry undefined, but no other flag. Shifts and rotations are not included: by 0 they change
+/// none.
 fn overwrites_flags(instruction: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::PF | RflagsBits::CF;
@@ -64,10 +65,10 @@ fn overwrites_flags(instruction: &Instruction) -> bool {
         && instruction.rflags_read() & STATUS == 0
 }
 
-/// A general-purpose register that is overwritten in full, whatever happens, and not read.
+/// A general-purpose register that is always overwritten in full, and not read.
 fn overwritten_register(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Option<u8> {
     if matches!(instruction.mnemonic(), Mnemonic::Rdsspd | Mnemonic::Rdsspq) {
-        // Where there is no shadow stack it does nothing, and the C library goes by what the register held before.
+        // Without a shadow stack it does nothing, and the C library relies on the previous content of the register.
         return None;
     }
     let used = factory.info(instruction).used_registers();
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_flags_or_keeps_some_does_not_make_them_spare() {
+    fn instructions_that_read_or_keep_flags_do_not_make_them_spare() {
         // adc rax, rax
         assert_eq!(chosen(&[0x48, 0x11, 0xc0]), Place { before: 0, spare: Spare::Nothing });
         // inc rax: keeps the carry.
@@ -130,7 +131,7 @@ mod tests {
             &[0x0f, 0x44, 0xca],
             &[0x0f, 0xb6, 0xc9],
             &[0x48, 0x91],
-            // rdsspq rax: without shadow stacks it keeps rax. lar eax, ecx; lsl rax, rcx: of some selectors they keep it.
+            // rdsspq rax: keeps rax without a shadow stack. lar eax, ecx; lsl rax, rcx: keep it for some selectors.
             &[0xf3, 0x48, 0x0f, 0x1e, 0xc8],
             &[0x0f, 0x02, 0xc1],
             &[0x48, 0x0f, 0x03, 0xc1],

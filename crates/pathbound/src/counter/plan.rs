@@ -1,13 +1,13 @@
-//! Which blocks and edges are to leave a mark, and what the marks say.
+//! Which blocks and edges set a mark, and what the marks mean.
 //!
-//! Every block leaves a mark. An edge leaves one of its own if its block may be left otherwise and the next one may be
-//! entered otherwise; of all other edges the marks of the blocks tell.
+//! Every block sets a mark. An edge sets its own mark if there are other edges out of its block and other ways into the
+//! next block. The marks of the blocks imply all other edges.
 
 use super::Coverage;
 use crate::graph::{Block, Graph};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What leaves which mark. Marks are numbered block by block, so that those of a range of blocks are a range.
+/// The numbers of marks. They are assigned block by block, so that those of a range of blocks are a range.
 #[derive(Debug, Default)]
 pub struct Plan {
     blocks: Vec<Marked>,
@@ -26,14 +26,14 @@ struct Marked {
 /// An edge.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
-    /// The mark that tells of it.
+    /// The mark that is set if the edge is taken.
     mark: usize,
-    /// Whether the mark is of the edge alone.
+    /// Whether the mark is for the edge alone.
     own: bool,
 }
 
 impl Plan {
-    /// Plans the marks of a graph's blocks. Where there are `computed` jumps, any block may be entered by one.
+    /// Plans the marks of a graph's blocks. If there are `computed` jumps, any block may be entered by one.
     pub fn new(graph: &Graph, blocks: &[Block], computed: bool) -> Self {
         let first: BTreeSet<u64> = blocks.iter().map(|block| block.instructions[0]).collect();
         let ways: Vec<(u64, BTreeSet<u64>)> = blocks
@@ -45,7 +45,7 @@ impl Plan {
         for next in ways.iter().flat_map(|(_, ways)| ways) {
             *entered.entry(*next).or_default() += 1;
         }
-        let (mut numbered, mut own, mut told, mut marks) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        let (mut numbered, mut own, mut implied, mut marks) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for (block, (last, ways)) in blocks.iter().zip(&ways) {
             let mark = marks;
             marks += 1;
@@ -54,7 +54,7 @@ impl Plan {
                 if ways.len() == 1 {
                     own.push(((*last, *next), Edge { mark, own: false }));
                 } else if entered[next] == 1 && !computed {
-                    told.push((*last, *next));
+                    implied.push((*last, *next));
                 } else {
                     own.push(((*last, *next), Edge { mark: marks, own: true }));
                     marks += 1;
@@ -62,18 +62,18 @@ impl Plan {
             }
         }
         let of: BTreeMap<u64, usize> = numbered.iter().map(|block| (block.instructions[0], block.mark)).collect();
-        let told = told.into_iter().map(|(from, to)| ((from, to), Edge { mark: of[&to], own: false }));
-        let edges = told.chain(own).collect();
+        let implied = implied.into_iter().map(|(from, to)| ((from, to), Edge { mark: of[&to], own: false }));
+        let edges = implied.chain(own).collect();
         Self { blocks: numbered, edges }
     }
 
-    /// The number of the mark of a block; of the one behind the last, how many marks there are.
+    /// The number of a block's mark; for the index after the last block, the number of all marks.
     pub fn of_block(&self, block: usize) -> usize {
         let all = || self.edges.values().map(|edge| edge.mark).chain(self.blocks.last().map(|last| last.mark)).max();
         self.blocks.get(block).map_or_else(|| all().map_or(0, |mark| mark + 1), |block| block.mark)
     }
 
-    /// The number of the mark an edge leaves, if it leaves one of its own.
+    /// The number of an edge's own mark, if it has one.
     pub fn of_edge(&self, from: u64, to: u64) -> Option<usize> {
         self.edges.get(&(from, to)).filter(|edge| edge.own).map(|edge| edge.mark)
     }
@@ -84,7 +84,7 @@ impl Plan {
         marked.flat_map(|block| &block.instructions).copied().collect()
     }
 
-    /// Edges between blocks that the marks tell of.
+    /// Edges between blocks that were taken according to the marks.
     pub fn edges(&self, coverage: &Coverage) -> BTreeSet<(u64, u64)> {
         self.edges.iter().filter(|(_, edge)| is_set(coverage, edge.mark)).map(|(edge, _)| *edge).collect()
     }

@@ -1,11 +1,11 @@
-//! Memory for rewritten code, near enough to the code it came from that what that addresses stays in reach.
+//! Memory for rewritten code, near enough to the original code that everything it addresses stays in reach.
 
 use super::CounterError;
 use std::ops::Range;
 
 /// Granularity of mappings and of their protection.
 const PAGE: u64 = 4096;
-/// How far an instruction reaches, less the longest instruction.
+/// How far an instruction reaches, less a page, in which the longest instruction fits.
 const REACH: u64 = (1 << 31) - PAGE;
 /// What is left free below a stack, which grows.
 const STACK_ROOM: u64 = 1 << 28;
@@ -20,8 +20,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Reserves memory from which every address of `module` can be reached, and that every address of it reaches. It
-    /// cannot be accessed yet.
+    /// Reserves memory within reach of every address of `module`, in both directions. It is not accessible yet.
     ///
     /// # Errors
     ///
@@ -30,7 +29,7 @@ impl Room {
         let bytes = (bytes as u64).next_multiple_of(PAGE);
         let maps = std::fs::read_to_string("/proc/self/maps").map_err(|error| refused(&error))?;
         for start in candidates(&maps, module, bytes) {
-            // SAFETY: a new mapping that replaces none.
+            // SAFETY: `MAP_FIXED_NOREPLACE` makes a new mapping and never replaces an existing one.
             let mapped = unsafe {
                 libc::mmap(
                     start as *mut libc::c_void,
@@ -46,7 +45,7 @@ impl Room {
                 continue;
             }
             let room = Self { start: mapped as u64, bytes };
-            // A kernel that does not know the flag takes the address for a wish.
+            // A kernel that does not know the flag treats the address as a hint.
             if room.start == start {
                 return Ok(room);
             }
@@ -64,18 +63,19 @@ impl Room {
         self.protect(range, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Writes code from the beginning of a page on, and makes its pages executable and no longer writable.
+    /// Writes code from the beginning of a page on, and makes its pages executable and read-only.
     pub fn seal(&self, start: u64, code: &[u8]) -> Result<(), CounterError> {
         let range = start..start + pages(code.len()) as u64;
         self.open(range.clone())?;
-        // SAFETY: the pages are this room's own and can be written now. Nothing refers to them yet.
+        // SAFETY: the range holds `code.len()` bytes. `open` asserted that it is in this room's own mapping, and made
+        // it writable. Nothing refers to it yet.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), start as *mut u8, code.len()) };
         self.protect(range, libc::PROT_READ | libc::PROT_EXEC)
     }
 
     fn protect(&self, range: Range<u64>, protection: libc::c_int) -> Result<(), CounterError> {
         assert!(range.start >= self.start && range.end <= self.start + self.bytes, "outside the room");
-        // SAFETY: the pages are this room's own.
+        // SAFETY: the assertion above ensures that the pages are in this room's own mapping.
         let result =
             unsafe { libc::mprotect(range.start as *mut libc::c_void, (range.end - range.start) as usize, protection) };
         if result == 0 { Ok(()) } else { Err(refused(&std::io::Error::last_os_error())) }
@@ -84,7 +84,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this room's own; who still runs code in it was told not to.
+        // SAFETY: the mapping is this room's own, and `Counter` requires that no thread executes its code when dropped.
         unsafe { libc::munmap(self.start as *mut libc::c_void, self.bytes as usize) };
     }
 }
@@ -98,8 +98,9 @@ fn refused(error: &std::io::Error) -> CounterError {
     CounterError::System { errno: error.raw_os_error().unwrap_or(0) }
 }
 
-/// Places for so many bytes, the best first: right below something else, below the module, as near as possible. What is
-/// above grows: the heap upwards, so that the end of a gap is taken, and stacks downwards, which gets some room.
+/// Addresses for `bytes` bytes, the best first: in the gaps below the module, then in those above it, the nearest
+/// first. The end of a gap is taken, because the heap grows upwards into it; below a stack, which grows downwards,
+/// `STACK_ROOM` is left free.
 fn candidates(maps: &str, module: &Range<u64>, bytes: u64) -> Vec<u64> {
     let lowest = module.end.saturating_sub(REACH).max(LOWEST).next_multiple_of(PAGE);
     let highest = (module.start + REACH) & !(PAGE - 1);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_proposed_within_the_growth_of_a_stack() {
+    fn no_candidate_is_where_a_stack_may_grow() {
         let module = 0x7ffb_f000_0000..0x7ffb_f001_0000;
         let maps = "7ffbf0000000-7ffbf0010000 r-xp 0 0:0 0 /lib/a\n7ffc00000000-7ffc00021000 rw-p 0 0:0 0 [stack]\n";
         assert!(candidates(maps, &module, 0x1000).iter().all(|start| *start < module.start));

@@ -1,4 +1,4 @@
-//! Where the rewritten code counts: a few words of every thread, at constant distances from the FS base.
+//! Where the rewritten code counts: a few words of every thread, at constant offsets from the FS base.
 
 use super::CounterError;
 use std::arch::asm;
@@ -6,19 +6,19 @@ use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::sync::OnceLock;
 
-/// The words of a thread. Rewritten code alone writes them.
+/// The words of a thread. Only rewritten code writes them.
 #[repr(C)]
 struct Slots {
     /// Instructions counted since the thread began.
     executed: u64,
-    /// Registers of the program while the rewritten code needs them itself.
+    /// The program's registers while rewritten code uses them.
     rax: u64,
     rcx: u64,
     rdx: u64,
     flags: u64,
     /// Where a computed jump or call goes.
     target: u64,
-    /// Where the copy was entered from, and the stack pointer when it is back there.
+    /// Where the copy was entered from, and the stack pointer after the return to there.
     back: u64,
     back_stack: u64,
 }
@@ -31,12 +31,12 @@ thread_local! {
 /// Instructions counted in this thread since it began.
 #[inline(always)]
 pub fn executed() -> u64 {
-    // SAFETY: the pointer is to this thread's own word. It is read as volatile since code the compiler does not know of
-    // writes it.
+    // SAFETY: the pointer is to this thread's own word, which is initialised. The read is volatile because rewritten
+    // code, which the compiler does not know, writes the word.
     SLOTS.with(|slots| unsafe { (&raw const (*slots.get()).executed).read_volatile() })
 }
 
-/// Distances of the words from the FS base, the same in all threads.
+/// Offsets of the words from the FS base, the same in all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offsets {
     pub executed: i32,
@@ -50,12 +50,12 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// Finds the distances, and makes sure of them.
+    /// Finds the offsets, and verifies them in another thread.
     ///
     /// # Errors
     ///
-    /// [`CounterError::ThreadLocal`] where the words of another thread are at another distance: this code was loaded as
-    /// a library into a running process.
+    /// [`CounterError::ThreadLocal`] if the words of another thread are at another offset: this code was loaded as a
+    /// library into a running process.
     pub fn find() -> Result<Self, CounterError> {
         static DISTANCE: OnceLock<Option<i32>> = OnceLock::new();
         let distance = *DISTANCE.get_or_init(|| {
@@ -79,10 +79,10 @@ impl Offsets {
     }
 }
 
-/// From the FS base to the words of this thread.
+/// The offset of this thread's words from the FS base.
 fn distance() -> i64 {
     let base: u64;
-    // SAFETY: the ABI has the FS base point at a word that holds its own address.
+    // SAFETY: by the ABI, the word at the FS base is readable and holds its own address.
     unsafe { asm!("mov {}, fs:[0]", out(reg) base, options(nostack, readonly, preserves_flags)) };
     SLOTS.with(|slots| slots.get() as u64).wrapping_sub(base).cast_signed()
 }

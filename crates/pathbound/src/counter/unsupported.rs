@@ -1,4 +1,4 @@
-//! What there is instead on other machines: nothing of it can be made.
+//! The stand-in for the copy on other machines, which cannot be made.
 
 use super::{CounterError, Coverage, Record};
 use crate::graph::Graph;

@@ -1,4 +1,4 @@
-//! Writing the copy of one object's blocks.
+//! Writes the copy of one object's blocks.
 
 use super::CounterError;
 use super::dispatch;
@@ -11,19 +11,19 @@ use crate::graph::{Callee, Flow, Graph};
 use iced_x86::{Code, Encoder, InstructionInfoFactory, OpKind, Register};
 use std::collections::BTreeMap;
 
-/// More bytes than the copy of an instruction takes, with what is around it and its pointers.
+/// An upper bound on the size of an instruction's copy, with the code around it and its pointers.
 pub const INSTRUCTION_BYTES: usize = 96;
-/// More bytes than is put around a block: counting, marks, a jump to the next block, an entry.
+/// An upper bound on the size of the code around a block: counting, marks, a jump to the next block, an entry.
 pub const BLOCK_BYTES: usize = 96 + dispatch::ENTRY_BYTES;
 
-/// What is the same for all objects.
+/// The inputs that all objects share.
 #[derive(Debug)]
 pub struct Whole<'a> {
     pub graph: &'a Graph,
     pub originals: &'a [Vec<Original<'a>>],
-    /// The marks to leave.
+    /// The marks to set.
     pub plan: Option<&'a Plan>,
-    /// Where the copies of blocks begin, by their addresses.
+    /// The labels of the copies of blocks, by original address.
     pub places: &'a BTreeMap<u64, Label>,
     pub unmatched: &'a Unmatched,
     pub offsets: Offsets,
@@ -42,11 +42,11 @@ pub struct Writer<'a> {
     pub dispatcher: Label,
     pub emitter: Emitter,
     pub labels: &'a mut Labels,
-    /// Departures: of which instruction, and where their mark is.
+    /// Departures: the instruction, and the address of its mark.
     pub departures: &'a mut Vec<(u64, u64)>,
 }
 
-/// A jump of the copy that is taken by a detour.
+/// A detour of a taken branch, to set a mark or to reach another room.
 struct Detour {
     begin: Label,
     mark: Option<usize>,
@@ -59,7 +59,7 @@ impl Writer<'_> {
         let (mut encoder, mut factory, mut detours) = (Encoder::new(64), InstructionInfoFactory::new(), Vec::new());
         for number in self.part.blocks.clone() {
             let block = &self.whole.originals[number];
-            let behind = if number + 1 < self.part.blocks.end {
+            let next_block = if number + 1 < self.part.blocks.end {
                 Some(self.whole.originals[number + 1][0].address())
             } else {
                 None
@@ -76,7 +76,7 @@ impl Writer<'_> {
                 if index == place.before {
                     self.count(executed as u32, place.spare);
                 }
-                let following = block.get(index + 1).map(Original::address).or(behind);
+                let following = block.get(index + 1).map(Original::address).or(next_block);
                 self.instruction(original, following, &mut encoder, &mut detours)?;
             }
         }
@@ -94,7 +94,7 @@ impl Writer<'_> {
         self.whole.places.get(&address).copied().ok_or(CounterError::DifferentCode { address })
     }
 
-    /// Leaves a mark.
+    /// Sets a mark.
     fn mark(&mut self, mark: usize) -> Result<(), CounterError> {
         self.emitter.set_mark(self.marks_at + (mark - self.first_mark) as u64)
     }
@@ -119,7 +119,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes one instruction. The code for the address `following` is written next.
+    /// Writes one instruction. The copy of the address `following` is written next.
     fn instruction(
         &mut self,
         original: &Original<'_>,
@@ -189,7 +189,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The instruction as it is, but that it addresses what it did.
+    /// Writes the instruction unchanged, except that a relative address still leads to the same target.
     fn same(&mut self, original: &Original<'_>) -> Result<(), CounterError> {
         match original.relative {
             None => {
@@ -237,10 +237,10 @@ impl Writer<'_> {
             begin
         };
         if original.instruction.is_jcc_short_or_near() {
-            // The conditions are numbered as in machine code, from 1.
+            // The decoder numbers conditions as machine code does, but from 1.
             self.emitter.jump_if(original.instruction.condition_code() as u8 - 1, taken);
         } else {
-            // `loop` and `jrcxz` reach 127 bytes: over the jump that follows them, to one that goes farther.
+            // `loop` and `jrcxz` reach 127 bytes: they skip the jump that follows them, to another that goes farther.
             let passed = self.labels.create();
             self.emitter.raw(&original.bytes[..original.bytes.len() - 1]);
             self.emitter.raw(&[Emitter::JUMP_BYTES]);
@@ -254,10 +254,10 @@ impl Writer<'_> {
         self.go_on(original.next(), following)
     }
 
-    /// Puts the target of a computed jump or call into rax, and what was there into its slot.
+    /// Loads the target of a computed jump or call into rax, after rax is saved in its slot.
     fn target_into_rax(&mut self, original: &Original<'_>, encoder: &mut Encoder) -> Result<(), CounterError> {
         self.emitter.store(self.whole.offsets.rax, RAX);
-        // Made of the original, the instruction has its memory operand.
+        // The load is made from the original, so that it keeps its operand.
         let mut load = original.instruction;
         let operand = load.op0_kind();
         load.set_code(Code::Mov_r64_rm64);
@@ -271,7 +271,7 @@ impl Writer<'_> {
         self.emitter.encoded(encoder, &load)
     }
 
-    /// A return to where the stack says, be it the original code.
+    /// Writes a return through the dispatcher: its target may be in the original code.
     fn dispatched_return(&mut self, original: &Original<'_>) {
         let dropped = match original.instruction.code() {
             Code::Retnq_imm16 => original.instruction.immediate16(),
@@ -284,7 +284,7 @@ impl Writer<'_> {
         self.emitter.jump(self.dispatcher);
     }
 
-    /// Leaves a mark that what comes is not executed in the copy.
+    /// Sets a mark: what follows is not executed in the copy.
     fn depart(&mut self, original: &Original<'_>) -> Result<(), CounterError> {
         self.departures.push((original.address(), self.departure_at));
         self.emitter.set_mark(self.departure_at)?;

@@ -1,42 +1,64 @@
-//! From code to graph.
+//! Builds a graph from code.
 //!
-//! Instructions are decoded as they are reached. Behind a call the code is reached only once the callee is known to return,
-//! because behind a call that never does compilers put anything. So functions count as never returning until a
-//! return is found in them; finding one reaches new code, which may hold further returns: a least fixed point.
+//! Instructions are decoded as they are reached. The code after a call is reached only once the callee is known to
+//! return, because compilers may put anything after a call that never returns. So a function counts as never returning
+//! until a return is found in it. That reaches new code, which may hold further returns: a least fixed point. Functions
+//! of the image that are known by name never to return are examined in the same way, and left out if no path returns.
+//!
+//! A return whose address was overwritten, or was not pushed by a call, may be the return of any active function: a
+//! retpoline, for example, returns to its caller although none of its own paths does. Functions that reach such a
+//! return, directly or through calls, *escape*, and count as returning.
 
 use super::{Callee, Flow, Graph, GraphError, NeverReturns, Node, Obstacle};
-use crate::arch::x86_64::{self, Frame};
+use crate::arch::x86_64::{self, Frame, RETURN_ADDRESS, hull};
 use crate::arch::{Target, Transfer};
 use crate::image::{Image, Pointer, Symbol};
+use crate::second_decoder::Reader;
 use iced_x86::InstructionInfoFactory;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 impl Graph {
-    /// Follows everything from the entries on.
+    /// Follows all code from the entries.
     ///
     /// # Errors
     ///
-    /// [`GraphError::NoCode`] where an entry is not the address of code.
+    /// [`GraphError::NoCode`] if an entry is not the address of code.
     pub fn explore(image: &dyn Image, entries: &[u64], never: &NeverReturns) -> Result<Self, GraphError> {
+        Self::explored(image, entries, never, true)
+    }
+
+    /// Like [`explore`](Self::explore), but for a [counter](crate::counter::Counter) instead of a bound: functions that
+    /// return through an overwritten address do not count as returning. A counter follows returns wherever they go. In
+    /// a process nearly all functions would escape, because every panic leads to the C library and the unwinder.
+    ///
+    /// # Errors
+    ///
+    /// As `explore`.
+    pub fn explore_to_count(image: &dyn Image, entries: &[u64], never: &NeverReturns) -> Result<Self, GraphError> {
+        Self::explored(image, entries, never, false)
+    }
+
+    fn explored(
+        image: &dyn Image,
+        entries: &[u64],
+        never: &NeverReturns,
+        finds_escapes: bool,
+    ) -> Result<Self, GraphError> {
         if let Some(entry) = entries.iter().find(|entry| image.code(**entry).is_none()) {
             return Err(GraphError::NoCode(*entry));
         }
-        let graph = Self {
-            nodes: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            unmatched: BTreeSet::new(),
-            catching: BTreeSet::new(),
-        };
-        let mut explorer = Explorer { image, never, graph, pads: BTreeMap::new(), waiting: Vec::new() };
-        entries.iter().for_each(|entry| explorer.function(*entry));
-        loop {
-            explorer.decode_what_is_reached();
-            if !explorer.find_returning_functions() {
-                break;
+        let reader = Reader::new(image).ok();
+        let mut explorer = Explorer { finds_escapes, ..Explorer::new(image, never, reader.as_ref()) };
+        for entry in entries {
+            explorer.function(*entry);
+            if let Some(name) = image.chosen(*entry) {
+                explorer.graph.elsewhere.insert(*entry, Obstacle::Chosen(name));
             }
         }
+        explorer.follow();
         let mut graph = explorer.without_handlers(entries);
-        graph.unmatched = unmatched_returns(&graph, image);
+        (graph.unmatched, _) = unmatched_returns(&graph, image);
         Ok(graph)
     }
 }
@@ -44,15 +66,46 @@ impl Graph {
 struct Explorer<'a> {
     image: &'a dyn Image,
     never: &'a NeverReturns,
+    /// The second decoder; `None` if it is unavailable, and then every instruction is disputed.
+    reader: Option<&'a Reader<'a>>,
     graph: Graph,
-    /// Where calls go on if their callee throws.
-    pads: BTreeMap<u64, u64>,
-    /// Addresses that are reached and may not have been decoded.
+    /// The landing pads of instructions.
+    pads: BTreeMap<u64, Vec<u64>>,
+    /// Addresses that are reached, and may not be decoded yet.
     waiting: Vec<u64>,
+    /// Whether functions in the image that are known by name never to return are left out, if their code agrees.
+    leaves_out: bool,
+    /// Whether functions that return through an overwritten address count as returning.
+    finds_escapes: bool,
+    /// Whether functions may return, for those whose code was examined and their callees.
+    examined: BTreeMap<u64, bool>,
 }
 
-impl Explorer<'_> {
-    /// Enters a function into the graph.
+impl<'a> Explorer<'a> {
+    fn new(image: &'a dyn Image, never: &'a NeverReturns, reader: Option<&'a Reader<'a>>) -> Self {
+        let graph = Graph {
+            nodes: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            unmatched: BTreeSet::new(),
+            escapes: BTreeSet::new(),
+            elsewhere: BTreeMap::new(),
+        };
+        let (pads, examined) = (BTreeMap::new(), BTreeMap::new());
+        Self { image, never, reader, graph, pads, waiting: Vec::new(), leaves_out: true, finds_escapes: true, examined }
+    }
+
+    /// Decodes all code that is reached from the functions added so far.
+    fn follow(&mut self) {
+        loop {
+            self.decode_reached();
+            let found_more = self.find_returning_functions() || (self.finds_escapes && self.find_escapes());
+            if !found_more {
+                break;
+            }
+        }
+    }
+
+    /// Adds a function to the graph.
     fn function(&mut self, address: u64) {
         self.graph.functions.entry(address).or_insert_with(|| {
             self.waiting.push(address);
@@ -60,21 +113,65 @@ impl Explorer<'_> {
         });
     }
 
-    fn decode_what_is_reached(&mut self) {
+    fn decode_reached(&mut self) {
         while let Some(address) = self.waiting.pop() {
             if self.graph.nodes.contains_key(&address) {
                 continue;
             }
             let node = self.decode(address);
-            if matches!(node.flow, Flow::Call(_))
-                && let Some(pad) = self.image.landing_pad(address).filter(|pad| self.image.code(*pad).is_some())
+            if !matches!(node.flow, Flow::Unknown(_)) && self.reader.is_none_or(|reader| !node.agrees(address, reader))
             {
-                self.pads.insert(address, pad);
-                self.waiting.push(pad);
+                self.graph.elsewhere.insert(address, Obstacle::Disputed);
+            }
+            if self.takes_a_place(address) {
+                self.graph.elsewhere.entry(address).or_insert(Obstacle::TakenPlace);
+            }
+            match self.image.landing_pads(address..address.saturating_add(node.length.max(1).into())) {
+                Some(pads) if pads.iter().all(|pad| self.image.code(*pad).is_some()) => {
+                    self.waiting.extend(&pads);
+                    if !pads.is_empty() {
+                        self.pads.insert(address, pads);
+                    }
+                }
+                _ => {
+                    self.graph.elsewhere.entry(address).or_insert(Obstacle::UnknownHandlers);
+                }
             }
             self.graph.nodes.insert(address, node);
             self.waiting.extend(self.graph.successors(address));
         }
+    }
+
+    /// Whether an instruction takes the address of an instruction in the middle of a function, other than its own or
+    /// the next one's, which code takes to find its own position. Or the address of a function that takes such an
+    /// address in this one, as nested functions of GNU C do.
+    fn takes_a_place(&self, address: u64) -> bool {
+        let Some(instruction) = self.image.code(address).and_then(|code| x86_64::instruction(code, address)) else {
+            return false;
+        };
+        let Some(taken) = x86_64::taken(&instruction, self.image.fixed()) else { return false };
+        if taken == address || taken == instruction.next_ip() || self.image.code(taken).is_none() {
+            return false;
+        }
+        let Some(function) = self.image.symbol(taken).filter(|symbol| symbol.size > 0) else { return false };
+        if function.address != taken || function.linkage_name.contains(".cold") {
+            return true;
+        }
+        self.image.symbol(address).is_some_and(|around| self.takes_a_place_in(&function, &around))
+    }
+
+    /// Whether a function, read from first instruction to last, takes the address of one in the middle of another.
+    fn takes_a_place_in(&self, function: &Symbol, around: &Symbol) -> bool {
+        let (mut at, end) = (function.address, function.address.saturating_add(function.size));
+        while let Some(instruction) = self.image.code(at).filter(|_| at < end).and_then(|c| x86_64::instruction(c, at))
+        {
+            let taken = x86_64::taken(&instruction, self.image.fixed());
+            if taken.is_some_and(|taken| around.address < taken && taken - around.address < around.size) {
+                return true;
+            }
+            at = instruction.next_ip();
+        }
+        false
     }
 
     fn decode(&mut self, address: u64) -> Node {
@@ -90,7 +187,8 @@ impl Explorer<'_> {
             Transfer::Branch(target) => Flow::Branch(target),
             Transfer::Call(target) => Flow::Call(self.callee(target, Obstacle::IndirectCall)),
             Transfer::Return => Flow::Return,
-            Transfer::Trap => Flow::Stop,
+            Transfer::Trap if self.image.code(address + u64::from(decoded.length)).is_none() => Flow::Stop,
+            Transfer::Trap => Flow::NextPast(Obstacle::Trap),
             Transfer::Elsewhere => Flow::Unknown(Obstacle::Elsewhere),
         };
         Node { length: decoded.length, flow }
@@ -106,8 +204,8 @@ impl Explorer<'_> {
         }
     }
 
-    /// Whether a function begins at the target that is not the one the jump is in. A part that the compiler split off
-    /// because it is seldom executed (`.cold`) has a symbol, but is no function.
+    /// Whether another function than the one with the jump begins at the target. A rarely executed part that the
+    /// compiler split off (`.cold`) has a symbol, but is not a function.
     fn begins_other_function(&self, from: u64, target: u64) -> bool {
         self.image.symbol(target).is_some_and(|callee| {
             callee.address == target
@@ -124,16 +222,16 @@ impl Explorer<'_> {
             Target::Address(address) => address,
             Target::Pointer(pointer) => match self.image.pointer(pointer) {
                 Some(Pointer::Address(address)) => address,
-                Some(Pointer::External(name)) if self.never.knows(&name) => {
-                    return Callee::NeverReturns { address: None, name };
-                }
-                Some(Pointer::External(name)) => return Callee::Unknown(Obstacle::ExternalCall(name)),
+                Some(Pointer::External(name)) => return self.external(name),
                 None => return Callee::Unknown(otherwise),
             },
             Target::Computed => return Callee::Unknown(otherwise),
         };
         if self.image.code(address).is_none() {
             return Callee::Unknown(Obstacle::NoCode(address));
+        }
+        if let Some(name) = self.image.chosen(address) {
+            return Callee::Unknown(Obstacle::ExternalCall(name));
         }
         let symbol = self.image.symbol(address).filter(|symbol| symbol.address == address);
         if let Some(symbol) = symbol.filter(|symbol| self.never_returns(symbol)) {
@@ -143,76 +241,45 @@ impl Explorer<'_> {
         Callee::Function(address)
     }
 
-    /// Whether a function never returns by its name, and nothing is to be seen that speaks against it.
-    fn never_returns(&self, symbol: &Symbol) -> bool {
-        self.never.knows(&symbol.name)
-            && !(self.never.is_doubtful(&symbol.name) && self.has_way_to_return(symbol.address, &mut BTreeMap::new()))
-    }
-
-    /// Whether there is a way from an address to a return on which every function that is called has one too. `known` are
-    /// the answers for functions; being asked for, a function counts as having none.
-    fn has_way_to_return(&self, function: u64, known: &mut BTreeMap<u64, bool>) -> bool {
-        known.insert(function, false);
-        let (mut seen, mut waiting) = (BTreeSet::new(), vec![function]);
-        while let Some(address) = waiting.pop() {
-            let decoded = self.image.code(address).and_then(|code| x86_64::decode(code, address));
-            let Some(decoded) = decoded.filter(|_| seen.insert(address)) else { continue };
-            let next = address + u64::from(decoded.length);
-            let returns = match decoded.transfer {
-                Transfer::Next | Transfer::Repeat | Transfer::Kernel => {
-                    waiting.push(next);
-                    false
-                }
-                Transfer::Branch(target) => {
-                    waiting.extend([next, target]);
-                    false
-                }
-                Transfer::Jump(target) => match self.place(target) {
-                    Some(Pointer::Address(target)) => {
-                        waiting.push(target);
-                        false
-                    }
-                    Some(Pointer::External(name)) => !self.never.knows(&name),
-                    None => false,
-                },
-                Transfer::Call(target) => {
-                    let passes = match self.place(target) {
-                        Some(Pointer::Address(callee)) => match known.get(&callee) {
-                            Some(returns) => *returns,
-                            None => self.has_way_to_return(callee, known),
-                        },
-                        Some(Pointer::External(name)) => !self.never.knows(&name),
-                        None => true,
-                    };
-                    waiting.extend(passes.then_some(next));
-                    false
-                }
-                Transfer::Return => true,
-                Transfer::Trap | Transfer::Elsewhere => false,
-            };
-            if returns {
-                known.insert(function, true);
-                return true;
-            }
+    /// A function that another file defines, or may define instead of this one.
+    fn external(&mut self, name: String) -> Callee {
+        let mut never = self.never.knows(&name);
+        if never && !self.never.is_given(&name) {
+            let own: Vec<Symbol> = self.image.find(&name).into_iter().filter(|own| own.linkage_name == name).collect();
+            // If nothing is left out, whether this file's own function returns is the question being answered.
+            never = own.is_empty() || self.leaves_out && own.iter().all(|own| !self.code_may_return(own.address));
         }
-        false
+        if never { Callee::NeverReturns { address: None, name } } else { Callee::Unknown(Obstacle::ExternalCall(name)) }
     }
 
-    /// Where a jump or call goes, if that is known.
-    fn place(&self, target: Target) -> Option<Pointer> {
-        match target {
-            Target::Address(address) => Some(Pointer::Address(address)),
-            Target::Pointer(pointer) => self.image.pointer(pointer),
-            Target::Computed => None,
+    /// Whether a function of the image never returns: because the user says so, or because its name and its code agree.
+    fn never_returns(&mut self, symbol: &Symbol) -> bool {
+        self.never.is_given(&symbol.name)
+            || self.leaves_out && self.never.knows(&symbol.name) && !self.code_may_return(symbol.address)
+    }
+
+    /// Whether the code of a function may return, ignoring the names of functions in the image.
+    fn code_may_return(&mut self, function: u64) -> bool {
+        if let Some(known) = self.examined.get(&function) {
+            return *known;
         }
+        let mut explorer = Explorer {
+            leaves_out: false,
+            finds_escapes: self.finds_escapes,
+            ..Explorer::new(self.image, self.never, self.reader)
+        };
+        explorer.function(function);
+        explorer.follow();
+        self.examined.extend(explorer.graph.functions);
+        self.examined[&function]
     }
 
-    /// Finds functions that return by what has been reached of them so far; what is behind calls of them is reached then.
+    /// Finds functions that return in the code reached so far; the code after their calls is then reached.
     fn find_returning_functions(&mut self) -> bool {
-        let silent: Vec<u64> =
+        let not_returning: Vec<u64> =
             self.graph.functions.iter().filter_map(|(function, returns)| (!returns).then_some(*function)).collect();
         let mut found = BTreeSet::new();
-        for function in silent {
+        for function in not_returning {
             if self.may_return_from(function) {
                 self.graph.functions.insert(function, true);
                 found.insert(function);
@@ -228,45 +295,92 @@ impl Explorer<'_> {
         !found.is_empty()
     }
 
-    /// Whether a return may be reached, handlers of exceptions included.
+    /// Finds the instructions that escape in the code reached so far, including calls of functions that escape.
+    fn find_escapes(&mut self) -> bool {
+        let before = self.graph.escapes.len();
+        let (unmatched, unseen) = unmatched_returns(&self.graph, self.image);
+        self.graph.escapes.extend(unmatched.into_iter().chain(unseen));
+        if self.graph.escapes.is_empty() {
+            return false;
+        }
+        let mut callers: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let mut waiting = Vec::new();
+        for function in self.graph.functions() {
+            let escapes = self.reaches(function, |at| {
+                if let Some(callee) = self.graph.node(at).and_then(Node::callee) {
+                    callers.entry(callee).or_default().push(function);
+                }
+                self.graph.escapes(at)
+            });
+            if escapes {
+                waiting.push(function);
+            }
+        }
+        let mut escaping = BTreeSet::new();
+        while let Some(function) = waiting.pop() {
+            if escaping.insert(function) {
+                waiting.extend(callers.remove(&function).unwrap_or_default());
+            }
+        }
+        let calls =
+            self.graph.nodes().filter(|(_, node)| node.callee().is_some_and(|callee| escaping.contains(&callee)));
+        let calls: Vec<u64> = calls.map(|(address, _)| address).collect();
+        self.graph.escapes.extend(calls);
+        self.graph.escapes.len() > before
+    }
+
+    /// Whether a return can be reached, also through exception handlers.
     fn may_return_from(&self, address: u64) -> bool {
+        self.reaches(address, |at| self.may_return_at(at))
+    }
+
+    /// Whether an instruction that is `wanted` can be reached in the function, also through exception handlers.
+    fn reaches(&self, address: u64, mut wanted: impl FnMut(u64) -> bool) -> bool {
         let mut seen = BTreeSet::new();
         let mut waiting = vec![address];
         while let Some(address) = waiting.pop() {
             if self.graph.nodes.contains_key(&address) && seen.insert(address) {
-                if self.may_return_at(address) {
+                if wanted(address) {
                     return true;
                 }
-                waiting.extend(self.graph.successors(address).chain(self.pads.get(&address).copied()));
+                waiting.extend(
+                    self.graph.successors(address).chain(self.pads.get(&address).into_iter().flatten().copied()),
+                );
             }
         }
         false
     }
 
-    /// The graph without what only handlers of exceptions lead to. Which calls may be left by way of one from which the
-    /// function returns stays known. Most only clean up and go on unwinding.
+    /// The graph without the code that only exception handlers reach. Instructions with a handler from which the
+    /// function may return stay marked. Most handlers only clean up and continue unwinding.
     fn without_handlers(self, entries: &[u64]) -> Graph {
-        let pads = self.pads.iter().filter(|(_, pad)| self.may_return_from(**pad));
-        let catching: BTreeSet<u64> = pads.map(|(call, _)| *call).collect();
+        let returns = |pads: &[u64]| pads.iter().any(|pad| self.may_return_from(*pad));
+        let catching: Vec<u64> =
+            self.pads.iter().filter(|(_, pads)| returns(pads)).map(|(address, _)| *address).collect();
         let mut reached = BTreeSet::new();
         let mut waiting = entries.to_vec();
         while let Some(address) = waiting.pop() {
             if reached.insert(address) {
                 waiting.extend(self.graph.successors(address));
-                if let Some(Flow::Call(callee) | Flow::Tail(callee)) = self.graph.node(address).map(|node| &node.flow) {
-                    waiting.extend(callee.function());
-                }
+                waiting.extend(self.graph.node(address).and_then(Node::callee));
             }
         }
         let mut graph = self.graph;
         graph.nodes.retain(|address, _| reached.contains(address));
         graph.functions.retain(|address, _| reached.contains(address));
-        graph.catching = catching.intersection(&reached).copied().collect();
+        for address in catching {
+            graph.elsewhere.entry(address).or_insert(Obstacle::CaughtException);
+        }
+        graph.elsewhere.retain(|address, _| reached.contains(address));
+        graph.escapes.retain(|address| reached.contains(address));
         graph
     }
 
-    /// Where it is not known what happens, a return is among what may.
+    /// Whether an instruction may return. Unknown flow may.
     fn may_return_at(&self, address: u64) -> bool {
+        if self.graph.goes_elsewhere(address) || self.graph.escapes(address) {
+            return true;
+        }
         match &self.graph.nodes[&address].flow {
             Flow::Return | Flow::Unknown(_) => true,
             Flow::Tail(callee) => self.graph.comes_back(callee),
@@ -275,26 +389,46 @@ impl Explorer<'_> {
     }
 }
 
-/// Returns and tail calls at which the stack pointer is not known to be where it was at the function's entry, and
-/// instructions that write over the return address.
-fn unmatched_returns(graph: &Graph, image: &dyn Image) -> BTreeSet<u64> {
-    let mut unmatched = BTreeSet::new();
+/// Two sets. First, the unmatched instructions: returns and tail calls at which the stack pointer is not known to be
+/// where it was at the function's entry, and instructions that overwrite a return address, directly or through a
+/// callee. Second, the instructions after which this may happen unseen. A computed jump with the return address in
+/// place is not among the latter, since its target follows the calling convention. Nor is a transaction, which restores
+/// the stack pointer when it aborts.
+fn unmatched_returns(graph: &Graph, image: &dyn Image) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let (mut unmatched, mut unseen) = (BTreeSet::new(), BTreeSet::new());
     let mut factory = InstructionInfoFactory::new();
+    // The stack that functions write above their return addresses. For each call, the callee and its stack pointer at
+    // entry, relative to that of the caller.
+    let mut above: BTreeMap<u64, Range<i64>> = BTreeMap::new();
+    let mut calls: BTreeMap<(u64, u64), (u64, i64)> = BTreeMap::new();
     for function in graph.functions() {
         let mut frames: BTreeMap<u64, Frame> = BTreeMap::from([(function, Frame::at_entry())]);
         let mut waiting = BTreeSet::from([function]);
         while let Some(address) = waiting.pop_first() {
             let Some(node) = graph.node(address) else { continue };
             let mut frame = frames[&address];
-            match node.flow {
-                Flow::Return | Flow::Tail(_) if !frame.is_level() => {
+            let instruction = image.code(address).and_then(|code| x86_64::instruction(code, address));
+            let hides = match node.flow {
+                Flow::Unknown(Obstacle::IndirectJump) => !frame.keeps_return_address(),
+                Flow::Unknown(Obstacle::Elsewhere) => !instruction.as_ref().is_some_and(x86_64::is_transactional),
+                Flow::Unknown(_) => true,
+                _ => graph.elsewhere.get(&address) == Some(&Obstacle::Disputed),
+            };
+            if hides {
+                unseen.insert(address);
+            }
+            if matches!(node.flow, Flow::Return | Flow::Tail(_)) && !frame.is_level() {
+                unmatched.insert(address);
+            }
+            if let (Some(callee), Some(stack)) = (node.callee(), frame.stack_pointer()) {
+                let pushed = if matches!(node.flow, Flow::Call(_)) { 8 } else { 0 };
+                calls.insert((function, address), (callee, stack.saturating_sub(pushed)));
+            }
+            if let Some(written) = instruction.and_then(|instruction| frame.execute(&instruction, &mut factory)) {
+                if written.start < RETURN_ADDRESS.end {
                     unmatched.insert(address);
                 }
-                _ => {}
-            }
-            let instruction = image.code(address).and_then(|code| x86_64::instruction(code, address));
-            if instruction.is_some_and(|instruction| !frame.execute(&instruction, &mut factory)) {
-                unmatched.insert(address);
+                widen(&mut above, function, written);
             }
             for successor in graph.successors(address) {
                 let joined = frames.get(&successor).map_or(frame, |known| known.join(frame));
@@ -304,5 +438,32 @@ fn unmatched_returns(graph: &Graph, image: &dyn Image) -> BTreeSet<u64> {
             }
         }
     }
-    unmatched
+    // There, callees may overwrite return addresses of their callers. Without recursion, which has no bound, as many
+    // rounds as there are functions find everything.
+    for _ in 0..graph.functions.len() {
+        let mut wider = false;
+        for ((function, address), (callee, stack)) in &calls {
+            let Some(written) = above.get(callee) else { continue };
+            let written = written.start.saturating_add(*stack)..written.end.saturating_add(*stack);
+            if written.start < RETURN_ADDRESS.end && written.end > RETURN_ADDRESS.start {
+                unmatched.insert(*address);
+            }
+            wider |= widen(&mut above, *function, written);
+        }
+        if !wider {
+            break;
+        }
+    }
+    (unmatched, unseen)
+}
+
+/// Adds to the stack that a function writes above its return address; returns whether that is new.
+fn widen(above: &mut BTreeMap<u64, Range<i64>>, function: u64, written: Range<i64>) -> bool {
+    let written = written.start.max(RETURN_ADDRESS.end)..written.end;
+    let known = above.get(&function).cloned();
+    let wider = hull(known.clone(), (written.start < written.end).then_some(written));
+    if wider != known {
+        above.extend(wider.clone().map(|wider| (function, wider)));
+    }
+    wider != known
 }

@@ -1,20 +1,20 @@
-//! Functions that are known by their names never to return.
+//! Functions that are known by name never to return.
 //!
-//! Following them would lead through everything a panic does; that they never return is part of what their names mean.
-//! A path that reaches one ends there: it belongs to no execution that returns.
+//! Following them would lead through all the code of a panic. A path that reaches one belongs to no execution that
+//! returns.
 //!
-//! A C program may have a function of its own that is called `exit` and returns. So where a plain name of C is defined in the
-//! image, its code is looked at: a function with a way to a return that passes no call of what never returns is one
-//! like any other.
+//! For a function in the image, a name proves nothing: a program may have its own function called `exit` that returns.
+//! Its code is examined, and if it has a path to a return, it is followed like any other. For a function of another
+//! file, the name is an [assumption](crate::Assumption::NeverReturns).
 
 /// Functions that never return, by name.
 #[derive(Clone, Debug, Default)]
 pub struct NeverReturns {
-    /// Names, demangled and without a Rust hash, besides those that are known anyway.
+    /// Names, demangled and without a Rust hash, in addition to the built-in ones.
     pub names: Vec<String>,
 }
 
-/// Rust's, C's and C++'s, by their whole names.
+/// Full names from Rust, C and C++.
 const NAMES: &[&str] = &[
     "abort",
     "exit",
@@ -27,7 +27,6 @@ const NAMES: &[&str] = &[
     "__chk_fail",
     "__fortify_fail",
     "_Unwind_Resume",
-    "_Unwind_RaiseException",
     "__cxa_throw",
     "__cxa_rethrow",
     "__cxa_bad_cast",
@@ -51,7 +50,7 @@ const NAMES: &[&str] = &[
     "std::alloc::rust_oom",
 ];
 
-/// Rust's and C++'s, by the beginnings of their names. Only families of which no member returns.
+/// Prefixes of names from Rust and C++. No function with such a prefix returns.
 const FAMILIES: &[&str] = &[
     "core::panicking::panic",
     "core::panicking::assert_failed",
@@ -65,31 +64,33 @@ const FAMILIES: &[&str] = &[
 ];
 
 impl NeverReturns {
-    /// Whether the name alone does not say enough, if the function is in the image. Names that a program may not give to
-    /// functions of its own are enough, and so is the user's word. The unwinder's functions return where unwinding fails,
-    /// and then their callers abort.
-    pub(super) fn is_doubtful(&self, name: &str) -> bool {
-        !name.contains("::") && !name.starts_with("_Unwind_") && !self.names.iter().any(|known| known == name)
+    /// Whether the user gave this name.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        let name = without_hash(name);
+        self.names.iter().any(|known| known == name || known == bare(name))
+    }
+
+    /// A name without a Rust hash and without a version, as users give it.
+    pub(crate) fn short(name: &str) -> &str {
+        bare(without_hash(name))
     }
 
     /// Whether a function of this name never returns.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
-        let name = without_hash(name);
-        // glibc has names with and without underscores in front for one function, and versions behind.
-        let bare = name.split_once("@").map_or(name, |(bare, _)| bare);
-        NAMES.contains(&bare)
-            || FAMILIES.iter().any(|family| name.starts_with(family))
-            || self.names.iter().any(|known| known == name || known == bare)
+        let short = without_hash(name);
+        NAMES.contains(&bare(short)) || FAMILIES.iter().any(|family| short.starts_with(family)) || self.is_given(name)
     }
 }
 
-/// A demangled Rust name without the hash behind it.
+/// A name without its version.
+fn bare(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(bare, _)| bare)
+}
+
+/// A demangled Rust name without its hash.
 fn without_hash(name: &str) -> &str {
-    match name.rsplit_once("::h") {
-        Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => path,
-        _ => name,
-    }
+    crate::image::without_hash(name).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn panics_and_aborts_are_known_and_their_neighbours_are_not() {
+    fn panics_and_aborts_are_known_and_similar_names_are_not() {
         let known = NeverReturns { names: vec!["fatal".into()] };
         for name in [
             "abort",

@@ -1,7 +1,6 @@
 //! Code from an ELF file: an x86-64 program or shared library.
 //!
-//! The whole file is read once; everything it says of itself is checked before it is used, and a question about it has no
-//! answer rather than a guessed one where the file is damaged.
+//! The file is read once, and everything in it is checked before use. A query that meets damage returns nothing.
 
 mod handlers;
 mod layout;
@@ -10,15 +9,18 @@ mod pointers;
 mod symbols;
 
 use super::{Image, ImageError, Pointer, Provenance, Source, Symbol};
-use handlers::Handlers;
+use handlers::{Handlers, References};
 use layout::Layout;
 use lines::Lines;
 use pointers::Pointers;
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use symbols::Symbols;
+
+pub(crate) use symbols::without_hash;
 
 /// An executable or shared library in a file.
 pub struct ElfFile {
@@ -37,8 +39,8 @@ impl ElfFile {
     ///
     /// # Errors
     ///
-    /// [`ImageError::Unreadable`] where the file cannot be read, [`ImageError::Unsuitable`] where it holds no linked code
-    /// for x86-64.
+    /// [`ImageError::Unreadable`] if the file cannot be read, [`ImageError::Unsuitable`] if it has no linked x86-64
+    /// code.
     pub fn open(path: &Path) -> Result<Self, ImageError> {
         Self::open_as(path, path)
     }
@@ -46,16 +48,19 @@ impl ElfFile {
     /// Opens a file under the name it had when it was loaded.
     pub(super) fn open_as(path: &Path, name: &Path) -> Result<Self, ImageError> {
         let unreadable = |source| ImageError::Unreadable { path: name.display().to_string(), source };
-        // A directory, a pipe or a device might be read without an end, or with an error that says little.
+        // Reading a directory, a pipe or a device might not end, or fail with an unhelpful error.
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
         if !metadata.is_file() {
             let what = if metadata.is_dir() { "is a directory" } else { "is not a regular file" };
-            return Err(ImageError::Unsuitable { path: name.display().to_string(), reason: what.to_owned() });
+            return Err(ImageError::Unsuitable {
+                path: name.display().to_string(),
+                reason: format!("{what}; give a program or shared library"),
+            });
         }
         Self::new(name, std::fs::read(path).map_err(unreadable)?)
     }
 
-    /// Takes the content of a file.
+    /// Makes an image of the content of a file.
     fn new(path: &Path, bytes: Vec<u8>) -> Result<Self, ImageError> {
         let unsuitable = |reason| ImageError::Unsuitable { path: path.display().to_string(), reason };
         let layout = Layout::read(&bytes).map_err(unsuitable)?;
@@ -72,7 +77,7 @@ impl ElfFile {
         })
     }
 
-    /// What file this is.
+    /// The identity of this file.
     #[must_use]
     pub fn provenance(&self) -> &Provenance {
         self.provenance.get_or_init(|| Provenance {
@@ -82,9 +87,19 @@ impl ElfFile {
         })
     }
 
+    /// The symbol versions of a function, as the linker appends them: `@@` and the default version, `@` and any other.
+    #[must_use]
+    pub fn versions(&self, function: &Symbol) -> Vec<String> {
+        symbols::versions(&self.bytes, function).unwrap_or_default()
+    }
+
     /// The segments' headers: flags, offset, address, size in the file and in memory.
     pub(super) fn segment_headers(&self) -> impl Iterator<Item = [u64; 5]> {
         self.layout.segments.iter().map(|segment| segment.header)
+    }
+
+    fn pointers(&self) -> &Pointers {
+        self.pointers.get_or_init(|| Pointers::read(&self.bytes, &self.layout, &self.symbols))
     }
 
     fn compilers(&self) -> Vec<String> {
@@ -99,7 +114,7 @@ impl ElfFile {
         compilers
     }
 
-    /// A name for a stub of the procedure linkage table, after what it jumps to.
+    /// Names a stub of the procedure linkage table after the function it jumps to.
     fn stub(&self, address: u64) -> Option<Symbol> {
         let tables = [b".plt".as_slice(), b".plt.sec", b".plt.got"];
         let mut sections = tables.iter().filter_map(|name| self.layout.section(name));
@@ -121,7 +136,7 @@ impl ElfFile {
     }
 }
 
-/// Says which file it is; its bytes would not help a reader.
+/// Names the file and its segments, and omits its bytes.
 impl fmt::Debug for ElfFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let segments: Vec<_> = self.segment_headers().collect();
@@ -133,13 +148,15 @@ impl Image for ElfFile {
     fn code(&self, address: u64) -> Option<&[u8]> {
         let section = self.layout.code(address)?;
         let (bytes, segment) = self.layout.at(&self.bytes, address)?;
-        let length = usize::try_from(section.end - address).unwrap_or(usize::MAX).min(bytes.len());
+        // Bytes that the dynamic linker or the program may write are unknown.
+        let known = self.layout.read_only_until(address)?.min(self.pointers().unchanged_until(address)?);
+        let end = section.end.min(known);
+        let length = usize::try_from(end - address).unwrap_or(usize::MAX).min(bytes.len());
         segment.executable.then(|| &bytes[..length])
     }
 
     fn pointer(&self, address: u64) -> Option<Pointer> {
-        let read = || Pointers::read(&self.bytes, &self.layout, &self.symbols);
-        self.pointers.get_or_init(read).at(&self.bytes, &self.layout, address)
+        self.pointers().at(&self.bytes, &self.layout, address)
     }
 
     fn symbol(&self, address: u64) -> Option<Symbol> {
@@ -154,7 +171,32 @@ impl Image for ElfFile {
         self.lines.at(&self.bytes, address)
     }
 
-    fn landing_pad(&self, call: u64) -> Option<u64> {
-        self.handlers.at(&self.bytes, &self.layout, call)
+    fn fixed(&self) -> bool {
+        self.layout.fixed
+    }
+
+    fn chosen(&self, address: u64) -> Option<String> {
+        self.symbols.chosen_at(&self.bytes, address)
+    }
+
+    fn landing_pads(&self, instruction: Range<u64>) -> Option<Vec<u64>> {
+        self.handlers.at(&self.bytes, &self.layout, self, instruction)
+    }
+}
+
+impl References for ElfFile {
+    fn name(&self, place: gimli::Pointer) -> Option<String> {
+        let function = match place {
+            gimli::Pointer::Direct(function) => function,
+            gimli::Pointer::Indirect(at) => match self.pointers().initially(&self.bytes, &self.layout, at)? {
+                Pointer::External(name) => return Some(name),
+                Pointer::Address(function) => function,
+            },
+        };
+        self.symbol(function).filter(|symbol| symbol.address == function).map(|symbol| symbol.linkage_name)
+    }
+
+    fn relocated(&self, bytes: Range<u64>) -> bool {
+        self.pointers().relocated(bytes)
     }
 }

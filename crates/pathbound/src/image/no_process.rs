@@ -1,26 +1,26 @@
-//! Where a process cannot look at itself: elsewhere than on 64-bit x86-64 Linux.
+//! The stand-in for a process on systems other than 64-bit x86-64 Linux.
 
 use super::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::path::Path;
 
-/// The code of this process. There is none on this system: only files can be analysed.
+/// The code of this process. It cannot be made on this system: only files can be analysed.
 #[derive(Debug)]
 pub struct Process(Infallible);
 
 impl Process {
-    /// Looks at what is loaded now.
+    /// Takes a snapshot of what is loaded now.
     ///
     /// # Errors
     ///
     /// [`ImageError::Unsuitable`], always, on this system.
     pub fn current() -> Result<Self, ImageError> {
-        let reason = "is no 64-bit x86-64 process on Linux; only files can be analysed here".to_owned();
+        let reason = "is not a 64-bit x86-64 process on Linux; analyse a file instead".to_owned();
         Err(ImageError::Unsuitable { path: "this process".to_owned(), reason })
     }
 
-    /// The file an address comes from, and the address there.
+    /// The file that an address comes from, and the address in it.
     #[must_use]
     pub fn in_file(&self, _address: u64) -> Option<(&Path, u64)> {
         match self.0 {}
@@ -32,7 +32,7 @@ impl Process {
         match self.0 {}
     }
 
-    /// The file of the main program, and what is added (wrapping around) to its addresses to get those of this process.
+    /// The file of the main program, and its load bias, which is added (wrapping) to the file's addresses.
     #[must_use]
     pub fn executable(&self) -> Option<(&ElfFile, u64)> {
         match self.0 {}

@@ -1,8 +1,8 @@
 //! The code of this process, as it is in memory.
 //!
-//! The dynamic linker says which objects are loaded where (`dl_iterate_phdr`), the kernel which memory has which rights
-//! (`/proc/self/maps`). Bytes come from memory, names and lines from the files the objects were loaded from, as long as these
-//! are still the same.
+//! The dynamic linker reports the loaded objects (`dl_iterate_phdr`), the kernel the access rights of memory
+//! (`/proc/self/maps`). Bytes come from memory; names and lines come from the objects' files, while these are
+//! unchanged.
 
 use super::{ElfFile, Image, ImageError, Pointer, Source, Symbol};
 use std::ffi::{OsStr, c_int, c_void};
@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 
 /// The code of this process, as it is in memory.
 ///
-/// It knows what was loaded, and with which rights, when it was made. What was loaded then must stay: nothing of it may be
-/// unloaded (`dlclose`), unmapped or made inaccessible while it is asked.
+/// This is a snapshot of the loaded objects and their access rights. While it is used, none of them may be unloaded
+/// (`dlclose`), unmapped or made inaccessible.
 #[derive(Debug)]
 pub struct Process {
     /// Memory that can be read, by address.
@@ -23,7 +23,7 @@ pub struct Process {
     objects: Vec<Object>,
 }
 
-/// Memory of one kind of rights. It can be read.
+/// Readable memory with one set of access rights.
 #[derive(Debug)]
 struct Mapping {
     address: Range<u64>,
@@ -37,27 +37,27 @@ struct Mapping {
 /// A loaded program or library.
 #[derive(Debug)]
 struct Object {
-    /// What is added to the addresses of the file to get those of the process. It wraps around where the file's are higher.
+    /// Added (wrapping) to the file's addresses, it gives those of the process.
     bias: u64,
     /// From its first address to its last, gaps included.
     address: Range<u64>,
     /// Its segments as they were when it was loaded: flags, offset, address, size in the file and in memory.
     segments: Vec<[u64; 5]>,
-    /// The file it was loaded from; `None` for what the kernel provides.
+    /// The file it was loaded from; `None` for objects that the kernel provides.
     path: Option<PathBuf>,
     /// Where that file can be opened, even if it has been deleted.
     handle: PathBuf,
-    /// The file, opened when first asked for; `None` where it is gone or no longer the one that was loaded.
+    /// The file, opened at first use; `None` if it is missing or no longer the one that was loaded.
     file: OnceLock<Option<ElfFile>>,
 }
 
 impl Process {
-    /// Looks at what is loaded now.
+    /// Takes a snapshot of what is loaded now.
     ///
     /// # Errors
     ///
-    /// [`ImageError::Unreadable`] where the kernel does not show the memory of the process (`/proc/self/maps`).
-    /// [`ImageError::Unsuitable`] on other systems than 64-bit x86-64 Linux.
+    /// [`ImageError::Unreadable`] if `/proc/self/maps` cannot be read; [`ImageError::Unsuitable`] except on 64-bit
+    /// x86-64 Linux.
     pub fn current() -> Result<Self, ImageError> {
         const MAPS: &str = "/proc/self/maps";
         let maps = std::fs::read(MAPS).map_err(|source| ImageError::Unreadable { path: MAPS.to_owned(), source })?;
@@ -66,7 +66,7 @@ impl Process {
         Ok(Self { mappings, objects })
     }
 
-    /// The file an address comes from, and the address there.
+    /// The file that an address comes from, and the address in it.
     #[must_use]
     pub fn in_file(&self, address: u64) -> Option<(&Path, u64)> {
         let object = self.object(address)?;
@@ -79,8 +79,8 @@ impl Process {
         self.object(address).map(|object| object.address.clone())
     }
 
-    /// The file of the main program, and what is added (wrapping around) to its addresses to get those of this process;
-    /// `None` where the file is no longer the one that was loaded.
+    /// The file of the main program, and its load bias, which is added (wrapping) to the file's addresses. `None` if
+    /// the file is no longer the one that was loaded.
     #[must_use]
     pub fn executable(&self) -> Option<(&ElfFile, u64)> {
         let program = self.objects.first()?;
@@ -96,8 +96,8 @@ impl Process {
         self.mappings.get(after).filter(|mapping| mapping.address.contains(&address))
     }
 
-    /// The end of what cannot be written and, if asked for, can be executed from an address on; several mappings may follow
-    /// one another.
+    /// The end of the memory from an address on, over adjacent mappings, that is not writable and, if asked,
+    /// `executable`.
     fn constant_until(&self, address: u64, executable: bool) -> Option<u64> {
         let suits = |mapping: &Mapping| !mapping.writable && (mapping.executable || !executable);
         let mut end = self.mapping(address).filter(|mapping| suits(mapping))?.address.end;
@@ -112,36 +112,36 @@ impl Image for Process {
     fn code(&self, address: u64) -> Option<&[u8]> {
         let end = self.constant_until(address, true)?;
         let length = usize::try_from(end - address).ok()?;
-        // SAFETY: the range is mapped, can be read and cannot be written, by the kernel's word when `self` was made; that it
-        // stays so while `self` is used is the condition that the type states. A slice of it has at most the size of the
-        // address space of a process, half of the addresses.
+        // SAFETY: `/proc/self/maps` listed the range as readable and not writable when `self` was made, and `Process`
+        // requires that it stays so while `self` is used. User space is half of all addresses: the length fits `isize`.
         Some(unsafe { std::slice::from_raw_parts(address as *const u8, length) })
     }
 
     fn pointer(&self, address: u64) -> Option<Pointer> {
-        // Outside of loaded objects, memory that is not writable now may change all the same: the kernel's clock does.
+        // Outside loaded objects, even memory that is not writable may change, such as the kernel's clock.
         self.object(address)?;
         let end = self.constant_until(address, false)?;
         if end - address < 8 {
             return None;
         }
-        // SAFETY: as in `code`: 8 bytes that can be read and do not change.
+        // SAFETY: the 8 bytes are in memory that `/proc/self/maps` listed as readable and not writable, and `Process`
+        // requires that it stays so while `self` is used.
         let value = unsafe { (address as *const u64).read_unaligned() };
         Some(Pointer::Address(value))
     }
 
     fn symbol(&self, address: u64) -> Option<Symbol> {
         let object = self.object(address)?;
-        object.file()?.symbol(address.wrapping_sub(object.bias)).map(|symbol| object.here(symbol))
+        object.file()?.symbol(address.wrapping_sub(object.bias)).map(|symbol| object.in_process(symbol))
     }
 
-    /// The functions of this name in the first object that has any: the main program, then the libraries in the order in
-    /// which the dynamic linker searches them.
+    /// The functions with this name in the first object that has any: the main program, then the libraries in the order
+    /// in which the dynamic linker searches them.
     fn find(&self, name: &str) -> Vec<Symbol> {
         for object in &self.objects {
             let found = object.file().map_or_else(Vec::new, |file| file.find(name));
             if !found.is_empty() {
-                return found.into_iter().map(|symbol| object.here(symbol)).collect();
+                return found.into_iter().map(|symbol| object.in_process(symbol)).collect();
             }
         }
         Vec::new()
@@ -152,9 +152,16 @@ impl Image for Process {
         file.map_or_else(Vec::new, |(file, bias)| file.source(address.wrapping_sub(bias)))
     }
 
-    fn landing_pad(&self, call: u64) -> Option<u64> {
-        let object = self.object(call)?;
-        Some(object.file()?.landing_pad(call.wrapping_sub(object.bias))?.wrapping_add(object.bias))
+    fn chosen(&self, address: u64) -> Option<String> {
+        let object = self.object(address)?;
+        object.file()?.chosen(address.wrapping_sub(object.bias))
+    }
+
+    fn landing_pads(&self, instruction: Range<u64>) -> Option<Vec<u64>> {
+        let object = self.object(instruction.start)?;
+        let in_file = |address: u64| address.wrapping_sub(object.bias);
+        let pads = object.file()?.landing_pads(in_file(instruction.start)..in_file(instruction.end))?;
+        Some(pads.into_iter().map(|pad| pad.wrapping_add(object.bias)).collect())
     }
 }
 
@@ -168,20 +175,20 @@ impl Object {
         self.file.get_or_init(open).as_ref()
     }
 
-    /// A symbol of the file, where it is in the process.
-    fn here(&self, symbol: Symbol) -> Symbol {
+    /// A symbol of the file, at its address in the process.
+    fn in_process(&self, symbol: Symbol) -> Symbol {
         Symbol { address: symbol.address.wrapping_add(self.bias), ..symbol }
     }
 }
 
 impl Mapping {
-    /// Reads a line of the kernel's: `START-END RIGHTS OFFSET DEVICE INODE PATH`.
+    /// Parses a line of `/proc/self/maps`: `START-END RIGHTS OFFSET DEVICE INODE PATH`.
     fn read(line: &[u8]) -> Option<Self> {
         let mut fields = line.splitn(6, |byte| *byte == b' ');
         let (start, end) = std::str::from_utf8(fields.next()?).ok()?.split_once('-')?;
         let number = |digits| u64::from_str_radix(digits, 16).ok();
         let [b'r', write, execute, share] = fields.next()? else { return None };
-        // The path follows after blanks; what is no file stands in brackets or is empty.
+        // The path follows after blanks. Mappings without a file have a name in brackets, or none.
         let path = fields.nth(3).unwrap_or_default().trim_ascii_start();
         Some(Self {
             address: number(start)?..number(end)?,
@@ -192,33 +199,33 @@ impl Mapping {
     }
 }
 
-/// What the dynamic linker has loaded, the main program first.
+/// The loaded objects, the main program first.
 fn loaded_objects(mappings: &[Mapping]) -> Vec<Object> {
     unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, objects: *mut c_void) -> c_int {
-        // SAFETY: the second pointer is the one `loaded_objects` gives, to a vector that nobody else uses meanwhile; the
-        // first is valid during the call, by the contract of `dl_iterate_phdr`.
+        // SAFETY: `info` is valid during the call, by the contract of `dl_iterate_phdr`. `objects` is the pointer that
+        // `loaded_objects` passes, to a vector that nothing else accesses during the call.
         let (info, objects) = unsafe { (&*info, &mut *objects.cast::<Vec<Object>>()) };
         if info.dlpi_phdr.is_null() {
             return 0;
         }
-        // SAFETY: `dlpi_phdr` points to as many program headers, in memory that stays as long as the object is loaded.
+        // SAFETY: `dlpi_phdr` points to `dlpi_phnum` program headers, which stay mapped while the object is loaded.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         objects.extend(Object::read(info.dlpi_addr, headers));
         0
     }
     let mut objects: Vec<Object> = Vec::new();
-    // SAFETY: `add` takes the pointer for what it is, and does not unwind: it only reads headers and appends to a vector.
+    // SAFETY: `add` casts the pointer back to its type, and does not unwind: it reads headers and appends to a vector.
     unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut objects).cast()) };
     for (number, object) in objects.iter_mut().enumerate() {
         let first = mappings.iter().find(|mapping| object.address.contains(&mapping.address.start));
         object.path = first.and_then(|mapping| mapping.path.clone());
         object.handle = match number {
-            // The kernel keeps the program's file, even if another has taken its name, as after a build.
+            // This leads to the program's file even if another file has taken its name, as after a build.
             0 => PathBuf::from("/proc/self/exe"),
             _ => object.path.clone().unwrap_or_default(),
         };
     }
-    // The kernel says so after the name of a file that has been deleted.
+    // The kernel appends this suffix to the name of a deleted file.
     if let Some(path) = objects.first_mut().and_then(|program| program.path.as_mut())
         && let Some(name) = path.as_os_str().as_bytes().strip_suffix(b" (deleted)")
     {
@@ -228,12 +235,12 @@ fn loaded_objects(mappings: &[Mapping]) -> Vec<Object> {
 }
 
 impl Object {
-    /// What the headers of a loaded object say; `None` if nothing of it is loaded.
+    /// Reads the headers of a loaded object; `None` if no segment of it is loaded.
     fn read(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<Self> {
         let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         let start = loaded().map(|header| header.p_vaddr).min()?;
         let end = loaded().map(|header| header.p_vaddr.wrapping_add(header.p_memsz)).max()?;
-        // Whole pages are loaded.
+        // Segments are loaded as whole pages.
         const PAGE: u64 = 4096;
         let start = bias.wrapping_add(start) / PAGE * PAGE;
         let end = bias.wrapping_add(end).checked_next_multiple_of(PAGE)?;
@@ -259,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_is_writable_and_what_is_no_file_has_no_path() {
+    fn shared_mappings_are_writable_and_mappings_without_a_file_have_no_path() {
         let shared = Mapping::read(b"1000-2000 r--s 00000000 00:01 7   /dev/shm/x").expect("a mapping");
         assert!(shared.writable);
         let stack = Mapping::read(b"1000-2000 rw-p 00000000 00:00 0   [stack]").expect("a mapping");
@@ -269,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_cannot_be_read_is_no_mapping() {
+    fn unreadable_memory_is_skipped() {
         assert!(Mapping::read(b"1000-2000 ---p 00000000 00:00 0").is_none());
         assert!(Mapping::read(b"1000-2000 --xp 00000000 00:00 0").is_none());
         assert!(Mapping::read(b"").is_none());

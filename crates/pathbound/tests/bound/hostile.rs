@@ -1,18 +1,18 @@
-//! What was found by trying to get a wrong number: programs that do other than they look, and proofs of what is not so.
+//! Attacks that were tried to get a wrong number: programs that do not do what they seem to, and false proofs.
 
 use super::program::{I, Program};
 use super::verified;
 use I::{Call, Jmp, Jne, Nop, Ret};
-use pathbound::certificate::{Address, BoundedLoop};
 use pathbound::check::check_proof;
+use pathbound::decline::Refusal;
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::{NeverReturns, Obstacle};
 use pathbound::image::Source;
 use pathbound::{Bound, Decline, ElfFile, Facts, Graph, Image, bound};
 use std::process::Command;
 
-/// A call that may throw, from a function that catches it, from one that only cleans up, and functions with names of the C
-/// library that do what they like.
+/// A call that may throw, from a function that catches and from one that only cleans up; and functions with names of
+/// the C library that behave differently.
 const SOURCE: &str = r#"
         .text
         .type thrower, @function
@@ -104,7 +104,7 @@ stops:
         .section .note.GNU-stack, "", @progbits
 "#;
 
-/// What a function of [`SOURCE`] is bounded by, and the address of the function.
+/// The bound of a function of [`SOURCE`], and its address.
 fn of_source(name: &str) -> (Result<Bound, Decline>, u64) {
     let directory = tempfile::tempdir().expect("a directory");
     let (source, library) = (directory.path().join("hostile.s"), directory.path().join("libhostile.so"));
@@ -124,7 +124,7 @@ fn of_source(name: &str) -> (Result<Bound, Decline>, u64) {
 }
 
 #[test]
-fn an_exception_that_is_caught_on_the_way_is_declined() {
+fn a_caught_exception_is_declined() {
     let (answer, entry) = of_source("catches");
     match answer {
         Err(Decline::Obstacle(Obstacle::CaughtException, site)) => assert_eq!(site.address, entry + 4),
@@ -133,19 +133,19 @@ fn an_exception_that_is_caught_on_the_way_is_declined() {
 }
 
 #[test]
-fn a_handler_that_goes_on_unwinding_is_no_obstacle() {
+fn a_handler_that_continues_unwinding_is_not_an_obstacle() {
     assert_eq!(of_source("cleans").0.expect("a bound").instructions, 4 + 3);
 }
 
 #[test]
-fn a_function_that_returns_is_not_known_by_its_name_never_to() {
+fn a_function_that_returns_is_followed_whatever_its_name() {
     let bound = of_source("f").0.expect("a bound");
     assert_eq!((bound.instructions, bound.shortest), (4 + 3, 3), "through exit, which returns");
     assert_eq!(bound.never_returning.len(), 1, "abort does not");
 }
 
 #[test]
-fn a_breakpoint_may_be_gone_on_behind() {
+fn execution_may_continue_after_a_breakpoint() {
     let (answer, entry) = of_source("stops");
     match answer {
         Err(Decline::Obstacle(Obstacle::Kernel, site)) => assert_eq!(site.address, entry + 4),
@@ -166,29 +166,57 @@ fn a_loop_that_tests_first_tests_once_more_than_its_body_runs() {
         let facts = Facts { loops: facts.to_vec(), ..Facts::default() };
         verified(&program, 0, &facts).expect("a bound").instructions
     };
-    assert_eq!(of(&[line(2, 4)]), 4 * 3 + 2, "said of the body");
-    assert_eq!(of(&[line(1, 4)]), 4 * 3 + 2, "said of the line with the test and the jump back");
-    assert_eq!(of(&[program.at_most(0, 5)]), 4 * 3 + 2, "said of the test");
+    assert_eq!(of(&[line(1, 4)]), 4 * 3 + 2, "stated for the condition, which is tested a fifth time");
+    assert_eq!(of(&[program.at_most(0, 5)]), 4 * 3 + 2, "stated for the test");
+    assert_eq!(of(&[program.at_most(1, 4)]), 4 * 3 + 2, "stated for the body");
+}
 
-    // A body that a turn may pass by.
-    let program = Program::new(&[Jne(4), Jne(3), Nop, Jmp(0), Ret], &[(0, "main")]).with_lines(&[(2, 2)]);
-    let facts = Facts { loops: vec![line(2, 4)], ..Facts::default() };
-    assert_eq!(verified(&program, 0, &facts).expect("a bound").instructions, 4 * 4 + 2);
+/// Why a fact about a loop of a program is refused.
+fn refused(program: &Program, fact: LoopFact) -> (Refusal, String) {
+    let facts = Facts { loops: vec![fact], ..Facts::default() };
+    match verified(program, 0, &facts).expect_err("there is no bound") {
+        decline @ Decline::RefusedFact(_, why, _) => (why, decline.to_string()),
+        other => panic!("{other}"),
+    }
+}
+
+/// The attack: a fact about a line in an `if`, two executions in 50 iterations, was applied to the header, as three.
+#[test]
+fn a_place_that_an_iteration_can_skip_is_refused() {
+    let program =
+        Program::new(&[Jne(4), Jne(3), Nop, Jmp(0), Ret], &[(0, "main")]).with_lines(&[(0, 1), (1, 2), (2, 3)]);
+    for fact in [line(2, 2), line(3, 2)] {
+        assert_eq!(refused(&program, fact).0, Refusal::NotTheCondition);
+    }
+    let (why, text) = refused(&program, program.at_most(2, 2));
+    assert_eq!(why, Refusal::PassedBy);
+    assert!(text.contains(&format!("`--loop={:#x}=N`", program.at(3))), "{text}");
 }
 
 #[test]
 fn the_lines_of_an_unrolled_loop_do_not_bound_the_loop_around_it() {
-    // Line 2 was a loop of two turns in a loop of nine.
-    let program =
-        Program::new(&[Nop, Nop, Nop, Jne(0), Ret], &[(0, "main")]).with_lines(&[(0, 1), (1, 2), (2, 2), (3, 1)]);
-    for facts in [[line(1, 9), line(2, 2)], [line(2, 2), line(1, 9)]] {
-        let facts = Facts { loops: facts.to_vec(), ..Facts::default() };
-        assert_eq!(verified(&program, 0, &facts).expect("a bound").instructions, 9 * 4 + 1);
+    // Line 2 was a loop of two iterations in a loop of nine, with or without an exit from both.
+    let plain = Program::new(&[Nop, Nop, Nop, Jne(0), Ret], &[(0, "main")]);
+    let leaving = Program::new(&[Nop, Jne(4), Jne(4), Jne(0), Ret], &[(0, "main")]);
+    for program in [plain, leaving] {
+        let program = program.with_lines(&[(0, 1), (1, 2), (2, 2), (3, 1)]);
+        assert_eq!(refused(&program, line(2, 2)).0, Refusal::NotTheCondition);
+        let facts = Facts { loops: vec![line(1, 9), line(2, 2)], ..Facts::default() };
+        assert!(matches!(verified(&program, 0, &facts), Err(Decline::RefusedFact(..))));
     }
 }
 
 #[test]
-fn a_path_too_long_to_be_written_out_is_summed_up() {
+fn a_line_with_two_conditions_names_none() {
+    let nested = Program::new(&[Nop, Nop, Jne(1), Jne(0), Ret], &[(0, "main")]).with_lines(&[(2, 1), (3, 1)]);
+    assert_eq!(refused(&nested, line(1, 4)).0, Refusal::Nested);
+    let two_exits = Program::new(&[Jne(4), Nop, Jne(4), Jmp(0), Ret], &[(0, "main")]).with_lines(&[(0, 1), (2, 2)]);
+    assert_eq!(refused(&two_exits, line(1, 4)).0, Refusal::NotTheCondition);
+    assert_eq!(refused(&two_exits, line(2, 4)).0, Refusal::NotTheCondition);
+}
+
+#[test]
+fn a_path_too_long_to_write_out_is_summarised() {
     // Each function calls the next one twice.
     let depth = 30;
     let code: Vec<I> = (1..=depth).flat_map(|next| [Call(3 * next), Call(3 * next), Ret]).chain([Ret]).collect();
@@ -202,15 +230,14 @@ fn a_path_too_long_to_be_written_out_is_summed_up() {
 }
 
 #[test]
-fn numbers_that_do_not_fit_do_not_make_a_proof() {
-    let program = Program::new(&[Nop, Nop, Nop, Nop, Ret], &[(0, "main")]);
-    let mut proof = verified(&program, 0, &Facts::default()).expect("a bound").proof;
-    // Entering these loops is worth more than the checker's numbers hold.
-    let place = Address(program.at(1));
-    let endless = BoundedLoop { place, at_most: u64::MAX, source: None, members: [place].into() };
-    proof.loops = vec![endless.clone(), endless];
-    proof.cases[0].multipliers = vec![i64::MAX; 2];
-    proof.cases[0].potentials.insert(place, i64::MAX);
+fn numbers_that_overflow_do_not_make_a_proof() {
+    let program = Program::new(&[Nop, Nop, Nop, Jne(1), Ret], &[(0, "main")]);
+    let facts = Facts { loops: vec![program.at_most(2, 1)], ..Facts::default() };
+    let mut proof = verified(&program, 0, &facts).expect("a bound").proof;
+    // The value of entering the loop exceeds what potentials can hold.
+    proof.loops[0].at_most = u64::MAX;
+    proof.cases[0].multipliers = vec![i64::MAX];
+    proof.cases[0].potentials.values_mut().for_each(|potential| *potential = i64::MAX);
     proof.cases[0].potentials.insert(proof.entry, 2);
     proof.instructions = 2;
     let rejection = check_proof(&proof, &program).expect_err("five instructions are not two");
@@ -218,7 +245,7 @@ fn numbers_that_do_not_fit_do_not_make_a_proof() {
 }
 
 #[test]
-fn a_proof_about_one_function_is_not_one_about_another() {
+fn a_proof_about_one_function_is_rejected_for_another() {
     let program = Program::new(&[Nop, Ret, Nop, Nop, Ret], &[(0, "short"), (2, "long")]);
     let proof = verified(&program, 0, &Facts::default()).expect("a bound").proof;
     for name in [Some("long".to_owned()), None] {
@@ -229,11 +256,13 @@ fn a_proof_about_one_function_is_not_one_about_another() {
 }
 
 #[test]
-fn an_assumption_about_one_line_is_not_one_about_another() {
+fn a_fact_about_one_line_is_rejected_for_another() {
     let program = Program::new(&[Nop, Jne(0), Ret], &[(0, "main")]).with_lines(&[(0, 1), (1, 1)]);
     let facts = Facts { loops: vec![line(1, 4)], ..Facts::default() };
     let mut proof = verified(&program, 0, &facts).expect("a bound").proof;
     proof.loops[0].source = Some(Source { file: "src/test.rs".to_owned(), line: 2, function: None });
-    let rejection = check_proof(&proof, &program).expect_err("the loop is of line 1");
-    assert_eq!(rejection.address, Some(program.at(1)));
+    let rejection = check_proof(&proof, &program).expect_err("the loop is on line 1");
+    assert_eq!(rejection.address, Some(program.at(0)));
+    proof.loops[0].source = None;
+    assert!(check_proof(&proof, &program).is_err(), "the loop has a line");
 }

@@ -2,8 +2,9 @@
 
 use super::program::{I, Program};
 use super::verified;
-use I::{Bad, Call, CallRax, Jmp, JmpRax, Jne, Kernel, Nop, Rep, Ret, RetPop, Ud2};
+use I::{Bad, Call, CallRax, Hang, Jmp, JmpRax, Jne, Kernel, Nop, Rep, Ret, RetPop, Ud2};
 use pathbound::bound::Turning;
+use pathbound::decline::Refusal;
 use pathbound::facts::{Conflict, LoopFact, Place};
 use pathbound::graph::Obstacle;
 use pathbound::{Decline, Facts};
@@ -54,17 +55,17 @@ fn a_loop_costs_its_header_once_more_than_its_body() {
 
 #[test]
 fn a_rotated_loop_is_bounded_by_its_body() {
-    // nop; top: nop nop (body) nop jne top; ret. 10 turns jump back 9 times.
+    // nop; top: nop nop (body) nop jne top; ret. 10 iterations jump back 9 times.
     let program = alone(&[Nop, Nop, Nop, Nop, Jne(1), Ret]);
     assert_eq!(counts(&program, &loops(vec![program.at_most(2, 10)])), Ok((1 + 10 * 4 + 1, 6)));
-    // One turn only, of a loop left in its middle, costs no more than a turn.
+    // A single iteration of a loop that is left in its middle costs no more than an iteration.
     let program = alone(&[Nop, Jne(4), Nop, Jne(0), Ret]);
     assert_eq!(counts(&program, &loops(vec![program.at_most(2, 1)])), Ok((4 + 2 + 1, 3)));
     assert_eq!(counts(&program, &loops(vec![program.at_most(0, 1)])), Ok((5, 3)));
 }
 
 #[test]
-fn a_loop_that_is_never_entered_far_enough_has_no_turn() {
+fn a_loop_whose_place_is_never_executed_does_not_iterate() {
     let program = alone(&[Nop, Jne(4), Nop, Jne(0), Ret]);
     assert_eq!(counts(&program, &loops(vec![program.at_most(2, 0)])), Ok((3, 3)));
 }
@@ -77,14 +78,13 @@ fn nested_loops_multiply() {
     assert_eq!(counts(&program, &facts), Ok((3 * (2 + 5 * 3) + 1, 6)));
 }
 
-/// Loops are listed with a place each; facts about just these places bound the function, as a sum of a base and of what each
-/// turn costs.
+/// Loops are listed with a place each. Facts about these places give a bound: a base plus the cost of each iteration.
 #[test]
 fn loops_are_listed_with_the_places_that_bound_them() {
     // nop; outer: nop; inner: nop nop jne inner; jne outer; while: jne out; nop; jmp while; out: ret
     let program = alone(&[Nop, Nop, Nop, Nop, Jne(2), Jne(1), Jne(9), Nop, Jmp(6), Ret]);
     let listed = pathbound::loops(&program, &program.graph(0), program.at(0)).expect("nothing in the way");
-    let told: Vec<_> = listed
+    let described: Vec<_> = listed
         .iter()
         .map(|one| {
             let own: Vec<usize> = one.own.iter().map(|address| program.index(*address)).collect();
@@ -93,10 +93,10 @@ fn loops_are_listed_with_the_places_that_bound_them() {
         .collect();
     let expected =
         [(6, 8, vec![6, 7, 8], None, false), (1, 5, vec![1, 5], None, false), (2, 4, vec![2, 3, 4], Some(1), false)];
-    assert_eq!(told, expected);
-    let costs = |turns: [u64; 3]| {
+    assert_eq!(described, expected);
+    let costs = |iterations: [u64; 3]| {
         let fact = |(one, at_most): (&Turning, u64)| LoopFact { place: Place::Address(one.place), at_most };
-        counts(&program, &loops(listed.iter().zip(turns).map(fact).collect())).expect("a bound").0
+        counts(&program, &loops(listed.iter().zip(iterations).map(fact).collect())).expect("a bound").0
     };
     for [tested, outer, inner] in [[1, 1, 1], [1, 7, 1], [1, 7, 5], [9, 7, 5]] {
         assert_eq!(costs([tested, outer, inner]), 3 + outer * (2 + 3 * inner) + 3 * tested, "{outer} {inner} {tested}");
@@ -108,21 +108,21 @@ fn loops_are_listed_with_the_places_that_bound_them() {
 }
 
 #[test]
-fn of_several_facts_about_a_loop_the_least_holds() {
+fn the_least_of_several_facts_about_a_loop_is_used() {
     let program = alone(&[Nop, Nop, Jne(0), Ret]);
     let facts = loops(vec![program.at_most(1, 9), program.at_most(2, 4), program.at_most(0, 6)]);
     assert_eq!(counts(&program, &facts), Ok((4 * 3 + 1, 4)));
 }
 
 #[test]
-fn the_costlier_way_around_is_taken_each_time() {
+fn every_iteration_takes_the_costlier_path() {
     // top: jne long; nop; jmp end; long: nop nop nop; end: jne top; ret
     let program = alone(&[Jne(3), Nop, Jmp(6), Nop, Nop, Nop, Jne(0), Ret]);
     assert_eq!(counts(&program, &loops(vec![program.at_most(0, 7)])), Ok((7 * 5 + 1, 5)));
 }
 
 #[test]
-fn very_many_turns_are_counted_exactly() {
+fn very_many_iterations_are_counted_exactly() {
     let program = alone(&[Nop, Nop, Nop, Jne(1), Jne(0), Ret]);
     for (inner, outer) in [(1_000_000, 1_000), (1_000_000, 1_000_000), (4_294_967_295, 1), (4_294_967_295, 100_000)] {
         let facts = loops(vec![program.at_most(1, inner), program.at_most(0, outer)]);
@@ -158,20 +158,20 @@ fn a_loop_in_a_callee_is_entered_by_every_call() {
 }
 
 #[test]
-fn a_call_in_a_loop_costs_its_callee_each_turn() {
+fn a_call_in_a_loop_costs_its_callee_in_each_iteration() {
     let instructions = [Call(3), Jne(0), Ret, Nop, Nop, Jne(3), Ret];
     let program = Program::new(&instructions, &[(0, "main"), (3, "callee")]);
     let facts = loops(vec![program.at_most(0, 5), program.at_most(3, 4)]);
     assert_eq!(counts(&program, &facts), Ok((5 * (2 + 4 * 3 + 1) + 1, 2 + 4 + 1)));
     let bound = verified(&program, 0, &facts).expect("a bound");
-    let turns =
+    let executions =
         bound.witness.iter().find(|step| step.address == program.at(3)).map(|step| (step.executions, step.depth));
-    assert_eq!(turns, Some((20, 1)));
+    assert_eq!(executions, Some((20, 1)));
 }
 
 #[test]
 fn a_jump_into_another_function_shares_its_potentials() {
-    // main and other share the tail from 3 on, with its loop.
+    // `main` and `other` share the code from 3 on, with its loop.
     let instructions = [Jne(6), Call(5), Nop, Nop, Jne(3), Ret, Jmp(2)];
     let program = Program::new(&instructions, &[(0, "main"), (5, "other")]);
     assert_eq!(counts(&program, &loops(vec![program.at_most(3, 4)])), Ok((2 + 1 + 1 + 8 + 1, 2 + 1 + 2 + 1)));
@@ -179,20 +179,20 @@ fn a_jump_into_another_function_shares_its_potentials() {
 
 #[test]
 fn paths_that_do_not_return_are_left_out_and_listed() {
-    let instructions = [Jne(3), Jne(6), Ret, Nop, Nop, Call(9), Nop, Nop, Ud2, Ud2];
-    let program = Program::new(&instructions, &[(0, "main"), (9, "abort")]);
+    let instructions = [Jne(3), Jne(6), Ret, Nop, Nop, Call(8), Nop, Jmp(9), Hang, Ud2];
+    let program = Program::new(&instructions, &[(0, "main"), (8, "abort")]);
     let bound = verified(&program, 0, &Facts::default()).expect("a bound");
     assert_eq!((bound.instructions, bound.shortest), (3, 3));
     let mut listed: Vec<_> = bound.never_returning.iter().map(|(name, site)| (name.as_str(), site.address)).collect();
     listed.sort_unstable();
-    assert_eq!(listed, [("abort", program.at(5)), ("trap", program.at(8))]);
+    assert_eq!(listed, [("abort", program.at(5)), ("trap", program.at(9))]);
     let assumed: Vec<_> = bound.proof.never_returning.iter().map(|end| end.name.as_str()).collect();
     assert_eq!(assumed, ["abort"]);
 }
 
 #[test]
-fn a_function_that_never_returns_need_not_be_known_by_its_name() {
-    // The callee loops for ever, past a `rep` and a call of the kernel.
+fn a_function_that_never_returns_need_not_be_known_by_name() {
+    // The callee loops forever, past a `rep` and a system call.
     let instructions = [Jne(2), Ret, Call(4), Bad, Rep, Kernel, Jmp(4)];
     let program = Program::new(&instructions, &[(0, "main"), (4, "hang")]);
     let bound = verified(&program, 0, &Facts::default()).expect("a bound");
@@ -210,14 +210,14 @@ fn conflicts_hold_across_functions() {
     let line = |line| Place::Line { file: "test.rs".to_owned(), line };
     let mut facts = Facts { conflicts: vec![Conflict { first: line(10), second: line(20) }], ..Facts::default() };
     assert_eq!(counts(&program, &facts), Ok((8, 5)));
-    // A second one that leaves no side of the first.
+    // A second conflict, which allows neither side of the first.
     let at = |index| Place::Address(program.at(index));
     facts.conflicts.push(Conflict { first: at(1), second: at(3) });
     assert_eq!(counts(&program, &facts), Ok((7, 5)));
 }
 
 #[test]
-fn a_conflict_with_the_entry_leaves_the_other_side_out() {
+fn a_conflict_with_the_entry_excludes_the_other_side() {
     let program = alone(&[Jne(3), Nop, Nop, Ret]);
     let at = |index| Place::Address(program.at(index));
     let mut facts = Facts { conflicts: vec![Conflict { first: at(0), second: at(1) }], ..Facts::default() };
@@ -227,7 +227,7 @@ fn a_conflict_with_the_entry_leaves_the_other_side_out() {
 }
 
 #[test]
-fn a_conflict_with_the_inside_of_a_loop_takes_its_turns_away() {
+fn a_conflict_with_the_body_of_a_loop_removes_its_iterations() {
     // jne over; nop (first); over: jne out; nop (second) jmp over; out: ret
     let program = alone(&[Jne(3), Nop, Nop, Jne(6), Nop, Jmp(3), Ret]);
     let conflict = Conflict { first: Place::Address(program.at(1)), second: Place::Address(program.at(4)) };
@@ -236,14 +236,14 @@ fn a_conflict_with_the_inside_of_a_loop_takes_its_turns_away() {
 }
 
 #[test]
-fn a_line_bounds_the_innermost_loops_it_has_instructions_of() {
-    // Line 7 has an instruction of the outer loop, the preparation of the inner one, and the inner one's.
-    let program = alone(&[Nop, Nop, Nop, Jne(2), Jne(0), Ret]).with_lines(&[(0, 6), (1, 7), (2, 7), (4, 6)]);
+fn a_line_bounds_the_loops_whose_condition_is_on_it() {
+    // Line 7 has an instruction of the outer loop, which prepares the inner one, and the inner loop itself.
+    let program = alone(&[Nop, Nop, Nop, Jne(2), Jne(0), Ret]).with_lines(&[(0, 6), (1, 7), (2, 7), (3, 7), (4, 6)]);
     let facts = loops(vec!["test.rs:6=3".parse().expect("a fact"), "src/test.rs:7=5".parse().expect("a fact")]);
-    assert_eq!(counts(&program, &facts), Ok((3 * (3 + 5 * 2) + 1, 6)));
-    // One line, two loops: as where a function is inlined twice.
-    let program = alone(&[Nop, Jne(0), Nop, Nop, Jne(2), Ret]).with_lines(&[(0, 7), (3, 7)]);
-    assert_eq!(counts(&program, &loops(vec!["test.rs:7=4".parse().expect("a fact")])), Ok((8 + 12 + 1, 6)));
+    assert_eq!(counts(&program, &facts), Ok((4 * (3 + 6 * 2) + 1, 6)));
+    // One line with two loops, as when a function is inlined twice.
+    let program = alone(&[Nop, Jne(0), Nop, Nop, Jne(2), Ret]).with_lines(&[(1, 7), (4, 7)]);
+    assert_eq!(counts(&program, &loops(vec!["test.rs:7=4".parse().expect("a fact")])), Ok((10 + 15 + 1, 6)));
 }
 
 fn declined(program: &Program, facts: &Facts) -> Decline {
@@ -282,17 +282,38 @@ fn recursion_is_declined_at_the_call_that_closes_it() {
 }
 
 #[test]
-fn loops_are_declined_unless_a_fact_bounds_every_way_around() {
+fn loops_are_declined_unless_a_fact_bounds_every_iteration() {
     let program = alone(&[Nop, Jne(3), Nop, Jne(0), Ret]).with_lines(&[(0, 12)]);
     let decline = declined(&program, &Facts::default());
-    assert!(matches!(&decline, Decline::UnboundedLoop(site, _) if site.address == program.at(0)), "{decline}");
-    // The turns are counted at the last instruction that all ways around pass.
+    assert!(matches!(&decline, Decline::UnboundedLoops(loops) if loops[0].entry.address == program.at(0)), "{decline}");
+    // Iterations are counted at the last instruction that all of them execute.
     assert!(decline.to_string().contains("(src/test.rs:12)"), "{decline}");
-    assert!(decline.to_string().contains(&format!("`--loop {:#x}=N`", program.at(3))), "{decline}");
-    // One way around does not pass 2.
-    let passed_by = declined(&program, &loops(vec![program.at_most(2, 5)]));
-    assert!(matches!(passed_by, Decline::UnboundedLoop(..)), "{passed_by}");
+    assert!(decline.to_string().contains(&format!("`--loop={:#x}=N`", program.at(3))), "{decline}");
+    // An iteration can skip 2.
+    let skipped = declined(&program, &loops(vec![program.at_most(2, 5)]));
+    assert!(matches!(skipped, Decline::RefusedFact(_, Refusal::PassedBy, _)), "{skipped}");
     assert_eq!(counts(&program, &loops(vec![program.at_most(3, 5)])), Ok((5 * 4 + 1, 4)));
+}
+
+#[test]
+fn all_loops_without_a_fact_are_listed_at_once() {
+    let program = alone(&[Nop, Nop, Jne(1), Jne(0), Nop, Jne(4), Ret]).with_lines(&[(0, 3), (4, 9)]);
+    let listed = |facts: Vec<LoopFact>| match declined(&program, &loops(facts)) {
+        ref decline @ Decline::UnboundedLoops(ref open) => {
+            let places: Vec<_> =
+                open.iter().map(|one| (program.index(one.entry.address), program.index(one.place.address))).collect();
+            for (_, place) in &places {
+                assert!(decline.to_string().contains(&format!("`--loop={:#x}=N`", program.at(*place))), "{decline}");
+            }
+            assert_eq!(decline.to_string().matches("unbounded loop at 0x").count(), places.len(), "{decline}");
+            places
+        }
+        other => panic!("{other}"),
+    };
+    assert_eq!(listed(Vec::new()), [(4, 5), (0, 3), (1, 2)]);
+    assert_eq!(listed(vec![program.at_most(3, 5)]), [(4, 5), (1, 2)]);
+    let facts = [5, 3, 2].map(|place| program.at_most(place, 2)).to_vec();
+    assert_eq!(counts(&program, &loops(facts)), Ok((2 * (2 + 2 * 2) + 2 * 2 + 1, 7)));
 }
 
 #[test]
@@ -307,7 +328,7 @@ fn a_loop_with_two_entries_is_declined() {
 }
 
 #[test]
-fn what_never_returns_has_no_bound() {
+fn a_function_that_never_returns_has_no_bound() {
     let decline = declined(&alone(&[Nop, Ud2]), &Facts::default());
     assert!(matches!(decline, Decline::NeverReturns(_)), "{decline}");
     let decline = declined(&alone(&[Nop, Jmp(0)]), &Facts::default());
@@ -315,15 +336,15 @@ fn what_never_returns_has_no_bound() {
 }
 
 #[test]
-fn facts_that_fit_nothing_are_refused() {
-    let program = alone(&[Nop, Jne(4), Ud2, Nop, Ret]);
+fn facts_that_apply_to_nothing_are_refused() {
+    let program = alone(&[Nop, Jne(4), Hang, Nop, Ret]);
     let useless = Place::Address(program.at(0));
     assert_eq!(declined(&program, &loops(vec![program.at_most(0, 5)])), Decline::UselessFact(useless.clone()));
     let nowhere = Place::Line { file: "test.rs".to_owned(), line: 99 };
     let conflict = Conflict { first: useless.clone(), second: nowhere.clone() };
     let facts = Facts { conflicts: vec![conflict.clone()], ..Facts::default() };
     assert_eq!(declined(&program, &facts), Decline::UselessFact(nowhere));
-    // An instruction from which nothing returns is on no path that is bounded.
+    // An instruction from which no path returns is not bounded.
     let dead = Place::Address(program.at(2));
     let conflict = Conflict { first: useless, second: dead.clone() };
     let facts = Facts { conflicts: vec![conflict.clone()], ..Facts::default() };

@@ -11,11 +11,11 @@ use pathbound::check::check_proof;
 use pathbound::{Bound, Decline, Facts, bound};
 use program::Program;
 
-/// The bound of a program, after everything that must hold of any bound was found to hold.
+/// The bound of a program, after verifying everything that must hold for any bound.
 fn verified(program: &Program, entry: usize, facts: &Facts) -> Result<Bound, Decline> {
     let bound = bound(program, &program.graph(entry), program.at(entry), facts)?;
     let executed: u64 = bound.witness.iter().map(|step| step.executions).sum();
-    assert_eq!(executed, bound.instructions, "the witness has as many instructions as the bound says");
+    assert_eq!(executed, bound.instructions, "the witness is as long as the bound");
     assert!(bound.shortest <= bound.instructions);
     let checked = check_proof(&bound.proof, program).unwrap_or_else(|rejection| panic!("{rejection}"));
     assert_eq!(checked.instructions, bound.instructions);

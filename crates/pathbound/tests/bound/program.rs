@@ -1,4 +1,4 @@
-//! Programs written as lists of instructions, assembled by hand: neither decoder has a part in it.
+//! Programs written as lists of instructions and assembled by hand, without either decoder.
 
 use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::NeverReturns;
@@ -6,7 +6,7 @@ use pathbound::image::{Pointer, Source, Symbol};
 use pathbound::{Graph, Image};
 use std::collections::BTreeMap;
 
-/// Where programs begin.
+/// The first address of programs.
 const START: u64 = 0x40_1000;
 
 /// An instruction; targets are positions in the list.
@@ -19,6 +19,8 @@ pub enum I {
     Call(usize),
     Ret,
     Ud2,
+    /// `jmp` to itself.
+    Hang,
     /// `rep movsb`
     Rep,
     /// `syscall`
@@ -29,7 +31,7 @@ pub enum I {
     CallRax,
     /// `ret 8`
     RetPop,
-    /// No instruction (`push es`).
+    /// An invalid instruction (`push es`).
     Bad,
 }
 
@@ -37,7 +39,7 @@ impl I {
     fn length(self) -> u64 {
         match self {
             Self::Nop | Self::Ret | Self::Bad => 1,
-            Self::Ud2 | Self::Rep | Self::Kernel | Self::JmpRax | Self::CallRax => 2,
+            Self::Ud2 | Self::Hang | Self::Rep | Self::Kernel | Self::JmpRax | Self::CallRax => 2,
             Self::RetPop => 3,
             Self::Jmp(_) | Self::Call(_) => 5,
             Self::Jne(_) => 6,
@@ -73,6 +75,7 @@ impl Program {
                 I::Call(target) => bytes.extend([&[0xe8][..], &relative(target)].concat()),
                 I::Ret => bytes.push(0xc3),
                 I::Ud2 => bytes.extend([0x0f, 0x0b]),
+                I::Hang => bytes.extend([0xeb, 0xfe]),
                 I::Rep => bytes.extend([0xf3, 0xa4]),
                 I::Kernel => bytes.extend([0x0f, 0x05]),
                 I::JmpRax => bytes.extend([0xff, 0xe0]),
@@ -85,7 +88,7 @@ impl Program {
         Self { bytes, addresses, symbols, lines: BTreeMap::new() }
     }
 
-    /// Says of which line of `test.rs` some instructions are.
+    /// Sets the lines in `test.rs` of some instructions.
     pub fn with_lines(mut self, lines: &[(usize, u32)]) -> Self {
         self.lines = lines.iter().map(|(index, line)| (self.at(*index), *line)).collect();
         self
@@ -96,7 +99,12 @@ impl Program {
         self.addresses[index]
     }
 
-    /// The instruction at an address.
+    /// The number of instructions.
+    pub fn len(&self) -> usize {
+        self.addresses.len() - 1
+    }
+
+    /// The index of the instruction at an address.
     pub fn index(&self, address: u64) -> usize {
         self.addresses.binary_search(&address).expect("an instruction's address")
     }
@@ -105,7 +113,7 @@ impl Program {
         Graph::explore(self, &[self.at(entry)], &NeverReturns::default()).expect("there is code")
     }
 
-    /// The instruction is executed at most so often for each entry into the innermost loop around it.
+    /// The fact that an instruction is executed at most `at_most` times per entry into the innermost loop around it.
     pub fn at_most(&self, index: usize, at_most: u64) -> LoopFact {
         LoopFact { place: Place::Address(self.at(index)), at_most }
     }

@@ -1,7 +1,7 @@
-//! Random programs, whose executions are searched exhaustively.
+//! Random programs whose executions are searched exhaustively.
 //!
-//! The search knows nothing of potentials: it follows every execution, counting for each loop how often its place was executed
-//! since it was entered. What is the same from a state on is searched once.
+//! The search does not use potentials: it follows every execution and counts for each loop how often its place was
+//! executed since the loop was entered. Each state is searched once.
 
 use super::program::{I, Program};
 use super::verified;
@@ -16,11 +16,11 @@ use std::ops::Range;
 enum Part {
     Straight(u8),
     If(Vec<Part>, Vec<Part>),
-    /// `while`, bounded by its header (as the second field is set) or by its body.
+    /// `while`, bounded at its header (if the second field is set) or in its body.
     While(Vec<Part>, bool, u64),
-    /// `do`-`while`, bounded by its first instruction or by its last.
+    /// `do`-`while`, bounded at its first instruction or at its last.
     Until(Vec<Part>, bool, u64),
-    /// Of one of the later functions.
+    /// A call of one of the later functions.
     Call(u8),
     Return,
     Panic,
@@ -89,14 +89,14 @@ impl Writer {
                 }
                 Part::Call(_) => {}
                 Part::Return => {
-                    // Behind a branch, lest all that follows be out of reach.
+                    // After a branch, so that what follows can be reached.
                     let branch = self.push(I::Jne(0));
                     self.push(I::Ret);
                     self.instructions[branch] = I::Jne(self.here());
                 }
                 Part::Panic => {
                     let branch = self.push(I::Jne(0));
-                    self.push(I::Ud2);
+                    self.push(I::Hang);
                     self.instructions[branch] = I::Jne(self.here());
                 }
             }
@@ -104,7 +104,7 @@ impl Writer {
     }
 }
 
-/// A program of functions each of which calls later ones only, with its loops.
+/// A program of functions that only call later ones, with its loops.
 fn structured(functions: &[Vec<Part>]) -> (Vec<I>, Vec<Loop>) {
     let mut writer = Writer::default();
     let mut starts = Vec::new();
@@ -137,7 +137,7 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     prop::collection::vec(part, 0..4)
 }
 
-/// All instructions jump, branch and call only forward.
+/// Programs that jump, branch and call only forward.
 fn acyclic() -> impl Strategy<Value = Vec<I>> {
     prop::collection::vec((0..8u8, 0..100usize), 2..24).prop_map(|choices| {
         let last = choices.len();
@@ -147,7 +147,7 @@ fn acyclic() -> impl Strategy<Value = Vec<I>> {
             2..=4 => I::Jne(at(index, *distance)),
             5 => I::Jmp(at(index, *distance)),
             6 => I::Call(at(index, *distance)),
-            _ if distance % 3 == 0 => I::Ud2,
+            _ if distance % 3 == 0 => I::Hang,
             _ => I::Ret,
         });
         instructions.chain([I::Ret]).collect()
@@ -172,7 +172,7 @@ fn add(a: Extent, b: Extent) -> Extent {
 struct Search<'a> {
     instructions: &'a [I],
     loops: &'a [Loop],
-    /// These are executed by none.
+    /// Instructions that no execution executes.
     avoid: &'a [usize],
     known: HashMap<(usize, Vec<u64>), Extent>,
 }
@@ -208,7 +208,7 @@ impl Search<'_> {
                 add(add(one, callee), self.from(at + 1, executed))
             }
             I::Ret => one,
-            I::Ud2 => None,
+            I::Hang => None,
             _ => add(one, self.from(at + 1, executed)),
         };
         self.known.insert(state, extent);
@@ -228,7 +228,7 @@ fn bounded(program: &Program, facts: &Facts) -> Result<Extent, Decline> {
     }
 }
 
-/// Facts about the loops that are on paths which return: of others there are none to be said.
+/// Facts about the loops on paths that return: facts about others are refused.
 fn facts(program: &Program, loops: &[Loop]) -> Facts {
     let mut facts =
         Facts { loops: loops.iter().map(|l| program.at_most(l.place, l.at_most)).collect(), ..Facts::default() };

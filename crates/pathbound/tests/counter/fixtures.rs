@@ -24,7 +24,7 @@ global_asm!(
     "dec rdi",
     "jnz 2b",
     "ret",
-    // n rounds of m rounds: 2 + n(3 + 3m).
+    // n iterations of m inner iterations: 2 + n(3 + 3m).
     ".globl pbc_nested",
     "pbc_nested: xor eax, eax",
     "2: mov rcx, rsi",
@@ -78,7 +78,7 @@ global_asm!(
     "rep movsb",
     "mov eax, ecx",
     "ret",
-    // 4 if n is not 0; else it does not come back.
+    // 4 if n is not 0; else it does not return.
     ".globl pbc_asserts",
     "pbc_asserts: test rdi, rdi",
     "je 2f",
@@ -86,7 +86,7 @@ global_asm!(
     "ret",
     "2: push rax",
     "call {abort}@PLT",
-    // Where the abort would come back, if it did.
+    // Where `abort` would return to.
     ".byte 0x06",
     // Three-way: flags live over two block boundaries. less 4, equal 5, greater 5.
     ".globl pbc_flags",
@@ -110,7 +110,7 @@ global_asm!(
     "setc al",
     "movzx eax, al",
     "ret",
-    // A leaf that keeps things below the stack pointer over blocks and a dispatch.
+    // A leaf function that keeps values below the stack pointer across blocks and a dispatch.
     ".globl pbc_red_zone",
     "pbc_red_zone: mov [rsp - 8], rdi",
     "mov [rsp - 16], rsi",
@@ -128,7 +128,7 @@ global_asm!(
     "rol rax, 9",
     "xor rax, [rsp - 128]",
     "ret",
-    // Every register holds something over branches, and over computed jumps and calls by different operands.
+    // Every register is live across branches, and across computed jumps and calls with different operands.
     ".globl pbc_registers",
     "pbc_registers: push rbx",
     "push rbp",
@@ -252,7 +252,7 @@ global_asm!(
     ".p2align 3",
     "pbc_switch_table: .quad 2b, 3b, 4b, 5b",
     ".popsection",
-    // Goes to a function by returning to it, and that goes where the caller wants: 3 + 3.
+    // Goes to a function by returning to it; that function returns to the caller: 3 + 3.
     ".globl pbc_return_to_function",
     "pbc_return_to_function: lea rax, [rip + pbc_straight]",
     "push rax",
@@ -262,14 +262,14 @@ global_asm!(
     "pbc_jump_back: mov rax, rdi",
     "pop rcx",
     "jmp rcx",
-    // Calls that: 5 + 3.
+    // Calls pbc_jump_back: 5 + 3.
     ".globl pbc_calls_jump_back",
     "pbc_calls_jump_back: push rbx",
     "call pbc_jump_back",
     "inc rax",
     "pop rbx",
     "ret",
-    // An instruction that begins within another, as in C libraries: over the `lock` prefix or not. 6.
+    // An instruction that begins within another, as in C libraries: with the `lock` prefix or after it. 6.
     ".globl pbc_overlap",
     "pbc_overlap: push rdi",
     "test rsi, rsi",
@@ -282,7 +282,7 @@ global_asm!(
     "pbc_syscall: mov eax, 39",
     "syscall",
     "ret",
-    // Begins a transaction, whose fallback is right behind: departs.
+    // Begins a transaction, whose fallback follows directly: departs.
     ".globl pbc_departs",
     "pbc_departs: mov rax, rdi",
     "test rsi, rsi",
@@ -297,7 +297,7 @@ global_asm!(
     "inc rax",
     ".endr",
     "ret",
-    // The carry lives from the first block to the last; the blocks in between spoil no flag and use no register.
+    // The carry is live from the first block to the last; the blocks in between change no flag and use no register.
     ".globl pbc_all_flags",
     "pbc_all_flags: add rdi, rsi",
     "jo 2f",

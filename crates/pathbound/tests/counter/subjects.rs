@@ -1,4 +1,4 @@
-//! Real functions, as the compiler and the C library have them. All take an array of words and one more.
+//! Real functions from the compiler and the C library. All take an array of words and one more word.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::OnceLock;
 
-/// So many arrays of up to so many pseudo-random words, one at least.
+/// `count` arrays of 1 to `longest` pseudo-random words.
 pub fn inputs(count: usize, longest: usize) -> Vec<Vec<u64>> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = move || {
@@ -25,16 +25,16 @@ pub fn inputs(count: usize, longest: usize) -> Vec<Vec<u64>> {
 
 /// # Safety
 ///
-/// `data` is an array of `length` words that nobody else uses.
+/// `data` is the address of an array of `length` initialised words, with no other access during `'a`.
 unsafe fn slice<'a>(data: u64, length: u64) -> &'a mut [u64] {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the contract of this function, `data` points to `length` initialised words without other access.
     unsafe { std::slice::from_raw_parts_mut(data as *mut u64, length as usize) }
 }
 
-/// Sorts, by a sort that compiles to many functions and panics on bad orders.
+/// Sorts with an algorithm that compiles to many functions and panics on inconsistent orders.
 #[inline(never)]
 pub unsafe extern "C" fn sort(data: u64, length: u64, _: u64) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` is an array of `length` words that nothing else accesses.
     let data = unsafe { slice(data, length) };
     data.sort_unstable_by(|one, other| (one.count_ones(), one).cmp(&(other.count_ones(), other)));
     data[data.len() / 2]
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn sort(data: u64, length: u64, _: u64) -> u64 {
 pub unsafe extern "C" fn search(data: u64, length: u64, _: u64) -> u64 {
     static TREE: OnceLock<BTreeMap<u64, u64>> = OnceLock::new();
     let tree = TREE.get_or_init(|| (0..500_u64).map(|i| (i * i, i)).collect());
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` is an array of `length` words that nothing else accesses.
     let data = unsafe { slice(data, length) };
     data.iter().filter_map(|key| tree.range(key..).next()).map(|(_, value)| value).sum()
 }
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn search(data: u64, length: u64, _: u64) -> u64 {
 /// Hashes the words, and indexes by the hashes.
 #[inline(never)]
 pub unsafe extern "C" fn hash(data: u64, length: u64, parameter: u64) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` is an array of `length` words that nothing else accesses.
     let data = unsafe { slice(data, length) };
     let mut buckets = [0_u64; 16];
     for word in data.iter_mut() {
@@ -64,10 +64,10 @@ pub unsafe extern "C" fn hash(data: u64, length: u64, parameter: u64) -> u64 {
     buckets[parameter as usize % data.len().min(16)]
 }
 
-/// Moves, fills and compares by the C library.
+/// Moves, fills and compares with the C library.
 #[inline(never)]
 pub unsafe extern "C" fn move_and_compare(data: u64, length: u64, parameter: u64) -> u64 {
-    // SAFETY: the caller's promise; what is moved stays within the array.
+    // SAFETY: `data` is an array of `length` words that nothing else accesses; all accesses stay within it.
     unsafe {
         let start = data as *mut u64;
         let moved = length as usize / 2;
@@ -85,12 +85,12 @@ unsafe extern "C" fn ascending(one: *const c_void, other: *const c_void) -> i32 
     unsafe { (*one.cast::<u64>()).cmp(&*other.cast::<u64>()) as i32 }
 }
 
-/// Sorts by the C library, which calls back.
+/// Sorts with the C library, which calls back.
 #[inline(never)]
 pub unsafe extern "C" fn c_sort(data: u64, length: u64, _: u64) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` is an array of `length` words that nothing else accesses.
     unsafe { libc::qsort(data as *mut c_void, length as usize, 8, Some(ascending)) };
-    // SAFETY: as above.
+    // SAFETY: `data` is an array of `length` words, at least one, that nothing else accesses.
     unsafe { slice(data, length)[0] }
 }
 
@@ -112,7 +112,7 @@ impl Write for Text {
 /// Formats numbers through function pointers.
 #[inline(never)]
 pub unsafe extern "C" fn format(data: u64, length: u64, _: u64) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` is an array of `length` words that nothing else accesses.
     let data = unsafe { slice(data, length) };
     let mut text = Text { bytes: [0; 256], length: 0 };
     for (index, word) in data.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Assembly as text, to be changed instruction by instruction.
+//! Assembly text that can be changed instruction by instruction.
 
 use pathbound::facts::{LoopFact, Place};
 
@@ -32,7 +32,7 @@ impl Assembly {
         self.lines.iter().filter_map(name).filter(|name| !name.starts_with('\\')).collect()
     }
 
-    /// Numbers, from 0, of the lines that hold the instructions of a function, in order.
+    /// The numbers, from 0, of the lines with the instructions of a function, in order.
     pub fn instructions(&self, function: &str) -> Vec<usize> {
         let begins = |line: &String| {
             *line == format!("{function}:") || line.split_whitespace().collect::<Vec<_>>() == [".function", function]
@@ -48,7 +48,7 @@ impl Assembly {
         split(&self.lines[number])
     }
 
-    /// The same with another instruction, or several, on a line. Line numbers stay as they are.
+    /// The same with another instruction, or several, on a line. Line numbers do not change.
     pub fn with(&self, number: usize, instruction: &str) -> Self {
         let mut changed = self.clone();
         let comment = self.lines[number].split_once('#').map_or("", |(_, comment)| comment);
@@ -56,13 +56,13 @@ impl Assembly {
         changed
     }
 
-    /// The same with `nops` more instructions in front of one.
+    /// The same with `nops` more instructions before one.
     pub fn with_nops(&self, number: usize, nops: usize) -> Self {
         self.with(number, &("nop; ".repeat(nops) + split(&self.lines[number]).1))
     }
 }
 
-/// Label and instruction; no instruction where there is a directive, or nothing.
+/// Label and instruction; the latter is empty if the line has a directive or nothing.
 fn split(line: &str) -> (&str, &str) {
     let code = line.split('#').next().unwrap_or_default().trim();
     let (label, rest) = match code.split_once(':') {

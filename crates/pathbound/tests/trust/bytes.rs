@@ -1,5 +1,4 @@
-//! Files of which a bit has been changed: a certificate is about one file and no other, and even without the digest, about code
-//! with no longer path.
+//! Files with a changed bit: a certificate holds for one file only, and code with a longer path is always rejected.
 
 use super::fixtures::{Fixture, known};
 use super::library::Library;
@@ -13,7 +12,7 @@ const FUNCTIONS: &[&str] =
     &["diamond", "diamonds", "nested_diamonds", "conditional_returns", "calls_twice", "conditional_tail", "aborts"];
 
 #[test]
-fn every_changed_bit_is_noticed_and_longer_paths_are_rejected() {
+fn every_changed_bit_is_detected_and_longer_paths_are_rejected() {
     let (mut altered, mut longer, mut obstacles, mut doubtful) = (0, 0, 0, 0);
     for fixture in known().iter().filter(|fixture| FUNCTIONS.contains(&fixture.name)) {
         let original = Original::new(fixture);
@@ -28,7 +27,7 @@ fn every_changed_bit_is_noticed_and_longer_paths_are_rejected() {
                     assert!(!accepted, "{}: bit {bit} of byte {at}: {}", fixture.name, bound.instructions);
                     longer += 1;
                 }
-                // The checker takes for granted, and says so, that returns go to where the call came from.
+                // The checker assumes, and reports, that returns go back to the caller.
                 Err(Decline::Obstacle(obstacle, _)) if obstacle != Obstacle::UnmatchedReturn => {
                     assert!(!accepted, "{}: bit {bit} of byte {at}: {obstacle:?}", fixture.name);
                     obstacles += 1;
@@ -66,7 +65,7 @@ impl Original {
         Self { library, content, graph, certificate, directory: tempfile::tempdir().expect("a directory") }
     }
 
-    /// Every bit of the function's graph: the place of its byte in the file, and its number.
+    /// Every bit of the function's graph: the offset of its byte in the file, and its number.
     fn bits(&self) -> Vec<(usize, u8)> {
         let bytes = self.graph.nodes().flat_map(|(address, node)| {
             let code = &self.library.file.code(address).expect("code");
@@ -85,7 +84,7 @@ impl Original {
         ElfFile::open(&path).expect("an ELF file")
     }
 
-    /// Whether both decoders read what is reached in the changed file alike. One of them knows a few encodings more.
+    /// Whether both decoders agree on the reached code of a changed file. One of them knows a few more encodings.
     fn decoders_agree(&self, file: &ElfFile) -> bool {
         let graph = Graph::explore(file, &[self.certificate.proof.entry.0], &NeverReturns::default()).expect("code");
         second_opinion(&graph, file).is_ok()
@@ -97,7 +96,7 @@ impl Original {
         bound(file, &graph, entry, &Facts::default())
     }
 
-    /// The graph of the original is refused where it has another length or another transfer than the changed file.
+    /// Asserts that the original's graph is rejected where its length or transfer differs from the changed file.
     fn both_decoders_see_the_change(&self, file: &ElfFile) {
         let decode = |file: &ElfFile, at| file.code(at).and_then(|code| x86_64::decode(code, at));
         let changed = self.graph.nodes().find(|(at, _)| decode(file, *at) != decode(&self.library.file, *at));

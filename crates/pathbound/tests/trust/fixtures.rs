@@ -1,14 +1,14 @@
-//! The functions under test, with inputs that drive both extremes.
+//! The functions under test, with inputs that reach both extremes.
 //!
-//! Inputs take every way that a longest or a shortest path can have, wherever instructions are added: so the extremes of
-//! mutants are reached by the same inputs.
+//! Inputs take every path that can be a longest or shortest one after instructions are added anywhere, so the same
+//! inputs reach the extremes of mutants.
 
 use super::assembly::{Assembly, facts};
 use super::library::{Input, Library, compile};
 use pathbound::facts::LoopFact;
 use std::path::{Path, PathBuf};
 
-/// A function and what is known of it.
+/// A function, and what is known about it.
 #[derive(Debug)]
 pub struct Fixture {
     pub name: &'static str,
@@ -17,16 +17,16 @@ pub struct Fixture {
     pub file: String,
     pub facts: Vec<LoopFact>,
     pub inputs: Vec<Input>,
-    /// What it costs. Of what a compiler makes it is not known.
+    /// Its counts; unknown for compiled code.
     pub known: Option<Known>,
 }
 
-/// Instructions of a function.
+/// The instruction counts of a function.
 #[derive(Debug)]
 pub struct Known {
     /// Of the shortest and of the longest path, by the facts.
     pub bounds: (u64, u64),
-    /// The least and the most of the calls with the inputs.
+    /// The least and the most that calls with the inputs execute.
     pub counts: (u64, u64),
 }
 
@@ -87,12 +87,12 @@ pub fn known() -> Vec<Fixture> {
         .iter()
         .map(|(name, shortest, longest, inputs)| fixture(*name, (*shortest, *longest), (*shortest, *longest), inputs));
     let mut all: Vec<_> = exact.collect();
-    // The facts do not say that the inner loop has fewer turns in later rounds.
+    // The facts do not state that the inner loop has fewer iterations in later rounds.
     all.push(fixture("triangular", (8, 62), (8, 44), &[[1, 0, 0], [4, 0, 0]]));
     all
 }
 
-/// Compiles a C file to assembly. What aligns code is left out, as it would differ between mutants.
+/// Compiles a C file to assembly, without alignment, which would differ between mutants.
 fn compiled(name: &'static str, file: &str, text: &str, inputs: Vec<Input>) -> Fixture {
     const OPTIONS: &[&str] = &[
         "-O2",

@@ -2,12 +2,13 @@
 
 use super::{Function, witness};
 use crate::assembly::Assembly;
+use pathbound::bound::Turning;
 use pathbound::check::{check, check_proof, second_opinion};
 use pathbound::counter::{Counter, Record, executed};
-use pathbound::facts::LoopFact;
+use pathbound::facts::{LoopFact, Place};
 use pathbound::graph::NeverReturns;
 use pathbound::{Bound, Certificate, Decline, ElfFile, Facts, Graph, Image, Process, bound};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,12 +18,12 @@ use std::process::Command;
 pub struct Input {
     /// The words.
     pub words: [u64; 3],
-    /// If not empty: memory with this content, whose address takes the place of the first word.
+    /// If not empty: memory with this content, whose address replaces the first word.
     pub memory: Vec<u64>,
 }
 
 impl Input {
-    /// The words to call with, and the memory they point to.
+    /// The words of a call, and the memory they point to.
     fn fresh(&self) -> ([u64; 3], Vec<u64>) {
         let (mut words, mut memory) = (self.words, self.memory.clone());
         if !memory.is_empty() {
@@ -34,7 +35,11 @@ impl Input {
 
 /// Runs the C compiler, which must succeed.
 pub fn compile(arguments: &[&str], files: &[PathBuf], output: &Path) {
-    let mut compiler = Command::new("cc");
+    compile_by("cc", arguments, files, output);
+}
+
+fn compile_by(compiler: &str, arguments: &[&str], files: &[PathBuf], output: &Path) {
+    let mut compiler = Command::new(compiler);
     compiler.args(arguments).args(files).arg("-o").arg(output);
     assert!(compiler.status().expect("a C compiler").success(), "{compiler:?}");
 }
@@ -42,9 +47,9 @@ pub fn compile(arguments: &[&str], files: &[PathBuf], output: &Path) {
 /// A function of a library.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// In the file.
+    /// Its address in the file.
     pub address: u64,
-    /// In this process.
+    /// The function in this process.
     function: Function,
 }
 
@@ -64,8 +69,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Builds a library of assembly files named `file`, each in a directory of its own so that facts fit all of them. The
-    /// function of each can be found as `entry_` and its number.
+    /// Builds a library of assembly files named `file`, each in its own directory, so that facts fit all of them. The
+    /// function of each is exported as `entry_` and its number.
     pub fn new(file: &str, parts: &[(Assembly, &str)]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let sources = parts.iter().enumerate().map(|(number, (assembly, function))| {
@@ -78,27 +83,27 @@ impl Library {
         });
         let sources: Vec<PathBuf> = sources.collect();
         let path = directory.path().join("library.so");
-        // What a compiler wrote has lines already. Relaxed, calls through the table would be direct ones.
+        // Compiled files have lines already. Relaxation would make calls through the table direct.
         let lines = if file.ends_with(".c.s") { "-g0" } else { "-g" };
         compile(&["-shared", lines, "-Wl,--no-relax", "-Wl,-z,now"], &sources, &path);
         Self::load(path, directory)
     }
 
-    /// Builds a library of a C file, in which a function can be found as `entry_0`.
-    pub fn compiled(file: &str, text: &str, level: &str, function: &str) -> Self {
+    /// Builds a library of a C file with a compiler and options. The function is exported as `entry_0`.
+    pub fn compiled(compiler: &str, options: &[&str], file: &str, text: &str, function: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let source = directory.path().join(file);
         let alias = format!("extern __typeof__({function}) entry_0 __attribute__((alias(\"{function}\")));\n");
         std::fs::write(&source, format!("{text}{alias}")).expect("written");
         let path = directory.path().join("library.so");
-        compile(&["-shared", "-fPIC", "-g", level, "-Wl,-z,now"], &[source], &path);
+        compile_by(compiler, &[&["-shared", "-fPIC", "-g", "-Wl,-z,now"], options].concat(), &[source], &path);
         Self::load(path, directory)
     }
 
     fn load(path: PathBuf, directory: tempfile::TempDir) -> Self {
         let file = ElfFile::open(&path).expect("an ELF file");
         let name = CString::new(path.to_str().expect("a path of text")).expect("no zero");
-        // SAFETY: the library has no code that runs when it is loaded but the compiler's own.
+        // SAFETY: on loading, the library runs only the compiler's own code.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{}", path.display());
         let process = Process::current().expect("this process");
@@ -110,26 +115,27 @@ impl Library {
         let name = format!("entry_{part}");
         let address = self.file.find(&name).first().expect("the function").address;
         let name = CString::new(name).expect("no zero");
-        // SAFETY: the library is loaded as long as `self` exists.
+        // SAFETY: the handle is from `dlopen` and open as long as `self` lives; the name is a C string.
         let function = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         assert!(!function.is_null());
         // SAFETY: all functions of these tests take up to three words and return one, or nothing.
         Entry { address, function: unsafe { std::mem::transmute::<*mut c_void, Function>(function) } }
     }
 
-    /// Counts calls by rewritten copies, and by a process that steps through the originals: the same.
+    /// Counts calls with rewritten copies and with a process that single-steps the originals. Both must agree.
     pub fn count(&self, calls: &[(Entry, &Input)]) -> Vec<u64> {
         let entries: BTreeSet<u64> = calls.iter().map(|(entry, _)| entry.in_process()).collect();
-        let graph = Graph::explore(&self.process, &entries.into_iter().collect::<Vec<_>>(), &NeverReturns::default());
+        let graph =
+            Graph::explore_to_count(&self.process, &entries.into_iter().collect::<Vec<_>>(), &NeverReturns::default());
         let graph = graph.expect("code");
         let counter = Counter::new(&self.process, &graph, Record::Coverage).expect("a counter");
         let count = |(entry, input): &(Entry, &Input)| {
             let copy = counter.entry(entry.in_process()).expect("the function is in the graph");
-            // SAFETY: the copy of a function is called as the function is.
+            // SAFETY: the copy has the signature of the function, and `counter` is alive.
             let copy = unsafe { std::mem::transmute::<*const c_void, Function>(copy) };
             let (words, _memory) = input.fresh();
             let before = executed();
-            // SAFETY: the function takes this input.
+            // SAFETY: the input is valid for the function; `_memory` keeps its memory alive.
             unsafe { copy(words[0], words[1], words[2]) };
             executed() - before
         };
@@ -144,7 +150,7 @@ impl Library {
         let stepped = witness::count(|| {
             for (entry, input) in calls {
                 let (words, _memory) = input.fresh();
-                // SAFETY: as above.
+                // SAFETY: the input is valid for the function; `_memory` keeps its memory alive.
                 unsafe { witness::announced(entry.function, words) };
             }
         });
@@ -156,19 +162,50 @@ impl Library {
     pub fn trace(&self, entry: Entry, input: &Input) -> Vec<u64> {
         let mut traces = witness::trace(|| {
             let (words, _memory) = input.fresh();
-            // SAFETY: the function takes this input.
+            // SAFETY: the input is valid for the function; `_memory` keeps its memory alive.
             unsafe { witness::announced(entry.function, words) };
         });
         let bias = entry.in_process().wrapping_sub(entry.address);
         traces.remove(0).into_iter().map(|address| address.wrapping_sub(bias)).collect()
     }
 
-    /// Bounds a function from the file, and once more from this process.
+    /// Converts facts of a fixture into facts about addresses: a fact about a line applies to its last instruction that
+    /// every iteration of the innermost loop with the line executes.
+    pub fn exact(&self, entry: Entry, facts: &[LoopFact]) -> Vec<LoopFact> {
+        let graph = Graph::explore(&self.file, &[entry.address], &NeverReturns::default()).expect("code");
+        let Ok(loops) = pathbound::loops(&self.file, &graph, entry.address) else { return Vec::new() };
+        let mut exact: BTreeMap<u64, u64> = BTreeMap::new();
+        for fact in facts {
+            let meant = fact.place.find(&self.file, graph.nodes().map(|(address, _)| address));
+            let has = |one: &Turning| !one.own.is_disjoint(&meant);
+            let around: Vec<usize> = loops.iter().filter(|one| has(one)).filter_map(|one| one.around).collect();
+            for (number, one) in loops.iter().enumerate().filter(|(number, one)| has(one) && !around.contains(number)) {
+                let is_passed = |place: &u64| {
+                    let alone = [LoopFact { place: Place::Address(*place), at_most: 1 }];
+                    !matches!(verified(&self.file, entry.address, &alone), Err(Decline::RefusedFact(..)))
+                };
+                let place = one.own.intersection(&meant).copied().filter(is_passed).last();
+                // A mutant may skip the line.
+                let (place, at_most) =
+                    place.map_or((loops[number].header, fact.at_most + 1), |place| (place, fact.at_most));
+                let known = exact.entry(place).or_default();
+                *known = (*known).max(at_most);
+            }
+        }
+        exact.into_iter().map(|(place, at_most)| LoopFact { place: Place::Address(place), at_most }).collect()
+    }
+
+    /// Bounds a function from the file and again from this process.
     pub fn bound(&self, entry: Entry, facts: &[LoopFact]) -> Result<Bound, Decline> {
         let found = verified(&self.file, entry.address, facts)?;
         let certificate = Certificate::of(&found, self.file.provenance());
         check(&certificate, &self.file, self.file.provenance()).unwrap_or_else(|rejection| panic!("{rejection}"));
-        let loaded = verified(&self.process, entry.in_process(), facts)?;
+        let bias = entry.in_process().wrapping_sub(entry.address);
+        let moved = |fact: &LoopFact| match fact.place {
+            Place::Address(address) => LoopFact { place: Place::Address(address.wrapping_add(bias)), ..*fact },
+            Place::Line { .. } => fact.clone(),
+        };
+        let loaded = verified(&self.process, entry.in_process(), &facts.iter().map(moved).collect::<Vec<_>>())?;
         assert_eq!((loaded.instructions, loaded.shortest), (found.instructions, found.shortest));
         Ok(found)
     }
@@ -176,13 +213,12 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: the handle is `dlopen`'s. No copy of the code outlives `count`.
+        // SAFETY: the handle is from `dlopen`, and no copy of the code outlives `count`.
         unsafe { libc::dlclose(self.handle) };
     }
 }
 
-/// Bounds an entry with those of the facts that are about it; both decoders must agree on its graph, and the checker with
-/// the solver.
+/// Bounds an entry with the facts that concern it. Both decoders must agree, and the checker with the solver.
 pub fn verified(image: &dyn Image, entry: u64, facts: &[LoopFact]) -> Result<Bound, Decline> {
     let graph = Graph::explore(image, &[entry], &NeverReturns::default()).expect("code");
     second_opinion(&graph, image).unwrap_or_else(|disagreement| panic!("{disagreement}"));

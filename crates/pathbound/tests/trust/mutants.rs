@@ -1,4 +1,4 @@
-//! Mutants: instructions are added, branches turned around or sent elsewhere, and bounds and counts must follow.
+//! Mutants: instructions are added, branches inverted or redirected, and bounds and counts must follow.
 
 use super::assembly::Assembly;
 use super::fixtures::{Fixture, known, real};
@@ -7,7 +7,7 @@ use pathbound::arch::x86_64;
 use pathbound::graph::NeverReturns;
 use pathbound::{Bound, Graph, Image};
 
-/// The instructions of a fixture that it can reach: numbers of their lines, and their addresses.
+/// The reachable instructions of a fixture: the numbers of their lines, and their addresses.
 fn places(fixture: &Fixture, library: &Library) -> Vec<(usize, u64)> {
     let graph = Graph::explore(&library.file, &[library.entry(0).address], &NeverReturns::default()).expect("code");
     let mut places = Vec::new();
@@ -25,7 +25,7 @@ fn places(fixture: &Fixture, library: &Library) -> Vec<(usize, u64)> {
     places
 }
 
-/// Whether an instruction is not of the linker's making.
+/// Whether an instruction is not in a stub made by the linker.
 fn is_in_text(library: &Library, address: u64) -> bool {
     library.file.symbol(address).is_some_and(|symbol| !symbol.name.ends_with("@plt"))
 }
@@ -46,12 +46,12 @@ fn added_instructions_move_bounds_and_counts_by_their_executions() {
     assert!(mutants > 250, "{mutants}");
 }
 
-/// Adds instructions at each place in turn; how many mutants that makes.
+/// Adds instructions at each place in turn. Returns the number of mutants.
 fn add_instructions(fixture: &Fixture) -> usize {
     let name = fixture.name;
     let original = fixture.library(std::slice::from_ref(&fixture.assembly));
     let entry = original.entry(0);
-    let bound = original.bound(entry, &fixture.facts).expect("a bound");
+    let bound = original.bound(entry, &original.exact(entry, &fixture.facts)).expect("a bound");
     let traces: Vec<Vec<u64>> = fixture.inputs.iter().map(|input| original.trace(entry, input)).collect();
     let reaches = |count: u64| traces.iter().any(|trace| trace.len() as u64 == count);
     let (reaches_least, reaches_most) = (reaches(bound.shortest), reaches(bound.instructions));
@@ -70,7 +70,9 @@ fn add_instructions(fixture: &Fixture) -> usize {
         let expected: Vec<u64> = traces.iter().map(|trace| trace.len() as u64 + added * executions(trace)).collect();
         assert_eq!(*counts, expected, "{name}: {added} at {at}, line {line}");
 
-        let mutant = library.bound(entries[i], &fixture.facts).unwrap_or_else(|decline| panic!("{name}: {decline}"));
+        let mutant = library
+            .bound(entries[i], &library.exact(entries[i], &fixture.facts))
+            .unwrap_or_else(|decline| panic!("{name}: {decline}"));
         let on_longest: u64 =
             bound.witness.iter().filter(|step| step.address == *address).map(|step| step.executions).sum();
         assert!(mutant.instructions >= bound.instructions + added * on_longest, "{name}: {at}, line {line}");
@@ -87,17 +89,20 @@ fn add_instructions(fixture: &Fixture) -> usize {
 }
 
 #[test]
-fn branches_that_go_elsewhere_leave_counts_within_bounds() {
+fn redirected_branches_leave_counts_within_bounds() {
     let mut executed = 0;
     for fixture in known() {
-        let mutants = turned_branches(&fixture);
+        let mutants = redirected_branches(&fixture);
         if mutants.is_empty() {
             continue;
         }
         let library = fixture.library(&mutants);
-        let bound = |part| library.bound(library.entry(part), &fixture.facts);
+        let bound = |part| {
+            let entry = library.entry(part);
+            library.bound(entry, &library.exact(entry, &fixture.facts))
+        };
         let bound = |part| bound(part).unwrap_or_else(|decline| panic!("{}: {decline}", fixture.name));
-        // What can abort would.
+        // Mutants that can abort would do so.
         let returning = (0..mutants.len()).map(|part| (library.entry(part), bound(part)));
         let (entries, bounds): (Vec<Entry>, Vec<Bound>) =
             returning.filter(|(_, bound)| bound.never_returning.is_empty()).unzip();
@@ -110,8 +115,8 @@ fn branches_that_go_elsewhere_leave_counts_within_bounds() {
     assert!(executed > 30, "{executed}");
 }
 
-/// Mutants with one conditional jump turned around, or with one jump to a later place sent to another later one.
-fn turned_branches(fixture: &Fixture) -> Vec<Assembly> {
+/// Mutants with one conditional jump inverted, or with one forward jump redirected to another later place.
+fn redirected_branches(fixture: &Fixture) -> Vec<Assembly> {
     let assembly = &fixture.assembly;
     let lines = assembly.instructions(fixture.name);
     let mut mutants = Vec::new();
@@ -120,7 +125,7 @@ fn turned_branches(fixture: &Fixture) -> Vec<Assembly> {
         if let Some(inverse) = inverse(jump) {
             mutants.push(assembly.with(*number, &format!("{inverse} {target}")));
         }
-        // With rcx at zero, a loop that `jrcxz` does not pass by has 2^64 turns.
+        // If rcx is 0, a loop that `jrcxz` does not skip has 2^64 iterations.
         if jump.starts_with('j') && jump != "jrcxz" && target.ends_with('f') {
             let labels = lines[i + 1..].iter().filter_map(|later| assembly.line(*later).0.strip_suffix(':'));
             let others = labels.filter(|label| *label != target.trim_end_matches('f'));

@@ -1,7 +1,7 @@
-//! The verbs of heaps whose objects move. What is asked of the pointers is told in the documentation of the verbs: `heap` is null or a
-//! live heap of the type, and a place is null or writable. Every handle is legal.
+//! The functions of handle heaps, as documented in `verbs::handle`. `heap` is null or a live heap of this type that
+//! nothing else uses during the call; `place` is null or writable. Any handle value is valid.
 
-use super::{IMPOSSIBLE, make, value, verified};
+use super::{UNSUPPORTED, create, value, verified};
 use crate::error::rt_error::{self, *};
 use crate::report::{rt_corruption, rt_stats};
 use core::ffi::c_void;
@@ -11,27 +11,27 @@ use rtalloc::HandleAllocator;
 use rtalloc::compact_fit::{CompactFitConfig, NonMovingConfig};
 use rtalloc::contract::{AccessError, Fragmentation, Handle, HandleError, Object, ResizeError};
 
-/// Names an object for as long as it lives, wherever it moves; 0 names none. An old handle of a freed object is told from every other
-/// one.
+/// Identifies an object during its lifetime, wherever it moves. 0 identifies none. A stale handle of a freed object is
+/// distinguished from all other handles.
 pub type rt_handle = u64;
 
-/// How a heap of objects that move is made.
+/// The configuration of a handle heap.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_compact_fit_config {
-    /// How many pages of a size class may be not full; 0 is taken for 1. The fewer, the more is moved and the less memory is lost.
+    /// Maximum number of not-full pages of a size class. 0 means 1. Fewer pages mean more moves and less lost memory.
     pub most_not_full: u32,
-    /// Other numbers for the first `classes` size classes; may be NULL where there are none.
+    /// Separate maxima for the first `classes` size classes. May be NULL if `classes` is 0.
     pub class_not_full: *const u32,
-    /// How many there are at `class_not_full`.
+    /// Number of maxima at `class_not_full`.
     pub classes: usize,
-    /// Of the non-moving variant, virtual pages whose room no frame may take. The moving one takes 0 alone.
+    /// For the non-moving variant: virtual pages whose memory no frame may use. Must be 0 for the moving variant.
     pub reserved_pages: u32,
 }
 
-/// Makes a configuration of C's.
+/// Converts a configuration from C.
 pub(crate) trait Configured: Sized {
-    /// The configuration, or `None` where C's says what the allocator has no use for.
+    /// The configuration, or `None` if it sets something that the allocator does not support.
     fn configured(compaction: CompactFitConfig, reserved_pages: u32) -> Option<Self>;
 }
 
@@ -47,11 +47,11 @@ impl Configured for NonMovingConfig {
     }
 }
 
-/// The numbers of not-full pages that C's configuration tells.
+/// The maxima of not-full pages in a configuration from C.
 ///
 /// # Safety
 ///
-/// So many classes as it says are readable where it says.
+/// `class_not_full` points to `classes` readable numbers, or is null.
 pub(crate) unsafe fn compaction(config: &rt_compact_fit_config) -> Option<CompactFitConfig> {
     if config.classes != 0 && config.class_not_full.is_null() {
         return None;
@@ -59,23 +59,23 @@ pub(crate) unsafe fn compaction(config: &rt_compact_fit_config) -> Option<Compac
     let mut compaction = CompactFitConfig::with_most_not_full(config.most_not_full);
     // turns: classes
     for class in 0..config.classes {
-        // SAFETY: the caller's promise.
+        // SAFETY: `class_not_full` points to `classes` numbers, and `class` is less.
         compaction = compaction.and_class(class, unsafe { config.class_not_full.add(class).read() });
     }
     Some(compaction)
 }
 
-/// A live object as a walk shows it.
+/// A live object, as passed to a visitor.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_object {
     /// Its handle.
     pub handle: rt_handle,
-    /// Where it is now.
+    /// Its current address.
     pub address: *const c_void,
     /// Bytes requested.
     pub size_bytes: usize,
-    /// Bytes of its page-block that it may use.
+    /// Usable bytes of its page-block.
     pub usable_bytes: usize,
     /// Bytes of its page-block.
     pub page_block_bytes: usize,
@@ -93,18 +93,18 @@ impl From<Object> for rt_object {
     }
 }
 
-/// Is shown one object after the other, with the context that the walk was given. It may not change the heap.
+/// Called for each object, with the context passed to the walk. It must not modify the heap.
 pub type rt_object_visitor = Option<unsafe extern "C" fn(object: *const rt_object, context: *mut c_void)>;
 
-/// Bytes lost to each kind of fragmentation, over all pages in use.
+/// Bytes lost to each kind of fragmentation, in all pages in use.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct rt_fragmentation {
     /// Bytes of used page-blocks that were not requested.
     pub block_internal_bytes: usize,
-    /// Bytes at the ends of pages that hold no page-block.
+    /// Bytes at the ends of pages that belong to no page-block.
     pub page_internal_bytes: usize,
-    /// Free page-blocks of used pages, which serve requests of their class alone.
+    /// Bytes of free page-blocks in used pages, which only serve requests of their class.
     pub size_external_bytes: usize,
 }
 
@@ -145,19 +145,19 @@ impl From<ResizeError> for rt_error {
     }
 }
 
-/// The handle of C's number.
+/// The handle of a number from C.
 ///
 /// # Errors
 ///
-/// 0 names no object.
+/// 0 identifies no object.
 #[inline(always)]
-pub(crate) fn named(handle: rt_handle) -> Result<Handle, rt_error> {
+pub(crate) fn handle_of(handle: rt_handle) -> Result<Handle, rt_error> {
     NonZeroU64::new(handle).map(Handle::from_bits).ok_or(RT_ERROR_FOREIGN_HANDLE)
 }
 
-/// The error of an answer, or what becomes of its value.
+/// The error of a result, or `RT_OK` after the value was passed on.
 #[inline(always)]
-pub(crate) fn answered<T>(answer: Result<T, impl Into<rt_error>>, then: impl FnOnce(T)) -> rt_error {
+pub(crate) fn status_of<T>(answer: Result<T, impl Into<rt_error>>, then: impl FnOnce(T)) -> rt_error {
     match answer {
         Ok(value) => {
             then(value);
@@ -173,21 +173,21 @@ pub(crate) unsafe fn init_with<H: HandleAllocator<'static, Config: Configured>>(
     config: *const rt_compact_fit_config,
     place: *mut *mut c_void,
 ) -> rt_error {
-    // SAFETY: the caller's promise: null or readable.
+    // SAFETY: the configuration is null or readable.
     let config = match unsafe { config.as_ref() } {
-        // SAFETY: as above.
+        // SAFETY: the pointers in the configuration are null or readable.
         Some(config) => unsafe { compaction(config) }
             .and_then(|compaction| H::Config::configured(compaction, config.reserved_pages)),
         None => Some(H::Config::default()),
     };
-    // SAFETY: the caller's promise.
-    unsafe { make(region, bytes, place, |region| H::new(region, config.ok_or(IMPOSSIBLE)?)) }
+    // SAFETY: the region is writable and exclusive to the heap, and the place is null or writable.
+    unsafe { create(region, bytes, place, |region| H::new(region, config.ok_or(UNSUPPORTED)?)) }
 }
 
 pub(crate) unsafe fn init<H: HandleAllocator<'static>>(region: *mut c_void, bytes: usize) -> *mut c_void {
     let mut heap = null_mut();
-    // SAFETY: the caller's promise; the place is ours.
-    unsafe { make(region, bytes, &mut heap, |region| H::new(region, H::Config::default())) };
+    // SAFETY: the region is writable and exclusive to the heap; the place is a local variable.
+    unsafe { create(region, bytes, &mut heap, |region| H::new(region, H::Config::default())) };
     heap
 }
 
@@ -198,16 +198,16 @@ pub(crate) unsafe fn allocate<H: HandleAllocator<'static>>(
     place: *mut rt_handle,
 ) -> rt_error {
     let (Some(heap), Some(place)) = (NonNull::new(heap), NonNull::new(place)) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise, of heap and place.
-    unsafe { answered(value::<H>(heap).allocate(size), |handle| place.write(handle.to_bits().get())) }
+    // SAFETY: the heap is live, and the place is writable.
+    unsafe { status_of(value::<H>(heap).allocate(size), |handle| place.write(handle.to_bits().get())) }
 }
 
 #[inline(always)]
 pub(crate) unsafe fn free<H: HandleAllocator<'static>>(heap: *mut c_void, handle: rt_handle) -> rt_error {
     let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let mut heap = unsafe { value::<H>(heap) };
-    named(handle).and_then(|handle| heap.free(handle).map_err(rt_error::from)).into()
+    handle_of(handle).and_then(|handle| heap.free(handle).map_err(rt_error::from)).into()
 }
 
 pub(crate) unsafe fn resize<H: HandleAllocator<'static>>(
@@ -216,9 +216,9 @@ pub(crate) unsafe fn resize<H: HandleAllocator<'static>>(
     size: usize,
 ) -> rt_error {
     let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let mut heap = unsafe { value::<H>(heap) };
-    named(handle).and_then(|handle| heap.resize(handle, size).map_err(rt_error::from)).into()
+    handle_of(handle).and_then(|handle| heap.resize(handle, size).map_err(rt_error::from)).into()
 }
 
 pub(crate) unsafe fn size<H: HandleAllocator<'static>>(
@@ -229,11 +229,11 @@ pub(crate) unsafe fn size<H: HandleAllocator<'static>>(
     let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
         return RT_ERROR_NULL;
     };
-    // SAFETY: the caller's promise, of heap and place.
+    // SAFETY: the heap is live, and the place is writable.
     unsafe {
         let heap = value::<H>(heap);
-        let size = named(handle).and_then(|handle| heap.size(handle).map_err(rt_error::from));
-        answered(size, |bytes| place.write(bytes))
+        let size = handle_of(handle).and_then(|handle| heap.size(handle).map_err(rt_error::from));
+        status_of(size, |bytes| place.write(bytes))
     }
 }
 
@@ -246,11 +246,11 @@ pub(crate) unsafe fn locate<H: HandleAllocator<'static>>(
     piece: *mut usize,
 ) -> rt_error {
     let (Some(heap), Some(place)) = (NonNull::new(heap), NonNull::new(place)) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise, of heap and places.
+    // SAFETY: the heap is live, and the places are writable.
     unsafe {
         let heap = value::<H>(heap);
-        let found = named(handle).and_then(|handle| heap.locate_to_write(handle, offset).map_err(rt_error::from));
-        answered(found, |(address, bytes)| {
+        let found = handle_of(handle).and_then(|handle| heap.locate_to_write(handle, offset).map_err(rt_error::from));
+        status_of(found, |(address, bytes)| {
             place.write(address.as_ptr().cast());
             if let Some(piece) = NonNull::new(piece) {
                 piece.write(bytes);
@@ -266,18 +266,18 @@ pub(crate) unsafe fn get<H: HandleAllocator<'static>>(
     place: *mut *mut c_void,
 ) -> rt_error {
     const { assert!(H::IS_CONTIGUOUS, "an object of this heap is pieces") }
-    // SAFETY: the caller's promise.
+    // SAFETY: the conditions of that function are those of this one.
     unsafe { locate::<H>(heap, handle, 0, place, null_mut()) }
 }
 
-/// Whether so many bytes from an offset on are an object's.
-fn reaches<H: HandleAllocator<'static>>(
+/// The handle, if the bytes from an offset on are inside the object.
+fn object_at<H: HandleAllocator<'static>>(
     heap: &H,
     handle: rt_handle,
     offset: usize,
     bytes: usize,
 ) -> Result<Handle, rt_error> {
-    let handle = named(handle)?;
+    let handle = handle_of(handle)?;
     let size = heap.size(handle)?;
     if offset > size || bytes > size - offset { Err(RT_ERROR_OUT_OF_RANGE) } else { Ok(handle) }
 }
@@ -292,15 +292,15 @@ pub(crate) unsafe fn read<H: HandleAllocator<'static>>(
     let (Some(heap), Some(buffer)) = (NonNull::new(heap.cast_mut()), NonNull::new(buffer)) else {
         return RT_ERROR_NULL;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
-    let copied = reaches(&*heap, handle, offset, bytes).and_then(|handle| {
+    let copied = object_at(&*heap, handle, offset, bytes).and_then(|handle| {
         let mut done = 0;
         // turns: pieces of the bytes.
         while done < bytes {
             let (place, piece) = heap.locate(handle, offset + done)?;
             let piece = piece.min(bytes - done);
-            // SAFETY: bytes of a live object; the buffer holds as many, by the caller's promise, and is none of the heap's.
+            // SAFETY: the bytes belong to a live object; the buffer has room for them and is outside the heap's region.
             unsafe { buffer.cast::<u8>().add(done).copy_from_nonoverlapping(place, piece) };
             done += piece;
         }
@@ -319,15 +319,15 @@ pub(crate) unsafe fn write<H: HandleAllocator<'static>>(
     let (Some(heap), Some(buffer)) = (NonNull::new(heap), NonNull::new(buffer.cast_mut())) else {
         return RT_ERROR_NULL;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
-    let copied = reaches(&*heap, handle, offset, bytes).and_then(|handle| {
+    let copied = object_at(&*heap, handle, offset, bytes).and_then(|handle| {
         let mut done = 0;
         // turns: pieces of the bytes.
         while done < bytes {
             let (place, piece) = heap.locate_to_write(handle, offset + done)?;
             let piece = piece.min(bytes - done);
-            // SAFETY: as above, the other way.
+            // SAFETY: the bytes belong to a live object; the buffer has as many and is outside the heap's region.
             unsafe { place.copy_from_nonoverlapping(buffer.cast::<u8>().add(done), piece) };
             done += piece;
         }
@@ -337,17 +337,17 @@ pub(crate) unsafe fn write<H: HandleAllocator<'static>>(
 }
 
 pub(crate) unsafe fn owed<H: HandleAllocator<'static>>(heap: *const c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     NonNull::new(heap.cast_mut()).map_or(0, |heap| unsafe { value::<H>(heap) }.owed_bytes())
 }
 
 pub(crate) unsafe fn step<H: HandleAllocator<'static>>(heap: *mut c_void, budget: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     NonNull::new(heap).map_or(0, |heap| unsafe { value::<H>(heap) }.compact(budget))
 }
 
 pub(crate) unsafe fn largest<H: HandleAllocator<'static>>(heap: *const c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     NonNull::new(heap.cast_mut()).map_or(0, |heap| unsafe { value::<H>(heap) }.largest_allocatable())
 }
 
@@ -355,10 +355,10 @@ pub(crate) unsafe fn stats<H: HandleAllocator<'static>>(heap: *const c_void, pla
     let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
         return RT_ERROR_NULL;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let stats = unsafe { value::<H>(heap) }.stats();
-    // SAFETY: the caller's promise.
-    answered(stats.ok_or(RT_ERROR_NO_TALLIES), |stats| unsafe { place.write(stats.into()) })
+    // SAFETY: the place is writable.
+    status_of(stats.ok_or(RT_ERROR_NO_TALLIES), |stats| unsafe { place.write(stats.into()) })
 }
 
 pub(crate) unsafe fn fragmentation<H: HandleAllocator<'static>>(
@@ -368,7 +368,7 @@ pub(crate) unsafe fn fragmentation<H: HandleAllocator<'static>>(
     let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
         return RT_ERROR_NULL;
     };
-    // SAFETY: the caller's promise, of heap and place.
+    // SAFETY: the heap is live, and the place is writable.
     unsafe { place.write(value::<H>(heap).fragmentation().into()) };
     RT_OK
 }
@@ -379,13 +379,13 @@ pub(crate) unsafe fn walk<H: HandleAllocator<'static>>(
     context: *mut c_void,
 ) -> rt_error {
     let (Some(heap), Some(visitor)) = (NonNull::new(heap.cast_mut()), visitor) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise; the visitor is shown one object after the other.
+    // SAFETY: the heap is live. The visitor is a C function of this type.
     unsafe { value::<H>(heap).walk(&mut |object| visitor(&rt_object::from(object), context)) };
     RT_OK
 }
 
 pub(crate) unsafe fn check<H: HandleAllocator<'static>>(heap: *const c_void, place: *mut rt_corruption) -> rt_error {
     let Some(heap) = NonNull::new(heap.cast_mut()) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     unsafe { verified(value::<H>(heap).check(), place) }
 }

@@ -1,4 +1,5 @@
-//! What every verb does, for any allocator: a heap in C's hand is the heap's value, which is one pointer into its region.
+//! The functions of C, generic over the allocator. C holds the Rust value of a heap, which is one pointer into its
+//! region.
 
 pub mod handle;
 pub(crate) mod region;
@@ -13,25 +14,25 @@ use core::ptr::{NonNull, null_mut};
 use rtalloc::TagConfig;
 use rtalloc::contract::{Block, Contract, Corruption, InitError};
 
-/// How a heap is made.
+/// The configuration of a heap.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_heap_config {
-    /// Largest region, in bytes, that will be added later; the control structure is sized for it. 0: none that holds a larger
-    /// block than the first one does. An allocator that takes no further regions takes 0 alone.
+    /// Largest region, in bytes, to be added later. The control structure is sized for it. 0: added regions have no
+    /// larger blocks than the first region. Must be 0 for heaps without `add_region`.
     pub max_region_bytes: usize,
 }
 
-/// Names a region that was added to a heap.
+/// Identifies a region that was added to a heap.
 pub type rt_region = usize;
 
-/// Makes a configuration of an allocator of C's, which is a `C`.
+/// Converts a configuration from C, of type `C`.
 pub(crate) trait Configured<C>: Sized {
-    /// The configuration, or `None` where C's cannot be, or says what the allocator has no use for.
+    /// The configuration, or `None` if it is invalid or sets something that the allocator does not support.
     ///
     /// # Safety
     ///
-    /// What C's configuration leads to is readable.
+    /// Pointers in the configuration are null or readable.
     unsafe fn configured(config: C) -> Option<Self>;
 }
 
@@ -47,61 +48,63 @@ impl Configured<rt_heap_config> for () {
     }
 }
 
-/// The refusal of a configuration of C's that there cannot be, or that the allocator has no use for.
-pub(crate) const IMPOSSIBLE: InitError = InitError::Configuration { what: "what the allocator has a use for" };
+/// The error for a configuration that is invalid or that the allocator does not support.
+pub(crate) const UNSUPPORTED: InitError =
+    InitError::Configuration { what: "a configuration that the allocator supports" };
 
-/// Alignment that `malloc` asks for: that of every object of C that is no larger, as far as the allocator's blocks have it.
+/// The alignment that `malloc` requests: sufficient for every type of C, or the alignment of the allocator's blocks if
+/// that is less.
 pub(crate) const fn natural_align_bytes(contract: Contract) -> usize {
     let natural = 2 * size_of::<usize>();
     if contract.alignment_bytes < natural { contract.alignment_bytes } else { natural }
 }
 
-/// The value that C's pointer is.
+/// The heap that a pointer from C holds.
 ///
 /// # Safety
 ///
-/// The pointer was made by [`handed_out`] of an `H`, whose region lives.
+/// The pointer came from [`into_pointer`] of an `H` whose region is still valid.
 #[inline(always)]
 pub(crate) unsafe fn value<H>(heap: NonNull<c_void>) -> ManuallyDrop<H> {
-    const { assert!(size_of::<H>() == size_of::<*mut c_void>(), "the value in hand is one pointer") }
-    // SAFETY: an `H` is exactly this pointer, by the caller's promise. It is used by one verb and not dropped.
+    const { assert!(size_of::<H>() == size_of::<*mut c_void>(), "a heap is one pointer") }
+    // SAFETY: the pointer holds an `H`, which has its size. The copy is used by one function and not dropped.
     unsafe { transmute_copy(&heap) }
 }
 
-/// The pointer that a heap's value is.
-pub(crate) fn handed_out<H>(heap: H) -> *mut c_void {
-    const { assert!(size_of::<H>() == size_of::<*mut c_void>(), "the value in hand is one pointer") }
+/// The pointer that holds a heap.
+pub(crate) fn into_pointer<H>(heap: H) -> *mut c_void {
+    const { assert!(size_of::<H>() == size_of::<*mut c_void>(), "a heap is one pointer") }
     let heap = ManuallyDrop::new(heap);
     // SAFETY: an `H` is exactly one pointer.
     unsafe { transmute_copy(&heap) }
 }
 
-/// The memory that C lends.
+/// The region that C passes.
 ///
 /// # Errors
 ///
-/// No memory at all, or more than there can be.
+/// A null pointer, or a length that exceeds the address space.
 ///
 /// # Safety
 ///
-/// The bytes are writable, and the caller's to give, for ever.
-pub(crate) unsafe fn lent(region: *mut c_void, bytes: usize) -> Result<&'static mut [MaybeUninit<u8>], rt_error> {
+/// The bytes are writable, and only the heap accesses them from now on.
+pub(crate) unsafe fn region_of(region: *mut c_void, bytes: usize) -> Result<&'static mut [MaybeUninit<u8>], rt_error> {
     if region.is_null() {
         return Err(RT_ERROR_NULL);
     }
     if bytes > isize::MAX as usize || region.addr().checked_add(bytes).is_none() {
         return Err(RT_ERROR_OVERFLOW);
     }
-    // SAFETY: not null, no longer than an object can be; the rest is the caller's promise.
+    // SAFETY: the pointer is not null, and the length is at most `isize::MAX`; the caller ensures exclusive access.
     Ok(unsafe { core::slice::from_raw_parts_mut(region.cast(), bytes) })
 }
 
-/// Makes a heap of a region and tells C.
+/// Creates a heap in a region and stores it at `place`.
 ///
 /// # Safety
 ///
-/// Of [`lent`]; `place`, where it is not null, is writable.
-pub(crate) unsafe fn make<H>(
+/// As [`region_of`]. `place` is null or writable.
+pub(crate) unsafe fn create<H>(
     region: *mut c_void,
     bytes: usize,
     place: *mut *mut c_void,
@@ -110,33 +113,33 @@ pub(crate) unsafe fn make<H>(
     if place.is_null() {
         return RT_ERROR_NULL;
     }
-    // SAFETY: the caller's promise.
-    let made = unsafe { lent(region, bytes) }.and_then(|region| new(region).map_err(rt_error::from));
+    // SAFETY: the region is writable and exclusive to the heap.
+    let made = unsafe { region_of(region, bytes) }.and_then(|region| new(region).map_err(rt_error::from));
     let (heap, error) = match made {
-        Ok(heap) => (handed_out(heap), RT_OK),
+        Ok(heap) => (into_pointer(heap), RT_OK),
         Err(error) => (null_mut(), error),
     };
-    // SAFETY: the caller promises that the place is writable.
+    // SAFETY: `place` is not null, hence writable.
     unsafe { place.write(heap) };
     error
 }
 
-/// A block in C's hand: null where the request was refused.
+/// The block as a pointer of C: null if the request was refused.
 #[inline(always)]
 pub(crate) fn block_or_null<E>(answer: Result<NonNull<u8>, E>) -> *mut c_void {
     answer.map_or(null_mut(), |block| block.as_ptr().cast())
 }
 
-/// Tells C of a block, or why there is none; `place` is then left as it was.
+/// Stores a block at `place`, or returns the reason for the refusal and leaves `place` unchanged.
 ///
 /// # Safety
 ///
 /// `place` is writable.
 #[inline(always)]
-pub(crate) unsafe fn told(answer: Result<NonNull<u8>, impl Into<rt_error>>, place: NonNull<*mut c_void>) -> rt_error {
+pub(crate) unsafe fn stored(answer: Result<NonNull<u8>, impl Into<rt_error>>, place: NonNull<*mut c_void>) -> rt_error {
     match answer {
         Ok(block) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: `place` is writable.
             unsafe { place.write(block.as_ptr().cast()) };
             RT_OK
         }
@@ -144,16 +147,16 @@ pub(crate) unsafe fn told(answer: Result<NonNull<u8>, impl Into<rt_error>>, plac
     }
 }
 
-/// Shows a block to C's visitor.
-pub(crate) fn shown(
+/// Passes blocks to a visitor of C.
+pub(crate) fn passing_to(
     visitor: unsafe extern "C" fn(*const rt_block, *mut c_void),
     context: *mut c_void,
 ) -> impl FnMut(Block) {
-    // SAFETY: the visitor is C's function of this type, and is shown a whole block.
+    // SAFETY: the visitor is a C function of this type, and the block is initialised.
     move |block| unsafe { visitor(&rt_block::from(block), context) }
 }
 
-/// Tells C whether a heap is whole; `place` may be null.
+/// The result of a check. Stores the broken invariant at `place`, which may be null.
 ///
 /// # Safety
 ///
@@ -161,7 +164,7 @@ pub(crate) fn shown(
 pub(crate) unsafe fn verified(answer: Result<(), Corruption>, place: *mut rt_corruption) -> rt_error {
     let Err(corruption) = answer else { return RT_OK };
     if let Some(place) = NonNull::new(place) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is not null, hence writable.
         unsafe { place.write(corruption.into()) };
     }
     RT_ERROR_CORRUPTION

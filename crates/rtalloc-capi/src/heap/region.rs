@@ -1,8 +1,9 @@
-//! The verbs of heaps in one hand. What is asked of the pointers is told in the documentation of the verbs: `heap` is null or a live
-//! heap of the type, `block` null or a live block of it, and a place is null or writable.
+//! The functions of region heaps, as documented in `verbs::region`. `heap` is null or a live heap of this type that
+//! nothing else uses during the call; `block` is null or a live block of it; `place` is null or writable.
 
 use super::{
-    Configured, IMPOSSIBLE, block_or_null, lent, make, natural_align_bytes, rt_region, shown, told, value, verified,
+    Configured, UNSUPPORTED, block_or_null, create, natural_align_bytes, passing_to, region_of, rt_region, stored,
+    value, verified,
 };
 use crate::error::rt_error::{self, *};
 use crate::report::{rt_corruption, rt_stats, rt_visitor};
@@ -18,20 +19,20 @@ pub(crate) unsafe fn init_with<A: RegionAllocator<'static, Config: Configured<C>
     config: *const C,
     place: *mut *mut c_void,
 ) -> rt_error {
-    // SAFETY: the caller's promise: null or readable, and so is what it leads to.
+    // SAFETY: the configuration and its pointers are null or readable.
     let config = match unsafe { config.as_ref() } {
-        // SAFETY: as above.
+        // SAFETY: the pointers in the configuration are null or readable.
         Some(&config) => unsafe { A::Config::configured(config) },
         None => Some(A::Config::default()),
     };
-    // SAFETY: the caller's promise.
-    unsafe { make(region, bytes, place, |region| A::new(region, config.ok_or(IMPOSSIBLE)?)) }
+    // SAFETY: the region is writable and exclusive to the heap, and the place is null or writable.
+    unsafe { create(region, bytes, place, |region| A::new(region, config.ok_or(UNSUPPORTED)?)) }
 }
 
 pub(crate) unsafe fn init<A: RegionAllocator<'static>>(region: *mut c_void, bytes: usize) -> *mut c_void {
     let mut heap = null_mut();
-    // SAFETY: the caller's promise; the place is ours.
-    unsafe { make(region, bytes, &mut heap, |region| A::new(region, A::Config::default())) };
+    // SAFETY: the region is writable and exclusive to the heap; the place is a local variable.
+    unsafe { create(region, bytes, &mut heap, |region| A::new(region, A::Config::default())) };
     heap
 }
 
@@ -42,13 +43,13 @@ pub(crate) unsafe fn aligned_alloc<A: RegionAllocator<'static>>(
     size: usize,
 ) -> *mut c_void {
     let Some(heap) = NonNull::new(heap) else { return null_mut() };
-    // SAFETY: the caller's promise.
+    // SAFETY: heap and block are live.
     block_or_null(unsafe { value::<A>(heap) }.allocate_bytes(size, align))
 }
 
 #[inline(always)]
 pub(crate) unsafe fn malloc<A: RegionAllocator<'static>>(heap: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the conditions of that function are those of this one.
     unsafe { aligned_alloc::<A>(heap, const { natural_align_bytes(A::CONTRACT) }, size) }
 }
 
@@ -56,10 +57,10 @@ pub(crate) unsafe fn malloc<A: RegionAllocator<'static>>(heap: *mut c_void, size
 pub(crate) unsafe fn calloc<A: RegionAllocator<'static>>(heap: *mut c_void, count: usize, size: usize) -> *mut c_void {
     // A product that overflows is refused like any other request that no heap can serve, and counted.
     let bytes = count.saturating_mul(size);
-    // SAFETY: the caller's promise.
+    // SAFETY: the conditions of that function are those of this one.
     let block = unsafe { malloc::<A>(heap, bytes) };
     if !block.is_null() {
-        // SAFETY: the block was made for so many bytes.
+        // SAFETY: the block has at least `bytes` bytes.
         unsafe { block.cast::<u8>().write_bytes(0, bytes) };
     }
     block
@@ -73,8 +74,8 @@ pub(crate) unsafe fn allocate<A: RegionAllocator<'static>>(
     place: *mut *mut c_void,
 ) -> rt_error {
     let (Some(heap), Some(place)) = (NonNull::new(heap), NonNull::new(place)) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
-    unsafe { told(value::<A>(heap).allocate_bytes(size, align), place) }
+    // SAFETY: the heap is live.
+    unsafe { stored(value::<A>(heap).allocate_bytes(size, align), place) }
 }
 
 #[inline(always)]
@@ -84,11 +85,11 @@ pub(crate) unsafe fn realloc<A: RegionAllocator<'static>>(
     size: usize,
 ) -> *mut c_void {
     let Some(live) = NonNull::new(block.cast::<u8>()) else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions of that function are those of this one.
         return unsafe { malloc::<A>(heap, size) };
     };
     let Some(heap) = NonNull::new(heap) else { return null_mut() };
-    // SAFETY: the caller's promise.
+    // SAFETY: heap and block are live.
     let answer = unsafe { value::<A>(heap).reallocate_bytes(live, size, const { natural_align_bytes(A::CONTRACT) }) };
     block_or_null(answer)
 }
@@ -101,35 +102,35 @@ pub(crate) unsafe fn reallocate<A: RegionAllocator<'static>>(
     size: usize,
 ) -> rt_error {
     let (Some(heap), Some(place)) = (NonNull::new(heap), NonNull::new(place)) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise, of heap, block and place.
+    // SAFETY: heap and block are live, and the place is writable.
     unsafe {
         let mut heap = value::<A>(heap);
         let answer = match NonNull::new(place.read().cast::<u8>()) {
             Some(block) => heap.reallocate_bytes(block, size, align),
             None => heap.allocate_bytes(size, align),
         };
-        told(answer, place)
+        stored(answer, place)
     }
 }
 
 #[inline(always)]
 pub(crate) unsafe fn free<A: RegionAllocator<'static>>(heap: *mut c_void, block: *mut c_void) {
     if let (Some(heap), Some(block)) = (NonNull::new(heap), NonNull::new(block)) {
-        // SAFETY: the caller's promise.
+        // SAFETY: heap and block are live.
         unsafe { value::<A>(heap).deallocate(block.cast()) }
     }
 }
 
 pub(crate) unsafe fn usable_size<A: RegionAllocator<'static>>(heap: *const c_void, block: *const c_void) -> usize {
     match (NonNull::new(heap.cast_mut()), NonNull::new(block.cast_mut())) {
-        // SAFETY: the caller's promise.
+        // SAFETY: heap and block are live.
         (Some(heap), Some(block)) => unsafe { value::<A>(heap).usable_size(block.cast()) },
         _ => 0,
     }
 }
 
 pub(crate) unsafe fn largest<A: RegionAllocator<'static>>(heap: *const c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     NonNull::new(heap.cast_mut()).map_or(0, |heap| unsafe { value::<A>(heap) }.largest_allocatable())
 }
 
@@ -137,7 +138,7 @@ pub(crate) unsafe fn stats<A: RegionAllocator<'static>>(heap: *const c_void, pla
     let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
         return RT_ERROR_NULL;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let heap = unsafe { value::<A>(heap) };
     let (stats, error) = match heap.stats() {
         Some(stats) => (stats.into(), RT_OK),
@@ -146,7 +147,7 @@ pub(crate) unsafe fn stats<A: RegionAllocator<'static>>(heap: *const c_void, pla
             (rt_stats { largest_free_bytes, ..rt_stats::default() }, RT_ERROR_NO_TALLIES)
         }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the place is writable.
     unsafe { place.write(stats) };
     error
 }
@@ -157,14 +158,14 @@ pub(crate) unsafe fn walk<A: RegionAllocator<'static>>(
     context: *mut c_void,
 ) -> rt_error {
     let (Some(heap), Some(visitor)) = (NonNull::new(heap.cast_mut()), visitor) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
-    unsafe { value::<A>(heap) }.walk(&mut shown(visitor, context));
+    // SAFETY: the heap is live.
+    unsafe { value::<A>(heap) }.walk(&mut passing_to(visitor, context));
     RT_OK
 }
 
 pub(crate) unsafe fn check<A: RegionAllocator<'static>>(heap: *const c_void, place: *mut rt_corruption) -> rt_error {
     let Some(heap) = NonNull::new(heap.cast_mut()) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     unsafe { verified(value::<A>(heap).check(), place) }
 }
 
@@ -175,16 +176,16 @@ pub(crate) unsafe fn add_region<A: MultiRegion<'static>>(
     place: *mut rt_region,
 ) -> rt_error {
     let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
-    let region = match unsafe { lent(region, bytes) } {
+    // SAFETY: the region is writable and exclusive to the heap.
+    let region = match unsafe { region_of(region, bytes) } {
         Ok(region) => region,
         Err(error) => return error,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     match unsafe { value::<A>(heap) }.add_region(region) {
         Ok(id) => {
             if let Some(place) = NonNull::new(place) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the place is writable.
                 unsafe { place.write(id.to_bits()) };
             }
             RT_OK
@@ -196,30 +197,30 @@ pub(crate) unsafe fn add_region<A: MultiRegion<'static>>(
 pub(crate) unsafe fn remove_region<A: MultiRegion<'static>>(heap: *mut c_void, region: rt_region) -> rt_error {
     let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
     let Some(region) = RegionId::from_bits(region) else { return RT_ERROR_NOT_REMOVABLE };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let removed = unsafe { value::<A>(heap) }.remove_region(region);
     rt_error::from(removed.map(|_| ()))
 }
 
-/// Asks a heap something that no other heap has an answer to.
+/// Calls a function with a heap.
 ///
 /// # Errors
 ///
-/// No heap.
-pub(crate) unsafe fn asked<A, T>(heap: *const c_void, question: impl FnOnce(&mut A) -> T) -> Result<T, rt_error> {
+/// `heap` is null.
+pub(crate) unsafe fn with_heap<A, T>(heap: *const c_void, action: impl FnOnce(&mut A) -> T) -> Result<T, rt_error> {
     let Some(heap) = NonNull::new(heap.cast_mut()) else { return Err(RT_ERROR_NULL) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let mut heap = unsafe { value::<A>(heap) };
-    Ok(question(&mut heap))
+    Ok(action(&mut heap))
 }
 
-/// A copy of the pointer that a heap is, of a heap inside another one.
+/// A copy of the pointer that holds an inner heap.
 ///
 /// # Safety
 ///
-/// Nobody uses the heap while the copy is used.
+/// Nothing else uses the heap while the copy is in use.
 pub(crate) unsafe fn copy_of<A>(heap: &A) -> ManuallyDrop<A> {
-    const { assert!(size_of::<A>() == size_of::<*mut c_void>(), "the value in hand is one pointer") }
-    // SAFETY: a heap is one pointer; the copy is not dropped.
+    const { assert!(size_of::<A>() == size_of::<*mut c_void>(), "a heap is one pointer") }
+    // SAFETY: a heap is one pointer, and the copy is not dropped.
     unsafe { transmute_copy(heap) }
 }

@@ -1,7 +1,7 @@
-//! The verbs of heaps that several threads share. What is asked of the pointers is told in the documentation of the verbs, as of heaps
-//! in one hand; a slot is the caller's, or there is none of this number.
+//! The functions of shared heaps, as documented in `verbs::shared`. `heap` is null or a live heap of this type; `block`
+//! is null or a live block of it; `place` is null or writable. The caller owns the slot, or the slot does not exist.
 
-use super::{IMPOSSIBLE, block_or_null, make, natural_align_bytes, shown, told, value, verified};
+use super::{UNSUPPORTED, block_or_null, create, natural_align_bytes, passing_to, stored, value, verified};
 use crate::bound::rt_operation;
 use crate::error::is;
 use crate::error::rt_error::{self, *};
@@ -13,26 +13,27 @@ use rtalloc::concurrent::{ArenasConfig, BitmapConfig};
 use rtalloc::contract::{Operation, Refusals, SharedError, Steps};
 use rtalloc::{SharedAllocator, Slot, TagConfig};
 
-/// How a heap for several threads is made.
+/// The configuration of a shared heap.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct rt_shared_config {
     /// Number of slots, at least 1: threads, cores, interrupt levels.
     pub slots: usize,
-    /// Most blocks that others freed and an allocation takes back before it serves its request; 0: 2. From 2 on, every block is taken
-    /// back some time if only its owner goes on allocating. An allocator whose blocks belong to nobody takes 0 alone.
+    /// Maximum number of blocks freed by other slots that an allocation reclaims before it serves its request. 0 means
+    /// 2. From 2 on, every block is eventually reclaimed if its owner continues to allocate. Must be 0 for heaps whose
+    /// blocks have no owner.
     pub taken_back: usize,
-    /// Most blocks that an allocation takes back when it finds no free block, before it tries again; 0: 32.
+    /// Maximum number of blocks that an allocation reclaims when it finds no free block, before it retries. 0 means 32.
     pub taken_back_on_miss: usize,
 }
 
-/// Makes a configuration of a shared allocator of C's.
+/// Converts a configuration from C.
 pub(crate) trait Configured: Sized {
-    /// The configuration, or `None` where C's says what the allocator has no use for.
+    /// The configuration, or `None` if it sets something that the allocator does not support.
     fn configured(config: rt_shared_config) -> Option<Self>;
 }
 
-/// A number, or what is taken for none.
+/// A number, or the default for 0.
 const fn or(given: usize, default: usize) -> usize {
     if given == 0 { default } else { given }
 }
@@ -50,7 +51,7 @@ impl Configured for ArenasConfig<TagConfig> {
     }
 }
 
-/// Whether a configuration is about slots alone.
+/// Whether a configuration sets only the slots.
 const fn is_slots_alone(config: rt_shared_config) -> bool {
     config.slots != 0 && config.taken_back == 0 && config.taken_back_on_miss == 0
 }
@@ -67,11 +68,12 @@ impl Configured for () {
     }
 }
 
-/// Requests that a shared heap refused, by reason.
+/// Numbers of requests that a shared heap refused, by reason.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct rt_refusals {
-    /// No heap of this kind serves the request: RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_MISUSED.
+    /// No heap of this kind serves the request: RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE,
+    /// RT_ERROR_MISUSED.
     pub request: usize,
     /// RT_ERROR_EXHAUSTED.
     pub exhausted: usize,
@@ -88,11 +90,11 @@ impl From<Refusals> for rt_refusals {
     }
 }
 
-/// Accesses to words that others may access too.
+/// Numbers of accesses to shared words.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct rt_steps {
-    /// Instructions that read a word and write it as one.
+    /// Atomic read-modify-writes.
     pub read_modify_writes: usize,
     /// Loads.
     pub loads: usize,
@@ -125,13 +127,13 @@ pub(crate) unsafe fn init_with<H: SharedAllocator<'static, Config: Configured>>(
     config: *const rt_shared_config,
     place: *mut *mut c_void,
 ) -> rt_error {
-    // SAFETY: the caller's promise: null or readable.
+    // SAFETY: the configuration is null or readable.
     let config = match unsafe { config.as_ref() } {
         Some(&config) => H::Config::configured(config),
         None => Some(H::Config::default()),
     };
-    // SAFETY: the caller's promise.
-    unsafe { make(region, bytes, place, |region| H::new(region, config.ok_or(IMPOSSIBLE)?)) }
+    // SAFETY: the region is writable and exclusive to the heap, and the place is null or writable.
+    unsafe { create(region, bytes, place, |region| H::new(region, config.ok_or(UNSUPPORTED)?)) }
 }
 
 pub(crate) unsafe fn init<H: SharedAllocator<'static, Config: Configured>>(
@@ -141,24 +143,24 @@ pub(crate) unsafe fn init<H: SharedAllocator<'static, Config: Configured>>(
 ) -> *mut c_void {
     let mut heap = null_mut();
     let config = rt_shared_config { slots, taken_back: 0, taken_back_on_miss: 0 };
-    // SAFETY: the caller's promise; configuration and place are ours.
+    // SAFETY: the region is writable and exclusive to the heap; configuration and place are local variables.
     unsafe { init_with::<H>(region, bytes, &config, &mut heap) };
     heap
 }
 
 pub(crate) unsafe fn slots<H: SharedAllocator<'static>>(heap: *const c_void) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     NonNull::new(heap.cast_mut()).map_or(0, |heap| unsafe { value::<H>(heap) }.slots())
 }
 
 pub(crate) unsafe fn claim<H: SharedAllocator<'static>>(heap: *mut c_void, place: *mut usize) -> rt_error {
     let (Some(heap), Some(place)) = (NonNull::new(heap), NonNull::new(place)) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
     // turns: slots of the heap.
     match (0..heap.slots()).find(|&slot| heap.take(slot)) {
         Some(slot) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the place is writable.
             unsafe { place.write(slot) };
             RT_OK
         }
@@ -168,28 +170,28 @@ pub(crate) unsafe fn claim<H: SharedAllocator<'static>>(heap: *mut c_void, place
 
 pub(crate) unsafe fn take<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
     let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
     if slot < heap.slots() && heap.take(slot) { RT_OK } else { RT_ERROR_SLOT }
 }
 
 pub(crate) unsafe fn release<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize) -> rt_error {
     let Some(heap) = NonNull::new(heap) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
     if slot >= heap.slots() {
         return RT_ERROR_SLOT;
     }
-    // SAFETY: the caller promises that it took the slot, which exists.
+    // SAFETY: the slot exists, and the caller owns it.
     unsafe { heap.release(slot) };
     RT_OK
 }
 
-/// Does something with the operations of a slot, if there is one.
+/// Calls a function with a slot, if it exists.
 ///
 /// # Safety
 ///
-/// `heap` is null or a live `H`; nobody else uses the slot meanwhile.
+/// `heap` is null or a live `H`; nothing else uses the slot during the call.
 #[inline(always)]
 unsafe fn by_slot<H: SharedAllocator<'static>, T>(
     heap: *mut c_void,
@@ -197,12 +199,12 @@ unsafe fn by_slot<H: SharedAllocator<'static>, T>(
     act: impl FnOnce(&mut H::Slot<'_>) -> T,
 ) -> Result<T, rt_error> {
     let Some(heap) = NonNull::new(heap) else { return Err(RT_ERROR_NULL) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let heap = unsafe { value::<H>(heap) };
     if slot >= heap.slots() {
         return Err(RT_ERROR_SLOT);
     }
-    // SAFETY: there is such a slot; the rest is the caller's promise.
+    // SAFETY: the slot exists, and nothing else uses it during the call.
     Ok(act(&mut unsafe { heap.slot(slot) }))
 }
 
@@ -213,7 +215,7 @@ pub(crate) unsafe fn aligned_alloc<H: SharedAllocator<'static>>(
     align: usize,
     size: usize,
 ) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is null or live, and the caller owns the slot.
     match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.allocate_bytes(size, align)) } {
         Ok(answer) => block_or_null(answer),
         Err(_) => null_mut(),
@@ -222,7 +224,7 @@ pub(crate) unsafe fn aligned_alloc<H: SharedAllocator<'static>>(
 
 #[inline(always)]
 pub(crate) unsafe fn malloc<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, size: usize) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the conditions of that function are those of this one.
     unsafe { aligned_alloc::<H>(heap, slot, const { natural_align_bytes(H::CONTRACT.alone) }, size) }
 }
 
@@ -235,10 +237,10 @@ pub(crate) unsafe fn calloc<H: SharedAllocator<'static>>(
 ) -> *mut c_void {
     // A product that overflows is refused like any other request that no heap can serve, and counted.
     let bytes = count.saturating_mul(size);
-    // SAFETY: the caller's promise.
+    // SAFETY: the conditions of that function are those of this one.
     let block = unsafe { malloc::<H>(heap, slot, bytes) };
     if !block.is_null() {
-        // SAFETY: the block was made for so many bytes.
+        // SAFETY: the block has at least `bytes` bytes.
         unsafe { block.cast::<u8>().write_bytes(0, bytes) };
     }
     block
@@ -253,10 +255,10 @@ pub(crate) unsafe fn allocate<H: SharedAllocator<'static>>(
     place: *mut *mut c_void,
 ) -> rt_error {
     let Some(place) = NonNull::new(place) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is null or live, and the caller owns the slot.
     match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.allocate_bytes(size, align)) } {
-        // SAFETY: the caller's promise.
-        Ok(answer) => unsafe { told(answer, place) },
+        // SAFETY: the place is writable.
+        Ok(answer) => unsafe { stored(answer, place) },
         Err(error) => error,
     }
 }
@@ -269,11 +271,11 @@ pub(crate) unsafe fn realloc<H: SharedAllocator<'static>>(
     size: usize,
 ) -> *mut c_void {
     let Some(live) = NonNull::new(block.cast::<u8>()) else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the conditions of that function are those of this one.
         return unsafe { malloc::<H>(heap, slot, size) };
     };
     let align = const { natural_align_bytes(H::CONTRACT.alone) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is null or live, and the caller owns the slot.
     match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.reallocate_bytes(live, size, align)) } {
         Ok(answer) => block_or_null(answer),
         Err(_) => null_mut(),
@@ -289,14 +291,14 @@ pub(crate) unsafe fn reallocate<H: SharedAllocator<'static>>(
     size: usize,
 ) -> rt_error {
     let Some(place) = NonNull::new(place) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise, of heap, slot, block and place.
+    // SAFETY: heap and block are live, the caller owns the slot, and the place is writable.
     unsafe {
         let answer = by_slot::<H, _>(heap, slot, |slot| match NonNull::new(place.read().cast::<u8>()) {
             Some(block) => slot.reallocate_bytes(block, size, align),
             None => slot.allocate_bytes(size, align),
         });
         match answer {
-            Ok(answer) => told(answer, place),
+            Ok(answer) => stored(answer, place),
             Err(error) => error,
         }
     }
@@ -305,7 +307,8 @@ pub(crate) unsafe fn reallocate<H: SharedAllocator<'static>>(
 #[inline(always)]
 pub(crate) unsafe fn free<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, block: *mut c_void) {
     if let Some(block) = NonNull::new(block) {
-        // SAFETY: the caller's promise. Without a heap or such a slot there is nothing to do.
+        // SAFETY: the heap is null or live, and the caller owns the slot. Without a heap or such a slot nothing is
+        // done.
         let _ = unsafe { by_slot::<H, _>(heap, slot, |slot| slot.deallocate(block.cast())) };
     }
 }
@@ -316,18 +319,18 @@ pub(crate) unsafe fn usable_size<H: SharedAllocator<'static>>(
     block: *const c_void,
 ) -> usize {
     let Some(block) = NonNull::new(block.cast_mut()) else { return 0 };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is null or live, and the caller owns the slot.
     unsafe { by_slot::<H, _>(heap.cast_mut(), slot, |slot| slot.usable_size(block.cast())) }.unwrap_or(0)
 }
 
 pub(crate) unsafe fn reclaim<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, budget: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is null or live, and the caller owns the slot.
     unsafe { by_slot::<H, _>(heap, slot, |slot| slot.reclaim(budget)) }.unwrap_or(0)
 }
 
 pub(crate) unsafe fn largest<H: SharedAllocator<'static>>(heap: *const c_void, slot: usize) -> usize {
     let Some(heap) = NonNull::new(heap.cast_mut()) else { return 0 };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     let mut heap = unsafe { value::<H>(heap) };
     if slot < heap.slots() { heap.largest_allocatable_by(slot) } else { 0 }
 }
@@ -336,7 +339,7 @@ pub(crate) unsafe fn refusals<H: SharedAllocator<'static>>(heap: *const c_void, 
     let (Some(heap), Some(place)) = (NonNull::new(heap.cast_mut()), NonNull::new(place)) else {
         return RT_ERROR_NULL;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     unsafe { place.write(value::<H>(heap).refusals().into()) };
     RT_OK
 }
@@ -347,14 +350,14 @@ pub(crate) unsafe fn walk<H: SharedAllocator<'static>>(
     context: *mut c_void,
 ) -> rt_error {
     let (Some(heap), Some(visitor)) = (NonNull::new(heap.cast_mut()), visitor) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
-    unsafe { value::<H>(heap) }.walk(&mut shown(visitor, context));
+    // SAFETY: the heap is live.
+    unsafe { value::<H>(heap) }.walk(&mut passing_to(visitor, context));
     RT_OK
 }
 
 pub(crate) unsafe fn check<H: SharedAllocator<'static>>(heap: *const c_void, place: *mut rt_corruption) -> rt_error {
     let Some(heap) = NonNull::new(heap.cast_mut()) else { return RT_ERROR_NULL };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     unsafe { verified(value::<H>(heap).check(), place) }
 }
 
@@ -378,10 +381,10 @@ pub(crate) unsafe fn most_steps<H: SharedAllocator<'static>>(
     } else {
         Operation::Allocate { size_bytes: size, align_bytes }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is live.
     match unsafe { value::<H>(heap) }.most_steps(operation) {
         Some(steps) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the place is writable.
             unsafe { place.write(steps.into()) };
             RT_OK
         }

@@ -1,10 +1,11 @@
-//! The verbs of an allocator in one hand, written once.
+//! The functions of a heap that one thread uses at a time.
 
-/// Writes C's verbs of the allocators in a table.
+/// Exports the functions of the allocators in a table.
 ///
-/// Each line is the documentation of the opaque type, its name, the part of the verbs' names, the allocator, and the cost classes
-/// of allocate, free and reallocate, which are compared with its contract; then what it is made with, if not with `rt_heap_config`, and
-/// what else it has verbs for: `regions` where further regions are taken, and the adapters for debugging, with the way to each.
+/// Each line has the summary of the heap, the name of its type, the part of the functions' names, the allocator, and
+/// the cost classes of allocate, free and reallocate, which are compared with the allocator's contract. Then follow the
+/// type of its configuration, if it is not `rt_heap_config`, and its further groups of functions: `regions` if further
+/// regions can be added, and the adapters for debugging, each with the path from the heap to the adapter.
 macro_rules! region_heaps {
     ($(
         $(#[doc = $about:literal])*
@@ -14,13 +15,11 @@ macro_rules! region_heaps {
         $(
             pub use $name::$opaque;
 
-            #[doc = concat!(" The verbs of `", stringify!($opaque), "`.")]
+            #[doc = concat!(" The functions of `", stringify!($opaque), "`.")]
             pub mod $name {
                 use super::*;
 
                 $(#[doc = $about])*
-                ///
-                /// The heap is in the region it was made in; a pointer to it is all there is besides.
                 #[derive(Debug)]
                 pub struct $opaque(());
 
@@ -33,29 +32,29 @@ macro_rules! region_heaps {
                     assert!(same(contract.reallocate.notation(), $reallocate));
                 };
 
-                /// Makes a heap in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
-                #[doc = concat!(" `", stringify!($opaque), "_init_with` tells why.")]
+                /// Creates a heap in the `bytes` bytes at `region`, which may have any alignment. Returns NULL on
+                /// failure; `rt_HEAP_init_with` returns the reason.
                 ///
                 /// # Safety
-                /// The region is writable and the heap's alone until nobody uses the heap any more.
+                /// The region is writable, and only the heap accesses it for as long as the heap is in use.
                 ///
                 /// # Time
                 /// O(control structure).
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_init"))]
                 pub unsafe extern "C" fn init(region: *mut c_void, bytes: usize) -> *mut $opaque {
-                    // SAFETY: the caller's promise, here and below.
+                    // SAFETY: the caller gives the region to the heap alone.
                     unsafe { region::init::<Heap>(region, bytes) }.cast()
                 }
 
-                /// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
-                /// `heap`; NULL where it cannot be made.
+                /// Creates a heap in the `bytes` bytes at `region` and stores it at `heap`, or NULL on failure. A
+                /// `config` of NULL selects the default configuration.
                 ///
                 /// # Errors
-                /// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED,
-                /// RT_ERROR_CONFIGURATION; the region is then untouched.
+                /// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH,
+                /// RT_ERROR_LARGER_THAN_PLANNED, RT_ERROR_CONFIGURATION. The region is then unchanged.
                 ///
                 /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_init`; what the configuration leads to is readable.")]
+                /// As `rt_HEAP_init`. Pointers in the configuration are NULL or valid.
                 ///
                 /// # Time
                 /// O(control structure).
@@ -66,207 +65,147 @@ macro_rules! region_heaps {
                     config: *const config_of!($($config)?),
                     heap: *mut *mut $opaque,
                 ) -> rt_error {
-                    // SAFETY: as above.
+                    // SAFETY: the caller gives the region to the heap alone; `config` and `heap` are NULL or valid.
                     unsafe { region::init_with::<Heap, _>(region, bytes, config, heap.cast()) }
                 }
 
-                /// Allocates `size` bytes, aligned as every object of C needs it, or to the contract's `alignment_bytes` where that
-                /// is less. NULL if the request is refused, which changes nothing; 0 bytes always are.
-                ///
-                /// # Safety
-                #[doc = concat!(" `heap` is NULL or came from `", stringify!($opaque), "_init`, and nobody else uses it meanwhile.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, ".")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_malloc"))]
-                pub unsafe extern "C" fn malloc(heap: *mut $opaque, size: usize) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { region::malloc::<Heap>(heap.cast(), size) }
+                forwarded! { $name, region:
+                    /// Allocates `size` bytes, aligned for every type of C, or to the contract's `alignment_bytes` if
+                    /// that is less. Returns NULL if the request is refused, which changes nothing. 0 bytes are always
+                    /// refused.
+                    ///
+                    /// # Safety
+                    /// `heap` is NULL or came from `rt_HEAP_init`, and nothing else uses it during the call.
+                    ///
+                    /// # Time
+                    /// As listed for the heap.
+                    fn malloc(heap: *mut $opaque, size: usize) -> *mut c_void;
+
+                    /// Allocates `count` times `size` bytes and sets them to zero. Returns NULL if the request is
+                    /// refused. A product that overflows is refused.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_malloc`, plus O(bytes) to clear them.
+                    fn calloc(heap: *mut $opaque, count: usize, size: usize) -> *mut c_void;
+
+                    /// Allocates `size` bytes at a multiple of `align` bytes. `size` need not be a multiple of `align`.
+                    /// Returns NULL if the request is refused.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_malloc`.
+                    fn aligned_alloc(heap: *mut $opaque, align: usize, size: usize) -> *mut c_void;
+
+                    /// Resizes a block to `size` bytes, in place or by moving it; the content is kept up to the smaller
+                    /// size. Returns NULL if the request is refused: the block is then still live and unchanged. If
+                    /// `block` is NULL, allocates a new block. 0 bytes are refused.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc` and `rt_HEAP_free`.
+                    ///
+                    /// # Time
+                    /// As listed for the heap, plus a copy if the block moves.
+                    fn realloc(heap: *mut $opaque, block: *mut c_void, size: usize) -> *mut c_void;
+
+                    /// Frees a block. NULL is ignored. A pointer that, by the tags, is not a live block of the heap is
+                    /// reported to the misuse hook and otherwise ignored.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`. `block` is NULL or a live block of this heap that is no longer in use.
+                    ///
+                    /// # Time
+                    /// As listed for the heap.
+                    fn free(heap: *mut $opaque, block: *mut c_void);
+
+                    /// As `rt_HEAP_aligned_alloc`, but returns the reason for a refusal. Stores the block at `block`,
+                    /// which a refusal leaves unchanged.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_malloc`.
+                    fn allocate(heap: *mut $opaque, align: usize, size: usize, block: *mut *mut c_void) -> rt_error;
+
+                    /// As `rt_HEAP_realloc` of the block at `block`, aligned to a multiple of `align` bytes, but
+                    /// returns the reason for a refusal, which leaves `block` unchanged.
+                    ///
+                    /// # Errors
+                    /// As `rt_HEAP_allocate`, and RT_ERROR_MISUSED.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_realloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_realloc`.
+                    fn reallocate(heap: *mut $opaque, block: *mut *mut c_void, align: usize, size: usize) -> rt_error;
+
+                    /// Returns the usable bytes at `block`, at least as many as were requested; 0 for NULL. Trusts the
+                    /// block's tag: does not check that the block is live.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`. `block` is NULL or a live block of this heap.
+                    ///
+                    /// # Time
+                    /// O(1).
+                    fn usable_size(heap: *const $opaque, block: *const c_void) -> usize;
+
+                    /// Returns the size of a request that is guaranteed to succeed now. 0 if none is, and for NULL.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// O(1) if malloc is O(1), otherwise at most O(free blocks).
+                    fn largest(heap: *const $opaque) -> usize;
+
+                    /// Stores the heap's statistics at `stats`.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL. RT_ERROR_NO_TALLIES if the heap keeps no statistics; then every field except
+                    /// `largest_free_bytes` is 0.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_largest`.
+                    fn stats(heap: *const $opaque, stats: *mut rt_stats) -> rt_error;
+
+                    /// Passes every block, free or live, to the visitor, in address order within each region.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`. The visitor does not modify the heap.
+                    ///
+                    /// # Time
+                    /// O(blocks).
+                    fn walk(heap: *const $opaque, visitor: rt_visitor, context: *mut c_void) -> rt_error;
+
+                    /// Verifies every invariant of the heap. `where` may be NULL.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL. RT_ERROR_CORRUPTION, with the first broken invariant at `where`.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// O(blocks).
+                    fn check(heap: *const $opaque, r#where: *mut rt_corruption) -> rt_error;
                 }
 
-                /// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
-                /// overflows.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, ", and O(bytes) to clear them.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_calloc"))]
-                pub unsafe extern "C" fn calloc(heap: *mut $opaque, count: usize, size: usize) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { region::calloc::<Heap>(heap.cast(), count, size) }
-                }
-
-                /// Allocates `size` bytes, which need be no multiple of it, at a multiple of `align` bytes. NULL if the request is
-                /// refused.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, ".")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_aligned_alloc"))]
-                pub unsafe extern "C" fn aligned_alloc(heap: *mut $opaque, align: usize, size: usize) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { region::aligned_alloc::<Heap>(heap.cast(), align, size) }
-                }
-
-                /// Changes the size of a block to `size` bytes, in place or by moving it; the content survives up to the smaller size.
-                /// NULL if the request is refused: the block is then live and as it was. A block of NULL is allocated; 0 bytes
-                /// are refused.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc` and `", stringify!($opaque), "_free`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $reallocate, ", and a copy where the block moves.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_realloc"))]
-                pub unsafe extern "C" fn realloc(
-                    heap: *mut $opaque,
-                    block: *mut c_void,
-                    size: usize,
-                ) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { region::realloc::<Heap>(heap.cast(), block, size) }
-                }
-
-                /// Gives a block back; NULL is ignored. A pointer that the tags show to be no live block of the heap is reported to
-                /// the misuse hook and otherwise ignored.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $deallocate, ".")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_free"))]
-                pub unsafe extern "C" fn free(heap: *mut $opaque, block: *mut c_void) {
-                    // SAFETY: as above.
-                    unsafe { region::free::<Heap>(heap.cast(), block) }
-                }
-
-                #[doc = concat!(" As `", stringify!($opaque), "_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.")]
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, ".")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_allocate"))]
-                pub unsafe extern "C" fn allocate(
-                    heap: *mut $opaque,
-                    align: usize,
-                    size: usize,
-                    block: *mut *mut c_void,
-                ) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { region::allocate::<Heap>(heap.cast(), align, size, block) }
-                }
-
-                #[doc = concat!(" As `", stringify!($opaque), "_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.")]
-                ///
-                /// # Errors
-                #[doc = concat!(" As `", stringify!($opaque), "_allocate`, and RT_ERROR_MISUSED.")]
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_realloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $reallocate, ", and a copy where the block moves.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_reallocate"))]
-                pub unsafe extern "C" fn reallocate(
-                    heap: *mut $opaque,
-                    block: *mut *mut c_void,
-                    align: usize,
-                    size: usize,
-                ) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { region::reallocate::<Heap>(heap.cast(), block, align, size) }
-                }
-
-                /// Bytes that may be used at `block`, at least what was requested; 0 for NULL. No test tells here that `block` is live: its tag
-                /// is believed.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`; `block` is NULL or live in this heap.")]
-                ///
-                /// # Time
-                /// O(1).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_usable_size"))]
-                pub unsafe extern "C" fn usable_size(heap: *const $opaque, block: *const c_void) -> usize {
-                    // SAFETY: as above.
-                    unsafe { region::usable_size::<Heap>(heap.cast(), block) }
-                }
-
-                /// A promise: a request of this many bytes succeeds now. 0 when none does, and for NULL.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                /// O(1) where malloc is; at most O(free blocks).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_largest"))]
-                pub unsafe extern "C" fn largest(heap: *const $opaque) -> usize {
-                    // SAFETY: as above.
-                    unsafe { region::largest::<Heap>(heap.cast()) }
-                }
-
-                /// Stores the heap's tallies at `stats`.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL; RT_ERROR_NO_TALLIES where the heap keeps none, and all but `largest_free_bytes` is 0.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" As `", stringify!($opaque), "_largest`.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_stats"))]
-                pub unsafe extern "C" fn stats(heap: *const $opaque, stats: *mut rt_stats) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { region::stats::<Heap>(heap.cast(), stats) }
-                }
-
-                /// Shows every block, free and live, in the order of addresses within each region.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`; the visitor changes nothing of the heap.")]
-                ///
-                /// # Time
-                /// O(blocks).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_walk"))]
-                pub unsafe extern "C" fn walk(
-                    heap: *const $opaque,
-                    visitor: rt_visitor,
-                    context: *mut c_void,
-                ) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { region::walk::<Heap>(heap.cast(), visitor, context) }
-                }
-
-                /// Verifies every invariant of the heap; `where` may be NULL.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                /// O(blocks).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_check"))]
-                pub unsafe extern "C" fn check(heap: *const $opaque, r#where: *mut rt_corruption) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { region::check::<Heap>(heap.cast(), r#where) }
-                }
-
-                /// What the allocator is and promises.
+                /// Returns the contract of the allocator: its properties and guarantees.
                 ///
                 /// # Time
                 /// O(1).
@@ -278,72 +217,65 @@ macro_rules! region_heaps {
                     &raw const CONTRACT
                 }
 
-                /// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
-                /// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
-                /// x86-64, and from other compilers than the one whose code was looked at.
+                /// Returns the most machine instructions that a call of an operation executes if it reports no misuse,
+                /// proved from the machine code of the operation and of everything it calls. 0 means unknown: the code
+                /// in memory is not, byte for byte, the code of the proof, as in any build other than that of `make`
+                /// with the compiler of the proof; or there is no proof, as for operations that are not O(1) and on
+                /// systems other than x86-64 Linux.
                 ///
                 /// # Time
-                /// O(1).
+                /// O(bytes of the operation's code), which is compared at each call.
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_bound"))]
                 pub extern "C" fn bound(operation: MaybeUninit<rt_operation>) -> u64 {
-                    static BOUNDS: Bounds = Bounds::of(stringify!($name));
-                    BOUNDS.get(operation)
+                    const PROOF: Proof = Proof::of(stringify!($name));
+                    PROOF.bound(operation, [malloc as *const u8, aligned_alloc as *const u8, free as *const u8])
                 }
 
-                $(more_verbs!($ability [$($($reach)*)?] $name $opaque $deallocate);)*
+                $(more_verbs!($ability [$($($reach)*)?] $name $opaque);)*
             }
         )*
     };
 }
 
-/// Verbs of some allocators.
+/// Exports a further group of functions.
 macro_rules! more_verbs {
-    (regions [] $name:ident $opaque:ident $deallocate:literal) => {
-        /// Adds a region to the heap; its memory is one free block from now on. Stores its name at `added`, which may be NULL. Blocks of
-        /// different regions never coalesce.
-        ///
-        /// # Errors
-        /// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_LARGER_THAN_PLANNED; heap
-        /// and region are then unchanged.
-        ///
-        /// # Safety
-        #[doc = concat!(" Of heap and region as `", stringify!($opaque), "_init`.")]
-        ///
-        /// # Time
-        #[doc = concat!(" ", $deallocate, ".")]
-        #[unsafe(export_name = concat!("rt_", stringify!($name), "_add_region"))]
-        pub unsafe extern "C" fn add_region(
-            heap: *mut $opaque,
-            region: *mut c_void,
-            bytes: usize,
-            added: *mut rt_region,
-        ) -> rt_error {
-            // SAFETY: the caller's promise, here and below.
-            unsafe { region::add_region::<Heap>(heap.cast(), region, bytes, added) }
-        }
+    (regions [] $name:ident $opaque:ident) => {
+        forwarded! { $name, region:
+            /// Adds a region to the heap; its memory becomes one free block. Stores the region's identifier at `added`,
+            /// which may be NULL. Blocks of different regions never coalesce.
+            ///
+            /// # Errors
+            /// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH,
+            /// RT_ERROR_LARGER_THAN_PLANNED. RT_ERROR_OVERLAP if it overlaps a region of the heap. Heap and region are
+            /// then unchanged.
+            ///
+            /// # Safety
+            /// As `rt_HEAP_malloc` for the heap and as `rt_HEAP_init` for the region.
+            ///
+            /// # Time
+            /// O(regions), plus the time of `rt_HEAP_free`.
+            fn add_region(heap: *mut $opaque, region: *mut c_void, bytes: usize, added: *mut rt_region) -> rt_error;
 
-        /// Takes an added region back: its memory is the caller's again.
-        ///
-        /// # Errors
-        /// RT_ERROR_NULL; RT_ERROR_IN_USE where blocks of it are live; RT_ERROR_NOT_REMOVABLE where the heap has no such region.
-        ///
-        /// # Safety
-        #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-        ///
-        /// # Time
-        /// O(regions).
-        #[unsafe(export_name = concat!("rt_", stringify!($name), "_remove_region"))]
-        pub unsafe extern "C" fn remove_region(heap: *mut $opaque, region: rt_region) -> rt_error {
-            // SAFETY: as above.
-            unsafe { region::remove_region::<Heap>(heap.cast(), region) }
+            /// Removes an added region: its memory belongs to the caller again.
+            ///
+            /// # Errors
+            /// RT_ERROR_NULL. RT_ERROR_IN_USE if blocks of it are live. RT_ERROR_NOT_REMOVABLE if the heap has no such
+            /// region.
+            ///
+            /// # Safety
+            /// As `rt_HEAP_malloc`.
+            ///
+            /// # Time
+            /// O(regions).
+            fn remove_region(heap: *mut $opaque, region: rt_region) -> rt_error;
         }
     };
-    ($adapter:ident [$($reach:tt)*] $name:ident $opaque:ident $deallocate:literal) => {
+    ($adapter:ident [$($reach:tt)*] $name:ident $opaque:ident) => {
         debug_verbs!($adapter [$($reach)*] $name $opaque);
     };
 }
 
-/// The type of C's configuration.
+/// The type of a heap's configuration in C.
 macro_rules! config_of {
     () => {
         rt_heap_config

@@ -1,6 +1,6 @@
-//! The verbs of an allocator that several threads share, written once.
+//! The functions of a heap that several threads share.
 
-/// Writes C's verbs of the shared allocators in a table, as `region_heaps!` does.
+/// Exports the functions of the shared allocators in a table, as `region_heaps!` does.
 macro_rules! shared_heaps {
     ($(
         $(#[doc = $about:literal])*
@@ -9,14 +9,11 @@ macro_rules! shared_heaps {
         $(
             pub use $name::$opaque;
 
-            #[doc = concat!(" The verbs of `", stringify!($opaque), "`.")]
+            #[doc = concat!(" The functions of `", stringify!($opaque), "`.")]
             pub mod $name {
                 use super::*;
 
                 $(#[doc = $about])*
-                ///
-                /// Several threads use it at a time, each with a slot of its own. The heap is in the region it was made in; a pointer
-                /// to it is all there is besides.
                 #[derive(Debug)]
                 pub struct $opaque(());
 
@@ -29,29 +26,29 @@ macro_rules! shared_heaps {
                     assert!(same(contract.reallocate.notation(), $reallocate));
                 };
 
-                /// Makes a heap for `slots` users in `bytes` bytes at `region`, which may have any alignment. NULL if they do not do;
-                #[doc = concat!(" `", stringify!($opaque), "_init_with` tells why.")]
+                /// Creates a heap with `slots` slots in the `bytes` bytes at `region`, which may have any alignment.
+                /// Returns NULL on failure; `rt_HEAP_init_with` returns the reason.
                 ///
                 /// # Safety
-                /// The region is writable and the heap's alone until nobody uses the heap any more.
+                /// The region is writable, and only the heap accesses it for as long as the heap is in use.
                 ///
                 /// # Time
                 /// O(control structure).
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_init"))]
                 pub unsafe extern "C" fn init(region: *mut c_void, bytes: usize, slots: usize) -> *mut $opaque {
-                    // SAFETY: the caller's promise, here and below.
+                    // SAFETY: the caller gives the region to the heap alone.
                     unsafe { shared::init::<Heap>(region, bytes, slots) }.cast()
                 }
 
-                /// Makes a heap in `bytes` bytes at `region` with a configuration, or the default one for NULL, and stores it at
-                /// `heap`; NULL where it cannot be made.
+                /// Creates a heap in the `bytes` bytes at `region` and stores it at `heap`, or NULL on failure. A
+                /// `config` of NULL selects the default configuration.
                 ///
                 /// # Errors
-                /// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH, RT_ERROR_CONFIGURATION; the
-                /// region is then untouched.
+                /// RT_ERROR_NULL, RT_ERROR_OVERFLOW, RT_ERROR_REGION_TOO_SMALL, RT_ERROR_OUT_OF_REACH,
+                /// RT_ERROR_CONFIGURATION. The region is then unchanged.
                 ///
                 /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_init`.")]
+                /// As `rt_HEAP_init`.
                 ///
                 /// # Time
                 /// O(control structure).
@@ -62,321 +59,234 @@ macro_rules! shared_heaps {
                     config: *const rt_shared_config,
                     heap: *mut *mut $opaque,
                 ) -> rt_error {
-                    // SAFETY: as above.
+                    // SAFETY: the caller gives the region to the heap alone; `config` and `heap` are NULL or valid.
                     unsafe { shared::init_with::<Heap>(region, bytes, config, heap.cast()) }
                 }
 
-                /// How many slots the heap has; SIZE_MAX where any number will do, claimed or not.
-                ///
-                /// # Safety
-                #[doc = concat!(" `heap` is NULL or came from `", stringify!($opaque), "_init`.")]
-                ///
-                /// # Time
-                /// O(1).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_slots"))]
-                pub unsafe extern "C" fn slots(heap: *const $opaque) -> usize {
-                    // SAFETY: as above.
-                    unsafe { shared::slots::<Heap>(heap.cast()) }
+                forwarded! { $name, shared:
+                    /// Returns the number of slots. SIZE_MAX if any slot number is valid, claimed or not.
+                    ///
+                    /// # Safety
+                    /// `heap` is NULL or came from `rt_HEAP_init`.
+                    ///
+                    /// # Time
+                    /// O(1).
+                    fn slots(heap: *const $opaque) -> usize;
+
+                    /// Claims the first unclaimed slot and stores its number at `slot`; 0 if any slot number is valid.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL. RT_ERROR_SLOT if all are claimed.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`.
+                    ///
+                    /// # Time
+                    /// O(slots).
+                    fn claim(heap: *mut $opaque, slot: *mut usize) -> rt_error;
+
+                    /// Claims this slot.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL. RT_ERROR_SLOT if it is claimed or does not exist.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`.
+                    ///
+                    /// # Time
+                    /// O(1).
+                    fn take(heap: *mut $opaque, slot: usize) -> rt_error;
+
+                    /// Releases a slot. Memory freed by the slot, or freed to it by others, stays with the slot until
+                    /// it is claimed again.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL. RT_ERROR_SLOT if it does not exist.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`. The caller owns the slot and stops using it.
+                    ///
+                    /// # Time
+                    /// O(1).
+                    fn release(heap: *mut $opaque, slot: usize) -> rt_error;
+
+                    /// Allocates `size` bytes, aligned for every type of C. Returns NULL if the request is refused. 0
+                    /// bytes are always refused.
+                    ///
+                    /// # Safety
+                    /// `heap` is NULL or came from `rt_HEAP_init`. If slots are exclusive (see the contract), the
+                    /// caller owns the slot, and nothing else uses it during the call.
+                    ///
+                    /// # Time
+                    /// As listed for the heap, in steps of the calling thread, whatever other threads do.
+                    fn malloc(heap: *mut $opaque, slot: usize, size: usize) -> *mut c_void;
+
+                    /// Allocates `count` times `size` bytes and sets them to zero. Returns NULL if the request is
+                    /// refused. A product that overflows is refused.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_malloc`, plus O(bytes) to clear them.
+                    fn calloc(heap: *mut $opaque, slot: usize, count: usize, size: usize) -> *mut c_void;
+
+                    /// Allocates `size` bytes at a multiple of `align` bytes. Returns NULL if the request is refused.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_malloc`.
+                    fn aligned_alloc(heap: *mut $opaque, slot: usize, align: usize, size: usize) -> *mut c_void;
+
+                    /// Resizes a block of any slot to `size` bytes, in place or by moving it; the content is kept up to
+                    /// the smaller size. Returns NULL if the request is refused: the block is then still live and
+                    /// unchanged. If `block` is NULL, allocates a new block. 0 bytes are refused.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc` and `rt_HEAP_free`.
+                    ///
+                    /// # Time
+                    /// As listed for the heap, plus a copy if the block moves.
+                    fn realloc(heap: *mut $opaque, slot: usize, block: *mut c_void, size: usize) -> *mut c_void;
+
+                    /// Frees a block of any slot. NULL is ignored. A pointer that the heap detects not to be a live
+                    /// block is reported to the misuse hook and otherwise ignored.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`. `block` is NULL or a live block of this heap that is no longer in use.
+                    ///
+                    /// # Time
+                    /// As listed for the heap.
+                    fn free(heap: *mut $opaque, slot: usize, block: *mut c_void);
+
+                    /// As `rt_HEAP_aligned_alloc`, but returns the reason for a refusal. Stores the block at `block`,
+                    /// which a refusal leaves unchanged.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE,
+                    /// RT_ERROR_EXHAUSTED, RT_ERROR_CONTENDED, RT_ERROR_PENDING.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_malloc`.
+                    fn allocate(
+                        heap: *mut $opaque,
+                        slot: usize,
+                        align: usize,
+                        size: usize,
+                        block: *mut *mut c_void,
+                    ) -> rt_error;
+
+                    /// As `rt_HEAP_realloc` of the block at `block`, aligned to a multiple of `align` bytes, but
+                    /// returns the reason for a refusal, which leaves `block` unchanged.
+                    ///
+                    /// # Errors
+                    /// As `rt_HEAP_allocate`, and RT_ERROR_MISUSED.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_realloc`.
+                    ///
+                    /// # Time
+                    /// As `rt_HEAP_realloc`.
+                    fn reallocate(
+                        heap: *mut $opaque,
+                        slot: usize,
+                        block: *mut *mut c_void,
+                        align: usize,
+                        size: usize,
+                    ) -> rt_error;
+
+                    /// Reclaims at most `budget` blocks of this slot that other slots freed, and returns their number.
+                    /// For idle time: each allocation also reclaims a few.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`.
+                    ///
+                    /// # Time
+                    /// O(budget).
+                    fn reclaim(heap: *mut $opaque, slot: usize, budget: usize) -> usize;
+
+                    /// Returns the usable bytes at `block`, at least as many as were requested; 0 for NULL.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_malloc`. `block` is NULL or a live block of this heap.
+                    ///
+                    /// # Time
+                    /// O(1), or O(log H) without headers.
+                    fn usable_size(heap: *const $opaque, slot: usize, block: *const c_void) -> usize;
+
+                    /// Returns the size of a request by this slot that is guaranteed to succeed now, as long as no
+                    /// other thread uses the heap. 0 if none is.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`, and nothing else uses the heap during the call.
+                    ///
+                    /// # Time
+                    /// O(control structure).
+                    fn largest(heap: *const $opaque, slot: usize) -> usize;
+
+                    /// Stores the numbers of refused requests at `refusals`.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`.
+                    ///
+                    /// # Time
+                    /// O(1).
+                    fn refusals(heap: *const $opaque, refusals: *mut rt_refusals) -> rt_error;
+
+                    /// Passes every block, free or live, to the visitor, in address order.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`, and nothing else uses the heap during the call.
+                    ///
+                    /// # Time
+                    /// O(H).
+                    fn walk(heap: *const $opaque, visitor: rt_visitor, context: *mut c_void) -> rt_error;
+
+                    /// Verifies every invariant of the heap. `where` may be NULL.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL. RT_ERROR_CORRUPTION, with the first broken invariant at `where`.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`, and nothing else uses the heap during the call.
+                    ///
+                    /// # Time
+                    /// O(H).
+                    fn check(heap: *const $opaque, r#where: *mut rt_corruption) -> rt_error;
+
+                    /// Stores at `steps` the most steps that an operation takes, whatever other threads do: `malloc`,
+                    /// which ignores `align`; `aligned_alloc`; or `free` of a block that was allocated with this size
+                    /// and alignment.
+                    ///
+                    /// # Errors
+                    /// RT_ERROR_NULL. RT_ERROR_UNBOUNDED if there is no such bound.
+                    ///
+                    /// # Safety
+                    /// As `rt_HEAP_slots`.
+                    ///
+                    /// # Time
+                    /// O(log H).
+                    fn most_steps(
+                        heap: *const $opaque,
+                        operation: MaybeUninit<rt_operation>,
+                        align: usize,
+                        size: usize,
+                        steps: *mut rt_steps,
+                    ) -> rt_error;
                 }
 
-                /// Claims the first slot that nobody has, and stores its number at `slot`; 0 where any number will do.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL; RT_ERROR_SLOT where all are taken.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`.")]
-                ///
-                /// # Time
-                /// O(slots).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_claim"))]
-                pub unsafe extern "C" fn claim(heap: *mut $opaque, slot: *mut usize) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::claim::<Heap>(heap.cast(), slot) }
-                }
-
-                /// Claims this slot.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL; RT_ERROR_SLOT where somebody has it, or there is none of this number.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`.")]
-                ///
-                /// # Time
-                /// O(1).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_take"))]
-                pub unsafe extern "C" fn take(heap: *mut $opaque, slot: usize) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::take::<Heap>(heap.cast(), slot) }
-                }
-
-                /// Gives a slot back. The memory it had freed, or others had freed to it, stays with it until somebody claims it.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL; RT_ERROR_SLOT where there is none of this number.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`; the slot is the caller's, who uses it no more.")]
-                ///
-                /// # Time
-                /// O(1).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_release"))]
-                pub unsafe extern "C" fn release(heap: *mut $opaque, slot: usize) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::release::<Heap>(heap.cast(), slot) }
-                }
-
-                /// Allocates `size` bytes, aligned as every object of C needs it. NULL if the request is refused; 0 bytes always are.
-                ///
-                /// # Safety
-                #[doc = concat!(" `heap` is NULL or came from `", stringify!($opaque), "_init`. Where slots are exclusive (the contract tells),")]
-                /// the slot is the caller's, and nobody else uses it meanwhile.
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, " own steps, whatever others do.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_malloc"))]
-                pub unsafe extern "C" fn malloc(heap: *mut $opaque, slot: usize, size: usize) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { shared::malloc::<Heap>(heap.cast(), slot, size) }
-                }
-
-                /// Allocates `count` times `size` bytes that are zero. NULL if the request is refused, as one is whose product
-                /// overflows.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, ", and O(bytes) to clear them.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_calloc"))]
-                pub unsafe extern "C" fn calloc(
-                    heap: *mut $opaque,
-                    slot: usize,
-                    count: usize,
-                    size: usize,
-                ) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { shared::calloc::<Heap>(heap.cast(), slot, count, size) }
-                }
-
-                /// Allocates `size` bytes at a multiple of `align` bytes. NULL if the request is refused.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, ".")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_aligned_alloc"))]
-                pub unsafe extern "C" fn aligned_alloc(
-                    heap: *mut $opaque,
-                    slot: usize,
-                    align: usize,
-                    size: usize,
-                ) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { shared::aligned_alloc::<Heap>(heap.cast(), slot, align, size) }
-                }
-
-                /// Changes the size of a block, whoever allocated it, to `size` bytes, in place or by moving it; the content survives
-                /// up to the smaller size. NULL if the request is refused: the block is then live and as it was. A block of NULL
-                /// is allocated; 0 bytes are refused.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc` and `", stringify!($opaque), "_free`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $reallocate, ", and a copy where the block moves.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_realloc"))]
-                pub unsafe extern "C" fn realloc(
-                    heap: *mut $opaque,
-                    slot: usize,
-                    block: *mut c_void,
-                    size: usize,
-                ) -> *mut c_void {
-                    // SAFETY: as above.
-                    unsafe { shared::realloc::<Heap>(heap.cast(), slot, block, size) }
-                }
-
-                /// Gives a block back, whoever allocated it; NULL is ignored. A pointer that the heap can tell to be no live block is
-                /// reported to the misuse hook and otherwise ignored.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`; `block` is NULL or a live block of this heap, which nobody uses any more.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $deallocate, ".")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_free"))]
-                pub unsafe extern "C" fn free(heap: *mut $opaque, slot: usize, block: *mut c_void) {
-                    // SAFETY: as above.
-                    unsafe { shared::free::<Heap>(heap.cast(), slot, block) }
-                }
-
-                #[doc = concat!(" As `", stringify!($opaque), "_aligned_alloc`, telling why not: stores the block at `block`, which a refusal leaves as it was.")]
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL, RT_ERROR_SLOT, RT_ERROR_ZERO_SIZE, RT_ERROR_ALIGNMENT, RT_ERROR_TOO_LARGE, RT_ERROR_EXHAUSTED,
-                /// RT_ERROR_CONTENDED, RT_ERROR_PENDING.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $allocate, ".")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_allocate"))]
-                pub unsafe extern "C" fn allocate(
-                    heap: *mut $opaque,
-                    slot: usize,
-                    align: usize,
-                    size: usize,
-                    block: *mut *mut c_void,
-                ) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::allocate::<Heap>(heap.cast(), slot, align, size, block) }
-                }
-
-                #[doc = concat!(" As `", stringify!($opaque), "_realloc` of the block at `block`, at a multiple of `align` bytes, telling why not: a refusal leaves it as it was.")]
-                ///
-                /// # Errors
-                #[doc = concat!(" As `", stringify!($opaque), "_allocate`, and RT_ERROR_MISUSED.")]
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_realloc`.")]
-                ///
-                /// # Time
-                #[doc = concat!(" ", $reallocate, ", and a copy where the block moves.")]
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_reallocate"))]
-                pub unsafe extern "C" fn reallocate(
-                    heap: *mut $opaque,
-                    slot: usize,
-                    block: *mut *mut c_void,
-                    align: usize,
-                    size: usize,
-                ) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::reallocate::<Heap>(heap.cast(), slot, block, align, size) }
-                }
-
-                /// Takes back at most `budget` blocks of this slot that others freed, and says how many. For idle time: allocations
-                /// do a little of it each.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`.")]
-                ///
-                /// # Time
-                /// O(budget).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_reclaim"))]
-                pub unsafe extern "C" fn reclaim(heap: *mut $opaque, slot: usize, budget: usize) -> usize {
-                    // SAFETY: as above.
-                    unsafe { shared::reclaim::<Heap>(heap.cast(), slot, budget) }
-                }
-
-                /// Bytes that may be used at `block`, at least what was requested; 0 for NULL.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_malloc`; `block` is NULL or live in this heap.")]
-                ///
-                /// # Time
-                /// O(1), or O(log H) without headers.
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_usable_size"))]
-                pub unsafe extern "C" fn usable_size(
-                    heap: *const $opaque,
-                    slot: usize,
-                    block: *const c_void,
-                ) -> usize {
-                    // SAFETY: as above.
-                    unsafe { shared::usable_size::<Heap>(heap.cast(), slot, block) }
-                }
-
-                /// A promise, while nobody is at work: a request of this many bytes by this slot succeeds now. 0 when none does.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`, and nobody uses the heap meanwhile.")]
-                ///
-                /// # Time
-                /// O(control structure).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_largest"))]
-                pub unsafe extern "C" fn largest(heap: *const $opaque, slot: usize) -> usize {
-                    // SAFETY: as above.
-                    unsafe { shared::largest::<Heap>(heap.cast(), slot) }
-                }
-
-                /// Stores at `refusals` how many requests were refused so far.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`.")]
-                ///
-                /// # Time
-                /// O(1).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_refusals"))]
-                pub unsafe extern "C" fn refusals(heap: *const $opaque, refusals: *mut rt_refusals) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::refusals::<Heap>(heap.cast(), refusals) }
-                }
-
-                /// Shows every block, free and live, in the order of addresses.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`, and nobody uses the heap meanwhile.")]
-                ///
-                /// # Time
-                /// O(H).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_walk"))]
-                pub unsafe extern "C" fn walk(
-                    heap: *const $opaque,
-                    visitor: rt_visitor,
-                    context: *mut c_void,
-                ) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::walk::<Heap>(heap.cast(), visitor, context) }
-                }
-
-                /// Verifies every invariant of the heap; `where` may be NULL.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL; RT_ERROR_CORRUPTION with the first broken invariant at `where`.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`, and nobody uses the heap meanwhile.")]
-                ///
-                /// # Time
-                /// O(H).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_check"))]
-                pub unsafe extern "C" fn check(heap: *const $opaque, r#where: *mut rt_corruption) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::check::<Heap>(heap.cast(), r#where) }
-                }
-
-                /// Stores at `steps` the most steps that an operation takes, whatever other threads do: `malloc`, which looks at no
-                /// alignment, `aligned_alloc`, or `free` of a block that was allocated so.
-                ///
-                /// # Errors
-                /// RT_ERROR_NULL; RT_ERROR_UNBOUNDED where there is no such number.
-                ///
-                /// # Safety
-                #[doc = concat!(" As `", stringify!($opaque), "_slots`.")]
-                ///
-                /// # Time
-                /// O(log H).
-                #[unsafe(export_name = concat!("rt_", stringify!($name), "_most_steps"))]
-                pub unsafe extern "C" fn most_steps(
-                    heap: *const $opaque,
-                    operation: MaybeUninit<rt_operation>,
-                    align: usize,
-                    size: usize,
-                    steps: *mut rt_steps,
-                ) -> rt_error {
-                    // SAFETY: as above.
-                    unsafe { shared::most_steps::<Heap>(heap.cast(), operation, align, size, steps) }
-                }
-
-                /// What the allocator is and promises.
+                /// Returns the contract of the allocator: its properties and guarantees.
                 ///
                 /// # Time
                 /// O(1).
@@ -390,16 +300,14 @@ macro_rules! shared_heaps {
                     &raw const CONTRACT
                 }
 
-                /// Most machine instructions that a call of an operation of this very library executes if it reports no misuse, proved from
-                /// its machine code; 0 where nothing was proved: of operations that are not O(1), on other processors than
-                /// x86-64, and from other compilers than the one whose code was looked at.
+                /// As `rt_HEAP_bound` of a region heap.
                 ///
                 /// # Time
-                /// O(1).
+                /// O(bytes of the operation's code), which is compared at each call.
                 #[unsafe(export_name = concat!("rt_", stringify!($name), "_bound"))]
                 pub extern "C" fn bound(operation: MaybeUninit<rt_operation>) -> u64 {
-                    static BOUNDS: Bounds = Bounds::of(stringify!($name));
-                    BOUNDS.get(operation)
+                    const PROOF: Proof = Proof::of(stringify!($name));
+                    PROOF.bound(operation, [malloc as *const u8, aligned_alloc as *const u8, free as *const u8])
                 }
             }
         )*

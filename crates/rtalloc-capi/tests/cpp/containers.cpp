@@ -1,4 +1,4 @@
-// Containers of the standard library in heaps of every allocator, through the allocator of rtalloc.hpp.
+// Containers of the standard library in every kind of heap, with the allocator of rtalloc.hpp.
 
 #include "expect.hpp"
 
@@ -25,7 +25,7 @@ using hash_map_in =
 
 alignas(64) static std::byte memory[256 << 10];
 
-/// Containers of nodes, whose requests are small enough for every allocator.
+/// Node-based containers, whose requests are small enough for every heap.
 template <class A> void nodes() {
     rtalloc::heap<A> heap(memory);
     {
@@ -58,7 +58,7 @@ template <class A> void nodes() {
     EXPECT(heap.stats().failures == (std::string(A::name) == "lean_tlsf" ? 0u : 1u));
 }
 
-/// Containers whose requests grow.
+/// Containers with growing requests.
 template <class A> void arrays() {
     rtalloc::heap<A> heap(memory);
     {
@@ -75,7 +75,7 @@ template <class A> void arrays() {
         EXPECT(squares.at(40) == 1600);
         numbers.shrink_to_fit();
         EXPECT(numbers.back() == 1999);
-        // A container in a container, both in the heap.
+        // A nested container, both in the heap.
         vector_in<vector_in<int, A>, A> rows(heap);
         for (int row = 0; row < 10; ++row) rows.emplace_back(100, row, heap);
         EXPECT(rows[9][99] == 9);
@@ -84,7 +84,7 @@ template <class A> void arrays() {
     EXPECT(live_blocks(heap) == 0);
 }
 
-/// Containers that give their elements the allocator that they have.
+/// Containers that pass their allocator to their elements.
 void nested() {
     using text = string_in<rtalloc::tlsf>;
     rtalloc::heap<rtalloc::tlsf> heap(memory);
@@ -100,7 +100,7 @@ void nested() {
     EXPECT(live_blocks(heap) == 0);
 }
 
-/// What a container does with its allocator when it is copied, moved and swapped.
+/// The propagation of the allocator when a container is copied, moved and swapped.
 void allocators_go_along() {
     using A = rtalloc::tlsf;
     alignas(64) static std::byte other_memory[64 << 10];
@@ -130,7 +130,7 @@ void allocators_go_along() {
     EXPECT(in_other.get_allocator() == copy.get_allocator() && live_blocks(one) == 1);
 }
 
-/// `shared_ptr` and its counter in one block; `unique_ptr` of a heap.
+/// `shared_ptr` with its counter in one block; `unique_ptr` in a heap.
 void pointers() {
     struct counted {
         explicit counted(int& those) : all(those) { ++all; }
@@ -167,7 +167,7 @@ void pointers() {
     EXPECT((heap.try_make_unique<std::array<char, 1 << 20>>()) == nullptr);
 }
 
-/// A container in a heap that is full throws, keeps what it has, and goes on when there is room again.
+/// A container in a full heap throws, keeps its content, and works again when there is room.
 void exhaustion() {
     rtalloc::heap<rtalloc::tlsf> heap(memory, 16 << 10);
     vector_in<int, rtalloc::tlsf> numbers(heap);
@@ -187,7 +187,7 @@ void exhaustion() {
     EXPECT(!heap.check());
 }
 
-/// Types whose alignment is more than that of any fundamental type.
+/// Types with extended alignment.
 template <class A, std::size_t Align> void over_aligned() {
     struct alignas(Align) wide {
         int value;

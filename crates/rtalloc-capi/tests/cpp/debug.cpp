@@ -1,4 +1,4 @@
-// Heaps for debugging: guards that find faults, failures on purpose, quotas of components, a flight recorder; and all of them together.
+// Heaps for debugging: guards, injected failures, quotas, a flight recorder, and all of them together.
 
 #include "expect.hpp"
 
@@ -12,7 +12,7 @@ static std::vector<rt_misuse_kind> seen;
 
 template <class T, class A> using vector_in = std::vector<T, rtalloc::allocator<T, A>>;
 
-/// Containers do with a heap for debugging what they do with any other.
+/// Containers work in a heap for debugging as in any other.
 template <class A> void containers() {
     rtalloc::heap<A> heap(memory);
     {
@@ -47,7 +47,7 @@ template <class A> void guards() {
 
 void failures() {
     rtalloc::heap<rtalloc::failing_tlsf> heap(memory);
-    // Every request of a program fails once, and the program goes on.
+    // Every request of a program fails once, and the program continues.
     for (std::size_t number = 1; number <= 30; ++number) {
         const rt_failures plan{RT_FAILURES_NTH, number, 0, 0};
         EXPECT(rt_failing_tlsf_arm(heap.get(), &plan) == RT_OK);

@@ -1,5 +1,4 @@
-/// @file
-/// What the tests in C++ share: an expectation that ends the program with words.
+/// @file Shared by the tests in C++: expectations that end the program with a message.
 #ifndef EXPECT_HPP
 #define EXPECT_HPP
 

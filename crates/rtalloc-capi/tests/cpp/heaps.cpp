@@ -1,4 +1,4 @@
-// The heap's own operations: made, moved, asked, grown, refused, and shown what is wrong.
+// The operations of a heap: creation, moves, requests, further regions, refusals and checks.
 
 #include "expect.hpp"
 
@@ -104,7 +104,7 @@ void questions() {
         bytes += block.size_bytes;
     });
     EXPECT(seen >= 10 && bytes > (60 << 10) && bytes <= sizeof memory);
-    // A visitor that throws ends the walk, and the exception arrives.
+    // A visitor that throws ends the walk, and the exception propagates.
     std::size_t shown = 0;
     EXPECT_THROW(heap.walk([&](const rt_block&) {
         if (++shown == 3) throw 7;
@@ -112,7 +112,7 @@ void questions() {
                  int);
     EXPECT(shown == 3);
     EXPECT(heap.allocate(heap.largest(), 1) != nullptr);
-    // A bound is proved on some processors and compilers, and is then a number of instructions.
+    // A bound is proved only for some processors and compilers.
     EXPECT(heap.bound(RT_OPERATION_MALLOC) < 1000);
 }
 
@@ -120,7 +120,7 @@ void regions() {
     alignas(64) static std::byte more[16 << 10];
     std::byte* first = +memory < +more ? memory : more;
     std::byte* second = +memory < +more ? more : memory;
-    // The control structure is sized for the largest region that will come.
+    // The control structure is sized for the largest region to be added.
     rtalloc::heap<rtalloc::tlsf> heap(first, 16 << 10, rt_heap_config{16 << 10});
     EXPECT(!heap.try_allocate(12 << 10).error());
     EXPECT(heap.try_allocate(12 << 10).error() == RT_ERROR_EXHAUSTED);

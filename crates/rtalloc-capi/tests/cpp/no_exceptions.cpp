@@ -1,11 +1,11 @@
-// Without exceptions and run-time type information: errors are values, and what would be thrown ends in the program's own function.
+// Without exceptions and run-time type information: errors are values, and a function of the program replaces throws.
 
 #include <cstdio>
 #include <cstdlib>
 
 static int expected = -1;
 
-/// Ends the program; well, if this is the end that was expected.
+/// Ends the program, successfully if this call was expected.
 [[noreturn]] static void refused(int error) {
     if (error == expected) std::puts("no_exceptions: as it should be");
     std::exit(error == expected ? 0 : 1);

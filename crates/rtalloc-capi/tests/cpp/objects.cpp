@@ -1,4 +1,5 @@
-// Objects that move: owned by handles, read and written, resized, refused when stale; and those that several threads share.
+// Objects that move: ownership by handles, reads and writes, resizing, stale handles; and objects shared by several
+// threads.
 
 #include "expect.hpp"
 
@@ -15,7 +16,7 @@ template <class A> std::size_t alive(const rtalloc::objects<A>& heap) {
     return count;
 }
 
-/// Every object has its bytes wherever it is; what is freed makes room for every other size.
+/// Every object keeps its bytes wherever it moves; freed memory serves every other size.
 template <class A> void objects_keep_their_bytes() {
     static_assert(!std::is_copy_constructible_v<rtalloc::object<A>>);
     rtalloc::objects<A> heap(memory);
@@ -74,7 +75,7 @@ void handles() {
         char bytes[1000];
     };
     EXPECT(made.as<large>() == nullptr);
-    // A handle outlives its owner, and says so.
+    // A handle that outlives its object is stale.
     const rt_handle handle = made.release();
     EXPECT(!made && made.get() == nullptr && made.size() == 0);
     auto again = heap.adopt(handle);
@@ -88,7 +89,7 @@ void handles() {
     EXPECT(taken.size() == 100 && none.size() == 0 && alive(heap) == 1);
 }
 
-/// Threads allocate, pin each other's objects, and free them.
+/// Threads allocate, and pin and free each other's objects.
 void threads() {
     rtalloc::shared_objects heap(memory, 4);
     EXPECT(heap.slots() == 4 && heap.largest_request() >= 1024);
@@ -112,7 +113,7 @@ void threads() {
         auto held = heap.try_pin(made[index]);
         EXPECT(held.has_value() && held->size() == 64 && held->address() != nullptr);
         EXPECT(slot.free(made[index]) == RT_OK && slot.free(made[index]) == RT_ERROR_STALE_HANDLE);
-        // What is pinned stays as it is, freed or not.
+        // A pinned object stays in place, freed or not.
         char bytes[64];
         EXPECT(held->read(0, bytes, 64) == RT_OK && bytes[63] == static_cast<char>('a' + index / 200));
         rtalloc::pin moved = std::move(*held);

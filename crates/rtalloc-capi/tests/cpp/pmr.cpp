@@ -1,4 +1,4 @@
-// std::pmr over heaps: containers, resources on resources, refusals, alignment, several threads.
+// std::pmr in heaps: containers, stacked resources, refusals, alignment, several threads.
 
 #include "expect.hpp"
 
@@ -16,7 +16,7 @@ int main() { std::puts("pmr: this standard library has no memory resources"); }
 
 alignas(64) static std::byte memory[1 << 20];
 
-/// Fails for whoever asks it: nothing may come from elsewhere.
+/// Fails on every request: no memory may come from elsewhere.
 struct forbidden final : std::pmr::memory_resource {
     void* do_allocate(std::size_t, std::size_t) override {
         EXPECT(!"a request that was not asked of the heap");
@@ -56,7 +56,7 @@ void resources_on_resources() {
         std::pmr::vector<std::pmr::vector<int>> rows(&pool);
         for (int row = 0; row < 50; ++row) rows.emplace_back(20, row);
         EXPECT(rows[49][19] == 49 && live_blocks(heap) > 0);
-        // A polymorphic allocator makes objects that use it.
+        // A polymorphic allocator passes itself to the objects it constructs.
         std::pmr::polymorphic_allocator<std::pmr::string> strings(&resource);
         std::pmr::string* text = strings.allocate(1);
         strings.construct(text, "a string that is too long to be inside the object");
@@ -70,7 +70,7 @@ void resources_on_resources() {
 void refusals() {
     rtalloc::memory_resource<rtalloc::tlsf> resource(memory, 8 << 10);
     EXPECT_THROW(resource.allocate(1 << 20), std::bad_alloc);
-    // An alignment that no block of the heap can have.
+    // An alignment that the heap does not support.
     EXPECT_THROW(resource.allocate(16, 1 << 20), rtalloc::bad_alloc);
     try {
         static_cast<void>(resource.allocate(16, 1 << 20));
@@ -82,7 +82,7 @@ void refusals() {
         EXPECT(reinterpret_cast<std::uintptr_t>(block) % align == 0);
         resource.deallocate(block, 100, align);
     }
-    // Nothing has an address of its own.
+    // Zero bytes have a unique address.
     void* nothing = resource.allocate(0);
     void* more = resource.allocate(0);
     EXPECT(nothing != nullptr && nothing != more);
@@ -123,8 +123,8 @@ void threads() {
 }
 
 int main() {
-    forbidden nobody;
-    std::pmr::set_default_resource(&nobody);
+    forbidden upstream;
+    std::pmr::set_default_resource(&upstream);
     containers<rtalloc::tlsf>();
     containers<rtalloc::half_fit>();
     containers<rtalloc::best_fit>();

@@ -1,4 +1,4 @@
-// Heaps that several threads share: slots that end by themselves, containers of a slot, hand-over between threads, memory resources.
+// Shared heaps: slots with destructors, containers of a slot, transfer between threads, memory resources.
 
 #include "expect.hpp"
 
@@ -16,7 +16,7 @@ template <class T, class A> using vector_in = std::vector<T, rtalloc::allocator<
 template <class A> void slots() {
     static_assert(!std::is_copy_constructible_v<rtalloc::slot<A>> && std::is_nothrow_move_assignable_v<rtalloc::slot<A>>);
     rtalloc::shared_heap<A> heap(memory, 3);
-    // Slots that are no one's in particular are as many as one likes.
+    // Without exclusive slots, any slot number is valid.
     const bool exclusive = heap.contract().slots_are_exclusive;
     EXPECT(heap.slots() >= 3);
     {
@@ -28,7 +28,7 @@ template <class A> void slots() {
         EXPECT(one.try_allocate(100).error() == RT_ERROR_NULL);
         void* block = moved.allocate(100);
         EXPECT(moved.usable_size(block) >= 100);
-        // Freed by another slot, and taken back.
+        // Freed by another slot, and reclaimed.
         other->deallocate(block);
         moved.reclaim(10);
         EXPECT(moved.try_allocate(0).error() == RT_ERROR_ZERO_SIZE && moved.try_allocate(2 << 20).error() == RT_ERROR_TOO_LARGE);
@@ -52,7 +52,7 @@ template <class A> void slots() {
     EXPECT((rtalloc::shared_heap<A>::try_make(memory, 10, rt_shared_config{2, 0, 0}).error()) != RT_OK);
 }
 
-/// Threads make containers, hand them over, and free each other's memory.
+/// Threads create containers, pass them on, and free each other's memory.
 template <class A> void containers() {
     rtalloc::shared_heap<A> heap(memory, 5);
     {
@@ -67,11 +67,11 @@ template <class A> void containers() {
                     vector_in<int, A> numbers(own);
                     for (int number = 0; number < 200; ++number) numbers.push_back(number * worker);
                     numbers.shrink_to_fit();
-                    // The memory goes along, the slot of each stays: here their thread is this one, for as long as it works.
+                    // The memory moves along, but each container keeps its slot: this thread owns both for now.
                     if (round == 49) rows[static_cast<std::size_t>(worker)].swap(numbers);
                 }
             });
-            // One after the other: a container is one thread's at a time.
+            // Sequentially: only one thread at a time uses a container.
             workers.back().join();
         }
         for (int worker = 0; worker < 4; ++worker) {
@@ -90,7 +90,7 @@ template <class A> void containers() {
     EXPECT(!heap.check());
 }
 
-/// `std::shared_ptr`s whose last owner is in another thread.
+/// `std::shared_ptr`s whose last owner is another thread.
 void pointers() {
     rtalloc::shared_heap<rtalloc::arenas> heap(memory, 2);
     auto mine = heap.claim();

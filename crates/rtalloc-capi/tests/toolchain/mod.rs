@@ -1,13 +1,14 @@
-//! The library as C and C++ have it, the compilers that are there, and programs made with them.
+//! Builds the library for C and C++, finds the installed compilers, and compiles and runs programs.
 
-// Each test uses a part of this.
+// Each test uses only some of these functions.
 #![allow(dead_code)]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Warnings that no program has.
+/// The warnings, which are errors.
 pub const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"];
 
 /// The folder of this crate.
@@ -20,42 +21,51 @@ pub fn include() -> PathBuf {
     krate().join("include")
 }
 
-/// Where programs are put.
+/// The heaps of rtalloc.h: the names, without `rt_`, in the declarations of heaps and in functions that create one.
+pub fn heaps_of<'a>(header: &'a str) -> BTreeSet<&'a str> {
+    let name = |line: &'a str| match line.strip_prefix("RT_DECLARE_") {
+        Some(declaration) => declaration.split_once("_HEAP(rt_")?.1.split([',', ')']).next(),
+        None => line.strip_prefix("rt_")?.split_once("_init(")?.0.split_once(" *rt_").map(|(_, name)| name),
+    };
+    header.lines().filter_map(name).collect()
+}
+
+/// The path of a compiled program.
 pub fn out(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// The static library, built as it is shipped.
+/// The static library, built as shipped.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| shipped("rtalloc-capi", "librtalloc_c.a"))
 }
 
-/// What a package of this workspace makes, built as it is shipped.
+/// A library of a package of this workspace, built as shipped.
 pub fn shipped(package: &str, file: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "-p", package, "--profile", "c", "--target-dir"]).arg(target);
-    // What cargo tells a test is not meant for another build, and what is shipped is built whole.
+    // The environment of a test does not apply to another build, and the shipped build is not incremental.
     build.env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET").env("CARGO_INCREMENTAL", "0").current_dir(krate());
     done(&mut build);
     target.join("c").join(file)
 }
 
-/// Whether a compiler is there.
+/// Whether a compiler is installed.
 pub fn is_there(compiler: &str) -> bool {
     Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Compilers of C++ that are there, the one to begin with first.
+/// The installed C++ compilers, in order of preference.
 pub fn cpp_compilers() -> Vec<&'static str> {
     let there: Vec<_> = ["g++", "clang++"].into_iter().filter(|compiler| is_there(compiler)).collect();
     assert!(!there.is_empty(), "the tests of rtalloc.hpp need a compiler for C++: install g++ or clang++");
     there
 }
 
-/// Runs a command that must succeed, and says what it said if it does not.
+/// Runs a command that must succeed; on failure, panics with its output.
 pub fn done(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -68,7 +78,7 @@ pub fn done(command: &mut Command) -> Output {
     output
 }
 
-/// Compiles a program with the library.
+/// Compiles a program and links it with the library.
 pub fn compiled(compiler: &str, flags: &[&str], source: &Path, name: &str) -> PathBuf {
     let program = out(name);
     let mut compile = Command::new(compiler);
@@ -77,7 +87,7 @@ pub fn compiled(compiler: &str, flags: &[&str], source: &Path, name: &str) -> Pa
     program
 }
 
-/// What a program says that must succeed.
-pub fn said(program: &Path) -> String {
+/// The output of a program that must succeed.
+pub fn output_of(program: &Path) -> String {
     String::from_utf8(done(&mut Command::new(program)).stdout).expect("words")
 }

@@ -1,8 +1,9 @@
 //! What changed between two stores, and whether it matters.
 //!
-//! Tasks that count have the same result wherever they are performed with the same code: whatever differs is a change, and
-//! matters. Times differ from run to run: of all times that two results tell, the quartiles of the quotients are taken, and a change
-//! matters where all three are on one side of 1 and the median is at least [`NOTABLE`] away from it.
+//! Tasks that count have the same result wherever they are performed with the same code: whatever differs is a change,
+//! and matters. Times differ from run to run: of all times that two results tell, the quartiles of the quotients are
+//! taken, and a change matters where all three are on one side of 1 and the median is at least [`NOTABLE`] away from
+//! it.
 
 use super::store::Kept;
 use serde_json::{Value, json};

@@ -4,8 +4,9 @@
 //! experiment -> tasks -> shard K of N -> what the store lacks -> perform -> store -> conclude -> tables
 //! ```
 //!
-//! A task's result depends on nothing but its key and, where it tells times, on the machine. So a campaign that was stopped
-//! goes on where it stopped, and slices of it that were performed on several machines are [joined](Store::merge).
+//! A task's result depends on nothing but its key and, where it tells times, on the machine. So a campaign that was
+//! stopped goes on where it stopped, and slices of it that were performed on several machines are
+//! [joined](Store::merge).
 
 pub mod difference;
 pub mod shard;
@@ -25,19 +26,20 @@ use store::{Kept, Store, StoreError};
 /// A part of an experiment that is performed as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What decides its result: the experiment and every parameter, in words. No two tasks of all experiments share one.
+    /// What decides its result: the experiment and every parameter, in words. No two tasks of all experiments share
+    /// one.
     pub key: String,
     /// Expected seconds on a machine of 2025: for the time left, and for slices that take about as long.
     pub seconds: u64,
     /// Whether it is timed: nothing else is performed meanwhile.
     pub timed: bool,
-    /// After this time it is ended.
+    /// After this processor time, of all its threads, it is ended.
     pub limit: Duration,
 }
 
 impl Task {
-    /// A task that counts and takes about so many seconds, at least one; it is given a hundred times that, and at least an hour:
-    /// what it comes to must not depend on how fast the machine is.
+    /// A task that counts and takes about so many seconds, at least one; it is given a hundred times that, and at least
+    /// an hour: what it comes to must not depend on how fast the machine is.
     #[must_use]
     pub fn counted(key: String, seconds: u64) -> Self {
         let seconds = seconds.max(1);
@@ -62,8 +64,8 @@ pub trait Tasks {
     /// Performs the task of this number, in a process of its own. What goes wrong with an allocator is a result.
     fn perform(&self, number: usize, board: &Board) -> Value;
 
-    /// The result of a task whose process ended by its own fault, in words, or, if it is timed, was too slow; `None` where that
-    /// is a failure of the campaign.
+    /// The result of a task whose process ended by its own fault, in words, or, if it is timed, was too slow; `None`
+    /// where that is a failure of the campaign.
     fn died(&self, _number: usize, _what: &str) -> Option<Value> {
         None
     }
@@ -125,16 +127,16 @@ pub fn results<T: DeserializeOwned>(kept: Vec<Kept>) -> serde_json::Result<Vec<T
     kept.into_iter().map(|kept| serde_json::from_value(kept.result)).collect()
 }
 
-/// Performs every task of a slice that the store has no result of: first those that count, as many at a time as there are
-/// processors; then one by one those that are timed. Each result is in the store as soon as it is there.
+/// Performs every task of a slice that the store has no result of: first those that count, as many at a time as there
+/// are processors; then one by one those that are timed. Each result is in the store as soon as it is there.
 ///
 /// The calling process should have one thread only: the others are forked from it.
 ///
 /// # Errors
 ///
-/// A task whose process ended without a result that could be kept: it was killed, or counts and was too slow; the others are
-/// performed, and the next call performs it again. The system's refusal of a process, or a store that cannot be written: then
-/// nothing more is performed. Whatever was performed before is in the store.
+/// A task whose process ended without a result that could be kept: it was killed, or counts and was too slow; the
+/// others are performed, and the next call performs it again. The system's refusal of a process, or a store that cannot
+/// be written: then nothing more is performed. Whatever was performed before is in the store.
 pub fn perform(
     experiments: &[&dyn Tasks],
     shard: Shard,
@@ -166,11 +168,10 @@ pub fn perform(
             let result = match decode::<(Value, Duration)>(sent) {
                 Ok(both) => Some(both),
                 Err(death) => {
-                    let (what, tells_nothing) = match death {
-                        Death::Hung { .. } => {
-                            (format!("not done within {} seconds", task.limit.as_secs()), !task.timed)
-                        }
-                        Death::Crashed { ref what, .. } => (what.clone(), death.is_from_outside()),
+                    let what = death.to_string();
+                    let tells_nothing = match death {
+                        Death::Hung { .. } | Death::Blocked { .. } => !task.timed,
+                        Death::Crashed { .. } | Death::Starved { .. } => death.is_from_outside(),
                     };
                     let result = if tells_nothing { None } else { experiment.died(*number, &what) };
                     if result.is_none() {
@@ -197,7 +198,8 @@ pub fn perform(
     failed.map_or(Ok(()), Err)
 }
 
-/// A task's process, which is not begun once a result could not be kept: on a full disk a campaign would work in vain for hours.
+/// A task's process, which is not begun once a result could not be kept: on a full disk a campaign would work in vain
+/// for hours.
 fn job<'a>(experiment: &'a dyn Tasks, number: usize, limit: Duration, unkept: &'a OnceCell<StoreError>) -> Job<'a> {
     let perform = move |board: &Board| {
         let begun = Instant::now();
@@ -312,7 +314,12 @@ mod tests {
             nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).expect("raised");
         }
         fn hangs() {
-            std::thread::sleep(Duration::from_secs(60));
+            loop {
+                std::hint::spin_loop();
+            }
+        }
+        fn blocks() {
+            std::thread::sleep(Duration::from_secs(600));
         }
         let run = |ends: fn(), number: usize, limit| {
             let mut store = store();
@@ -320,14 +327,15 @@ mod tests {
             let told = crashing.run(&mut store, &mut |_| {}).map_err(|error| format!("{error:#}"));
             (told, store.has(&format!("squares {number}")).expect("read"))
         };
+        let limit = Some(Duration::from_secs(1));
         for (ends, limit, why) in
-            [(killed as fn(), None, "SIGKILL"), (hangs, Some(Duration::from_secs(1)), "not done within")]
+            [(killed as fn(), None, "SIGKILL"), (hangs, limit, "not done within"), (blocks, limit, "blocked")]
         {
             let (told, kept) = run(ends, 4, limit);
             let error = told.expect_err("a task has no result");
             assert!(!kept && error.contains(why) && error.contains("tries again"), "{error}");
         }
-        let (told, kept) = run(hangs, 6, Some(Duration::from_secs(1)));
+        let (told, kept) = run(hangs, 6, limit);
         assert_eq!((told, kept), (Ok(2470 - 36 + 1000), true), "one that is timed and hangs does so by itself");
     }
 

@@ -16,8 +16,8 @@ impl Shard {
     /// All of it.
     pub const WHOLE: Shard = Shard { number: 1, of: 1 };
 
-    /// The tasks of this slice, in their order. Every task is in one slice, whoever asks: the longest first, each goes to the
-    /// slice that has the least to do so far.
+    /// The tasks of this slice, in their order. Every task is in one slice, whoever asks: the longest first, each goes
+    /// to the slice that has the least to do so far.
     #[must_use]
     pub fn of<T>(self, tasks: Vec<T>, task: impl Fn(&T) -> &Task) -> Vec<T> {
         let mut order: Vec<usize> = (0..tasks.len()).collect();

@@ -2,25 +2,28 @@
 //!
 //! ```text
 //! origin       binary, traces                      what all results come from; one row
-//! environment  id, cpu, kernel, rustc, clock ...   where they come from; a row for each process that added some
-//! cell         key, experiment, environment, finished_unix, seconds, timed, result (JSON)
+//! environment  id, rtalloc, cpu, kernel, rustc ...  where they come from; a row for each process that added some
+//! cell         key, experiment, environment, finished_unix, seconds, timed, result (JSON), sha256
 //! ```
 //!
-//! A process that is killed loses the task it was at and nothing else: the journal is SQLite's, with a write to the disk at
-//! each commit. The schema's version is SQLite's `user_version`, and `application_id` tells that it is one of ours.
+//! A process that is killed loses the task it was at and nothing else: the journal is SQLite's, with a write to the
+//! disk at each commit. Every result has a checksum over all that is shown of it, which is verified whenever it is
+//! read. The schema's version is SQLite's `user_version`, and `application_id` says that the file is one of ours.
 
 use super::Task;
+use crate::result::environment::written;
 use crate::result::schema::Environment;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// "RTAL".
 const APPLICATION: i32 = 0x5254_414c;
 /// The version of the schema.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 /// How long to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,7 +54,8 @@ const SCHEMA: &str = "
         finished_unix INTEGER NOT NULL,
         seconds REAL NOT NULL,
         timed INTEGER NOT NULL,
-        result TEXT NOT NULL
+        result TEXT NOT NULL,
+        sha256 TEXT NOT NULL
     ) STRICT;
 ";
 
@@ -100,6 +104,16 @@ pub enum StoreError {
         /// Why.
         error: serde_json::Error,
     },
+    /// Results that were changed since they were kept.
+    #[error(
+        "{} not what was kept (the checksum differs): {}; delete from the store (sqlite3 STORE \"DELETE FROM cell WHERE key = '{}'\") and \
+         perform the campaign again, which measures what is missing",
+        if keys.len() == 1 { "a result is" } else { "results are" }, keys.join(", "), keys[0].replace('\'', "''")
+    )]
+    Damaged {
+        /// Whose; at least one.
+        keys: Vec<String>,
+    },
     /// What counts came to something else.
     #[error(
         "{key:?} counts and came to two results, although the same program performed it; one of the stores was changed, or a machine \
@@ -124,8 +138,8 @@ impl From<rusqlite::Error> for StoreError {
 pub struct Store {
     connection: Connection,
     origin: Origin,
-    /// Row of the environment that this process adds results of, once it does.
-    environment: Option<i64>,
+    /// The environment that this process adds results of, once it does, with its row.
+    environment: Option<(i64, Environment)>,
 }
 
 /// A result with what is known of it.
@@ -215,7 +229,7 @@ impl Store {
     ///
     /// A store that cannot be written.
     pub fn measure(&mut self, here: &Environment) -> Result<(), StoreError> {
-        self.environment = Some(add_environment(&self.connection, here)?);
+        self.environment = Some((add_environment(&self.connection, here)?, here.clone()));
         Ok(())
     }
 
@@ -229,20 +243,22 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// A store that cannot be read.
+    /// A store that cannot be read, or a result that is damaged.
     pub fn has(&self, key: &str) -> Result<bool, StoreError> {
-        let mut query = self.connection.prepare_cached("SELECT 1 FROM cell WHERE key = ?1")?;
-        Ok(query.exists([key])?)
+        Ok(self.verified(key)?.is_some())
     }
 
     /// The result of a task, if it was performed.
     ///
     /// # Errors
     ///
-    /// A store that cannot be read.
+    /// A store that cannot be read, or a result that is damaged.
     pub fn get(&self, key: &str) -> Result<Option<Kept>, StoreError> {
-        let mut query = self.connection.prepare_cached(&format!("{KEPT} WHERE key = ?1"))?;
-        query.query_row([key], row).optional()?.map(Row::parsed).transpose()
+        self.verified(key)?.map(Row::parsed).transpose()
+    }
+
+    fn verified(&self, key: &str) -> Result<Option<Row>, StoreError> {
+        verified(&self.connection, key)
     }
 
     /// Keeps the result of a task. If another process was faster, its result stays.
@@ -255,11 +271,17 @@ impl Store {
     ///
     /// Nobody told where [the results come from](Self::measure).
     pub fn keep(&mut self, experiment: &str, task: &Task, took: Duration, result: &Value) -> Result<(), StoreError> {
-        let environment = self.environment.expect("it was told where results come from");
-        self.connection.execute(
-            INSERT,
-            params![task.key, experiment, environment, unix_time(), took.as_secs_f64(), task.timed, result.to_string()],
-        )?;
+        let environment = self.environment.as_ref().expect("the environment is set");
+        let kept = Kept {
+            key: task.key.clone(),
+            experiment: experiment.into(),
+            environment: environment.1.clone(),
+            finished_unix: unix_time(),
+            seconds: took.as_secs_f64(),
+            timed: task.timed,
+            result: Value::Null,
+        };
+        insert(&self.connection, &kept, environment.0, &result.to_string())?;
         Ok(())
     }
 
@@ -267,10 +289,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// A store that cannot be read.
+    /// A store that cannot be read, or results that are damaged: all of them are named.
     pub fn all(&self) -> Result<Vec<Kept>, StoreError> {
         let mut query = self.connection.prepare(&format!("{KEPT} ORDER BY key"))?;
-        query.query_map([], row)?.map(|row| row?.parsed()).collect()
+        let rows = query.query_map([], row)?.collect::<Result<Vec<Row>, _>>()?;
+        let keys: Vec<String> = rows.iter().filter(|row| row.is_damaged()).map(|row| row.kept.key.clone()).collect();
+        if !keys.is_empty() {
+            return Err(StoreError::Damaged { keys });
+        }
+        rows.into_iter().map(Row::parsed).collect()
     }
 
     /// Whether results of another store may be added.
@@ -293,16 +320,10 @@ impl Store {
         let change = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         for kept in other.all()? {
             let environment = add_environment(&change, &kept.environment)?;
-            let Kept { key, experiment, finished_unix, seconds, timed, result, .. } = kept;
-            let result = result.to_string();
-            let added =
-                change.execute(INSERT, params![key, experiment, environment, finished_unix, seconds, timed, result])?;
-            if added == 0 && !timed {
-                let here: String =
-                    change.query_row("SELECT result FROM cell WHERE key = ?1", [&key], |row| row.get(0))?;
-                if here != result {
-                    return Err(StoreError::Differs { key });
-                }
+            let result = kept.result.to_string();
+            let added = insert(&change, &kept, environment, &result)?;
+            if added == 0 && verified(&change, &kept.key)?.is_some_and(|here| !kept.timed && here.text != result) {
+                return Err(StoreError::Differs { key: kept.key });
             }
             merged.added += added;
             merged.known += 1 - added;
@@ -314,24 +335,59 @@ impl Store {
 
 /// A result, if there is none of that task yet.
 const INSERT: &str = "
-    INSERT OR IGNORE INTO cell (key, experiment, environment, finished_unix, seconds, timed, result)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    INSERT OR IGNORE INTO cell (key, experiment, environment, finished_unix, seconds, timed, result, sha256)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+/// Adds a result whose text is `result`, unless there is one of that task. Returns the number of rows added.
+fn insert(connection: &Connection, kept: &Kept, environment: i64, result: &str) -> rusqlite::Result<usize> {
+    let Kept { key, experiment, finished_unix, seconds, timed, .. } = kept;
+    let sha256 = checksum(kept, result);
+    connection.execute(INSERT, params![key, experiment, environment, finished_unix, seconds, timed, result, sha256])
+}
+
+/// The result of a task, if there is one and it is what was kept.
+fn verified(connection: &Connection, key: &str) -> Result<Option<Row>, StoreError> {
+    let mut query = connection.prepare_cached(&format!("{KEPT} WHERE key = ?1"))?;
+    match query.query_row([key], row).optional()? {
+        Some(row) if row.is_damaged() => Err(StoreError::Damaged { keys: vec![key.into()] }),
+        found => Ok(found),
+    }
+}
+
+/// SHA-256 of everything that is shown of a result, each part after its length: key, experiment, environment, when, how
+/// long, whether it is timed, and the text of the result.
+fn checksum(kept: &Kept, result: &str) -> String {
+    let Kept { key, experiment, environment, finished_unix, seconds, timed, .. } = kept;
+    let environment = serde_json::to_string(environment).expect("an environment can be written as JSON");
+    let figures = format!("{finished_unix} {:016x} {timed}", seconds.to_bits());
+    let mut sha256 = Sha256::new();
+    for part in [key, experiment, &environment, &figures, result] {
+        sha256.update((part.len() as u64).to_le_bytes());
+        sha256.update(part);
+    }
+    written(&sha256.finalize())
+}
 
 /// Columns of a [`Kept`].
 const KEPT: &str = "
     SELECT key, experiment, finished_unix, seconds, result, rtalloc, cpu, cores, kernel, rustc, binary, tsc_hz,
-           timer_overhead_ticks, timer_step_ticks, begun_unix, timed
+           timer_overhead_ticks, timer_step_ticks, begun_unix, timed, sha256
     FROM cell JOIN environment ON environment.id = cell.environment";
 
 /// A result whose text was not read yet.
 struct Row {
     kept: Kept,
     text: String,
+    sha256: String,
 }
 
 impl Row {
+    fn is_damaged(&self) -> bool {
+        checksum(&self.kept, &self.text) != self.sha256
+    }
+
     fn parsed(self) -> Result<Kept, StoreError> {
-        let Self { kept, text } = self;
+        let Self { kept, text, .. } = self;
         match serde_json::from_str(&text) {
             Ok(result) => Ok(Kept { result, ..kept }),
             Err(error) => Err(StoreError::Result { key: kept.key, error }),
@@ -360,7 +416,7 @@ fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
             unix_time: row.get(14)?,
         },
     };
-    Ok(Row { kept, text: row.get(4)? })
+    Ok(Row { kept, text: row.get(4)?, sha256: row.get(16)? })
 }
 
 /// The origin of what is in a database; `None` where there is nothing.
@@ -476,6 +532,49 @@ mod tests {
         assert_eq!(serde_json::to_value(&kept.environment).unwrap(), serde_json::to_value(&environment).unwrap());
         assert_eq!((kept.seconds, kept.timed), (1.5, true));
         assert_eq!(store.get("a").expect("read").map(|kept| kept.result), Some(value));
+    }
+
+    #[test]
+    fn a_result_that_was_changed_is_reported_and_not_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (number, change) in [
+            "UPDATE cell SET result = replace(result, '87', '78') WHERE key = 'it''s b'",
+            "UPDATE cell SET seconds = seconds * 2 WHERE key = 'it''s b'",
+            "UPDATE cell SET timed = 0 WHERE key = 'it''s b'",
+            "UPDATE cell SET experiment = 'cubes' WHERE key = 'it''s b'",
+            "UPDATE cell SET sha256 = '' WHERE key = 'it''s b'",
+            "UPDATE cell SET key = 'x' WHERE key = 'a'; UPDATE cell SET key = 'a' WHERE key = 'it''s b';
+             UPDATE cell SET key = 'it''s b' WHERE key = 'x'",
+            "UPDATE environment SET cpu = 'a better one'",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let path = folder.path().join(format!("{number}.db"));
+            let mut store = Store::open(&path, ours()).expect("a new store");
+            store.measure(&here()).expect("written");
+            for key in ["a", "it's b"] {
+                let result = serde_json::json!({ "instructions": 87, "of": key });
+                store.keep("squares", &task(key), Duration::from_secs(1), &result).expect("kept");
+            }
+            assert_eq!(store.all().expect("sound").len(), 2);
+            store.connection.execute_batch(change).expect("changed");
+            let damaged = |error: StoreError| match error {
+                StoreError::Damaged { keys } => keys,
+                other => panic!("{change}: {other}"),
+            };
+            assert!(damaged(store.get("it's b").expect_err("damaged")).contains(&"it's b".into()), "{change}");
+            assert!(damaged(store.has("it's b").expect_err("damaged")).contains(&"it's b".into()), "{change}");
+            let error = store.all().expect_err("damaged");
+            let message = error.to_string();
+            assert!(message.contains("it's b") && message.contains("DELETE FROM cell WHERE key = '"), "{message}");
+            assert!(damaged(error).contains(&"it's b".into()), "{change}");
+            let mut into = memory(ours());
+            assert!(into.merge(&store).is_err() && into.all().expect("sound").is_empty(), "{change}");
+            let mut other = memory(ours());
+            other.keep("squares", &task("it's b"), Duration::ZERO, &Value::Null).expect("kept");
+            assert!(matches!(store.merge(&other), Err(StoreError::Damaged { .. })), "{change}");
+        }
     }
 
     #[test]

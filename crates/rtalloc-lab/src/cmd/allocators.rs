@@ -1,12 +1,14 @@
 //! `rtalloc allocators`
 
-use super::inspect::print;
+use super::destination::print;
 use crate::analysis::Analysis;
 use crate::present::catalogue;
 use crate::present::table::Look;
 use crate::result::catalogue::Card;
-use crate::subject::{self, Subject};
+use crate::result::document::{self, Schema};
 use anyhow::Context as _;
+use rtalloc_subjects::Subject;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Lists the allocators, ours and the peers', or tells all about some of them.
@@ -30,7 +32,7 @@ pub struct Arguments {
     #[arg(value_name = "ALLOCATOR", value_delimiter = ',')]
     names: Vec<String>,
 
-    /// Prints the cards as JSON: a list, whatever was asked for.
+    /// Prints the cards as JSON, whatever was asked for.
     #[arg(long)]
     json: bool,
 }
@@ -40,9 +42,15 @@ Examples:
   rtalloc allocators                  the table
   rtalloc allocators buddy            the buddy systems
   rtalloc allocators tlsf half-fit    two cards
-  rtalloc allocators --json | jq '.[] | select(.blocks.header_bytes == 0) | .name'
+  rtalloc allocators --json | jq '.allocators[] | select(.blocks.header_bytes == 0) | .name'
 
 The exit status is 0, and 1 where a name is unknown.";
+
+/// All cards, as a document.
+#[derive(Serialize)]
+struct Cards<'a> {
+    allocators: &'a [Card],
+}
 
 /// Runs the verb.
 ///
@@ -50,14 +58,16 @@ The exit status is 0, and 1 where a name is unknown.";
 ///
 /// An unknown name, or a program whose file is gone.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let subjects = subject::select(&arguments.names)?;
+    let subjects = rtalloc_subjects::select(&arguments.names)?;
     let analysis = Analysis::of_this_program()?;
-    let cards: Vec<Card> = subjects.iter().map(|subject| subject::card(&analysis, subject)).collect();
+    let cards: Vec<Card> = subjects.iter().map(|subject| crate::catalogue::card(&analysis, subject)).collect();
     let one_by_one = !arguments.names.is_empty() && arguments.names.iter().all(|name| names(&subjects, name));
     let look = Look::of_stdout();
     let look = Look { columns: look.columns.min(catalogue::WIDEST), ..look };
     let text = match (arguments.json, one_by_one) {
-        (true, _) => serde_json::to_string_pretty(&cards).context("the cards as JSON")? + "\n",
+        (true, _) => {
+            document::pretty(Schema::ALLOCATORS, &Cards { allocators: &cards }).context("the cards as JSON")?
+        }
         (false, true) => cards.iter().map(|card| catalogue::card(card, look)).collect::<Vec<_>>().join("\n"),
         (false, false) => catalogue::table(&cards, look),
     };

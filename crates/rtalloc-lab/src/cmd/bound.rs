@@ -1,31 +1,34 @@
 //! `rtalloc bound`
 
-use super::destination::{Output, is_stdout};
-use super::inspect::print;
+use super::arguments::operation;
+use super::destination::{Files, print};
 use super::progress::Bar;
 use super::shipped;
 use crate::analysis::{Analysis, places, proved_as_fits};
 use crate::experiment::size_classes;
 use crate::observe::Operation;
 use crate::present;
-use crate::present::number::counted;
+use crate::present::number::{counted, date};
 use crate::present::table::Look;
+use crate::present::verdict::wrapped;
 use crate::replay::campaign::Progress;
 use crate::result::bounds::{Answer, Baseline, Study};
+use crate::result::document::{self, Schema};
 use crate::study::{self, Load, Loads};
-use crate::subject::{self, Subject};
 use crate::trace::{Event, Writer};
 use crate::workload::Model;
 use anyhow::Context as _;
 use pathbound::facts::{Conflict, LoopFact};
 use pathbound::graph::NeverReturns;
-use pathbound::image::{ElfFile, Image};
+use pathbound::image::{ElfFile, Image, Symbol};
 use pathbound::{Bound, Certificate, Facts, check};
-use std::collections::{BTreeMap, HashSet};
+use rtalloc_subjects::Subject;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bounds the instructions of operations, proved from the machine code, with path and certificate.
 ///
@@ -59,8 +62,8 @@ use std::process::ExitCode;
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
     /// Allocators, separated by spaces or commas: names, families (sequential, indexed, segregated, buddy, bitmapped,
-    /// regional, compacting, hybrid), or the groups ours, peers, dozen, all. `rtalloc allocators` lists them; those that threads
-    /// share (arenas, bitmap-buddy, tree-buddy) are bounded as one thread uses them. Without any, all.
+    /// regional, compacting, hybrid), or the groups ours, peers, dozen, all. `rtalloc allocators` lists them; those
+    /// that threads share (arenas, bitmap-buddy, tree-buddy) are bounded as one thread uses them. Without any, all.
     #[arg(value_name = "ALLOCATOR", value_delimiter = ',', conflicts_with = "binary")]
     allocators: Vec<String>,
 
@@ -77,9 +80,11 @@ pub struct Arguments {
     #[arg(long = "static")]
     proves_only: bool,
 
-    /// Takes it that the loop around a place runs at most N times each time it is entered. A place is FILE:LINE, where
-    /// the file's last path components suffice, or the address of an instruction (0x...). Count executions of the body:
-    /// the condition of a `while` is tested once more.
+    /// Each time the loop around PLACE is entered, the instruction at the address PLACE is executed at most N times;
+    /// or, where PLACE is a source line, each loop with its condition on that line goes around at most N times, and
+    /// tests its condition at most N + 1 times. An address is written 0x401136, a line list.rs:120, with as much of the
+    /// path as is needed. A place that its loop can go around without executing is refused. All loops that need a fact
+    /// are listed, each with a fact to fill in.
     #[arg(long = "loop", value_name = "PLACE=N")]
     loops: Vec<LoopFact>,
 
@@ -97,6 +102,11 @@ pub struct Arguments {
         "save", "json",
     ])]
     check: Option<PathBuf>,
+
+    /// With --check: exits with 3 where a certificate rests on a fact that a user stated (about a loop, a conflict, a
+    /// function that never returns), beyond the assumptions that METHODOLOGY.md lists.
+    #[arg(long)]
+    strict: bool,
 
     /// Bounds functions of this ELF program or shared library instead of allocators.
     #[arg(long, value_name = "PATH")]
@@ -130,13 +140,14 @@ Examples:
   rtalloc bound first-fit --static --loop PLACE=100
                                                        a search of at most 100 blocks
   rtalloc bound tlsf --static --certificate tlsf.json  the proof, for somebody else
-  rtalloc bound --check tlsf.json                      to verify
+  rtalloc bound --check tlsf.json --strict             to verify, with nothing assumed beyond the published list
   rtalloc bound --binary ./filter --symbol step --loop filter.c:40=16
                                                        a function of your own program
 
 The exit status is 0 when the question was answered, an allocator without a bound included; 1 when an
 argument was of no use, a function of --binary has no bound, a certificate was rejected, or a bound
-grew (--against) or was exceeded; 2 when the command line cannot be read.";
+grew (--against) or was exceeded; 2 when the command line cannot be read; 3 when certificates were verified
+but rest on facts beyond the published assumptions (--check --strict).";
 
 /// Runs the verb.
 ///
@@ -145,14 +156,9 @@ grew (--against) or was exceeded; 2 when the command line cannot be read.";
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.check {
-        return verify(file, arguments.binary.as_deref());
+        return verify(file, arguments.binary.as_deref(), arguments.strict);
     }
-    let files = [&arguments.json, &arguments.certificate, &arguments.save];
-    let standard = files.into_iter().filter(|file| file.as_deref().is_some_and(|file| is_stdout(Some(file)))).count();
-    anyhow::ensure!(
-        standard <= 1,
-        "--json, --certificate and --save cannot share standard output; give all but one a file"
-    );
+    anyhow::ensure!(!arguments.strict, "--strict goes with --check; without it no certificate is verified");
     let facts = Facts { loops: arguments.loops.clone(), conflicts: arguments.conflict.clone() };
     if let Some(binary) = &arguments.binary {
         return functions(binary, arguments, &facts);
@@ -162,11 +168,13 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Bounds allocators of this program.
 fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> {
-    let subjects = subject::select(&arguments.allocators)?;
+    let subjects = rtalloc_subjects::select(&arguments.allocators)?;
     let committed = arguments.against.as_deref().map(baseline).transpose().context("--against")?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
-    let certificate = arguments.certificate.as_deref().map(Output::open).transpose().context("--certificate")?;
-    let save = arguments.save.as_deref().map(Output::open).transpose().context("--save")?;
+    let mut files = Files::new();
+    arguments.against.as_deref().map_or(Ok(()), |path| files.reads("--against", path))?;
+    let json = files.output("--json", arguments.json.as_deref())?;
+    let certificate = files.output("--certificate", arguments.certificate.as_deref())?;
+    let save = files.output("--save", arguments.save.as_deref())?;
     let operations = if arguments.operation.is_empty() { &Operation::ALL[..] } else { &arguments.operation[..] };
 
     let analysis = Analysis::of_this_program()?;
@@ -189,14 +197,17 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
 
     let mut replaced = false;
     if let Some(json) = json {
-        replaced |= json.write(&pretty(&study)?)?;
+        replaced |= json.write(&document::pretty(Schema::BOUND, &study).context("as JSON")?)?;
     }
     if let Some(certificate) = certificate {
         anyhow::ensure!(!bounds.is_empty(), "--certificate: there is no bound to certify: {}", declines(&study));
         replaced |= certificate.write(&certificates(&bounds, analysis.file())?)?;
     }
     if let Some(save) = save {
-        replaced |= save.write(&pretty(&Baseline::of(&study))?)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let baseline = Baseline::of(&study);
+        let measured = format!("{} {}", date(now), baseline.measured);
+        replaced |= save.write(&document::pretty(Schema::BASELINE, &Baseline { measured, ..baseline })?)?;
     }
     if !replaced {
         print(&told(&study, arguments.explain)).context("standard output")?;
@@ -255,7 +266,7 @@ fn compare(
             let exists = Operation::ALL.iter().any(|operation| operation.name() == name);
             !exists || operations.iter().any(|asked| asked.name() == name)
         });
-        let exists = subject::all().iter().any(|subject| subject.name == name);
+        let exists = rtalloc_subjects::all().iter().any(|subject| subject.name == name);
         !bounds.is_empty() && (!exists || subjects.iter().any(|subject| subject.name == name))
     });
     let count: usize = committed.bounds.values().map(BTreeMap::len).sum();
@@ -291,8 +302,10 @@ fn baseline(path: &Path) -> anyhow::Result<Baseline> {
 fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!arguments.symbol.is_empty(), "--binary needs a function to bound: --symbol NAME");
     let file = ElfFile::open(path)?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
-    let certificate = arguments.certificate.as_deref().map(Output::open).transpose().context("--certificate")?;
+    let mut files = Files::new();
+    files.reads("--binary", path)?;
+    let json = files.output("--json", arguments.json.as_deref())?;
+    let certificate = files.output("--certificate", arguments.certificate.as_deref())?;
     let never = NeverReturns { names: arguments.never_returns.clone() };
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let mut bounds = Vec::new();
@@ -313,7 +326,7 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
     let study = study::of_functions(&file, &name, answers);
     let mut replaced = false;
     if let Some(json) = json {
-        replaced |= json.write(&pretty(&study)?)?;
+        replaced |= json.write(&document::pretty(Schema::BOUND, &study).context("as JSON")?)?;
     }
     if let Some(certificate) = certificate {
         anyhow::ensure!(!bounds.is_empty(), "--certificate: there is no bound to certify: {}", declines(&study));
@@ -336,56 +349,77 @@ fn entry(file: &ElfFile, symbol: &str) -> anyhow::Result<u64> {
             "there is no function {symbol:?} in the file; `nm -C` lists what it has. It may have been inlined, or stripped"
         ),
         several => {
-            let list: Vec<String> =
-                several.iter().map(|symbol| format!("{:#x} {}", symbol.address, symbol.linkage_name)).collect();
+            let line = |symbol: &Symbol| {
+                format!("{:#x} {}{}", symbol.address, symbol.linkage_name, file.versions(symbol).join(", "))
+            };
+            let list: Vec<String> = several.iter().map(line).collect();
             anyhow::bail!("{symbol:?} is the name of several functions; give one's address:\n  {}", list.join("\n  "))
         }
     }
 }
 
 /// Verifies certificates.
-fn verify(path: &Path, binary: Option<&Path>) -> anyhow::Result<ExitCode> {
+fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<ExitCode> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let list: Vec<serde_json::Value> =
         serde_json::from_str(&text).with_context(|| format!("{} is no list of certificates", path.display()))?;
     anyhow::ensure!(!list.is_empty(), "{} holds no certificate", path.display());
-    let analysis;
-    let opened;
-    let file = match binary {
-        Some(binary) => {
-            opened = ElfFile::open(binary)?;
-            &opened
-        }
-        None => {
-            analysis = Analysis::of_this_program()?;
-            analysis.file()
-        }
-    };
+    let this_program = binary.is_none().then(Analysis::of_this_program).transpose()?;
+    let opened = binary.map(ElfFile::open).transpose()?;
+    let Some(file) = opened.as_ref().or(this_program.as_ref().map(Analysis::file)) else { unreachable!("one of both") };
     let mut text = String::new();
+    let (mut assumed, mut stated) = (BTreeSet::new(), 0);
     for value in list {
         let certificate = Certificate::from_json(&value.to_string()).with_context(|| path.display().to_string())?;
-        let name = certificate.proof.function.clone().unwrap_or_else(|| certificate.proof.entry.to_string());
+        let entry = certificate.proof.entry;
+        let function = certificate.proof.function.clone().unwrap_or_else(|| "a function without a name".into());
         let another = binary.is_none() && certificate.binary.sha256 != file.provenance().sha256;
         let hint = if another { " (name its file with --binary)" } else { "" };
-        let checked = check(&certificate, file, file.provenance()).with_context(|| format!("{name}{hint}"))?;
-        let _ = writeln!(text, "{name}: at most {} instructions", checked.instructions);
-        for assumption in checked.assumptions {
-            let _ = writeln!(text, "  if {assumption}");
+        let checked = check(&certificate, file, file.provenance()).with_context(|| format!("{function}{hint}"))?;
+        // The address says what it is of; what the certificate calls it does not.
+        let operations = this_program.as_ref().map(|analysis| operations_at(analysis, entry.0)).unwrap_or_default();
+        let name = if operations.is_empty() { file.provenance().file.clone() } else { operations.join(" and ") };
+        let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {} instructions", checked.instructions);
+        stated += checked.facts.len();
+        for line in checked.never_returning.iter().chain(&checked.facts) {
+            let _ = writeln!(text, "  if {line}");
         }
+        assumed.extend(checked.assumptions);
+    }
+    let columns = Look::of_stdout().columns.min(120);
+    let assumptions = present::bounds::assumptions(assumed).unwrap_or_default();
+    let beyond = match stated {
+        0 => "Nothing beyond the published list is assumed.".into(),
+        facts => format!(
+            "Assumed beyond these, as stated by a user or by the library's source: {}.",
+            counted(facts as u64, "fact")
+        ),
+    };
+    for line in [assumptions, beyond] {
+        let _ = writeln!(text, "{}", wrapped(&line, columns, 0));
     }
     let _ = writeln!(text, "Verified against {}, SHA-256 {}.", file.provenance().file, file.provenance().sha256);
     print(&text).context("standard output")?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if strict && stated > 0 { ExitCode::from(BEYOND_THE_LIST) } else { ExitCode::SUCCESS })
+}
+
+/// The exit status of `--check --strict` where certificates rest on facts that a user stated.
+const BEYOND_THE_LIST: u8 = 3;
+
+/// The operations of allocators in this program that begin at an address of its file.
+fn operations_at(analysis: &Analysis, entry: u64) -> Vec<String> {
+    let named = |subject: &'static Subject| {
+        let begins = move |operation: &Operation| analysis.entry(subject, *operation) == entry;
+        let name = move |operation: Operation| format!("{} {}", subject.name, operation.name());
+        Operation::ALL.into_iter().filter(begins).map(name)
+    };
+    rtalloc_subjects::all().iter().flat_map(named).collect()
 }
 
 /// Certificates as a list, one for each bound.
 fn certificates(bounds: &[Bound], file: &ElfFile) -> anyhow::Result<String> {
     let list: Vec<Certificate> = bounds.iter().map(|bound| Certificate::of(bound, file.provenance())).collect();
-    pretty(&list)
-}
-
-fn pretty(value: &impl serde::Serialize) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value).context("as JSON")? + "\n")
+    Ok(serde_json::to_string_pretty(&list).context("as JSON")? + "\n")
 }
 
 /// Why there is nothing, in one line.
@@ -396,16 +430,6 @@ fn declines(study: &Study) -> String {
         Answer::Bounded(_) => None,
     });
     why.collect::<Vec<_>>().join("; ")
-}
-
-pub(super) fn operation(text: &str) -> Result<Operation, String> {
-    // `run` and its tables say free.
-    let name = if text == "free" { "deallocate".into() } else { text.replace('-', " ") };
-    let names = || Operation::ALL.map(|operation| operation.name().replace(' ', "-")).join(", ");
-    Operation::ALL
-        .into_iter()
-        .find(|operation| operation.name() == name)
-        .ok_or_else(|| format!("there is no operation {text:?}; there are: {}", names()))
 }
 
 /// Everything that operations are observed in, as files that are gone when this is.

@@ -1,16 +1,16 @@
 //! `rtalloc compare`
 
-use super::destination::Output;
-use super::inspect::print;
+use super::arguments::parse_size;
+use super::destination::{Files, print};
+use super::note_incomplete;
 use super::progress::Bar;
-use super::run::parse_size;
 use super::shipped::{self, Unpacked};
 use crate::campaign::difference;
 use crate::campaign::store::Store;
 use crate::experiment::duel::{self, Pair, Settings};
 use crate::present;
 use crate::present::table::Look;
-use crate::subject;
+use crate::result::document::{self, Schema};
 use crate::trace::Writer;
 use crate::workload::Model;
 use anyhow::Context as _;
@@ -112,14 +112,19 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let (names, loads) = told_apart(&arguments.words);
     let pairs = pairs(names)?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let mut files = Files::new();
+    for word in loads.iter().filter(|word| Path::new(word).exists()) {
+        files.reads("TRACE", Path::new(word))?;
+        note_incomplete(Path::new(word));
+    }
+    let json = files.output("--json", arguments.json.as_deref())?;
     let traces = if loads.is_empty() { Traces::all()? } else { Traces::named(loads)? };
     let settings = Settings { heap_bytes: arguments.heap, budget: Duration::from_secs(arguments.seconds) };
     let bar = Bar::new();
     let duels = duel::measure(&pairs, &traces.paths, &settings, &mut |progress| bar.show(progress))?;
     bar.clear();
     let replaced = match json {
-        Some(json) => json.write(&(serde_json::to_string_pretty(&duels).context("as JSON")? + "\n"))?,
+        Some(json) => json.write(&document::pretty(Schema::COMPARE, &duels).context("as JSON")?)?,
         None => false,
     };
     if !replaced {
@@ -152,7 +157,7 @@ fn told_apart(words: &[String]) -> (&[String], &[String]) {
 
 /// Whether a word names something to replay rather than an allocator.
 fn is_load(word: &str) -> bool {
-    let is_allocator = subject::one(word).is_ok();
+    let is_allocator = rtalloc_subjects::one(word).is_ok();
     !is_allocator
         && (model_name(word).is_some() || shipped::names().any(|name| name == word) || Path::new(word).exists())
 }
@@ -164,7 +169,7 @@ fn model_name(words: &str) -> Option<&str> {
 
 fn pairs(names: &[String]) -> anyhow::Result<Vec<Pair>> {
     let pair = |first: &str, second: &str| -> anyhow::Result<Pair> {
-        let pair = Pair { first: subject::one(first)?, second: subject::one(second)? };
+        let pair = Pair { first: rtalloc_subjects::one(first)?, second: rtalloc_subjects::one(second)? };
         for one in [pair.first, pair.second] {
             anyhow::ensure!(
                 !one.own_pages,
@@ -179,7 +184,7 @@ fn pairs(names: &[String]) -> anyhow::Result<Vec<Pair>> {
         [] => PAIRS.into_iter().map(|(first, second)| pair(first, second)).collect(),
         [first, rest @ ..] => {
             let unknown = || format!("{first} is no allocator, and nothing to replay");
-            subject::one(first).with_context(unknown)?;
+            rtalloc_subjects::one(first).with_context(unknown)?;
             let [second] = rest else {
                 anyhow::bail!("{first} against whom? Name a second allocator; `rtalloc allocators` lists them")
             };

@@ -1,13 +1,12 @@
 //! `rtalloc costs`
 
-use super::destination::{Destination, Output, is_stdout};
-use super::inspect::print;
+use super::destination::{Files, is_stdout, print};
 use super::progress::Bar;
 use crate::experiment::costs;
 use crate::present;
 use crate::present::table::Look;
 use crate::result::costs::Finding;
-use crate::subject;
+use crate::result::document::{self, Schema};
 use anyhow::Context as _;
 use pathbound::image::Process;
 use std::path::PathBuf;
@@ -55,18 +54,16 @@ The exit status is 0 when every allocator costs what its contract states, and 1 
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let choice = if arguments.allocators.is_empty() { &["ours".to_string()][..] } else { &arguments.allocators };
-    let subjects = subject::select(choice)?;
+    let subjects = rtalloc_subjects::select(choice)?;
     anyhow::ensure!(
         subjects.iter().any(|subject| subject.view.is_some()),
         "{}: no cost classes are stated that could be held against counts; choose among ours (`rtalloc allocators` lists them)",
         choice.join(", ")
     );
-    anyhow::ensure!(
-        !arguments.plot.as_deref().is_some_and(|file| is_stdout(Some(file))),
-        "--plot needs the name of a file"
-    );
-    let plot = arguments.plot.as_deref().map(Destination::open).transpose().context("--plot")?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    anyhow::ensure!(!arguments.plot.as_deref().is_some_and(is_stdout), "--plot needs the name of a file");
+    let mut files = Files::new();
+    let plot = files.file("--plot", arguments.plot.as_deref())?;
+    let json = files.output("--json", arguments.json.as_deref())?;
     let process = Process::current()?;
     let bar = Bar::new();
     let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
@@ -75,7 +72,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         plot.write(&present::costs::svg(&costs)?.context("--plot: nothing was measured")?)?;
     }
     let replaced = match json {
-        Some(json) => json.write(&(serde_json::to_string_pretty(&costs).context("as JSON")? + "\n"))?,
+        Some(json) => json.write(&document::pretty(Schema::COSTS, &costs).context("as JSON")?)?,
         None => false,
     };
     if !replaced {

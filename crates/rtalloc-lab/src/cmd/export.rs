@@ -1,6 +1,6 @@
 //! `rtalloc export`
 
-use super::destination::Output;
+use super::destination::{Files, Output};
 use crate::campaign::store::Store;
 use crate::present;
 use anyhow::Context as _;
@@ -9,9 +9,10 @@ use std::process::ExitCode;
 
 /// Writes the results of a store for other programs.
 ///
-/// As JSON: the checksums of the program and of its traces, and every result with its task, its environment (processor, kernel,
-/// compiler, clock), when it was done and how long it took; histograms are whole. As CSV: a line for each figure, with the
-/// place of the figure within its result. The store is an SQLite file (tables origin, environment, cell): `sqlite3` reads it, too.
+/// As JSON: the checksums of the program and of its traces, and every result with its task, its environment (processor,
+/// kernel, compiler, clock), when it was done and how long it took; histograms are whole. As CSV: a line for each
+/// figure, with the place of the figure within its result. The store is an SQLite file (tables origin, environment,
+/// cell): `sqlite3` reads it, too.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -43,12 +44,14 @@ The exit status is 0 when all was written.";
 /// A store that cannot be read, or a place that cannot be written.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let store = Store::read(&arguments.store).with_context(|| arguments.store.display().to_string())?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
-    let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
+    let mut files = Files::new();
+    files.reads("STORE", &arguments.store)?;
+    let json = files.output("--json", arguments.json.as_deref())?;
+    let csv = files.output("--csv", arguments.csv.as_deref())?;
     let csv = if json.is_none() { csv.or(Some(Output::Standard)) } else { csv };
     let kept = store.all().with_context(|| arguments.store.display().to_string())?;
     if let Some(json) = json {
-        json.write(&(present::campaign::json(store.origin(), &kept)? + "\n"))?;
+        json.write(&present::campaign::json(store.origin(), &kept)?)?;
     }
     if let Some(csv) = csv {
         csv.write(&present::campaign::csv(&kept))?;

@@ -1,22 +1,21 @@
 //! `rtalloc generate`
 
-use super::bound::operation;
-use super::run::parse_size;
+use super::arguments::{operation, parse_size};
+use super::destination::Files;
+use super::progress::DelayedBar;
 use crate::experiment::costs::{self, CostsError};
 use crate::observe::Operation;
 use crate::observe::scenario::{self, Recipe, Scenario};
 use crate::present::number::{bytes, counted};
-use crate::subject::{self, Heap, Region, Subject};
 use crate::trace::{Event, Meta, Origin, TickUnit, TraceError, Writer};
 use crate::workload::{Model, Sink, WorkloadError};
 use anyhow::Context;
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rtalloc_subjects::{Heap, Region, Subject};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 /// Generates a trace from a model of the literature, or of an allocator's worst case.
 #[derive(Debug, clap::Args)]
@@ -47,8 +46,8 @@ enum Kind {
     Model(Model),
     /// The worst case of an allocator's operation, as the last operation: `worst:ALLOCATOR`
     ///
-    /// The recipe is performed on a heap of the allocator while it is written down, so that nothing in the trace fails in a
-    /// heap of that size. For peers it is TLSF's recipe, not known to be their worst.
+    /// The recipe is performed on a heap of the allocator while it is written down, so that nothing in the trace fails
+    /// in a heap of that size. For peers it is TLSF's recipe, not known to be their worst.
     Worst(Worst),
 }
 
@@ -116,7 +115,7 @@ costliest. Recipes are those of Puaut 2002, section 3.1, of Masmano et al. 2008,
 thesis on Bitframe, section 6.3, and harder ones of our own.
 
 Readings of the holding time h, whose unit the paper does not give:
-  fit         300..500 ticks: with these, three original implementations fragment as published
+  fit         300..500 ticks, calibrated: binary buddy, dlmalloc and TLSF fragment about as published
   literal     30..50 ticks, the paper's numbers in the unit of its periods
   periods     10..20 of the task's own periods
 
@@ -127,43 +126,10 @@ Examples:
   rtalloc generate worst:first-fit --heap 64M
   rtalloc generate worst:tlsf --operation free --recipe paper";
 
-/// A progress bar that appears only when the work takes more than two seconds, and never in a pipe.
-pub(super) struct Progress {
-    bar: ProgressBar,
-    started: Instant,
-    shown: bool,
-}
-
-impl Progress {
-    /// A bar of `length` steps; `template` as indicatif has it.
-    pub(super) fn new(length: u64, template: &'static str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
-        bar.set_style(
-            ProgressStyle::with_template(template).expect("the template is a constant").progress_chars("=> "),
-        );
-        Self { bar, started: Instant::now(), shown: false }
-    }
-
-    /// Shows `position`, at most a few times a second.
-    pub(super) fn set(&mut self, position: u64) {
-        if !self.shown && self.started.elapsed() > Duration::from_secs(2) {
-            self.shown = true;
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        self.bar.set_position(position);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
 /// Passes events on to a writer and shows how many allocations there were.
 struct Watched<W: std::io::Write> {
     writer: Writer<W>,
-    progress: Progress,
+    progress: DelayedBar,
 }
 
 impl<W: std::io::Write> Sink for Watched<W> {
@@ -192,7 +158,8 @@ fn of_model(model: &Model, arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { seed, output, .. } = arguments;
     let path = output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.rtrace", model.name())));
     model.check()?;
-    let progress = Progress::new(model.mallocs(), "{bar:40} {human_pos} of {human_len} mallocs, {eta} left");
+    Files::new().file("--output", Some(&path))?;
+    let progress = DelayedBar::new(model.mallocs(), "{bar:40} {human_pos} of {human_len} mallocs, {eta} left");
     let mut sink = Watched { writer: Writer::create(&path, &model.meta(*seed))?, progress };
     match model.generate(*seed, &mut sink) {
         Err(WorkloadError::Trace(error)) => {
@@ -208,7 +175,7 @@ fn of_model(model: &Model, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Worst { allocator, operation, heap, .. } = worst;
     anyhow::ensure!(!allocator.is_empty(), "whose worst case? Name an allocator: rtalloc generate worst:tlsf");
-    let subject = subject::one(allocator)?;
+    let subject = rtalloc_subjects::one(allocator)?;
     anyhow::ensure!(!subject.own_pages, "{allocator} takes its own pages: its heap cannot be prepared");
     let heap_bytes = usize::try_from(*heap).context("--heap")?;
     // Refused before anything is chosen: every recipe would say the same.
@@ -220,6 +187,7 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let operation = operation.name().replace(' ', "-");
     let default = || PathBuf::from(format!("worst-{allocator}-{operation}.rtrace"));
     let path = output.map_or_else(default, Path::to_path_buf);
+    Files::new().file("--output", Some(&path))?;
     // Of those that have none of their own there is only a try.
     let borrowed = subject.view.is_none() && scenario.subjects.is_empty();
     let told = if borrowed {
@@ -244,6 +212,7 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
         },
         tick_unit: TickUnit::Logical,
         created_unix_seconds: None,
+        incomplete: None,
     };
     let mut writer = Writer::create(&path, &meta)?;
     let written = script.events().iter().try_for_each(|event| writer.push(event));
@@ -286,7 +255,7 @@ fn finish<W: std::io::Write>(
     let totals = writer.finish().with_context(|| format!("cannot write {}", path.display()))?;
     done();
     let length = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.len();
-    super::inspect::print(&format!(
+    super::destination::print(&format!(
         "{}: {}, {}, peak {} live in {}; file of {}\n{more}",
         path.display(),
         counted(totals.allocations, "allocation"),

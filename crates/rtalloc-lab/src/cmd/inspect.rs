@@ -1,18 +1,19 @@
 //! `rtalloc inspect`
 
+use super::arguments::parse_size;
 use super::cut;
-use super::generate::Progress;
-use super::run::parse_size;
+use super::destination::print;
+use super::progress::DelayedBar;
 use crate::present::number::{bytes, compact, counted, date, grouped};
 use crate::present::printable;
+use crate::result::document::{self, Schema};
 use crate::trace::{Bin, Origin, Reader, Spread, Survey, TickUnit, survey_with};
 use anyhow::Context;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Tells what is in a trace.
+/// Prints what is in a trace.
 ///
 /// Counts, sizes, live memory over time, lifetimes, threads and reallocations, in one pass and in memory for the
 /// live blocks alone. The whole file is verified on the way. Counts, means, minima, maxima and histograms are
@@ -40,22 +41,13 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = cut.as_ref().map_or(&arguments.trace, |cut| &cut.paths[0]);
     let reader = Reader::open(path).with_context(|| format!("cannot inspect {}", path.display()))?;
     let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let mut progress = Progress::new(length, "{bar:40} {bytes} of {total_bytes}, {eta} left");
+    let mut progress = DelayedBar::new(length, "{bar:40} {bytes} of {total_bytes}, {eta} left");
     let survey = survey_with(reader, |offset| progress.set(offset))
         .with_context(|| format!("cannot inspect {}", path.display()))?;
     drop(progress);
-    let text = if arguments.json { serde_json::to_string_pretty(&survey)? + "\n" } else { describe(&survey) };
+    let text = if arguments.json { document::pretty(Schema::INSPECT, &survey)? } else { describe(&survey) };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
-pub(super) fn print(text: &str) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome,
-    }
 }
 
 /// Columns of the chart and of the longest bar.
@@ -139,6 +131,9 @@ impl Page {
         }
         if let Some(seconds) = meta.created_unix_seconds {
             self.entry("recorded on", date(seconds));
+        }
+        if let Some(incomplete) = &meta.incomplete {
+            self.entry("INCOMPLETE", incomplete.to_string());
         }
         let duration = survey.last_tick - survey.first_tick;
         self.entry(

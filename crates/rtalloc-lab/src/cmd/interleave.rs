@@ -1,14 +1,14 @@
 //! `rtalloc interleave`
 
 use super::after_help;
-use super::destination::Output;
-use super::inspect::print;
+use super::arguments::parse_size;
+use super::destination::{Files, print};
 use super::progress::Bar;
-use super::run::parse_size;
 use crate::experiment::interleave::{self, CANDIDATES, Candidate, Load, MOST_THREADS, Settings};
 use crate::present;
 use crate::present::table::Look;
 use crate::replay::campaign::Progress;
+use crate::result::document::{self, Schema};
 use anyhow::Context as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,8 +60,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     schedules: u64,
 
-    /// Bytes of the heap, with suffix K, M or G. Without it, what suits each allocator, 16 to 48 KiB: small, so that threads get
-    /// in each other's way.
+    /// Bytes of the heap, with suffix K, M or G. Without it, what suits each allocator, 16 to 48 KiB: small, so that
+    /// threads get in each other's way.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     heap: Option<u64>,
 
@@ -91,7 +91,7 @@ The exit status is 0 when every operation kept its bound and no heap broke, and 
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let candidates = chosen(&arguments.allocators)?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let json = Files::new().output("--json", arguments.json.as_deref())?;
     let wanted = |load: &Load| arguments.load.is_empty() || arguments.load.iter().any(|name| name == load.name());
     let settings = Settings {
         seed: arguments.seed,
@@ -105,7 +105,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let found = interleave::measure(&candidates, &settings, &mut |done, last| bar.show(Progress { done, total, last }));
     bar.clear();
     let replaced = match json {
-        Some(json) => json.write(&(serde_json::to_string_pretty(&found).context("as JSON")? + "\n"))?,
+        Some(json) => json.write(&document::pretty(Schema::INTERLEAVE, &found).context("as JSON")?)?,
         None => false,
     };
     if !replaced {
@@ -121,7 +121,7 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<Candidate>> {
     for name in names {
         anyhow::ensure!(
             CANDIDATES.iter().any(|candidate| candidate.name == name),
-            "there is no allocator {name:?} whose steps can be interleaved; choose of {}",
+            "there is no allocator {name:?} whose steps can be interleaved; choose from {}",
             CANDIDATES.iter().map(|candidate| candidate.name).collect::<Vec<_>>().join(", ")
         );
     }

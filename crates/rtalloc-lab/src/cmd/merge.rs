@@ -1,6 +1,6 @@
 //! `rtalloc merge`
 
-use super::inspect::print;
+use super::destination::{Files, print};
 use crate::campaign::store::Store;
 use crate::present::number;
 use anyhow::Context as _;
@@ -9,9 +9,10 @@ use std::process::ExitCode;
 
 /// Joins stores of results, as slices of a campaign leave them.
 ///
-/// Adds to INTO every result of the others that it lacks; INTO is made where there is no such file. What is in INTO stays, and
-/// merging twice is merging once. All must be of one build of rtalloc with one set of traces: otherwise figures would stand
-/// beside each other that are not comparable. Where one is of another origin, nothing is added of any.
+/// Adds to INTO every result of the others that it lacks; INTO is made where there is no such file. What is in INTO
+/// stays, and merging twice is merging once. All must be of one build of rtalloc with one set of traces: otherwise
+/// figures would stand beside each other that are not comparable. Where one is of another origin, nothing is added of
+/// any.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -39,6 +40,9 @@ The exit status is 0 when all were added, and 1 when one was refused.";
 ///
 /// A store that cannot be read, or is of another origin.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut files = Files::new();
+    files.changes("INTO", &arguments.into)?;
+    arguments.from.iter().try_for_each(|path| files.reads("FROM", path))?;
     let read = |path: &PathBuf| Store::read(path).with_context(|| path.display().to_string());
     let stores = arguments.from.iter().map(read).collect::<anyhow::Result<Vec<Store>>>()?;
     let origin = stores[0].origin().clone();

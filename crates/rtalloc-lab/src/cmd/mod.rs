@@ -1,8 +1,10 @@
 //! The command line: one file per verb.
 
 pub mod allocators;
+mod arguments;
 pub mod bound;
 pub mod compare;
+pub mod completions;
 pub mod costs;
 mod cut;
 mod destination;
@@ -22,21 +24,29 @@ pub mod threads;
 pub mod tune;
 
 use crate::present;
+use crate::result::version;
+use crate::trace::Reader;
 use clap::{Parser, Subcommand};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Dynamic memory for real-time systems: load, measure, bound and compare allocators.
 ///
 /// Without a command, replays the traces of real programs that ship with rtalloc on a chosen dozen of allocators and
 /// writes report.html, within a minute on two cores. The dozen: of each family of ours the best known, so that every
-/// mechanism there is stands in one table, and of the peers those one would otherwise take. `--on all` shows everything.
+/// mechanism there is stands in one table, and of the peers those one would otherwise take. `--on all` shows
+/// everything.
 #[derive(Debug, Parser)]
-#[command(name = "rtalloc", version, about, long_about)]
+#[command(name = "rtalloc", version = version::TEXT, propagate_version = true, about, long_about)]
 struct Cli {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
     showcase: showcase::Arguments,
+    /// Prints no progress and no notes on standard error: results and errors alone
+    #[arg(long, global = true)]
+    quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,11 +66,17 @@ enum Verb {
     Tune(tune::Arguments),
     Export(export::Arguments),
     Merge(merge::Arguments),
+    Completions(completions::Arguments),
 }
 
 /// Parses the command line and runs the verb; an error goes to standard error with its causes.
 pub fn main() -> ExitCode {
     let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
+    QUIET.store(cli.quiet, Ordering::Relaxed);
+    let failure = match cli.verb {
+        Some(Verb::Record(_)) => ExitCode::from(record::FAILED),
+        _ => ExitCode::FAILURE,
+    };
     let outcome = match cli.verb {
         None => showcase::main(&cli.showcase),
         Some(Verb::Record(arguments)) => record::main(&arguments),
@@ -78,13 +94,39 @@ pub fn main() -> ExitCode {
         Some(Verb::Tune(arguments)) => tune::main(&arguments),
         Some(Verb::Export(arguments)) => export::main(&arguments),
         Some(Verb::Merge(arguments)) => merge::main(&arguments),
+        Some(Verb::Completions(arguments)) => completions::main(&arguments),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => {
             eprintln!("rtalloc: {}", told(&error));
-            ExitCode::FAILURE
+            failure
         }
+    }
+}
+
+/// Whether `--quiet` was given.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether only results and errors are printed.
+fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints what is neither a result nor an error, to standard error.
+fn note(text: &str) {
+    if !is_quiet() {
+        eprint!("{text}");
+    }
+}
+
+/// Notes that the recording at `path` is incomplete, if its header says so. What cannot be read is reported by its
+/// reader.
+fn note_incomplete(path: &Path) {
+    if let Ok(reader) = Reader::open(path)
+        && let Some(incomplete) = &reader.meta().incomplete
+    {
+        note(&format!("rtalloc: {} is incomplete: {incomplete}\n", path.display()));
     }
 }
 
@@ -109,7 +151,6 @@ fn told(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Reader;
     use anyhow::Context as _;
 
     #[test]

@@ -1,7 +1,10 @@
 //! `rtalloc record`
 
-use crate::record::{self, Findings, RawLog, StopReason, convert, exit_code, launch};
-use crate::trace::{Meta, Origin, TickUnit, Totals, Writer};
+use super::destination::Files;
+use super::note;
+use crate::record::{self, Findings, RawLog, RawReader, convert, exit_code, incomplete, launch};
+use crate::result::document::{self, Schema};
+use crate::trace::{Cause, Incomplete, Meta, Origin, TickUnit, Totals, Writer};
 use anyhow::Context;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -12,14 +15,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Records the memory traffic of a program into a trace.
 ///
-/// Runs the program as it would run by itself, with its input, output and exit code, and writes down every call of malloc, free
-/// and their relatives, of all its threads. What ended the program does not matter: the trace holds everything up to
-/// there. Child processes run unrecorded; a program that replaces itself (`sh -c 'exec prog'`, `nice prog`) is recorded under its last name.
+/// Runs the program as it would run by itself, with its input, output and exit code, and writes down every call of
+/// malloc, free and their relatives, of all its threads. What ended the program does not matter: the trace holds
+/// everything up to there. Child processes run unrecorded; a program that replaces itself (`sh -c 'exec prog'`, `nice
+/// prog`) is recorded under its last name.
 ///
-/// The recorder is a library that is removed when rtalloc ends. A daemon that the program leaves behind keeps running, but
-/// further programs that it starts then find the library gone: each prints a warning of the dynamic linker (ld.so) and
-/// runs all the same.
+/// The recorder is a library that is removed when rtalloc ends. A daemon that the program leaves behind keeps running,
+/// but further programs that it starts then find the library gone: each prints a warning of the dynamic linker (ld.so)
+/// and runs all the same.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
     /// Trace file to write
     #[arg(short, long, value_name = "FILE")]
@@ -49,9 +54,26 @@ pub struct Arguments {
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
     exit_code: u8,
+    incomplete: Option<&'a Incomplete>,
     totals: &'a Totals,
     findings: &'a Findings,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  rtalloc record -o lua.rtrace -- lua entities.lua
+  rtalloc record -o server.rtrace --log-directory /dev/shm -- ./server --port 8080
+
+Exit status:
+  the program's own, or 128 + N when signal N ended it; the trace holds every call up to there
+  123   the trace lacks calls of the program, for another reason than a signal; `rtalloc inspect` shows which and how many
+  125   nothing was recorded, or the trace could not be written
+  2     the command line cannot be read";
+
+/// Exit status when the trace lacks calls.
+const INCOMPLETE: u8 = 123;
+/// Exit status when there is no trace: no program's own that is in use, as with `env` and `timeout`.
+pub(super) const FAILED: u8 = 125;
 
 /// Runs the verb.
 ///
@@ -59,29 +81,64 @@ struct Summary<'a> {
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut files = Files::new();
+    let (program, rest) = arguments.command.split_first().context("name the program to record")?;
+    files.reads("the program", &record::resolve(program))?;
+    for word in rest.iter().map(Path::new).filter(|word| word.is_file()) {
+        files.reads("a file that the program is given", word)?;
+    }
+    files.file("--output", Some(&arguments.output))?;
+    let summary = files.file("--summary", arguments.summary.as_deref())?;
     let log_directory = arguments.log_directory.clone().unwrap_or_else(std::env::temp_dir);
     let log = RawLog::create(&log_directory, arguments.log_limit_mib << 20)?;
-    let mut writer = Writer::create(&arguments.output, &meta(arguments))?;
     let status = launch(&log, &arguments.command)?;
-    let exit_code = exit_code(status);
 
-    let findings = convert(&log.log_path(), &mut writer)?;
-    if !findings.is_attached {
-        let program = arguments.command.first().map(OsString::as_os_str).unwrap_or_default();
+    let read = || RawReader::open(&log.log_path());
+    let (survey, reader) = (read()?, read()?);
+    // From here on an interrupt ends us: the log goes with its last descriptor.
+    drop(log);
+    let incomplete = incomplete(survey, status)?;
+    if !reader.is_attached() {
         anyhow::bail!("nothing was recorded ({status}): {}", record::obstacle(program));
     }
+    let mut writer = Writer::create(&arguments.output, &meta(arguments, incomplete.clone()))?;
+    let findings = convert(reader, &mut writer)?;
     let totals = writer.finish()?;
-    eprint!("{}", report(&arguments.output, &totals, &findings));
-    if let Some(path) = &arguments.summary {
-        let summary = Summary { exit_code, totals: &totals, findings: &findings };
-        let text = serde_json::to_string_pretty(&summary).context("cannot write the summary as JSON")?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write the summary to {}", path.display()))?;
+    note(&report(&arguments.output, &totals, &findings));
+    let program_code = exit_code(status);
+    let exit_code = match &incomplete {
+        None => program_code,
+        // The status says the same.
+        Some(killed @ Incomplete { cause: Cause::Killed, .. }) => {
+            note(&format!("rtalloc: {killed}\n"));
+            program_code
+        }
+        Some(incomplete) => {
+            eprintln!("rtalloc: the recording is incomplete: {incomplete}{}", remedy(incomplete.cause));
+            eprintln!("rtalloc: the program ended with {status}");
+            INCOMPLETE
+        }
+    };
+    if let Some(summary) = summary {
+        let incomplete = incomplete.as_ref();
+        let content = Summary { exit_code: program_code, incomplete, totals: &totals, findings: &findings };
+        let text = document::pretty(Schema::RECORD, &content).context("cannot write the summary as JSON")?;
+        summary.write(&text).context("--summary")?;
     }
     Ok(ExitCode::from(exit_code))
 }
 
+/// What to do about it.
+fn remedy(cause: Cause) -> &'static str {
+    match cause {
+        Cause::LogLimit => "; raise the limit by --log-limit-mib",
+        Cause::DiskFull => "; name another directory by --log-directory",
+        _ => "",
+    }
+}
+
 /// The head of the trace.
-fn meta(arguments: &Arguments) -> Meta {
+fn meta(arguments: &Arguments, incomplete: Option<Incomplete>) -> Meta {
     let command: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     Meta {
@@ -90,6 +147,7 @@ fn meta(arguments: &Arguments) -> Meta {
         origin: Origin::Program { command },
         tick_unit: TickUnit::Nanoseconds,
         created_unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs()),
+        incomplete,
     }
 }
 
@@ -106,36 +164,27 @@ fn report(output: &Path, totals: &Totals, findings: &Findings) -> String {
         totals.peak_live_blocks,
     );
     // Writing to a String cannot fail.
-    let mut note = |count: u64, what: &str| {
+    let mut line = |count: u64, what: &str| {
         if count > 0 {
             let _ = writeln!(text, "rtalloc: {count} {what}");
         }
     };
-    note(findings.cross_thread_frees, "blocks were freed by another thread than the one that allocated them");
-    note(findings.zero_sized, "requests of size 0 are held as 1 byte");
-    note(findings.refused, "requests returned null and are not in the trace");
-    note(
+    line(findings.cross_thread_frees, "blocks were freed by another thread than the one that allocated them");
+    line(findings.zero_sized, "requests of size 0 are held as 1 byte");
+    line(findings.refused, "requests returned null and are not in the trace");
+    line(
         u64::from(findings.programs.saturating_sub(1)),
         "times the program replaced itself by another (exec); the trace is of the last one",
     );
-    note(
+    line(
         findings.unknown_frees,
         "frees of blocks that were never seen allocated are not in the trace (blocks from before recording)",
     );
-    note(
+    line(
         findings.unknown_reallocations,
         "reallocations of blocks that were never seen allocated are held as allocations (blocks from before recording)",
     );
-    note(findings.missed_frees, "blocks were reused without a free that was seen; the trace frees them just before");
-    note(findings.unfinished, "records were begun but not completed when the program ended");
-    if let Some(reason) = findings.stop_reason {
-        let why = match reason {
-            StopReason::Limit => "the raw log reached its limit; raise it by --log-limit-mib",
-            StopReason::DiskFull => "the disk of the raw log is full; name another directory by --log-directory",
-            StopReason::KernelTooOld => "the kernel is older than Linux 4.14, which recording needs",
-        };
-        let _ = writeln!(text, "rtalloc: recording stopped early, {} calls are missing: {why}", findings.lost);
-    }
+    line(findings.missed_frees, "blocks were reused without a free that was seen; the trace frees them just before");
     if totals.events == 0 {
         let _ = writeln!(text, "rtalloc: the program allocated nothing, so the trace is empty");
     }

@@ -1,10 +1,11 @@
 //! `rtalloc recover`
 
-use super::inspect::print;
+use super::destination::{Files, print};
 use crate::present::number::{bytes, counted, grouped};
 use crate::present::printable;
 use crate::recover::{Entry, Findings, Found, Kind, Outcome, Replayed, Ring, Ticks, choose, convert, find, replay};
-use crate::trace::{Meta, Origin, TickUnit, Totals, Writer};
+use crate::result::document::{self, Schema};
+use crate::trace::{Cause, Incomplete, Meta, Origin, TickUnit, Totals, Writer};
 use anyhow::Context as _;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -14,14 +15,15 @@ use std::process::ExitCode;
 
 /// Reads a flight recorder back: the last operations of a heap, from a dump of its memory.
 ///
-/// A heap of the type `adapt::Traced` (in C, `rt_traced_tlsf`) keeps its last operations in its own region. The dump may be what
-/// its `ring` returns, the whole region, what a debugger read (`dump binary memory` in gdb), or a core file: the recorder is
-/// found by its signature. Without options, tells what is in it. `--output` makes a trace of it, which `inspect`, `run` and
-/// `compare` take as any other. `--replay` performs the operations again, on the same allocator in a region of the same length, and
-/// compares every address with the recorded one.
+/// A heap of the type `adapt::Traced` (in C, `rt_traced_tlsf`) keeps its last operations in its own region. The dump
+/// may be what its `ring` returns, the whole region, what a debugger read (`dump binary memory` in gdb), or a core
+/// file: the recorder is found by its signature. Without options, tells what is in it. `--output` makes a trace of it,
+/// which `inspect`, `run` and `compare` take as any other. `--replay` performs the operations again, on the same
+/// allocator in a region of the same length, and compares every address with the recorded one.
 ///
-/// A ring that ran over holds the last operations alone. The trace then leaves out what is done to blocks from before: their frees
-/// are counted and left out, and their reallocations become allocations. Addresses can be compared where nothing is missing.
+/// A ring that ran over holds the last operations alone. The trace then leaves out what is done to blocks from before:
+/// their frees are counted and left out, and their reallocations become allocations. Addresses can be compared where
+/// nothing is missing.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The dump
@@ -86,6 +88,10 @@ struct Summary<'a> {
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = &arguments.dump;
+    let mut files = Files::new();
+    files.reads("DUMP", path)?;
+    files.file("--output", arguments.output.as_deref())?;
+    let summary = files.file("--summary", arguments.summary.as_deref())?;
     let cannot = || format!("cannot recover from {}", path.display());
     let mut dump = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let metadata = dump.metadata().with_context(cannot)?;
@@ -124,8 +130,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(replayed) = &replayed {
         print(&compared(replayed))?;
     }
-    if let Some(path) = &arguments.summary {
-        let summary = Summary {
+    if let Some(file) = summary {
+        let content = Summary {
             offset,
             allocator: &ring.name,
             bits: ring.bits,
@@ -141,8 +147,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             totals: &totals,
             replayed: replayed.as_ref(),
         };
-        let text = serde_json::to_string_pretty(&summary).context("cannot write the summary as JSON")?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write the summary to {}", path.display()))?;
+        let text = document::pretty(Schema::RECOVER, &content).context("cannot write the summary as JSON")?;
+        file.write(&text).context("--summary")?;
     }
     let is_same = replayed.is_none_or(|replayed| replayed.difference.is_none());
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -167,7 +173,18 @@ fn meta(arguments: &Arguments, ring: &Ring) -> Meta {
         tick_unit: TickUnit::Logical,
         // The dump does not say, and the trace of a dump is the same every time.
         created_unix_seconds: None,
+        incomplete: incomplete(ring),
     }
+}
+
+/// What the trace of a ring lacks.
+fn incomplete(ring: &Ring) -> Option<Incomplete> {
+    let cause = match (ring.overwritten(), ring.damaged) {
+        (0, 0) => return None,
+        (0, _) => Cause::Damaged,
+        _ => Cause::Overwritten,
+    };
+    Some(Incomplete { cause, missing: Some(ring.overwritten() + ring.damaged), signal: None })
 }
 
 /// An indented line with a name and what belongs to it.

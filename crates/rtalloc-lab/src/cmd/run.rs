@@ -1,16 +1,17 @@
 //! `rtalloc run`
 
+use super::arguments::{parse_size, refuse_streams};
 use super::cut;
-use super::destination::{Output, is_stdout};
-use super::inspect::print;
+use super::destination::{Files, Output, print};
+use super::note_incomplete;
 use super::progress::Bar;
 use crate::present::{self, number};
 use crate::replay::campaign;
 use crate::replay::settings::{Probes, Settings, automatic_heap_bytes};
+use crate::result::document::{self, Schema};
 use crate::result::schema::{Cell, Outcome, Run};
-use crate::subject;
 use anyhow::Context;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,7 +33,8 @@ use std::time::Duration;
 ///                 memory; and the smallest heap in which the whole trace succeeds. Also verifies
 ///                 that every block is aligned, in the heap, and no block overlaps another.
 ///
-/// Allocators that take their pages from the system (mimalloc, jemalloc, system) have no space figures.
+/// Allocators that take their pages from the system (mimalloc, system, and jemalloc in a build with `--features
+/// jemalloc`) have no space figures.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -41,13 +43,13 @@ pub struct Arguments {
     traces: Vec<PathBuf>,
 
     /// Allocators, separated by commas: names, families (sequential, indexed, segregated, buddy, bitmapped, regional,
-    /// compacting, hybrid), or the groups ours, peers (everybody else's), dozen (those of the main job), all. A leading `-`
-    /// leaves out; a choice that begins with one begins with all. `rtalloc allocators` lists them.
+    /// compacting, hybrid), or the groups ours, peers (everybody else's), dozen (those of the main job), all. A leading
+    /// `-` leaves out; a choice that begins with one begins with all. `rtalloc allocators` lists them.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
 
-    /// Replays of every trace the blocks of at most SIZE bytes alone, so that allocators of small blocks are compared on
-    /// real programs: a block leaves the trace when a reallocation makes it larger, and enters it when one makes it
+    /// Replays of every trace the blocks of at most SIZE bytes alone, so that allocators of small blocks are compared
+    /// on real programs: a block leaves the trace when a reallocation makes it larger, and enters it when one makes it
     /// small enough.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     at_most: Option<u64>,
@@ -65,7 +67,8 @@ pub struct Arguments {
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     replicas: u32,
 
-    /// Seconds a probe may spend on one allocator and trace; what is not done by then is reported as such.
+    /// Seconds of processor time a probe may use on one allocator and trace; what is not done by then is reported as
+    /// such.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
 
@@ -96,7 +99,7 @@ argument or a trace was of no use.";
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let subjects = subject::select(&arguments.on).context("--on")?;
+    let subjects = rtalloc_subjects::select(&arguments.on).context("--on")?;
     let wants = |probe: &str| arguments.probe.iter().any(|wanted| wanted == probe);
     let probes = if arguments.probe.is_empty() {
         Probes::available()
@@ -110,16 +113,14 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         limit: Duration::from_secs(arguments.limit),
         ..Settings::default()
     };
-    anyhow::ensure!(
-        !(is_stdout(arguments.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
-        "--json and --csv cannot both go to standard output; give one of them a file"
-    );
-
+    let mut files = Files::new();
     for path in &arguments.traces {
         refuse_streams(path)?;
+        files.reads("TRACE", path)?;
     }
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
-    let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
+    arguments.traces.iter().for_each(|path| note_incomplete(path));
+    let json = files.output("--json", arguments.json.as_deref())?;
+    let csv = files.output("--csv", arguments.csv.as_deref())?;
 
     let cut =
         arguments.at_most.map(|largest| cut::at_most(&arguments.traces, largest)).transpose().context("--at-most")?;
@@ -131,13 +132,6 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     refuse_tiny_heap(arguments, &run)?;
     give_out(json, csv, &run)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A pipe would be empty, or wait for its writer, at the second reading. What does not exist is found out later.
-pub(super) fn refuse_streams(path: &Path) -> anyhow::Result<()> {
-    let stream = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    anyhow::ensure!(!stream, "{}: a trace is read several times: give a regular file", path.display());
-    Ok(())
 }
 
 /// A heap in which nobody could begin is a typing error and no result.
@@ -161,10 +155,10 @@ fn refuse_tiny_heap(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
 }
 
 /// Writes what was asked for: files, and on standard output the tables or what took their place.
-fn give_out(json: Option<Output<'_>>, csv: Option<Output<'_>>, run: &Run) -> anyhow::Result<()> {
+fn give_out(json: Option<Output>, csv: Option<Output>, run: &Run) -> anyhow::Result<()> {
     let mut replaced = false;
     if let Some(json) = json {
-        replaced |= json.write(&(serde_json::to_string_pretty(run).context("the results as JSON")? + "\n"))?;
+        replaced |= json.write(&document::pretty(Schema::RUN, run).context("the results as JSON")?)?;
     }
     if let Some(csv) = csv {
         replaced |= csv.write(&present::csv(run))?;
@@ -175,37 +169,4 @@ fn give_out(json: Option<Output<'_>>, csv: Option<Output<'_>>, run: &Run) -> any
         print(&text).context("standard output")?;
     }
     Ok(())
-}
-
-/// A size with an optional suffix.
-pub(super) fn parse_size(text: &str) -> Result<u64, String> {
-    let (number, shift) = match text.char_indices().last() {
-        Some((place, 'K' | 'k')) => (&text[..place], 10),
-        Some((place, 'M' | 'm')) => (&text[..place], 20),
-        Some((place, 'G' | 'g')) => (&text[..place], 30),
-        _ => (text, 0),
-    };
-    let wrong = || format!("{text:?} is no size; write a number of bytes, or one with K, M or G behind it: 64K, 16M");
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    match number.checked_mul(1 << shift) {
-        Some(0) => Err("at least one byte is needed".into()),
-        Some(bytes) if bytes <= 1 << 40 => Ok(bytes),
-        _ => Err(format!("{text} is more than 1024G")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_suffixes_and_limits() {
-        assert_eq!(parse_size("4096"), Ok(4096));
-        assert_eq!(parse_size("64K"), Ok(64 << 10));
-        assert_eq!(parse_size("16m"), Ok(16 << 20));
-        assert_eq!(parse_size("1G"), Ok(1 << 30));
-        for wrong in ["", "K", "0", "-1", "1.5M", "16MB", "99999999999999999999", "2000G", "ü"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
-        }
-    }
 }

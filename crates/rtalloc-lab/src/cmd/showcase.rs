@@ -1,15 +1,16 @@
 //! The main job, `rtalloc` without a command: the shipped traces on a chosen dozen, and a report.
 
+use super::arguments::parse_size;
 use super::cut;
-use super::destination::Destination;
+use super::destination::Files;
+use super::note;
 use super::progress::Bar;
-use super::run::parse_size;
 use super::shipped;
 use crate::experiment::costs;
 use crate::present;
 use crate::replay::campaign;
 use crate::replay::settings::Settings;
-use crate::subject;
+use crate::result::document::{self, Schema};
 use anyhow::Context as _;
 use pathbound::image::Process;
 use std::io::{IsTerminal as _, Write as _};
@@ -50,21 +51,16 @@ fn settings() -> Settings {
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
-    let report = Destination::open(&arguments.report).context("--report")?;
-    let json = arguments.json.as_deref().map(Destination::open).transpose().context("--json")?;
-    let subjects = subject::select(&arguments.on).context("--on")?;
+    let mut files = Files::new();
+    let report = files.file("--report", Some(&arguments.report))?;
+    let json = files.file("--json", arguments.json.as_deref())?;
+    let subjects = rtalloc_subjects::select(&arguments.on).context("--on")?;
     let mut traces = shipped::unpack()?;
     if let Some(largest) = arguments.at_most {
         traces = cut::at_most(&traces.paths, largest).context("--at-most")?;
     }
-    let mut progress_to = std::io::stderr();
-    if progress_to.is_terminal() {
-        writeln!(
-            progress_to,
-            "Replaying {} traces of real programs on {} allocators.",
-            traces.paths.len(),
-            subjects.len()
-        )?;
+    if std::io::stderr().is_terminal() {
+        note(&format!("Replaying {} traces of real programs on {} allocators.\n", traces.paths.len(), subjects.len()));
     }
     let bar = Bar::new();
     let mut run = campaign::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
@@ -75,9 +71,11 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         run.costs = measured.then_some(costs);
     }
     bar.clear();
-    report.write(&present::report::html(&run)?)?;
+    if let Some(report) = report {
+        report.write(&present::report::html(&run)?)?;
+    }
     if let Some(json) = json {
-        json.write(&(serde_json::to_string_pretty(&run).context("the results as JSON")? + "\n"))?;
+        json.write(&document::pretty(Schema::RUN, &run).context("the results as JSON")?)?;
     }
     let look = present::table::Look::of_stdout();
     let text = format!(

@@ -1,16 +1,17 @@
 //! `rtalloc threads`
 
 use super::after_help;
-use super::destination::{Destination, Output, is_stdout};
-use super::inspect::print;
+use super::arguments::{parse_size, refuse_streams};
+use super::destination::{Files, print};
+use super::note_incomplete;
 use super::progress::Bar;
-use super::run::{parse_size, refuse_streams};
 use crate::experiment::threads::{self, Settings};
 use crate::present;
 use crate::present::table::Look;
 use crate::replay::threaded::Ordering;
-use crate::subject::shared;
+use crate::result::document::{self, Schema};
 use anyhow::Context as _;
+use rtalloc_subjects::shared;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,18 +44,19 @@ pub struct Arguments {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
 
-    /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A leading
-    /// `-` leaves out; a choice that begins with one begins with all. They are listed below.
+    /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A
+    /// leading `-` leaves out; a choice that begins with one begins with all. They are listed below.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
 
-    /// What waits for what: `free`, only for what happened to the same block before; `recorded`, every operation for the
-    /// one in front of it in the trace, so that no two are made at a time.
+    /// What waits for what: `free`, only for what happened to the same block before; `recorded`, every operation for
+    /// the one in front of it in the trace, so that no two are made at a time.
     #[arg(long, value_name = "ORDER", default_value = "free", value_parser = ["free", "recorded"])]
     order: String,
 
-    /// Threads that replay each thread of the trace, with blocks of their own; several numbers, separated by commas, are
-    /// tried one after another and stand side by side: `--copies 1,2,8` replays a trace of two threads with 2, 4 and 16.
+    /// Threads that replay each thread of the trace, with blocks of their own; several numbers, separated by commas,
+    /// are tried one after another and stand side by side: `--copies 1,2,8` replays a trace of two threads with 2, 4
+    /// and 16.
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     copies: Vec<u32>,
@@ -68,12 +70,13 @@ pub struct Arguments {
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     replays: u32,
 
-    /// Seconds that time, and memory, may each take on one allocator, trace and number of copies.
+    /// Seconds of processor time per thread that time, and memory, may each use on one allocator, trace and number of
+    /// copies.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
 
-    /// Writes one HTML file with the tables and figures: for each kind of operation how long it takes, from the usual to the
-    /// rarest, a panel for each number of threads, a curve for each allocator.
+    /// Writes one HTML file with the tables and figures: for each kind of operation how long it takes, from the usual
+    /// to the rarest, a panel for each number of threads, a curve for each allocator.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -81,8 +84,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Writes one line per trace, allocator and operation as CSV to FILE, or to standard output in place of the tables for
-    /// `-`.
+    /// Writes one line per trace, allocator and operation as CSV to FILE, or to standard output in place of the tables
+    /// for `-`.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }
@@ -106,16 +109,15 @@ argument or a trace was of no use.";
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = shared::select(&arguments.on).context("--on")?;
-    anyhow::ensure!(
-        !(is_stdout(arguments.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
-        "--json and --csv cannot both go to standard output; give one of them a file"
-    );
+    let mut files = Files::new();
     for path in &arguments.traces {
         refuse_streams(path)?;
+        files.reads("TRACE", path)?;
     }
-    let report = arguments.report.as_deref().map(Destination::open).transpose().context("--report")?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
-    let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
+    let report = files.file("--report", arguments.report.as_deref())?;
+    arguments.traces.iter().for_each(|path| note_incomplete(path));
+    let json = files.output("--json", arguments.json.as_deref())?;
+    let csv = files.output("--csv", arguments.csv.as_deref())?;
     let settings = Settings {
         heap_bytes: arguments.heap,
         ordering: if arguments.order == Ordering::Recorded.name() { Ordering::Recorded } else { Ordering::Causal },
@@ -131,7 +133,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let mut replaced = false;
     if let Some(json) = json {
-        replaced |= json.write(&(serde_json::to_string_pretty(&run).context("the results as JSON")? + "\n"))?;
+        replaced |= json.write(&document::pretty(Schema::THREADS, &run).context("the results as JSON")?)?;
     }
     if let Some(csv) = csv {
         replaced |= csv.write(&present::threads::csv(&run))?;

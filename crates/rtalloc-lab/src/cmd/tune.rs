@@ -1,18 +1,19 @@
 //! `rtalloc tune`
 
-use super::destination::{Destination, Output, is_stdout};
-use super::inspect::print;
+use super::arguments::parse_size;
+use super::destination::{Files, is_stdout, print};
+use super::note_incomplete;
 use super::progress::Bar;
-use super::run::parse_size;
 use crate::experiment::tune::{Shape, analyse};
 use crate::present;
 use crate::present::table::Look;
 use crate::replay::campaign::Progress;
 use crate::replay::settings::automatic_heap_bytes;
-use crate::subject::{Heap, Region, one};
+use crate::result::document::{self, Schema};
 use crate::trace::{Event, Reader, survey};
 use anyhow::Context as _;
 use rtalloc::compact_fit::{DefaultLadder, PaperLadder};
+use rtalloc_subjects::{Heap, Region, one};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -72,8 +73,8 @@ struct CompactFit {
     #[arg(long, value_name = "SIZE,SIZE", value_delimiter = ',', value_parser = parse_size)]
     allocatable: Vec<u64>,
 
-    /// Bytes of the heap for --allocatable, with suffix K, M or G. Without it, the next power of two above eight times the
-    /// largest live memory, at least 64K, as `rtalloc run` takes it.
+    /// Bytes of the heap for --allocatable, with suffix K, M or G. Without it, the next power of two above eight times
+    /// the largest live memory, at least 64K, as `rtalloc run` takes it.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "allocatable")]
     heap: Option<u64>,
 
@@ -97,16 +98,16 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn of_compact_fit(arguments: &CompactFit) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(
-        !arguments.plot.as_deref().is_some_and(|file| is_stdout(Some(file))),
-        "--plot needs the name of a file"
-    );
-    let plot = arguments.plot.as_deref().map(Destination::open).transpose().context("--plot")?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    anyhow::ensure!(!arguments.plot.as_deref().is_some_and(is_stdout), "--plot needs the name of a file");
+    let mut files = Files::new();
+    files.reads("TRACE", &arguments.trace)?;
+    let plot = files.file("--plot", arguments.plot.as_deref())?;
+    let json = files.output("--json", arguments.json.as_deref())?;
     let shown = arguments.trace.display();
     let mut events: Vec<Event> = Vec::new();
     let mut reader = Reader::open(&arguments.trace)?;
     let name = reader.meta().name.clone();
+    note_incomplete(&arguments.trace);
     let mut chunk = Vec::new();
     while reader.next_chunk(&mut chunk)? {
         events.append(&mut chunk);
@@ -145,7 +146,7 @@ fn of_compact_fit(arguments: &CompactFit) -> anyhow::Result<ExitCode> {
         plot.write(&present::tune::figure(&tuning)?.context("--plot: there is nothing to draw")?)?;
     }
     let replaced = match json {
-        Some(json) => json.write(&(serde_json::to_string_pretty(&tuning).context("as JSON")? + "\n"))?,
+        Some(json) => json.write(&document::pretty(Schema::TUNE, &tuning).context("as JSON")?)?,
         None => false,
     };
     if !replaced {

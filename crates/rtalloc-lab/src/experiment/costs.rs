@@ -1,20 +1,22 @@
 //! Cost classes, proved wrong or not by measurement: what the worst recipes cost in heaps of many sizes.
 //!
-//! Every [scenario] of an allocator is performed in heaps of 64 KiB to 64 MiB. Of the scenarios of
-//! an operation the costliest counts, at each size. The counts are exact, so whether they have the class that the allocator's
+//! Every [scenario] of an allocator is performed in heaps of 64 KiB to 64 MiB. Of the scenarios of an operation the
+//! costliest counts, at each size. The counts are exact, so whether they have the class that the allocator's
 //! [contract](rtalloc::contract::Contract) states is decided by a rule (METHODOLOGY.md).
 
 use super::fit;
+use crate::catalogue;
 use crate::observe::scenario::{self, Scenario};
 use crate::observe::{Meter, Observation, ObserveError, Operation, Stage};
 use crate::probe::instructions::ROUNDS;
+use crate::probe::{CountError, Counted};
 use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Child, Death, Job, decode, run_all};
+use crate::replay::isolate::{Child, Job, decode, run_all};
 use crate::result::costs::{Class, Costs, OperationCosts, Point, SubjectCosts};
-use crate::subject::{CountError, Counted, Heap, Subject};
 use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
 use rtalloc::contract::{Contract, Cost};
+use rtalloc_subjects::{Heap, Subject};
 use std::time::{Duration, Instant};
 
 /// Heaps of 64 KiB to 64 MiB, each four times the one before.
@@ -23,11 +25,11 @@ pub const HEAP_BYTES: [usize; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 <<
 /// The operations whose classes contracts state.
 const OPERATIONS: [Operation; 3] = [Operation::Allocate, Operation::Deallocate, Operation::Reallocate];
 
-/// Time an allocator may take.
+/// Processor time an allocator may use.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Measures the cost classes of those of the subjects that have a contract, two at a time where there are two processors. The
-/// calling process should have one thread only: others are forked from it.
+/// Measures the cost classes of those of the subjects that have a contract, two at a time where there are two
+/// processors. The calling process should have one thread only: others are forked from it.
 ///
 /// # Errors
 ///
@@ -49,11 +51,8 @@ pub fn measure(
     run_all(jobs, width, |number, result| {
         let subject = subjects[number];
         found[number] = Some(decode(result).unwrap_or_else(|death| {
-            let what = match death {
-                Death::Crashed { what, .. } => what,
-                Death::Hung { .. } => format!("not done within {} s", LIMIT.as_secs()),
-            };
-            SubjectCosts { subject: subject.facts(), operations: Vec::new(), troubles: vec![what] }
+            let what = death.to_string();
+            SubjectCosts { subject: catalogue::facts(subject), operations: Vec::new(), troubles: vec![what] }
         }));
         done += 1;
         progress(Progress { done, total, last: subject.name });
@@ -68,7 +67,7 @@ pub fn measure(
 /// The cost classes of one allocator.
 #[must_use]
 pub fn of_subject(process: &Process, subject: &Subject, heap_bytes: &[usize]) -> SubjectCosts {
-    let mut costs = SubjectCosts { subject: subject.facts(), operations: Vec::new(), troubles: Vec::new() };
+    let mut costs = SubjectCosts { subject: catalogue::facts(subject), operations: Vec::new(), troubles: Vec::new() };
     if let Err(error) = measured(process, subject, heap_bytes, &mut costs) {
         costs.troubles.push(error.to_string());
     }
@@ -86,8 +85,8 @@ pub enum CostsError {
     Observe(#[from] ObserveError),
 }
 
-/// The costliest of several scenarios of one operation in a heap of `heap_bytes` bytes, as [`measure`] picks it; `None` where
-/// there are none. A single one is not performed.
+/// The costliest of several scenarios of one operation in a heap of `heap_bytes` bytes, as [`measure`] picks it; `None`
+/// where there are none. A single one is not performed.
 ///
 /// # Errors
 ///
@@ -242,7 +241,7 @@ mod tests {
     fn every_allocator_costs_what_its_contract_states() {
         let process = Process::current().expect("this process");
         let mut failures = Vec::new();
-        for subject in crate::subject::all().iter().filter(|subject| subject.view.is_some()) {
+        for subject in rtalloc_subjects::all().iter().filter(|subject| subject.view.is_some()) {
             let costs = of_subject(&process, subject, &FEW);
             failures.extend(costs.troubles.iter().map(|trouble| format!("{}: {trouble}", subject.name)));
             for operation in costs.operations {

@@ -1,32 +1,33 @@
 //! Duels: two allocators on the same trace in one process, in turns.
 //!
-//! What one process measures after another's end differs by whatever the machine did in between: on a virtual machine the
-//! clock rate alone moves by half. Here each *round* replays the trace on both allocators, in fresh heaps
-//! of one region whose pages are present, once with every operation timed and once with none; the allocator that
-//! begins changes from round to round. Of each operation the least ticks over the rounds count, because what disturbs a
+//! What one process measures after another's end differs by whatever the machine did in between: on a virtual machine
+//! the clock rate alone moves by half. Here each *round* replays the trace on both allocators, in fresh heaps of one
+//! region whose pages are present, once with every operation timed and once with none; the allocator that begins
+//! changes from round to round. Of each operation the least ticks over the rounds count, because what disturbs a
 //! measurement only adds to it; of the untimed replay the median counts, and the ratio is taken within each round.
 
 use crate::probe::cycles::{Clock, empty_ticks, pin_to_last_processor, ticks};
 use crate::replay::campaign::{CampaignError, Progress, survey_of};
 use crate::replay::course::Noted;
-use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use crate::replay::isolate::{Board, Child, Job, decode, run_all};
 use crate::replay::settings::automatic_heap_bytes;
 use crate::replay::{Fault, Nobody, Observer, Replay};
 use crate::result::duel::{Duel, Duels, Figures, Side, TraceDuels};
 use crate::result::schema::Environment;
-use crate::subject::{Heap, Region, Subject};
 use crate::trace::{Event, Op, Reader};
+use rtalloc_subjects::{Heap, Region, Subject};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Fewest rounds, whatever they take. Even, as all numbers of rounds are, so that each allocator begins as often as the other.
+/// Fewest rounds, whatever they take. Even, as all numbers of rounds are, so that each allocator begins as often as the
+/// other.
 const LEAST_ROUNDS: usize = 2;
 /// Most rounds, whatever time is left: the least of more hardly falls any further.
 const MOST_ROUNDS: usize = 400;
-/// Empty measurements in each round: the timer's cost in ticks moves with the processor's clock as an operation's does, so
-/// its least is taken over the same rounds.
+/// Empty measurements in each round: the timer's cost in ticks moves with the processor's clock as an operation's does,
+/// so its least is taken over the same rounds.
 const EMPTY_MEASUREMENTS: usize = 1000;
-/// Time a pair may take beyond its budget, for the fewest rounds on a trace that takes long.
+/// Processor time a pair may use beyond its budget, for the fewest rounds on a trace that takes long.
 const GRACE: Duration = Duration::from_secs(120);
 
 /// Two allocators.
@@ -47,8 +48,8 @@ pub struct Settings {
     pub budget: Duration,
 }
 
-/// Measures every pair on every trace. A pair works in a process of its own, one at a time. The calling process should have
-/// one thread only: the others are forked from it.
+/// Measures every pair on every trace. A pair works in a process of its own, one at a time. The calling process should
+/// have one thread only: the others are forked from it.
 ///
 /// # Errors
 ///
@@ -81,12 +82,7 @@ pub fn measure(
         let mut duels = Vec::new();
         run_all(jobs, 1, |number, result| {
             let Pair { first, second } = pairs[number];
-            let outcome = decode(result).unwrap_or_else(|death| {
-                Err(match death {
-                    Death::Crashed { what, .. } => what,
-                    Death::Hung { .. } => format!("not done within {} s", limit.as_secs()),
-                })
-            });
+            let outcome = decode(result).unwrap_or_else(|death| Err(death.to_string()));
             duels.push(Duel { first: first.name.into(), second: second.name.into(), outcome });
             done += 1;
             let last = format!("{} / {} against {}", survey.meta.name, first.name, second.name);
@@ -262,11 +258,11 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject;
     use crate::workload::Model;
+    use rtalloc_subjects;
 
     fn pair(first: &str, second: &str) -> Pair {
-        let [first, second] = [first, second].map(|name| subject::one(name).expect("a name of the table"));
+        let [first, second] = [first, second].map(|name| rtalloc_subjects::one(name).expect("a name of the table"));
         Pair { first, second }
     }
 
@@ -284,8 +280,8 @@ mod tests {
     fn an_allocator_is_as_fast_as_itself() {
         let figures = measured(pair("tlsf", "tlsf"), "p2 --mallocs 5000", None).expect("figures");
         assert!(figures.rounds > LEAST_ROUNDS as u64 && figures.rounds.is_multiple_of(2), "{figures:?}");
-        // Minima over rounds in turns differ by a few per cent; a fifth allows for a machine that runs other tests too. The
-        // whole replay has every interruption in it.
+        // Minima over rounds in turns differ by a few per cent; a fifth allows for a machine that runs other tests too.
+        // The whole replay has every interruption in it.
         for ratio in [figures.allocate_ratio(), figures.free_ratio()] {
             assert!(ratio.is_some_and(|ratio| (0.8..1.25).contains(&ratio)), "{figures:?}");
         }

@@ -3,16 +3,17 @@
 //! The rule, decided by arithmetic alone since counts are exact:
 //!
 //! 1. *Constant*: no heap of the larger half of the sizes costs more than the costliest of the smaller half.
-//! 2. Otherwise *a + b x*, with x = log2 H, n (free blocks) or H, b > 0, where the line that is nearest to the points in proportion
-//!    passes each of them at less than [`TOLERANCE`] of it. The lowest class that does so is the one the points have; n and H are not
-//!    told apart where they are proportional, and then the stated one is taken.
+//! 2. Otherwise *a + b x*, with x = log2 H, n (free blocks) or H, b > 0, where the line that is nearest to the points
+//!    in proportion passes each of them at less than [`TOLERANCE`] of it. The lowest class that does so is the one the
+//!    points have; n and H are not told apart where they are proportional, and then the stated one is taken.
 //!
-//! An operation may have several recipes, each with its own curve. It has the highest class of them: quick-fit's allocate is flat
-//! as long as splitting a page costs most, and linear from where searching the pages does.
+//! An operation may have several recipes, each with its own curve. It has the highest class of them: quick-fit's
+//! allocate is flat as long as splitting a page costs most, and linear from where searching the pages does.
 
 use crate::result::costs::{Class, Finding, Fit, Point};
 
-/// The largest distance between a point and its class, as a share of the point: levels are whole numbers and logarithms are not.
+/// The largest distance between a point and its class, as a share of the point: levels are whole numbers and logarithms
+/// are not.
 const TOLERANCE: f64 = 0.1;
 /// The fewest sizes that say anything: two points are on every line.
 const FEWEST: usize = 4;

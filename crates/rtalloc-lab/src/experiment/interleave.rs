@@ -1,13 +1,13 @@
 //! Steps per operation under adversarial schedules, without the machine: the same seed gives the same figures anywhere.
 //!
-//! The threads of an *execution* are coroutines of one thread (by `shuttle`), and another may go on only where one is about to
-//! access a word that others may access too. So a schedule is a list of choices, and whoever makes them can be as mean as they
-//! like: stop a thread for ever at any of its steps, let others run between any two of them, or search for the choices under
-//! which an operation takes most. Every operation's steps are held against the bound its allocator publishes; one
-//! that takes more is an error.
+//! The threads of an *execution* are coroutines of one thread (by `shuttle`), and another may go on only where one is
+//! about to access a word that others may access too. So a schedule is a list of choices, and whoever makes them can be
+//! as mean as they like: stop a thread for ever at any of its steps, let others run between any two of them, or search
+//! for the choices under which an operation takes most. Every operation's steps are held against the bound its
+//! allocator publishes; one that takes more is an error.
 //!
-//! Every access is seen by all threads at once, in one order. What weaker orderings allow beyond that is not looked at here:
-//! the model checkers of the library's tests do.
+//! Every access is seen by all threads at once, in one order. What weaker orderings allow beyond that is not looked at
+//! here: the model checkers of the library's tests do.
 
 mod adversary;
 mod load;
@@ -22,8 +22,6 @@ pub use load::Load;
 pub use turn::Turnstile;
 
 use crate::result::interleave::{Explored, Interleaved, OperationSteps};
-use crate::subject::Region;
-use crate::subject::shared::Tuned;
 use load::Worker;
 use rtalloc::concurrent::arenas::Arenas;
 use rtalloc::concurrent::atomics::Told;
@@ -31,13 +29,12 @@ use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
 use rtalloc::contract::{Progress, SharedAllocator};
 use rtalloc::segregated::Tlsf;
+use rtalloc_subjects::Region;
+use rtalloc_subjects::shared::Tuned;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use world::Kind;
-
-/// Version of the results this writes.
-const SCHEMA_VERSION: u32 = 1;
 
 /// What is explored.
 #[derive(Clone, Debug)]
@@ -109,7 +106,6 @@ pub fn measure(candidates: &[Candidate], settings: &Settings, progress: &mut dyn
         })
         .collect();
     Interleaved {
-        schema: SCHEMA_VERSION,
         seed: settings.seed,
         threads: settings.threads,
         schedules_each: settings.schedules,
@@ -231,8 +227,8 @@ impl Execution {
     fn perform<H: Tuned + 'static>(&self) {
         world::begin(self.threads);
         let start: *mut MaybeUninit<u8> = std::ptr::with_exposed_provenance_mut(self.start);
-        // SAFETY: the region is ours for as long as the execution lasts. The heap that the last one made in it is gone, and so will
-        // this one be, before the region is.
+        // SAFETY: the region is ours for as long as the execution lasts. The heap that the last one made in it is gone,
+        // and so will this one be, before the region is.
         let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(start, self.heap_bytes) };
         let mut heap = match H::new(memory, H::tuned(self.threads)) {
             Ok(heap) => heap,
@@ -249,7 +245,8 @@ impl Execution {
                     turn::begin(number);
                     match heap.claim(number - 1) {
                         Some(_claim) => {
-                            // SAFETY: the slot is this thread's while it is claimed; the claim's own operations are not used.
+                            // SAFETY: the slot is this thread's while it is claimed; the claim's own operations are not
+                            // used.
                             unsafe { Worker::new(&*heap, number - 1, number, range) }.work(load, seed, threads)
                         }
                         None => world::fault(|| format!("slot {} cannot be claimed", number - 1)),
@@ -270,7 +267,8 @@ impl Execution {
         }
     }
 
-    /// When all is quiet the heap is sound, with what is live and when everything was freed; and then it has the room it began with.
+    /// When all is quiet the heap is sound, with what is live and when everything was freed; and then it has the room
+    /// it began with.
     fn look_at<H: SharedAllocator<'static>>(&self, mut heap: H, room: usize, range: std::ops::Range<usize>) {
         let verify = |heap: &mut H| {
             if let Err(corruption) = heap.check() {

@@ -1,22 +1,24 @@
-//! What an allocator is chosen by, for all of them at once: the static bound of its operations, and the smallest heap in which each of
-//! some traces succeeds.
+//! What an allocator is chosen by, for all of them at once: the static bound of its operations, and the smallest heap
+//! in which each of some traces succeeds.
 
 use super::puaut::bound;
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Experiment, Task, Tasks, found};
+use crate::catalogue;
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::probe::{self, Report, space};
 use crate::replay::campaign::survey_of;
 use crate::replay::isolate::Board;
+use crate::replay::processor::Budget;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::result::overview::{Bounds, Need, Overview, Row};
 use crate::result::schema::Outcome;
-use crate::subject::Subject;
+use rtalloc_subjects::Subject;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time for one trace on one allocator: far more than any takes, since a search that the time ends has no result.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -72,7 +74,7 @@ fn need(subject: &Subject, trace: &PathBuf, board: &Board) -> Need {
         peak_live_bytes,
         subject,
         heap_bytes: automatic_heap_bytes(peak_live_bytes) as usize,
-        deadline: Instant::now() + LIMIT,
+        budget: Budget::new(LIMIT),
         board,
     };
     let Report { outcome, figures } = space::measure(&task, true);
@@ -122,7 +124,7 @@ impl Experiment for Everybody<'_> {
             let mut own = kept.by_ref().take(1 + self.traces_of(subject).len());
             let bounds = own.next().map(|kept| serde_json::from_value(kept.result)).transpose()?.unwrap_or_default();
             let needs = campaign::results(own.collect())?;
-            rows.push(Row { subject: subject.facts(), bounds, needs });
+            rows.push(Row { subject: catalogue::facts(subject), bounds, needs });
         }
         let traces = self.traces.iter().map(|(name, _)| (*name).into()).collect();
         Ok(Overview { heap_bytes: HEAP_BYTES as u64, traces, rows })

@@ -1,16 +1,17 @@
-//! Bounds by size class, of allocators whose free may copy an object, and what operations of each class were seen to execute: in
-//! heaps of two sizes, new and worn.
+//! Bounds by size class, of allocators whose free may copy an object, and what operations of each class were seen to
+//! execute: in heaps of two sizes, new and worn.
 
 use crate::analysis::Analysis;
 use crate::observe::Operation;
+use crate::probe::Counted;
+use crate::probe::reads::read_instructions;
 use crate::replay::{Block, Observer, Replay};
 use crate::result::bounds::{ClassBounds, ClassOperation, SizeClasses};
-use crate::subject::compact_fit::blocks_of;
-use crate::subject::{Counted, Handles, Heap, Region, Subject};
 use crate::trace::{Event, Op};
 use crate::turns::ByClass;
 use crate::workload::random::Random;
 use pathbound::counter::{Record, executed};
+use rtalloc_subjects::{Handles, Heap, Region, Subject};
 use std::collections::HashMap;
 use std::ffi::c_void;
 
@@ -20,10 +21,7 @@ const HEAPS: [usize; 2] = [1 << 20, 64 << 20];
 /// The bounds and, where `measuring`, what was seen; `None` of allocators without such classes.
 #[must_use]
 pub fn of_subject(analysis: &Analysis, subject: &Subject, measuring: bool) -> Option<SizeClasses> {
-    let (blocks, handles) = (blocks_of(subject.name), subject.entries.handles?);
-    if blocks.is_empty() {
-        return None;
-    }
+    let (blocks, handles) = (subject.about.page_blocks?(), subject.entries.handles?);
     let allocate = ByClass::new(analysis, subject, Operation::Allocate)?;
     let free = ByClass::new(analysis, subject, Operation::Deallocate)?;
     let page = subject.view?.contract.page_bytes;
@@ -50,7 +48,7 @@ pub fn of_subject(analysis: &Analysis, subject: &Subject, measuring: bool) -> Op
     });
     let classes = classes.collect();
     let heap_bytes = if counted.is_some() { HEAPS.map(|bytes| bytes as u64).to_vec() } else { Vec::new() };
-    let read_instructions = subject.read_instructions();
+    let read_instructions = read_instructions(subject);
     Some(SizeClasses { subject: subject.name.into(), read_instructions, heap_bytes, classes })
 }
 
@@ -67,8 +65,8 @@ fn sizes(block: usize) -> std::ops::RangeInclusive<usize> {
     (block - block / 9 + 1).min(block - 4)..=block - 4
 }
 
-/// The histories of a class: pages filled and freed in order and in reverse, every second object first; then objects that come
-/// and go at random, those of other classes between them.
+/// The histories of a class: pages filled and freed in order and in reverse, every second object first; then objects
+/// that come and go at random, those of other classes between them.
 fn histories(block: usize, page: usize) -> Vec<Vec<Event>> {
     let (size, blocks) = (*sizes(block).start() as u64, (page / block) as u32);
     let allocate = |slot: u32, size: u64| Op::Allocate { slot, size, align: 1 };
@@ -186,7 +184,7 @@ mod tests {
     fn no_class_exceeds_its_bounds_and_nothing_depends_on_the_heap() {
         let analysis = Analysis::of_this_program().expect("this program");
         for name in ["compact-fit", "compact-fit-paper", "compact-fit-non-moving"] {
-            let found = of_subject(&analysis, crate::subject::one(name).expect("a subject"), true).expect("classes");
+            let found = of_subject(&analysis, rtalloc_subjects::one(name).expect("a subject"), true).expect("classes");
             for class in &found.classes {
                 for operation in [&class.allocate, &class.free, &class.free_moving] {
                     let bound = operation.bound;

@@ -4,20 +4,18 @@ use crate::probe::Report;
 use crate::probe::cycles::Clock;
 use crate::probe::threads::{ThreadedTask, space, time};
 use crate::replay::campaign::{CampaignError, Progress, survey_of};
-use crate::replay::isolate::{Child, Death, Job, decode, run_all};
+use crate::replay::isolate::{Child, Job, decode, run_all};
+use crate::replay::processor::Budget;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::replay::threaded::{Course, Ordering};
 use crate::result::schema::{Environment, Outcome};
 use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTrace};
-use crate::subject::shared::SharedSubject;
 use crate::trace::Survey;
+use rtalloc_subjects::shared::SharedSubject;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Version of the results this writes.
-const SCHEMA_VERSION: u32 = 1;
-
-/// How much longer than its limit a process may live before it is ended by force.
+/// How much more than its limit a process may use before it is ended by force.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What is replayed, and how.
@@ -31,7 +29,7 @@ pub struct Settings {
     pub copies: Vec<u32>,
     /// Replays that are timed.
     pub replays: u32,
-    /// Time that a probe may take for a cell.
+    /// Processor time that a probe may use for a cell, per thread of the replay.
     pub limit: Duration,
 }
 
@@ -107,7 +105,7 @@ pub fn measure(
             });
         }
     }
-    Ok(ThreadedRun { schema: SCHEMA_VERSION, environment, ordering: settings.ordering.name().into(), traces: results })
+    Ok(ThreadedRun { environment, ordering: settings.ordering.name().into(), traces: results })
 }
 
 /// One cell.
@@ -170,6 +168,7 @@ impl Work<'_> {
         figures: &mut Option<T>,
     ) -> Result<Outcome, CampaignError> {
         let (totals, settings) = (&self.survey.totals, self.settings);
+        let limit = settings.limit * totals.threads.saturating_mul(self.copies);
         let spawn = || {
             Child::spawn(|board| {
                 probe(&ThreadedTask {
@@ -180,7 +179,7 @@ impl Work<'_> {
                         threads: totals.threads,
                         copies: self.copies,
                         ordering: settings.ordering,
-                        deadline: Instant::now() + settings.limit,
+                        budget: Budget::new(limit),
                         board,
                     },
                     peak_live_bytes: Self::peak_live_bytes(self.survey, self.copies),
@@ -190,15 +189,14 @@ impl Work<'_> {
             })
         };
         let mut outcome = Outcome::Completed;
-        let job = Job { spawn: Box::new(spawn), limit: settings.limit + GRACE };
+        let job = Job { spawn: Box::new(spawn), limit: limit + GRACE };
         run_all(vec![job], 1, |_, result| {
             outcome = match decode::<Report<T>>(result) {
                 Ok(report) => {
                     *figures = report.figures;
                     report.outcome
                 }
-                Err(Death::Crashed { what, .. }) => Outcome::Broken { what },
-                Err(Death::Hung { at }) => Outcome::TimedOut { at },
+                Err(death) => death.outcome(),
             };
         })
         .map_err(|source| CampaignError::System { action: "run a cell in a process of its own", source })?;

@@ -1,12 +1,13 @@
-//! What a trace says of Compact-fit's parameters: the paper's future work on program analysis (section 6), done on a trace.
+//! What a trace says of Compact-fit's parameters: the paper's future work on program analysis (section 6), done on a
+//! trace.
 //!
-//! A size class depends on no other, but for the pool of pages that they share. So each class is modelled alone, with each
-//! max_nr_nf_pages in question, by the rules of section 3.4 and the library's order of page-blocks: which objects are moved and how
-//! many pages there are, operation by operation. The model is held against the allocator in a test.
+//! A size class depends on no other, but for the pool of pages that they share. So each class is modelled alone, with
+//! each max_nr_nf_pages in question, by the rules of section 3.4 and the library's order of page-blocks: which objects
+//! are moved and how many pages there are, operation by operation. The model is held against the allocator in a test.
 //!
-//! Whether nothing is ever moved is decided without trying: with no limit on the not-full pages, the most there are behind a free is
-//! the smallest limit that is never in the way. Proposition 1's bound, the most frees without an allocation and
-//! one, and one more for the order of pages by half (see the library's `classes`), is never smaller.
+//! Whether nothing is ever moved is decided without trying: with no limit on the not-full pages, the most there are
+//! behind a free is the smallest limit that is never in the way. Proposition 1's bound, the most frees without an
+//! allocation and one, and one more for the order of pages by half (see the library's `classes`), is never smaller.
 
 use crate::result::tune::{Allocatable, Choice, Class, Room, Tuning};
 use crate::trace::{Event, Op};
@@ -27,7 +28,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of the moving implementation with a ladder: a back reference of four bytes, and an abstract address of two words.
+    /// That of the moving implementation with a ladder: a back reference of four bytes, and an abstract address of two
+    /// words.
     #[must_use]
     pub fn moving<L: Ladder>() -> Self {
         let classes = L::TABLE[..L::CLASSES].iter().map(|class| class.block_bytes as usize).collect();
@@ -417,8 +419,8 @@ fn in_use<'a>(courses: impl Iterator<Item = &'a Course>, entry_pages: &[u32]) ->
     pages
 }
 
-/// Choices worth showing: one limit for all classes; then, from full compaction on, one class at a time is given more, always the one
-/// that saves the most moved bytes for a page more in the mean.
+/// Choices worth showing: one limit for all classes; then, from full compaction on, one class at a time is given more,
+/// always the one that saves the most moved bytes for a page more in the mean.
 fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice> {
     let make = |name: String, most: Vec<u64>| choice(name, most, studied, entry_pages, shape);
     let at_most = |most: u64| -> Vec<u64> {
@@ -562,10 +564,10 @@ mod tests {
     use super::*;
     use crate::replay::tests::random_events;
     use crate::replay::{Block, Observer, Replay};
-    use crate::subject::compact_fit::NotFull;
-    use crate::subject::{Heap, Region, Subject, handles};
     use rtalloc::CompactFit;
     use rtalloc::compact_fit::DefaultLadder;
+    use rtalloc_subjects::compact_fit::NotFull;
+    use rtalloc_subjects::{About, Heap, Region, Subject, handles};
     use std::collections::HashMap;
 
     /// Counts the frees that moved an object, by looking at all.
@@ -646,10 +648,10 @@ mod tests {
             courses.map(|course| course.moves).sum::<u64>()
         };
         let real = [
-            handles::subject::<CompactFit<'static>, NotFull<1>>("one"),
-            handles::subject::<CompactFit<'static>, NotFull<2>>("two"),
-            handles::subject::<CompactFit<'static>, NotFull<5>>("five"),
-            handles::subject::<CompactFit<'static>, NotFull<1000>>("many"),
+            handles::subject::<CompactFit<'static>, NotFull<1>>("one", About::NOTHING),
+            handles::subject::<CompactFit<'static>, NotFull<2>>("two", About::NOTHING),
+            handles::subject::<CompactFit<'static>, NotFull<5>>("five", About::NOTHING),
+            handles::subject::<CompactFit<'static>, NotFull<1000>>("many", About::NOTHING),
         ]
         .map(|subject| moves(&subject, &events));
         assert_eq!(real, [1, 2, 5, 1000].map(of));
@@ -683,7 +685,7 @@ mod tests {
     fn as_many_objects_fit_as_are_told() {
         const BYTES: usize = 8 << 20;
         let (events, shape) = (events(), Shape::moving::<DefaultLadder>());
-        let subject = handles::subject::<CompactFit<'static>, NotFull<1>>("compact-fit");
+        let subject = handles::subject::<CompactFit<'static>, NotFull<1>>("compact-fit", About::NOTHING);
         let sizes = [20, 1000, 4096, 16_000];
         let mut region = Region::new(BYTES, false).expect("a region");
         let pages = {

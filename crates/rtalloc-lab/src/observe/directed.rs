@@ -1,22 +1,22 @@
 //! Combinations of what an operation finds, built one by one.
 //!
-//! What an operation of a segregated fit executes depends on a few things: which neighbours are free, whether a block that
-//! is taken out of its list was the last of the list, or of its power-of-two range, whether the list it is put in was
-//! empty, whether a remainder is large enough to be a block. Each [`Case`] arranges them on a fresh heap and ends with
-//! the operation it is about:
+//! What an operation of a segregated fit executes depends on a few things: which neighbours are free, whether a block
+//! that is taken out of its list was the last of the list, or of its power-of-two range, whether the list it is put in
+//! was empty, whether a remainder is large enough to be a block. Each [`Case`] arranges them on a fresh heap and ends
+//! with the operation it is about:
 //!
 //! ```text
 //! company's blocks and fences ...  [fence][free 208][own 5008][free 1104][fence] rest of the heap
 //! ```
 //!
-//! Everything is said in requested sizes, so the cases are the same for every allocator; how its lists divide sizes they
-//! do not know. So sizes are spread over many powers of two, four apart at least where two blocks are not meant to
+//! Everything is said in requested sizes, so the cases are the same for every allocator; how its lists divide sizes
+//! they do not know. So sizes are spread over many powers of two, four apart at least where two blocks are not meant to
 //! meet; blocks that shall be in one list are asked for with one size or made by the same steps; and remainders are
 //! computed for headers of up to 16 bytes, which every size leaves room for.
 
 use super::script::Slot;
 use super::{Meter, Observation, ObserveError, Script, Stage};
-use crate::subject::NATURAL_ALIGN_BYTES;
+use rtalloc_subjects::NATURAL_ALIGN_BYTES;
 use std::fmt;
 
 /// Bytes of every heap.
@@ -453,8 +453,8 @@ impl Place {
         self.align > NATURAL_ALIGN_BYTES
     }
 
-    /// Whether what is said of the place can be so: a gap that alignment leaves takes whatever is small enough for it, and
-    /// is in front of the block.
+    /// Whether what is said of the place can be so: a gap that alignment leaves takes whatever is small enough for it,
+    /// and is in front of the block.
     fn is_possible(self) -> bool {
         let fits_gap = self.after.free_size().is_some_and(|size| size < self.align);
         !self.is_aligned() || (self.before != Neighbour::Edge && !fits_gap)

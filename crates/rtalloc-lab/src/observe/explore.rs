@@ -1,9 +1,9 @@
 //! Every operation in every state that a tiny heap can reach.
 //!
-//! Breadth first from the fresh heap. A state is the allocator's fingerprint; operations start from a copy of the state's
-//! bytes, restored at the same addresses, because all state of our allocators is in the region. The library's test
-//! suite explores the same states to verify them; here they are explored to count, so nothing is verified but that no
-//! state is missed.
+//! Breadth first from the fresh heap. A state is the allocator's fingerprint; operations start from a copy of the
+//! state's bytes, restored at the same addresses, because all state of our allocators is in the region. The library's
+//! test suite explores the same states to verify them; here they are explored to count, so nothing is verified but that
+//! no state is missed.
 //!
 //! Where the smallest heap is a page of many blocks there are more states than can be kept: the exploration ends at
 //! `MOST_STATES`, and says so.
@@ -12,8 +12,8 @@
 //! other drivers cover large sizes.
 
 use super::{Meter, Observation, ObserveError, Operation, Request};
-use crate::subject::{Heap, NATURAL_ALIGN_BYTES, Region, Subject, View};
 use rtalloc::contract::{Block, Contract};
+use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Region, Subject, View};
 use std::collections::HashSet;
 use std::fmt;
 

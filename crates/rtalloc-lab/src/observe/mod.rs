@@ -12,7 +12,8 @@
 //! | [`replays`] | whole traces |
 //!
 //! All hand every operation they perform to a sink, as an [`Observation`]; [`Maxima`] keeps the largest. They call the
-//! subject's [entry points](crate::subject::Entries), so a subject whose entry points count instructions is counted; a
+//! subject's [entry points](rtalloc_subjects::Entries), so a subject whose entry points count instructions is counted;
+//! a
 //! [`Meter`] reads the count. Nothing depends on time or on chance: the same binary gives the same maxima.
 
 pub mod directed;
@@ -35,13 +36,13 @@ use std::fmt;
 /// The operations whose maxima are observed: the four entry points of an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// [`Entries::allocate`](crate::subject::Entries::allocate).
+    /// [`Entries::allocate`](rtalloc_subjects::Entries::allocate).
     Allocate,
-    /// [`Entries::allocate_aligned`](crate::subject::Entries::allocate_aligned).
+    /// [`Entries::allocate_aligned`](rtalloc_subjects::Entries::allocate_aligned).
     AllocateAligned,
-    /// [`Entries::deallocate`](crate::subject::Entries::deallocate).
+    /// [`Entries::deallocate`](rtalloc_subjects::Entries::deallocate).
     Deallocate,
-    /// [`Entries::reallocate`](crate::subject::Entries::reallocate).
+    /// [`Entries::reallocate`](rtalloc_subjects::Entries::reallocate).
     Reallocate,
 }
 

@@ -5,12 +5,12 @@ use super::{Meter, Observation, ObserveError};
 use crate::replay::Replay;
 use crate::replay::course::{Course, CourseError, End};
 use crate::replay::isolate::Board;
-use crate::subject::{Heap, Region, Subject};
+use crate::replay::processor::Budget;
+use rtalloc_subjects::{Heap, Region, Subject};
 use std::path::Path;
-use std::time::Instant;
 
-/// Replays a trace in a heap of `heap_bytes`, and hands every operation to `sink`. False where the deadline came first:
-/// an allocator whose operations are not bounded may need any time.
+/// Replays a trace in a heap of `heap_bytes`, and hands every operation to `sink`. False where the budget was spent
+/// first: an allocator whose operations are not bounded may need any time.
 ///
 /// # Errors
 ///
@@ -21,14 +21,14 @@ pub fn drive<M: Meter>(
     trace: &Path,
     name: &str,
     heap_bytes: usize,
-    deadline: Instant,
+    budget: Budget,
     mut sink: impl FnMut(&Observation<'_>),
 ) -> Result<bool, ObserveError> {
     let mut region = Region::new(heap_bytes, false)?;
     let heap = Heap::new(subject, &mut region, heap_bytes)?;
     let board = Board::new()?;
     let mut metered = Metered { meter, sink: &mut sink, scene: &name, index: 0 };
-    let course = Course { trace, deadline, board: &board };
+    let course = Course { trace, budget, board: &board };
     match course.run::<false, false, _>(&heap, &mut Replay::new(), &mut metered) {
         Ok(end) => Ok(end != End::TimedOut),
         Err(CourseError::Fault(fault)) => Err(ObserveError::Fault { scene: name.into(), fault }),

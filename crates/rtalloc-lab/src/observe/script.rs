@@ -1,7 +1,7 @@
 //! Sequences of operations, written down as a trace's events.
 
-use crate::subject::NATURAL_ALIGN_BYTES;
 use crate::trace::{Event, Op};
+use rtalloc_subjects::NATURAL_ALIGN_BYTES;
 
 /// Names a block of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! A sequence survives that executes a place or an edge never executed before, an operation with a number of
 //! instructions never seen before (a path of another length), or more than any. Survivors are cut, joined, repeated and
-//! changed to make the next ones; the sequences that hold the maxima more often than others. The number of operations is
-//! fixed and so is the seed.
+//! changed to make the next ones; the sequences that hold the maxima more often than others. The number of operations
+//! is fixed and so is the seed.
 
 use super::{Maxima, Meter, Observation, ObserveError, Operation, Script, Stage};
 use crate::workload::random::{self, Random};

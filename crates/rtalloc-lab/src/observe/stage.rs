@@ -3,8 +3,8 @@
 use super::scenario::{self, Scenario};
 use super::{Meter, Observation, Operation, Request, Script};
 use crate::replay::{Fault, Nobody, Observer, Replay};
-use crate::subject::{Entries, Heap, Refusal, Region, Subject};
 use crate::trace::TraceError;
+use rtalloc_subjects::{Entries, Heap, Refusal, Region, Subject};
 use std::{fmt, io};
 
 /// Why nothing can be observed.
@@ -53,8 +53,8 @@ pub struct Stage<'a, M> {
 }
 
 impl<'a, M: Meter> Stage<'a, M> {
-    /// A stage for a subject with room for heaps of the size that papers measure in; to count, its entry points must be those
-    /// that `meter` reads.
+    /// A stage for a subject with room for heaps of the size that papers measure in; to count, its entry points must be
+    /// those that `meter` reads.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl<'a, M: Meter> Stage<'a, M> {
         scenario.script(&self.subject, &mut self.region, heap_bytes)
     }
 
-    /// Performs a script on a fresh heap of `heap_bytes`, the last operation alone through entry points that count: for heaps
-    /// of millions of blocks. `before` sees the heap in front of that.
+    /// Performs a script on a fresh heap of `heap_bytes`, the last operation alone through entry points that count: for
+    /// heaps of millions of blocks. `before` sees the heap in front of that.
     ///
     /// # Errors
     ///

@@ -4,11 +4,11 @@ use super::directed::{self, Case, Company, Neighbour};
 use super::explore::{self, Explored, Scope};
 use super::{Meter, Script, Stage, scenario, search};
 use crate::replay::{self, Observer, Replay};
-use crate::subject::{Heap, Region, Subject, all, select};
 use crate::trace::{Event, Op};
 use rtalloc::contract::Block;
 use rtalloc::mechanism::size_class::{Classes, TwoLevelClasses};
 use rtalloc::mechanism::word::Offset32;
+use rtalloc_subjects::{Heap, Region, Subject, all, select};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 

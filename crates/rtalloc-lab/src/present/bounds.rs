@@ -7,6 +7,8 @@ use crate::result::bounds::{
     Answer, Bounded, Explored, OperationBounds, PathStep, Reached, SizeClasses, Study, SubjectBounds, Term,
 };
 use comfy_table::{Attribute, Cell, CellAlignment};
+use pathbound::Assumption;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The table of a study and its notes, with what stands in the way of each missing bound where `reasons` are wanted.
@@ -42,8 +44,11 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
         text.push('\n');
     }
     for note in notes(study, reasons) {
-        text.push_str(&wrapped(&note, look.columns, 0));
-        text.push('\n');
+        // Lists have a line for each item.
+        for (number, line) in note.split('\n').enumerate() {
+            text.push_str(&wrapped(line, look.columns, if number == 0 { 0 } else { 2 }));
+            text.push('\n');
+        }
     }
     for subject in &study.classes {
         let measured = if subject.heap_bytes.is_empty() { "" } else { ", and the most measured" };
@@ -170,6 +175,13 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
     } else if operations(study).any(|(_, operation)| matches!(operation.answer, Answer::Declined { .. })) {
         notes.push("--explain says where the obstacles to a bound are and what to do about them.".into());
     }
+    let bounds = || {
+        operations(study).filter_map(|(_, operation)| match &operation.answer {
+            Answer::Bounded(bounded) => Some(bounded),
+            Answer::Declined { .. } => None,
+        })
+    };
+    notes.extend(assumptions(bounds().flat_map(|bounded| &bounded.assumptions).copied().collect()));
     for (subject, operation) in operations(study) {
         let Answer::Bounded(bounded) = &operation.answer else { continue };
         let name = format!("{} {}", subject.subject, operation.operation);
@@ -201,6 +213,13 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
         }
     }
     notes
+}
+
+/// What bounds take for granted, in one sentence; `None` where there are no bounds.
+#[must_use]
+pub fn assumptions(assumed: BTreeSet<Assumption>) -> Option<String> {
+    let texts: Vec<&str> = assumed.into_iter().map(Assumption::text).collect();
+    (!texts.is_empty()).then(|| format!("Assumed (METHODOLOGY.md): {}.", texts.join("; ")))
 }
 
 /// What stands in the way of each missing bound. Entry points of one subject often meet the same obstacle.
@@ -323,6 +342,7 @@ mod tests {
         let bounded = Bounded {
             most: 2,
             fewest: 1,
+            assumptions: Assumption::ALL.into(),
             facts: vec!["src/list.rs:7 is executed at most 3 times each time its loop is entered".into()],
             never_returning: vec!["abort".into()],
             in_largest: None,
@@ -347,7 +367,6 @@ mod tests {
             operations: vec![operation("allocate", Answer::Bounded(bounded)), operation("reallocate", declined)],
         };
         Study {
-            schema: 1,
             rtalloc: "0".into(),
             rustc: "rustc 1".into(),
             sha256: "5a".into(),
@@ -374,6 +393,7 @@ mod tests {
             "in a trace",
             "SHA-256 of the binary 5a",
             "at most 3 times",
+            "Assumed (METHODOLOGY.md): the file is loaded unchanged",
             "never returns: abort",
             "--explain",
             "no longer than that: spin 9",

@@ -9,6 +9,7 @@ use super::verdict::wrapped;
 use crate::campaign::difference::{Difference, figures};
 use crate::campaign::store::{Kept, Origin};
 use crate::result::claim::Claim;
+use crate::result::document::{self, Schema};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -24,7 +25,7 @@ pub fn json(origin: &Origin, results: &[Kept]) -> serde_json::Result<String> {
         origin: &'a Origin,
         results: &'a [Kept],
     }
-    serde_json::to_string(&Everything { origin, results })
+    document::compact(Schema::EXPORT, &Everything { origin, results })
 }
 
 /// A line for each figure: whose, where it was measured, its place within the result, and its value.

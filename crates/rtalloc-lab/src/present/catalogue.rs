@@ -144,7 +144,7 @@ fn build(cards: &[Card], columns: &[&Column], look: Look) -> String {
 fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
     let mut notes = vec![
         "cost: the class its contract, or a peer's author, states; H: the heap's size, n: its free blocks. bound: the most \
-         x86-64 instructions, proved from this program's code, in a heap of 16 MiB; -: none, see the card. largest request: what \
+         x86-64 instructions, proved from this program's code, in a heap of 16 MiB; -: none, `rtalloc allocators NAME` says why. largest request: what \
          no heap exceeds; heap: the heap decides. read: instructions to read a byte of a block, through its handle where it has no pointer. header, granule: bytes."
             .to_string(),
     ];

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 /// What the verdicts mean: METHODOLOGY.md has the same words.
 pub(super) const VERDICTS_MEAN: &str = "confirmed: our figures obey the rule in the claim. refuted: they break it. not reproduced: no judgement: \
-    a figure is missing (a part not run, an allocator that failed, too few processors) or, in the TLSF paper's table VI alone, our mean \
-    is outside the published sets.";
+    a figure is missing (a part not run, an allocator that failed, too few processors), our load cannot tell (Compact-fit's 6a and 7c), a \
+    choice of ours was calibrated by the same figure (F under the reading fit) or, in the TLSF paper's table VI alone, our mean is outside \
+    the published sets.";
 
 /// Each claim with its verdict and figures, then the notes.
 pub(super) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {

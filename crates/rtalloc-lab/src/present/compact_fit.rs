@@ -8,11 +8,11 @@ use super::plot::curves::{Panel as Drawn, Spacing, curves};
 use super::plot::{Cast, PlotError, standalone};
 use super::standing::Standing;
 use super::table::Look;
+use crate::catalogue;
 use crate::published::COMPACT_FIT;
 use crate::published::compact_fit::told;
 use crate::result::compact_fit::{CompactFit, Counts, Panel, Series};
 use crate::result::schema::{Origin, SubjectFacts};
-use crate::subject;
 use comfy_table::{Cell, CellAlignment};
 
 /// The paper's chapter.
@@ -87,7 +87,7 @@ pub fn chapter(found: &CompactFit) -> Result<Chapter, PlotError> {
         plain(
             "Section 3.4: proposition 1",
             "A free moves nothing while n_f < max_nr_nf_pages - 1: frees of a pseudo-random history of one size class for which it promises \
-             that, and those that moved an object all the same.",
+             that, and those that moved an object all the same. With 2 pages also the history that refutes it (errata).",
             promises(found),
         ),
     ];
@@ -429,7 +429,7 @@ pub(super) fn file(
 
 /// Who a curve is of, under the name that the figure gives it.
 pub(super) fn standing(label: &str, name: &str) -> Standing {
-    let known = subject::one(name).ok().map(subject::Subject::facts);
+    let known = rtalloc_subjects::one(name).ok().map(catalogue::facts);
     let facts = known.unwrap_or_else(|| SubjectFacts {
         name: label.into(),
         origin: Origin::Ours,

@@ -2,11 +2,12 @@
 //!
 //! One line per trace and allocator. The heading is stable: columns are only ever added at the end. Units are in the
 //! names: `ticks` of the time-stamp counter, `instructions`, `bytes`; `fragmentation` is a fraction. An empty field
-//! means that there is no such figure. `outcome` is `completed`, `failures`, `timed-out` or `broken`; `outcome_detail`
-//! is the sentence the tables show.
+//! means that there is no such figure. `outcome` is `completed`, `failures`, `timed-out`, `not-measured` (the machine
+//! was busy) or `broken`; `outcome_detail` is the sentence the tables show. A maximum of
+//! instructions includes refused requests, which are in no other statistic.
 
 use super::metric;
-use crate::result::schema::{Cell, Distribution, Origin, Outcome, Run, TraceResult};
+use crate::result::schema::{Cell, Distribution, Instructions, Origin, Outcome, Run, TraceResult};
 use std::fmt::Write as _;
 
 const STATISTICS: [&str; 8] = ["count", "min", "mean", "std", "p50", "p99", "p999", "max"];
@@ -47,6 +48,10 @@ fn heading() -> Vec<String> {
             "high_water_with_control_bytes",
             "fragmentation",
             "smallest_heap_bytes",
+            "allocate_refused",
+            "allocate_refused_instructions_max",
+            "reallocate_refused",
+            "reallocate_refused_instructions_max",
         ]
         .map(String::from),
     );
@@ -63,6 +68,7 @@ fn line(result: &TraceResult, cell: &Cell) -> Vec<String> {
         Outcome::Completed => "completed",
         Outcome::Failures { .. } => "failures",
         Outcome::TimedOut { .. } => "timed-out",
+        Outcome::NotMeasured { .. } => "not-measured",
         Outcome::Broken { .. } => "broken",
     };
     let mut fields = vec![
@@ -83,12 +89,14 @@ fn line(result: &TraceResult, cell: &Cell) -> Vec<String> {
         fields.extend(statistics(distribution));
     }
     let counted = cell.instructions.as_ref();
-    for distribution in [
-        counted.map(|counted| &counted.allocate),
-        counted.map(|counted| &counted.free),
-        counted.map(|counted| &counted.reallocate),
+    for (distribution, max) in [
+        (counted.map(|counted| &counted.allocate), counted.and_then(Instructions::max_allocate)),
+        (counted.map(|counted| &counted.free), counted.and_then(Instructions::max_free)),
+        (counted.map(|counted| &counted.reallocate), counted.and_then(Instructions::max_reallocate)),
     ] {
-        fields.extend(statistics(distribution));
+        let mut statistics = statistics(distribution);
+        statistics[STATISTICS.len() - 1] = optional(max);
+        fields.extend(statistics);
     }
     let space = cell.space.as_ref();
     fields.push(optional(space.map(|space| space.peak_live_bytes)));
@@ -96,6 +104,11 @@ fn line(result: &TraceResult, cell: &Cell) -> Vec<String> {
     fields.push(optional(space.map(|space| space.high_water_with_control_bytes)));
     fields.push(optional(space.map(|space| format!("{:.6}", space.fragmentation))));
     fields.push(optional(space.and_then(|space| space.smallest_heap_bytes)));
+    for refused in [counted.map(|counted| counted.refused_allocate), counted.map(|counted| counted.refused_reallocate)]
+    {
+        fields.push(optional(refused.map(|refused| refused.count)));
+        fields.push(optional(refused.filter(|refused| refused.count > 0).map(|refused| refused.max)));
+    }
     fields
 }
 
@@ -139,7 +152,8 @@ mod tests {
         assert_eq!(names.len(), heading().len());
         assert_eq!(names[..3], ["trace", "allocator", "origin"]);
         assert_eq!(names[16], "allocate_ticks_max");
-        assert_eq!(names[names.len() - 1], "smallest_heap_bytes");
+        assert_eq!(names[names.len() - 5], "smallest_heap_bytes");
+        assert_eq!(names[names.len() - 1], "reallocate_refused_instructions_max");
         for (result, cell) in run.traces.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell))) {
             assert_eq!(line(result, cell).len(), names.len());
         }

@@ -1,6 +1,7 @@
 //! Pairs of allocators for the terminal: a table for each pair, a row for each trace.
 
 use super::number;
+use super::page::measured;
 use super::printable;
 use super::table::Look;
 use super::verdict::wrapped;
@@ -164,7 +165,7 @@ fn notes(duels: &Duels) -> Vec<String> {
         "replay: the whole trace without timers, reallocations and the replaying loop included; the median over the rounds, \
          and the quartiles of the ratio."
             .into(),
-        format!("Measured in {:.0} s.", duels.seconds),
+        format!("{} It took {:.0} s.", measured(environment), duels.seconds),
     ]
 }
 
@@ -209,6 +210,7 @@ mod tests {
             "12 40.0 80.0 0.50 80.0 160 0.50 20.0 40.0 0.95 0.90..1.01",
             "geometric mean 1.00 1.00 0.95",
             "not compared: b refused 7 of 9 operations",
+            "Measured 2026-03-01 14:05 UTC by rtalloc 0.1.0. It took 1 s.",
             "Of 2 traces, a is the slower one in allocate on 1, in free on 1, in the whole replay on 0.",
         ] {
             assert!(words.contains(part), "{part}: {text}");

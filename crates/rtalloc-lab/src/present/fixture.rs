@@ -83,6 +83,7 @@ pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
             free: distribution(typical - typical / 5, worst - worst / 5, 900),
             reallocate: Distribution::default(),
             most: [worst, 0, worst - worst / 5, 0],
+            ..Instructions::default()
         }),
         space: (heap > 0.0).then(|| Space {
             high_water_bytes: top,
@@ -123,7 +124,6 @@ pub fn trace(name: &str, peak_live_bytes: u64, cast: &[Profile]) -> TraceResult 
 pub fn run(traces: Vec<TraceResult>) -> Run {
     Run {
         costs: None,
-        schema: 2,
         environment: Environment {
             rtalloc: "0.1.0".into(),
             cpu: "A processor of 2.0 GHz".into(),

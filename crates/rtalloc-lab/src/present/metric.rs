@@ -1,7 +1,7 @@
 //! The columns of every table: one list for the terminal, the report and their footnotes.
 
 use super::number;
-use crate::result::schema::{Cell, Distribution, Outcome, TraceFacts};
+use crate::result::schema::{Cell, Distribution, Instructions, Outcome, TraceFacts};
 
 /// What a figure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub const ALL: [Metric; 13] = [
         group: "allocate",
         name: "max",
         unit: Unit::Instructions,
-        value: |cell| allocate_instructions(cell).map(|count| float(count.max)),
+        value: |cell| cell.instructions.as_ref().and_then(Instructions::max_allocate).map(float),
         dispensable: 0,
         ranked: true,
     },
@@ -136,7 +136,7 @@ pub const ALL: [Metric; 13] = [
         group: "free",
         name: "max",
         unit: Unit::Instructions,
-        value: |cell| free_instructions(cell).map(|count| float(count.max)),
+        value: |cell| cell.instructions.as_ref().and_then(Instructions::max_free).map(float),
         dispensable: 0,
         ranked: true,
     },
@@ -244,6 +244,7 @@ pub fn outcome_word(cell: &Cell, trace: &TraceFacts) -> String {
         #[allow(clippy::cast_precision_loss)] // shown with three digits
         Outcome::Failures { failed, .. } => format!("{} failed", number::compact(*failed as f64)),
         Outcome::TimedOut { .. } => "stopped".into(),
+        Outcome::NotMeasured { .. } => "not measured".into(),
         Outcome::Broken { .. } => "broken".into(),
     }
 }
@@ -286,9 +287,11 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
                 place(*first),
             ))
         }
-        Outcome::TimedOut { at } => {
-            Some(format!("stopped by the time limit at {}; its figures are of the operations before.", place(*at)))
-        }
+        Outcome::TimedOut { at } => Some(format!(
+            "stopped by the limit of processor time at {}; its figures are of the operations before.",
+            place(*at)
+        )),
+        Outcome::NotMeasured { what } => Some(format!("not measured: {what}; nothing is known of the allocator.")),
         Outcome::Broken { what } => Some(format!("did not finish: {what}")),
     }
 }

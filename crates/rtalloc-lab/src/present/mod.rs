@@ -36,6 +36,7 @@ pub mod wait_free;
 mod fixture;
 
 pub use csv::csv;
+pub use page::measured;
 pub use verdict::verdict;
 
 /// Text that came with a trace as a terminal may see it: a crafted file must not steer the terminal.

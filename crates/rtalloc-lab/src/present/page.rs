@@ -69,8 +69,8 @@ impl Tabled {
         table(&headings, self.words, self.rows.iter().cloned(), look)
     }
 
-    /// Where the first column has the name of an allocator, it is in its colour. Rows of the same name are told by it one by one,
-    /// since a page lets rows be sorted.
+    /// Where the first column has the name of an allocator, it is in its colour. Rows of the same name are told by it
+    /// one by one, since a page lets rows be sorted.
     pub(super) fn html(&self, index: &dyn Fn(&str) -> Option<usize>) -> Markup {
         let mut rows = self.rows.clone();
         for place in 1..rows.len() {
@@ -124,6 +124,12 @@ fn sorted_by(text: &str) -> Option<String> {
     }
     let number = text.split(' ').next().unwrap_or(text).replace(',', "");
     Some(if number.parse::<f64>().is_ok() { number } else { text.into() })
+}
+
+/// When figures were measured, and by which code.
+#[must_use]
+pub fn measured(environment: &Environment) -> String {
+    format!("Measured {} by rtalloc {}.", number::date(environment.unix_time), environment.rtalloc)
 }
 
 /// The program, and the machines that timed something, if they are several: in full the first.

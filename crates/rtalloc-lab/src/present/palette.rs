@@ -1,10 +1,11 @@
 //! How each allocator looks in every figure: one hue per family, one tone, dash and marker per member, so that no two
-//! allocators differ by colour alone. What looks how is decided by the tables of subjects, not by who else is in a figure.
+//! allocators differ by colour alone. What looks how is decided by the tables of subjects, not by who else is in a
+//! figure.
 
 use super::sharers;
 use super::standing::Standing;
 use crate::result::schema::Origin;
-use crate::subject::{self, shared};
+use rtalloc_subjects::shared;
 
 /// The shape of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,8 @@ const DASHES: [&str; 7] = ["none", "7 3", "2 2", "9 3 2 3", "4 4", "12 4", "14 3
 /// Hue in degrees, saturation in per cent, and by how many per cent it is darkened to look as light as the others.
 type Hue = (i16, u8, u8);
 
-/// The hue of each family, in every figure. Hues that the usual kinds of colour blindness keep apart come first (after Okabe and
-/// Ito); what takes its pages from the system is grey.
+/// The hue of each family, in every figure. Hues that the usual kinds of colour blindness keep apart come first (after
+/// Okabe and Ito); what takes its pages from the system is grey.
 const FAMILIES: [(&str, Hue); 9] = [
     ("segregated", (208, 90, 0)),
     ("sequential", (22, 90, 2)),
@@ -72,8 +73,9 @@ pub struct Style {
     pub line_width: u32,
 }
 
-/// The looks of every allocator, by index into `standings`. One of the table of subjects looks the same whoever is beside it; only
-/// where a list has it several times, under several labels, do these look like further members of its family.
+/// The looks of every allocator, by index into `standings`. One of the table of subjects looks the same whoever is
+/// beside it; only where a list has it several times, under several labels, do these look like further members of its
+/// family.
 #[must_use]
 pub fn of(standings: &[Standing]) -> Vec<Style> {
     let mut taken: Vec<(&str, usize)> = Vec::new();
@@ -101,7 +103,7 @@ pub fn of(standings: &[Standing]) -> Vec<Style> {
 
 /// Names of a family in the tables of subjects.
 fn members(family: &str) -> Vec<&'static str> {
-    let alone = subject::all().iter().filter(|subject| subject.family == family).map(|subject| subject.name);
+    let alone = rtalloc_subjects::all().iter().filter(|subject| subject.family == family).map(|subject| subject.name);
     let shared = shared::all().iter().filter(|subject| sharers::family(subject.name, subject.lock) == family);
     let mut names: Vec<&str> = alone.collect();
     for subject in shared {
@@ -112,7 +114,8 @@ fn members(family: &str) -> Vec<&'static str> {
     names
 }
 
-/// The looks of a member of a family, of which there are so many that no two agree in colour and dash, or colour and marker.
+/// The looks of a member of a family, of which there are so many that no two agree in colour and dash, or colour and
+/// marker.
 fn style(family: usize, member: usize, ours: bool) -> Style {
     let (hue, saturation, darker) = FAMILIES[family % FAMILIES.len()].1;
     let hue = (hue + SHADES[member % SHADES.len()]).rem_euclid(360);
@@ -158,7 +161,7 @@ mod tests {
     fn no_two_allocators_differ_by_colour_alone() {
         let standings = standing::all(&fixture::usual());
         distinct(&standings);
-        let everybody: Vec<Standing> = subject::all().iter().map(|one| named(one.name, one.name)).collect();
+        let everybody: Vec<Standing> = rtalloc_subjects::all().iter().map(|one| named(one.name, one.name)).collect();
         distinct(&everybody);
         // One of them under many labels.
         let labels: Vec<String> = (1..=9).map(|pages| format!("CFM {pages}")).collect();
@@ -171,7 +174,7 @@ mod tests {
         let few = of(&[named("tlsf", "tlsf")]);
         assert_eq!(many[1], few[0]);
         assert_ne!(many[1], many[2]);
-        let families: Vec<&str> = subject::all().iter().map(|subject| subject.family).collect();
+        let families: Vec<&str> = rtalloc_subjects::all().iter().map(|subject| subject.family).collect();
         for family in families {
             assert!(FAMILIES.iter().any(|(known, _)| *known == family), "{family} has no hue");
         }

@@ -2,7 +2,7 @@
 
 use super::metric::{self, Metric, Scale};
 use super::number;
-use super::page::{environment, figure, name_cell, page};
+use super::page::{environment, figure, measured, name_cell, page};
 use super::palette;
 use super::plot::{self, Cast, Measure, PlotError};
 use super::standing::{self, Standing};
@@ -35,6 +35,7 @@ pub fn html(run: &Run) -> Result<String, PlotError> {
     links.extend([link("methods", "methods"), link("environment", "environment")]);
     let body = html! {
         (verdict_section(&verdict, cast)?)
+        p { (measured(&run.environment)) }
         @for trace in &traces { (trace) }
         (worst_cases(run, cast)?)
         (methods())
@@ -310,8 +311,9 @@ fn methods() -> Markup {
                 dd {
                     "Candidates are the allocators of stated constant cost that served every trace and of which both figures are \
                      known: the most instructions of an allocate or a free on any trace, and the largest quotient of smallest \
-                     heap and M on any trace. Each figure is divided by the best candidate's; the smallest product wins. It is \
-                     therefore never beaten in both. Ties go to the fewer instructions, then to ours, then to the first name."
+                     heap and M on any trace. TLSF is taken, the default, unless it is none of them; then each figure is divided by the \
+                     best candidate's, and the smallest product is named. Ties go to the fewer instructions, then to ours, then to \
+                     the first name."
                 }
             }
             h3 { "Words in the tables" }
@@ -319,13 +321,15 @@ fn methods() -> Markup {
                 dt { "-" }
                 dd { "No figure: the probe did not take part or could not; or (space) the allocator takes its own pages from the \
                       system; or (smallest heap) no heap tried served the whole trace, or the search was not done within \
-                      the time limit." }
+                      the limit of processor time." }
                 dt { "ok" }
                 dd { "Every operation succeeded." }
                 dt { "failed" }
                 dd { "So many allocations failed; the replay went on without those blocks." }
                 dt { "stopped" }
-                dd { "The time limit ended it; its figures are of the operations up to there, and it competes for nothing." }
+                dd { "The limit of processor time ended it; its figures are of the operations up to there, and it competes for nothing." }
+                dt { "not measured" }
+                dd { "The machine was busy and gave it too little processor time, several times; nothing is known of it." }
                 dt { "broken" }
                 dd { "It did not run at all, or crashed." }
                 dt { "green" }
@@ -401,7 +405,8 @@ mod tests {
         // The verdict's picture, and four figures per trace.
         assert_eq!(page.matches("<svg ").count(), 1 + 4 * run.traces.len());
         assert!(page.find("Take tlsf.").expect("the verdict") < page.find("trace-0\"").expect("a trace") + 2000);
-        assert!(page.contains("stopped by the time limit at operation 150,000 of 200,000"));
+        assert!(page.contains("stopped by the limit of processor time at operation 150,000 of 200,000"));
+        assert!(page.contains("<p>Measured 2026-03-01 14:05 UTC by rtalloc 0.1.0.</p>"));
     }
 
     #[test]

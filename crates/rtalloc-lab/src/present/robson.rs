@@ -61,15 +61,12 @@ fn worst(found: &Robson) -> Result<Section, PlotError> {
         let need = answer.needs.as_ref().ok()?.iter().find(|need| need.n == n)?;
         need.guaranteed().map(ratio)
     });
-    let mut guaranteed = Tabled {
-        rows: guaranteed.rows.into_iter().filter(|row| row[1..].iter().any(|text| text != "-")).collect(),
-        ..guaranteed
-    };
+    let mut guaranteed = guaranteed;
     guaranteed.headings.insert(1, "guarantee".into());
     guaranteed.words = 2;
     for row in &mut guaranteed.rows {
         let known = found.rows.iter().find(|known| known.subject == row[0]);
-        row.insert(1, known.and_then(|known| known.guarantee.clone()).unwrap_or_default());
+        row.insert(1, known.and_then(|known| known.guarantee.clone()).unwrap_or_else(|| "none known".into()));
     }
     let panels = panels(found, found.laws.len(), |row, n| row.worst(n).map(|(_, need)| need.ratio()));
     let letters: Vec<String> =
@@ -78,7 +75,7 @@ fn worst(found: &Robson) -> Result<Section, PlotError> {
         "The worst of all adversaries",
         "Memory needed against the worst adversary for requests of up to n units, over what is live at the most. Both axes are \
          logarithmic. Curves of theory among those of allocators: what no one who moves nothing can be below, and the guarantees of \
-         first-fit, half-fit and best-fit.",
+         first-fit in address order and of whoever refuses only what no gap holds.",
     );
     Ok(Section {
         title: "The worst of all adversaries: memory needed over M".into(),

@@ -81,9 +81,9 @@ impl Standing {
         cost_rank(&self.subject.cost) == 0
     }
 
-    /// Whether its author states a logarithmic cost, and its worst operation grew no more than that allows, with a factor of two
-    /// for what one trace asks and another does not. Where traces of different sizes are missing, ours are believed: tests hold
-    /// their statements against counts.
+    /// Whether its author states a logarithmic cost, and its worst operation grew no more than that allows, with a
+    /// factor of two for what one trace asks and another does not. Where traces of different sizes are missing, ours
+    /// are believed: tests hold their statements against counts.
     #[must_use]
     pub fn keeps_to_its_logarithm(&self) -> bool {
         let growth = |growth: &Growth| {
@@ -200,10 +200,9 @@ fn standing(run: &Run, subject: &SubjectFacts) -> Standing {
 
 fn worst_operation(cell: &Cell, trace: &str) -> Option<Worst> {
     let instructions = cell.instructions.as_ref()?;
-    [("allocate", &instructions.allocate), ("free", &instructions.free)]
+    [("allocate", instructions.max_allocate()), ("free", instructions.max_free())]
         .into_iter()
-        .filter(|(_, distribution)| distribution.count > 0)
-        .map(|(operation, distribution)| Worst { instructions: distribution.max, operation, trace: trace.into() })
+        .filter_map(|(operation, max)| Some(Worst { instructions: max?, operation, trace: trace.into() }))
         .max_by_key(|worst| worst.instructions)
 }
 

@@ -2,6 +2,7 @@
 
 use super::metric::{self, Metric, Scale};
 use super::number;
+use super::page::measured;
 use super::printable;
 use super::standing::{self, Standing};
 use super::verdict::{counted, wrapped};
@@ -23,7 +24,8 @@ impl Look {
     /// Width of tables that do not go to a terminal.
     const PIPE_COLUMNS: usize = 120;
 
-    /// What standard output allows: plain, and wide unless `COLUMNS` says otherwise, in a pipe, colour only where `NO_COLOR` is not set.
+    /// What standard output allows: plain, and wide unless `COLUMNS` says otherwise, in a pipe, colour only where
+    /// `NO_COLOR` is not set.
     #[must_use]
     pub fn of_stdout() -> Self {
         if !std::io::stdout().is_terminal() {
@@ -76,7 +78,7 @@ pub fn render(run: &Run, look: Look) -> String {
         text.push_str("No trace was replayed.\n");
         return text;
     }
-    for note in notes(run, &left_out) {
+    for note in notes(run, &left_out).into_iter().chain([measured(&run.environment)]) {
         text.push_str(&wrapped(&note, look.columns, 0));
         text.push('\n');
     }
@@ -121,7 +123,8 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
     }
     if counted(run) {
         notes.push(
-            "instr: executed instructions, counted in every operation. `rtalloc bound` tells what they can never exceed."
+            "instr: executed instructions, counted in every operation; max includes refused requests, mean does not. `rtalloc bound` \
+             tells what they can never exceed."
                 .to_string(),
         );
     }
@@ -140,7 +143,7 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
         notes.push(
             "-: no figure: the probe did not take part or could not, or (F, H, heap) the allocator takes its own pages \
              from the system, or (smallest heap) no heap tried served the whole trace or the search was not done within \
-             the time limit."
+             the limit of processor time."
                 .to_string(),
         );
     }
@@ -296,8 +299,15 @@ mod tests {
     #[test]
     fn what_happened_is_told_in_words() {
         let text = plain(140);
+        assert!(text.ends_with("Measured 2026-03-01 14:05 UTC by rtalloc 0.1.0.\n"), "{text}");
+        let mut run = fixture::usual();
+        let cell = &mut run.traces[0].cells[0];
+        cell.outcome = Outcome::NotMeasured { what: "the machine was busy".into() };
+        let sentence =
+            format!("{}: not measured: the machine was busy; nothing is known of the allocator.", cell.subject.name);
+        assert!(plain_of(&run).contains(&sentence));
         assert!(text.contains("buddy-system: 3 allocations failed, the first at operation 91,234 of 200,000"));
-        assert!(text.contains("linked-list: stopped by the time limit at operation 150,000 of 200,000"));
+        assert!(text.contains("linked-list: stopped by the limit of processor time at operation 150,000 of 200,000"));
         assert!(text.contains("mimalloc: did not finish: killed by signal 11"));
     }
 

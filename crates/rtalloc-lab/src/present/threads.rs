@@ -5,13 +5,13 @@ mod report;
 pub use report::html;
 
 use super::number;
-use super::page::Tabled;
+use super::page::{Tabled, measured};
 use super::printable;
 use super::table::Look;
 use super::verdict::wrapped;
 use crate::result::schema::{Distribution, Origin, Outcome};
 use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTime, ThreadedTrace};
-use crate::subject::shared::Refused;
+use rtalloc_subjects::shared::Refused;
 use std::fmt::Write as _;
 
 /// Two tables for each trace: ticks, and memory with what was refused; and what is to be said of all.
@@ -22,7 +22,7 @@ pub fn tables(run: &ThreadedRun, look: Look) -> String {
         text.push_str(&of_trace(trace, &run.ordering, look));
         text.push('\n');
     }
-    for note in notes(run) {
+    for note in notes(run).into_iter().chain([measured(&run.environment)]) {
         let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
     }
     text
@@ -161,8 +161,9 @@ fn sentence(cell: &ThreadedCell) -> Option<String> {
             ))
         }
         Outcome::TimedOut { at } => {
-            Some(format!("stopped by the time limit after {} operations.", number::grouped(*at)))
+            Some(format!("stopped by the limit of processor time after {} operations.", number::grouped(*at)))
         }
+        Outcome::NotMeasured { what } => Some(format!("not measured: {}", printable(what))),
         Outcome::Broken { what } => Some(format!("did not finish: {}", printable(what))),
     }
 }
@@ -204,6 +205,7 @@ pub fn csv(run: &ThreadedRun) -> String {
                 Outcome::Completed => "completed",
                 Outcome::Failures { .. } => "failures",
                 Outcome::TimedOut { .. } => "timed-out",
+                Outcome::NotMeasured { .. } => "not-measured",
                 Outcome::Broken { .. } => "broken",
             };
             let number = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());

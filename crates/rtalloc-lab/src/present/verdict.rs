@@ -1,16 +1,17 @@
 //! The verdict: which allocator to take, by a rule that can be checked against the tables.
 //!
 //! **The rule.** A *candidate* is an allocator whose author states constant cost for allocate and free, which served
-//! every trace without a failure, and of which both figures are known on every trace: the most instructions an
-//! allocate or a free was observed to execute, and the smallest heap relative to the live memory M (the worst of the
-//! traces counts, in both). Each figure is divided by the best candidate's; the candidate with the smallest product of
-//! the two quotients is taken. It is therefore never beaten in both figures. Ties go to the fewer instructions, then
-//! to ours, then to the name that sorts first. Candidates whose product exceeds the choice's by at most 5 % are named
-//! beside it: other traces could reverse so small a difference.
+//! every trace without a failure, and of which both figures are known on every trace: the most instructions an allocate
+//! or a free was observed to execute, and the smallest heap relative to the live memory M (the worst of the traces
+//! counts, in both). Where TLSF is a candidate it is taken: it is the default, by what is known of it, not by a formula
+//! of two observed figures. Else each figure is divided by the best candidate's, and the candidate with the smallest
+//! product of the two quotients is named. Ties go to the fewer instructions, then to ours, then to the name that sorts
+//! first. Candidates whose product differs from the choice's by at most 5 % are named beside it: other traces could
+//! reverse so small a difference.
 //!
-//! Of the others, those whose authors state a logarithmic cost and whose worst operation did not contradict it (it grew from
-//! the trace of fewest live blocks to that of most at most twice as much as their logarithm) are told apart from those to
-//! avoid: for a heap of known size they are bounded too.
+//! Of the others, those whose authors state a logarithmic cost and whose worst operation did not contradict it (it grew
+//! from the trace of fewest live blocks to that of most at most twice as much as their logarithm) are told apart from
+//! those to avoid: for a heap of known size they are bounded too.
 //!
 //! Every number in the sentences is computed from the results.
 
@@ -22,6 +23,9 @@ use std::fmt::Write as _;
 /// From here on an operation is said to have grown with the heap: worst on the trace of most live blocks / worst on
 /// the trace of fewest.
 const GROWTH_WORTH_NAMING: f64 = 2.0;
+
+/// Taken wherever it is a candidate.
+const DEFAULT: &str = "tlsf";
 
 /// Up to this quotient of products two candidates are as good as each other.
 const AS_GOOD_AS: f64 = 1.05;
@@ -88,8 +92,11 @@ pub fn verdict(run: &Run) -> Verdict {
     Verdict { standings, take, front, headline, reasons, cautions }
 }
 
-/// The smallest product of the quotients of both figures and the best.
+/// The default, if it is a candidate; else the smallest product of the quotients of both figures and the best.
 pub(super) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
+    if let Some((default, _)) = candidates.iter().find(|(index, _)| is_default(&standings[*index])) {
+        return Some(*default);
+    }
     let fewest = candidates.iter().map(|(_, figures)| figures.instructions).fold(f64::INFINITY, f64::min).max(1.0);
     let smallest = candidates.iter().map(|(_, figures)| figures.heap).fold(f64::INFINITY, f64::min);
     let product = |figures: &Figures| figures.instructions / fewest * figures.heap / smallest;
@@ -104,6 +111,21 @@ pub(super) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) ->
                 .then(standings[*left].subject.name.cmp(&standings[*right].subject.name))
         })
         .map(|(index, _)| *index)
+}
+
+/// Whether this is the allocator that is taken by default.
+pub(super) fn is_default(standing: &Standing) -> bool {
+    standing.subject.name == DEFAULT
+}
+
+/// What is to be said beside the advice to take an allocator for its instructions alone.
+pub(super) fn memory_caution(standing: &Standing) -> &'static str {
+    if standing.subject.name == "half-fit" {
+        " Its worst-case memory is n times M, n being the largest request in units of its smallest block, rounded up to a power of two: an \
+         adversary makes it need nearly that (`rtalloc reproduce robson`)."
+    } else {
+        ""
+    }
 }
 
 /// The candidates that are not beaten: by increasing instructions, decreasing heap.
@@ -121,8 +143,10 @@ pub(super) fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
 
 fn headline(run: &Run, standings: &[Standing], take: Option<usize>) -> String {
     let name = |index: usize| &standings[index].subject.name;
-    if let Some(take) = take {
-        return format!("Take {}.", name(take));
+    match take {
+        Some(take) if is_default(&standings[take]) => return format!("Take {}.", name(take)),
+        Some(take) => return format!("Of these, {} has the smallest product of instructions and heap.", name(take)),
+        None => {}
     }
     if standings.is_empty() {
         return "No verdict: nothing was measured.".into();
@@ -158,7 +182,9 @@ fn praise(run: &Run, taken: &Standing, candidates: usize) -> String {
         heap.ratio,
         heap.trace,
     );
-    if candidates > 1 {
+    if is_default(taken) {
+        text.push_str(" It is the default where an operation has to be bounded; what the others executed and needed is in the tables.");
+    } else if candidates > 1 {
         let _ = write!(
             text,
             " Of the {candidates} allocators of constant cost that served every trace it has the smallest product of \
@@ -167,6 +193,7 @@ fn praise(run: &Run, taken: &Standing, candidates: usize) -> String {
     } else {
         text.push_str(" It is the only allocator of constant cost that served every trace.");
     }
+    text.push_str(memory_caution(taken));
     text
 }
 
@@ -176,12 +203,14 @@ fn ties(standings: &[Standing], take: usize, candidates: &[(usize, Figures)]) ->
     let best = candidates.iter().find(|(index, _)| *index == take).map(|(_, figures)| product(figures))?;
     let names: Vec<&str> = candidates
         .iter()
-        .filter(|(index, figures)| *index != take && product(figures) <= best * AS_GOOD_AS)
+        .filter(|(index, figures)| {
+            *index != take && (1.0 / AS_GOOD_AS..=AS_GOOD_AS).contains(&(product(figures) / best))
+        })
         .map(|(index, _)| standings[*index].subject.name.as_str())
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "A tie, since their products differ by at most 5 %: {}, {}.",
+            "A tie, since their products of worst instructions and heap / M differ by at most 5 %: {}, {}.",
             standings[take].subject.name,
             names.join(", ")
         )
@@ -196,10 +225,11 @@ fn alternatives(standings: &[Standing], take: usize, front: &[usize]) -> Option<
     if let Some((name, (worst, heap))) = front.first().filter(|first| **first != take).and_then(|first| of(*first)) {
         sentences.push(format!(
             "If instructions matter more than memory: {name}, whose worst observed operation executed {}, in at most \
-             {:.2} times M (on {}).",
+             {:.2} times M (on {}).{}",
             worst_in_words(worst),
             heap.ratio,
             heap.trace,
+            memory_caution(&standings[front[0]]),
         ));
     }
     if let Some((name, (worst, heap))) = front.last().filter(|last| **last != take).and_then(|last| of(*last)) {
@@ -440,9 +470,8 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_run_takes_the_best_product() {
+    fn the_usual_run_takes_tlsf() {
         let verdict = verdict(&fixture::usual());
-        // tlsf 131 x 1.12, tlsf-exact 133 x 1.14, half-fit 104 x 1.61, rlsf 180 x 1.15.
         assert_eq!(taken(&verdict), Some("tlsf"));
         assert_eq!(verdict.headline, "Take tlsf.");
         let front: Vec<&str> =
@@ -453,14 +482,30 @@ mod tests {
         for sentence in [
             "executed 131 instructions (allocate, on gcc)",
             "at most 1.12 times its live memory M",
-            "A tie, since their products differ by at most 5 %: tlsf, tlsf-exact.",
+            "A tie, since their products of worst instructions and heap / M differ by at most 5 %: tlsf, tlsf-exact.",
             "If instructions matter more than memory: half-fit",
+            "Its worst-case memory is n times M",
+            "It is the default where an operation has to be bounded",
             "Where no deadline has to hold: best-fit (O(n)) got by with 1.07",
             "first-fit: O(n); its worst operation grew with the heap, from 1,566 instructions",
         ] {
             assert!(unwrapped.contains(sentence), "{sentence}\n{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    /// The product of two observed figures is no ground to leave the default.
+    #[test]
+    fn a_smaller_product_does_not_displace_tlsf() {
+        let two = [
+            ("half-fit", Origin::Ours, "segregated", "O(1)", 40, 60, 1.2),
+            ("tlsf", Origin::Ours, "segregated", "O(1)", 50, 100, 1.1),
+        ];
+        let both = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &two)]));
+        assert_eq!((taken(&both), both.headline.as_str()), (Some("tlsf"), "Take tlsf."));
+        let alone = verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &two[..1])]));
+        assert_eq!(alone.headline, "Of these, half-fit has the smallest product of instructions and heap.");
+        assert!(alone.reasons[0].contains("Its worst-case memory is n times M"), "{:?}", alone.reasons);
     }
 
     #[test]

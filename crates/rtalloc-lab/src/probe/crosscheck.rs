@@ -3,10 +3,10 @@
 //! The counts of every operation must be equal, and every step the witness sees must be an edge of the graph that was
 //! copied and bounded.
 
+use crate::probe::Counted;
 use crate::replay::isolate::{Child, SharedMemory};
 use crate::replay::tests::{random_events, within};
 use crate::replay::{Nobody, Observer, Replay};
-use crate::subject::{Counted, Heap, Region, Subject, all, select};
 use crate::trace::Event;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
@@ -17,6 +17,7 @@ use pathbound::arch::x86_64::{LONGEST_INSTRUCTION_BYTES, decode};
 use pathbound::counter::{Record, executed};
 use pathbound::graph::{Callee, Flow, Graph};
 use pathbound::image::Process;
+use rtalloc_subjects::{Heap, Region, Subject, all, select};
 use std::arch::asm;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -232,11 +233,8 @@ fn is_edge(graph: &Graph, from: u64, to: u64) -> bool {
     }
 }
 
-fn agrees(name: &str) {
-    let subject = select(&[name]).expect("a subject")[0];
-    if subject.own_pages && std::env::var_os(ALONE).is_none() {
-        return agrees_alone(name);
-    }
+fn agrees(subject: &Subject) {
+    let name = subject.name;
     let events = within(subject.reach, random_events(operations(subject), 7));
     let process = Process::current().expect("this process");
     let counted = complete(&process, subject, &events);
@@ -260,16 +258,20 @@ fn agrees(name: &str) {
     assert!(beside.is_empty(), "{name}: steps beside the graph: {beside:x?}");
 }
 
-/// In the environment of a process that makes one cross-check and nothing else.
+/// Names the subject in the environment of a process that cross-checks nothing else.
 const ALONE: &str = "TESTS_CROSSCHECK_ALONE";
 
-/// The test of this name in a process of its own: an allocator that serves the whole process must not be used by other
-/// threads, and must not give pages back after some time, of which a traced process has more.
+/// Cross-checks in a process of its own: an allocator that serves the whole process must not be used by other threads,
+/// and must not give pages back after a time, because a traced process runs longer.
 fn agrees_alone(name: &str) {
-    let test = format!("probe::crosscheck::{name}");
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args([&test, "--exact", "--test-threads=1", "--nocapture"])
-        .env(ALONE, "1")
+        .args([
+            "probe::crosscheck::the_subject_of_the_environment_agrees",
+            "--exact",
+            "--test-threads=1",
+            "--nocapture",
+        ])
+        .env(ALONE, name)
         .env("MIMALLOC_PURGE_DELAY", "-1")
         .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1,experimental_tcache_gc:false")
         .output()
@@ -278,75 +280,39 @@ fn agrees_alone(name: &str) {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-/// One test for each subject, so that they share the processors, and one that none is missing.
-macro_rules! crosschecks {
-    ($($test:ident: $name:literal,)*) => {
-        $(
-            #[test]
-            fn $test() {
-                agrees($name);
-            }
-        )*
+/// The tests share the table among them, so that they run in parallel.
+const SHARES: usize = 4;
 
-        #[test]
-        fn every_subject_is_crosschecked() {
-            let names: Vec<&str> = all().iter().map(|subject| subject.name).collect();
-            assert_eq!(names, [$($name),*]);
-        }
-    };
+fn share_agrees(share: usize) {
+    for subject in all().iter().skip(share).step_by(SHARES) {
+        if subject.own_pages { agrees_alone(subject.name) } else { agrees(subject) }
+    }
 }
 
-crosschecks! {
-    tlsf: "tlsf",
-    tlsf_exact: "tlsf-exact",
-    tlsf_thorough: "tlsf-thorough",
-    half_fit: "half-fit",
-    quick_fit: "quick-fit",
-    simple_segregated: "simple-segregated",
-    simple_segregated_8: "simple-segregated-8",
-    kingsley: "kingsley",
-    first_fit: "first-fit",
-    first_fit_address: "first-fit-address",
-    next_fit: "next-fit",
-    next_fit_lifo: "next-fit-lifo",
-    best_fit: "best-fit",
-    tree_best_fit: "tree-best-fit",
-    fast_fit: "fast-fit",
-    fast_fit_leftmost: "fast-fit-leftmost",
-    binary_buddy: "binary-buddy",
-    bbuddy: "bbuddy",
-    fibonacci_buddy: "fibonacci-buddy",
-    weighted_buddy: "weighted-buddy",
-    double_buddy: "double-buddy",
-    bitframe: "bitframe",
-    bitframe_8: "bitframe-8",
-    bitframe_eager: "bitframe-eager",
-    bitframe_16: "bitframe-16",
-    bitframe_4: "bitframe-4",
-    bitframe_crossing: "bitframe-crossing",
-    regis1: "regis1",
-    regis1_8: "regis1-8",
-    regis2: "regis2",
-    regis2_8: "regis2-8",
-    reaps: "reaps",
-    reaps_8: "reaps-8",
-    compact_fit: "compact-fit",
-    compact_fit_3: "compact-fit-3",
-    compact_fit_9: "compact-fit-9",
-    compact_fit_iota: "compact-fit-iota",
-    compact_fit_non_moving: "compact-fit-non-moving",
-    compact_fit_paper: "compact-fit-paper",
-    arenas: "arenas",
-    bitmap_buddy: "bitmap-buddy",
-    tree_buddy: "tree-buddy",
-    tree_buddy_in_band: "tree-buddy-in-band",
-    rlsf: "rlsf",
-    talc: "talc",
-    dlmalloc: "dlmalloc",
-    buddy_system: "buddy-system",
-    linked_list: "linked-list",
-    good_memory: "good-memory",
-    mimalloc: "mimalloc",
-    jemalloc: "jemalloc",
-    system: "system",
+#[test]
+fn the_first_share_agrees() {
+    share_agrees(0);
+}
+
+#[test]
+fn the_second_share_agrees() {
+    share_agrees(1);
+}
+
+#[test]
+fn the_third_share_agrees() {
+    share_agrees(2);
+}
+
+#[test]
+fn the_fourth_share_agrees() {
+    share_agrees(3);
+}
+
+/// Does nothing but in the process that [`agrees_alone`] starts.
+#[test]
+fn the_subject_of_the_environment_agrees() {
+    if let Ok(name) = std::env::var(ALONE) {
+        agrees(select(&[name]).expect("a subject")[0]);
+    }
 }

@@ -1,23 +1,23 @@
 //! Time of every operation in ticks of the time-stamp counter.
 //!
-//! An operation is timed by `lfence; rdtsc; lfence` on both sides; the calibrated cost of the empty pair is
-//! subtracted. *Voting*: R replicas replay the identical sequence and of each operation the minimum is kept, since
-//! what disturbs a measurement only ever adds to it. A replica is a process of its own with a heap of its own,
-//! prefaulted where we own it, at the same addresses as the others. They work in turns on one processor, a batch of operations
-//! each, so that memory is needed for a batch and not for the trace.
+//! An operation is timed by `lfence; rdtsc; lfence` on both sides; the calibrated cost of the empty pair is subtracted.
+//! *Voting*: R replicas replay the identical sequence and of each operation the minimum is kept, since what disturbs a
+//! measurement only ever adds to it. A replica is a process of its own with a heap of its own, prefaulted where we own
+//! it, at the same addresses as the others. They work in turns on one processor, a batch of operations each, so that
+//! memory is needed for a batch and not for the trace.
 //!
 //! The maximum on a shared or virtual machine is noise nevertheless, where something disturbs every replica.
 
 use super::{Report, Samples, Task};
 use crate::replay::course::Noted;
-use crate::replay::isolate::{Board, Child, Death, SharedMemory};
+use crate::replay::isolate::{Board, Child, Death, SharedMemory, poll};
 use crate::replay::{Block, Fault, Observer, Replay};
 use crate::result::schema::{Outcome, Time};
-use crate::subject::{Heap, Region, Subject};
 use crate::trace::{Event, Reader};
+use rtalloc_subjects::{Heap, Region, Subject};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const BATCH: usize = 65_536;
 const STRIDE: usize = 1024;
 /// A turn ends after this time even if the batch is not full.
 const TURN: Duration = Duration::from_millis(200);
-/// How long a turn may overdraw before the replica counts as hung.
+/// Processor time an operation may use, or time its threads may sleep, before the replica counts as hung.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The clock of a run, calibrated once.
@@ -126,6 +126,11 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
     for _ in 0..replicas {
         children.push(Replica::spawn(task)?);
     }
+    for child in &mut children {
+        if let Err(what) = child.ready(task.budget.left()) {
+            return Ok(Report::broken(what));
+        }
+    }
     let mut time = Time { replicas, ..Time::default() };
     let (mut allocate, mut free, mut reallocate) = (Samples::default(), Samples::default(), Samples::default());
     let (mut at, mut refused, mut beyond_reach, mut first_refused) = (0_u64, 0_u64, 0_u64, None);
@@ -164,7 +169,7 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
         }
         at += batch as u64;
         task.board.at(at);
-        if Instant::now() >= task.deadline && at < task.events {
+        if at < task.events && task.budget.is_spent_with_children() {
             timed_out = true;
             break;
         }
@@ -199,8 +204,8 @@ pub(crate) fn pin_to_last_processor() {
     }
 }
 
-/// Lets this process have so many files open, as far as the system does: every replica is talked to through pipes. Where that
-/// does not suffice, making one fails.
+/// Lets this process have so many files open, as far as the system does: every replica is talked to through pipes.
+/// Where that does not suffice, making one fails.
 fn allow_files(wanted: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: plain system calls on a structure that is a value of ours.
@@ -270,37 +275,57 @@ impl Replica {
     /// Lets the replica take its turn and tells how many operations it performed.
     fn turn(&mut self, order: Order) -> Result<usize, String> {
         let ordered = self.orders.write_all(&order.to_bytes());
-        let mut answer = [0; 8];
-        match ordered.and_then(|()| read_within(&mut self.answers, &mut answer, TURN + PATIENCE)) {
-            Ok(true) => Ok(u64::from_le_bytes(answer) as usize),
-            Ok(false) => {
-                let at = match self.child.take().map(Child::kill) {
-                    Some(Death::Hung { at }) => at,
-                    Some(Death::Crashed { .. }) | None => 0,
-                };
-                Err(format!("operation {at} did not end within {} seconds", PATIENCE.as_secs()))
+        if ordered.is_err() {
+            return Err(self.last_words());
+        }
+        self.answer(PATIENCE, |death| match death {
+            Death::Hung { at, limit } => {
+                format!("operation {at} did not end within {} seconds of processor time", limit.as_secs())
             }
-            // The pipe is closed: the replica has something to say, or died.
-            Err(_) => Err(match self.child.take().map(|child| child.wait::<String>(PATIENCE)) {
-                Some(Ok(what)) => what,
-                Some(Err(Death::Crashed { what, .. })) => what,
-                Some(Err(Death::Hung { at })) => format!("operation {at} did not end"),
-                None => "a replica that had ended was asked again".into(),
-            }),
+            death => death.to_string(),
+        })
+    }
+
+    /// Waits until its heap is made, which is no operation: touching a large region takes seconds of processor time.
+    fn ready(&mut self, limit: Duration) -> Result<(), String> {
+        self.answer(limit + PATIENCE, |death| format!("its heap was not ready: {death}")).map(drop)
+    }
+
+    /// Waits for an answer. `limit` is of the processor time of one operation. Whether the machine is too busy to know,
+    /// the process that started this cell finds out.
+    fn answer(&mut self, limit: Duration, what: impl FnOnce(Death) -> String) -> Result<usize, String> {
+        let Some(child) = &self.child else { return Err("a replica that had ended was asked again".into()) };
+        let (mut watch, mut at) = (child.watch(limit), child.board().index());
+        loop {
+            match poll([self.answers.as_fd()].into_iter(), watch.interval()) {
+                Ok(ready) if ready[0] => break,
+                Ok(_) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            if child.board().index() != at {
+                (watch, at) = (child.watch(limit), child.board().index());
+            }
+            if let Some(death) = child.verdict(&mut watch)
+                && !matches!(death, Death::Starved { .. })
+            {
+                self.child = None;
+                return Err(what(death));
+            }
+        }
+        let mut answer = [0; 8];
+        match self.answers.read_exact(&mut answer) {
+            Ok(()) => Ok(u64::from_le_bytes(answer) as usize),
+            Err(_) => Err(self.last_words()),
         }
     }
-}
 
-/// Reads `bytes` from a pipe; `false` if that takes longer than `limit`.
-fn read_within(pipe: &mut File, bytes: &mut [u8], limit: Duration) -> io::Result<bool> {
-    use std::os::fd::AsRawFd;
-    let mut polled = libc::pollfd { fd: pipe.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid entry.
-    let ready = unsafe { libc::poll(&mut polled, 1, limit.as_millis() as i32) };
-    match ready {
-        0 => Ok(false),
-        count if count < 0 => Err(io::Error::last_os_error()),
-        _ => pipe.read_exact(bytes).map(|()| true),
+    /// What a replica has to say whose pipes are closed, or how it died.
+    fn last_words(&mut self) -> String {
+        match self.child.take().map(|child| child.wait::<String>(PATIENCE)) {
+            Some(Ok(what)) => what,
+            Some(Err(death)) => death.to_string(),
+            None => "a replica that had ended was asked again".into(),
+        }
     }
 }
 
@@ -335,6 +360,7 @@ impl Stage<'_> {
         for word in self.samples.words() {
             word.store(0, Ordering::Relaxed);
         }
+        self.answer(0);
         while let Some(order) = self.order() {
             let start = Instant::now();
             timing.place = 0;
@@ -353,10 +379,14 @@ impl Stage<'_> {
             for (word, sample) in self.samples.words().iter().zip(&timing.samples[..timing.place]) {
                 word.store(*sample, Ordering::Relaxed);
             }
-            // Nobody listens where the coordinator is gone; then the next order says so.
-            let _ = self.answers.write_all(&(timing.place as u64).to_le_bytes());
+            self.answer(timing.place as u64);
         }
         Ok(())
+    }
+
+    /// Answers the coordinator. Where that is gone, there is no next order either.
+    fn answer(&mut self, operations: u64) {
+        let _ = self.answers.write_all(&operations.to_le_bytes());
     }
 
     /// The next order, or `None` where nobody is left to give one.

@@ -1,24 +1,27 @@
 //! Executed instructions of every operation.
 //!
 //! The trace is replayed on [copies](Counted) of the entry points that count their own instructions: exact for every
-//! operation, at nearly the speed of the originals. A subject that jumps to computed addresses may come to code that was
-//! not copied; then the replay is done again, in a fresh process, with that code copied too, until nothing is missed.
+//! operation, at nearly the speed of the originals. A subject that jumps to computed addresses may come to code that
+//! was not copied; then the replay is done again, in a fresh process, with that code copied too, until nothing is
+//! missed.
 //!
-//! Counts are held against the [static bounds](Limits) of the entry points, where there are any: one operation above its
-//! bound and the cell has no figures, because either of them is wrong.
+//! Counts are held against the [static bounds](Limits) of the entry points, where there are any: one operation above
+//! its bound and the cell has no figures, because either of them is wrong.
 
 use super::{Counts, Report, Task};
 use crate::analysis::Limits;
 use crate::observe::Operation;
+use crate::probe::Counted;
 use crate::replay::course::outcome;
-use crate::replay::isolate::{Child, Death};
+use crate::replay::isolate::Child;
+use crate::replay::processor::Budget;
 use crate::replay::{Block, Observer, Replay};
-use crate::result::schema::Instructions;
-use crate::subject::{Counted, Heap, Region};
+use crate::result::schema::{Instructions, Refused};
 use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
+use rtalloc_subjects::{Heap, Region};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Replays with more and more code copied, at most. Each finds what the code copied last leads to.
 pub const ROUNDS: usize = 24;
@@ -52,16 +55,13 @@ pub fn measure(task: &Task<'_>, process: &Process, counted: &Counted, limits: Li
 
 /// An attempt in a process of its own, since a subject with pages of its own cannot be begun anew.
 fn apart(task: &Task<'_>, process: &Process, further: &[u64], limits: Limits) -> Result<Attempt, String> {
+    let left = task.budget.left();
     let child = Child::spawn(|_| {
+        let task = &Task { budget: Budget::new(left), ..*task };
         let counted = Counted::new(process, task.subject, further, Record::Count);
         counted.map_or_else(Attempt::broken, |counted| attempt(task, &counted, limits))
     });
-    let left = task.deadline.saturating_duration_since(Instant::now()) + Duration::from_secs(1);
-    match child.map_err(|error| error.to_string())?.wait(left) {
-        Ok(attempt) => Ok(attempt),
-        Err(Death::Crashed { what, .. }) => Err(what),
-        Err(Death::Hung { .. }) => Err("an operation did not return".into()),
-    }
+    child.map_err(|error| error.to_string())?.wait(left + Duration::from_secs(1)).map_err(|death| death.to_string())
 }
 
 impl Attempt {
@@ -106,13 +106,15 @@ fn attempt(task: &Task<'_>, counted: &Counted, limits: Limits) -> Attempt {
 /// Notes what every operation counts.
 #[derive(Debug, Default)]
 struct Counting {
-    /// Of the operation underway.
-    instructions: u64,
+    /// Of the operation underway; `None` until it is performed.
+    underway: Option<(Operation, u64)>,
     /// The largest counts by entry point, refused requests included.
     largest: [u64; Operation::ALL.len()],
     allocate: Counts,
     free: Counts,
     reallocate: Counts,
+    refused_allocate: Refused,
+    refused_reallocate: Refused,
 }
 
 impl Counting {
@@ -134,6 +136,8 @@ impl Counting {
             free: self.free.distribution(),
             reallocate: self.reallocate.distribution(),
             most: self.largest,
+            refused_allocate: self.refused_allocate,
+            refused_reallocate: self.refused_reallocate,
         }
     }
 
@@ -142,9 +146,10 @@ impl Counting {
     fn count<R>(&mut self, operation: Operation, call: impl FnOnce() -> R) -> R {
         let before = executed();
         let result = call();
-        self.instructions = executed().wrapping_sub(before);
+        let instructions = executed().wrapping_sub(before);
+        self.underway = Some((operation, instructions));
         let largest = &mut self.largest[operation as usize];
-        *largest = self.instructions.max(*largest);
+        *largest = instructions.max(*largest);
         result
     }
 }
@@ -176,11 +181,28 @@ impl Observer for Counting {
     #[inline(always)]
     fn granted(&mut self, _heap: &Heap<'_>, _index: u64, _block: &Block, old_size: Option<usize>) {
         let counts = if old_size.is_some() { &mut self.reallocate } else { &mut self.allocate };
-        counts.add(self.instructions);
+        counts.add(self.underway.map_or(0, |(_, instructions)| instructions));
     }
 
     #[inline(always)]
     fn freed(&mut self, _index: u64, _block: &Block) {
-        self.free.add(self.instructions);
+        self.free.add(self.underway.map_or(0, |(_, instructions)| instructions));
+    }
+
+    #[inline(always)]
+    fn before(&mut self, _index: u64) {
+        self.underway = None;
+    }
+
+    #[inline(always)]
+    fn refused(&mut self, _index: u64, _beyond_reach: bool) {
+        // A request that the replay itself refused executed nothing.
+        let Some((operation, instructions)) = self.underway else { return };
+        let refused = match operation {
+            Operation::Reallocate => &mut self.refused_reallocate,
+            _ => &mut self.refused_allocate,
+        };
+        refused.count += 1;
+        refused.max = refused.max.max(instructions);
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! A probe is an [`Observer`](crate::replay::Observer) of a replay and a function that measures one cell with it, in
 //! the process it is called in. [`space`] looks at addresses, [`instructions`] counts in every
-//! operation, [`cycles`] times each, [`steps`] counts accesses to shared words. Each returns a [`Report`].
+//! operation, [`cycles`] times each. Each returns a [`Report`].
 
+mod counted;
 pub mod cycles;
 pub mod instructions;
+pub mod reads;
 pub mod space;
-pub mod steps;
 pub mod threads;
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
@@ -16,12 +17,13 @@ mod distribution;
 
 use crate::replay::course::{Course, CourseError};
 use crate::replay::isolate::Board;
+use crate::replay::processor::Budget;
 use crate::result::schema::Outcome;
-use crate::subject::Subject;
+use rtalloc_subjects::Subject;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::time::Instant;
 
+pub use counted::{CountError, Counted};
 pub use distribution::{Counts, Samples};
 
 /// One subject on one trace, to be measured.
@@ -37,15 +39,15 @@ pub struct Task<'a> {
     pub subject: &'a Subject,
     /// Bytes of the region given.
     pub heap_bytes: usize,
-    /// When to stop.
-    pub deadline: Instant,
+    /// Processor time for it.
+    pub budget: Budget,
     /// Where to note progress.
     pub board: &'a Board,
 }
 
 impl<'a> Task<'a> {
     fn course(&self) -> Course<'a> {
-        Course { trace: self.trace, deadline: self.deadline, board: self.board }
+        Course { trace: self.trace, budget: self.budget, board: self.board }
     }
 }
 

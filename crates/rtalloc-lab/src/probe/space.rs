@@ -13,7 +13,7 @@ use super::{Report, Task};
 use crate::replay::course::{End, outcome};
 use crate::replay::{Block, Nobody, Observer, Replay};
 use crate::result::schema::{Curve, Outcome, Space};
-use crate::subject::{Heap, Region};
+use rtalloc_subjects::{Heap, Region};
 
 /// Most points of the curve of H.
 const CURVE_POINTS: u64 = 400;
@@ -173,8 +173,8 @@ impl Search<'_> {
     }
 }
 
-/// Gallops from a first guess to a pair of sizes that fail and serve, one step apart, and says which serves. `hopeless` fails, and
-/// nothing above `most` is tried; `None` where nothing serves or no time is left.
+/// Gallops from a first guess to a pair of sizes that fail and serve, one step apart, and says which serves. `hopeless`
+/// fails, and nothing above `most` is tried; `None` where nothing serves or no time is left.
 pub(super) fn least_that_serves(
     guess: u64,
     hopeless: u64,

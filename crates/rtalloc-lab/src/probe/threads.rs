@@ -10,8 +10,8 @@ use super::{Report, Samples};
 use crate::replay::threaded::{Course, Kind, Summary, ThreadedError, Verified, Verifying, Watch, run, serves};
 use crate::result::schema::Outcome;
 use crate::result::threads::{ThreadedSpace, ThreadedTime};
-use crate::subject::Region;
-use crate::subject::shared::{SharedHeap, SharedSubject};
+use rtalloc_subjects::Region;
+use rtalloc_subjects::shared::{SharedHeap, SharedSubject};
 
 /// One shared subject on one trace, to be measured.
 #[derive(Clone, Copy, Debug)]

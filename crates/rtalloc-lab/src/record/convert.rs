@@ -2,11 +2,12 @@
 
 use super::RecordError;
 use super::log::{RawReader, Step, StopReason};
-use crate::trace::{Event, Op, SlotTable, TraceError, Writer};
+use crate::trace::{Cause, Event, Incomplete, Op, SlotTable, TraceError, Writer};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 
 /// What a recording showed beside the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -35,15 +36,36 @@ pub struct Findings {
     pub stop_reason: Option<StopReason>,
 }
 
-/// Streams the raw log at `log` into `writer`. The caller finishes the writer.
+/// What a raw log lacks of the operations of a program that ended with `status`. Reads the log to its end.
+///
+/// # Errors
+///
+/// The log cannot be read.
+pub fn incomplete(mut reader: RawReader, status: ExitStatus) -> Result<Option<Incomplete>, RecordError> {
+    while reader.next_record()?.is_some() {}
+    let signal = status.signal();
+    let missing = Some(reader.lost() + reader.unfinished());
+    let cause = match reader.stop_reason() {
+        Some(StopReason::Limit) => Cause::LogLimit,
+        Some(StopReason::DiskFull) => Cause::DiskFull,
+        Some(StopReason::KernelTooOld) => Cause::KernelTooOld,
+        None if signal.is_some() => Cause::Killed,
+        None if reader.unfinished() > 0 => Cause::Unfinished,
+        None => return Ok(None),
+    };
+    // A kernel that is too old has nothing counted.
+    let missing = missing.filter(|_| cause != Cause::KernelTooOld);
+    Ok(Some(Incomplete { cause, missing, signal }))
+}
+
+/// Streams a raw log into `writer`. The caller finishes the writer.
 ///
 /// Memory is needed for the blocks that live at once, never for the length of the log.
 ///
 /// # Errors
 ///
-/// The log is foreign or cannot be read, or the trace cannot be written. A log that is cut off is no error.
-pub fn convert<W: Write>(log: &Path, writer: &mut Writer<W>) -> Result<Findings, RecordError> {
-    let mut reader = RawReader::open(log)?;
+/// The log cannot be read, or the trace cannot be written. A log that is cut off is no error.
+pub fn convert<W: Write>(mut reader: RawReader, writer: &mut Writer<W>) -> Result<Findings, RecordError> {
     let mut conversion = Conversion {
         writer,
         slots: SlotTable::new(),
@@ -55,7 +77,8 @@ pub fn convert<W: Write>(log: &Path, writer: &mut Writer<W>) -> Result<Findings,
     };
     while let Some(record) = reader.next_record()? {
         let start_ns = *conversion.start_ns.get_or_insert(record.tick_ns);
-        // A thread reads the clock before it takes its place in the order, so neighbours may differ by what lies between.
+        // A thread reads the clock before it takes its place in the order, so neighbours may differ by what lies
+        // between.
         conversion.tick_ns = conversion.tick_ns.max(record.tick_ns.saturating_sub(start_ns));
         conversion.take(record.step, record.thread)?;
     }
@@ -152,8 +175,8 @@ impl<W: Write> Conversion<'_, W> {
         Ok(())
     }
 
-    /// Frees what is still noted as living at `address`, where the allocator has just placed another block: the free went
-    /// past the recorder, or its record was not completed.
+    /// Frees what is still noted as living at `address`, where the allocator has just placed another block: the free
+    /// went past the recorder, or its record was not completed.
     fn vacate(&mut self, address: u64, raw_thread: u32) -> Result<(), TraceError> {
         if let Some(slot) = self.slots.free(address) {
             self.findings.missed_frees += 1;

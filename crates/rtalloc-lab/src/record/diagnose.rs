@@ -52,7 +52,8 @@ pub fn obstacle(program: &OsStr) -> Obstacle {
 }
 
 /// The file that `execvp` would run.
-fn resolve(program: &OsStr) -> PathBuf {
+#[must_use]
+pub fn resolve(program: &OsStr) -> PathBuf {
     let direct = PathBuf::from(program);
     if program.as_bytes().contains(&b'/') {
         return direct;

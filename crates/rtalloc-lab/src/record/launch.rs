@@ -36,7 +36,8 @@ pub fn launch(log: &RawLog, command: &[OsString]) -> Result<ExitStatus, RecordEr
     child.wait().map_err(started)
 }
 
-/// The code with which `rtalloc record` ends when the program ended with `status`: the same, or 128 + its signal, as shells do.
+/// The code with which `rtalloc record` ends when the program ended with `status`: the same, or 128 + its signal, as
+/// shells do.
 #[must_use]
 pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {

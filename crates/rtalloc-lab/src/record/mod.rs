@@ -4,8 +4,8 @@
 //! RawLog::create -> launch(program, with the recorder preloaded) -> convert(raw log) -> trace
 //! ```
 //!
-//! The recorder itself is the crate `rtalloc-preload`; the two meet in the raw log's [`layout`]. Whatever ends the program, a return,
-//! a signal or a full disk, the log up to there becomes the trace.
+//! The recorder itself is the crate `rtalloc-preload`; the two meet in the raw log's [`layout`]. Whatever ends the
+//! program, a return, a signal or a full disk, the log up to there becomes the trace.
 
 mod convert;
 mod diagnose;
@@ -16,8 +16,8 @@ mod log;
 #[path = "../../../rtalloc-preload/src/layout.rs"]
 pub mod layout;
 
-pub use convert::{Findings, convert};
-pub use diagnose::{Obstacle, obstacle};
+pub use convert::{Findings, convert, incomplete};
+pub use diagnose::{Obstacle, obstacle, resolve};
 pub use launch::{exit_code, launch};
 pub use log::{DEFAULT_LIMIT_BYTES, RawLog, RawReader, RawRecord, Step, StopReason};
 

@@ -40,7 +40,8 @@ pub struct Findings {
     pub misuses: u64,
     /// The first of them.
     pub first_misuse: Option<Entry>,
-    /// Blocks handed out where one was still live: its free is one of the damaged records. The trace has one just before.
+    /// Blocks handed out where one was still live: its free is one of the damaged records. The trace has one just
+    /// before.
     pub missed_frees: u64,
     /// Regions added and removed; not in the trace.
     pub regions: u64,
@@ -48,8 +49,9 @@ pub struct Findings {
 
 /// Streams a ring into `writer`. The caller finishes the writer.
 ///
-/// Blocks that were allocated before the ring begins are not in the trace: their frees are left out, their reallocations are
-/// allocations. In a complete ring there are none, and what is freed without having been allocated is a misuse.
+/// Blocks that were allocated before the ring begins are not in the trace: their frees are left out, their
+/// reallocations are allocations. In a complete ring there are none, and what is freed without having been allocated is
+/// a misuse.
 ///
 /// # Errors
 ///
@@ -185,7 +187,8 @@ impl<W: Write> Conversion<'_, W> {
         self.findings.first_misuse.get_or_insert(*entry);
     }
 
-    /// Frees what is still noted as live where the heap has just placed another block: its free is a record that is damaged.
+    /// Frees what is still noted as live where the heap has just placed another block: its free is a record that is
+    /// damaged.
     fn vacate(&mut self, address: u64) -> Result<(), TraceError> {
         let Some(slot) = self.slots.free(address) else { return Ok(()) };
         self.findings.missed_frees += 1;

@@ -17,8 +17,8 @@ pub struct Found {
     pub ring: Result<Ring, Problem>,
 }
 
-/// Finds all rings of a dump: what a program wrote, a whole region, or a core file. Places that have the signature and no ring, as
-/// the program's own constant in a core file, are found too, with what is wrong with them.
+/// Finds all rings of a dump: what a program wrote, a whole region, or a core file. Places that have the signature and
+/// no ring, as the program's own constant in a core file, are found too, with what is wrong with them.
 ///
 /// # Errors
 ///

@@ -5,8 +5,9 @@
 //!                             -> replay on the same allocator -> every address compared
 //! ```
 //!
-//! The recorder itself is [`rtalloc::adapt::Traced`]; the two meet in the ring's [`layout`](rtalloc::adapt::traced::layout), which
-//! `docs/FLIGHT-RECORDER.md` specifies. Whatever the bytes are, a dump is data: nothing in it is believed before it was tested.
+//! The recorder itself is [`rtalloc::adapt::Traced`]; the two meet in the ring's
+//! [`layout`](rtalloc::adapt::traced::layout), which `docs/FLIGHT-RECORDER.md` specifies. Whatever the bytes are, a
+//! dump is data: nothing in it is believed before it was tested.
 
 mod convert;
 mod find;

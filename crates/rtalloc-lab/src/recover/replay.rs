@@ -1,10 +1,11 @@
-//! The operations of a ring once more, on the same allocator in memory that is laid out alike: the addresses must be the same.
+//! The operations of a ring once more, on the same allocator in memory that is laid out alike: the addresses must be
+//! the same.
 
 use super::{Entry, Kind, Outcome, RecoverError, Ring};
 use crate::result::schema::Origin;
-use crate::subject::{self, Heap, NATURAL_ALIGN_BYTES, Region, Subject};
 use rtalloc::adapt::traced::layout::{Fresh, NAME_BYTES};
-use rtalloc::mechanism::tally::Tallied;
+use rtalloc::mechanism::stats::WithStats;
+use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Region, Subject};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -34,8 +35,8 @@ pub struct Difference {
     pub now: Option<u64>,
 }
 
-/// Performs the operations of a complete ring on its allocator, in a region as long and at an address that is the same modulo
-/// every alignment that matters, and compares every answer.
+/// Performs the operations of a complete ring on its allocator, in a region as long and at an address that is the same
+/// modulo every alignment that matters, and compares every answer.
 ///
 /// # Errors
 ///
@@ -73,11 +74,12 @@ fn candidates(name: &str) -> Vec<&'static Subject> {
         let name_of = subject.view.map(|view| cut(view.contract.name));
         subject.origin == Origin::Ours && subject.entries.handles.is_none() && name_of.as_deref() == Some(name)
     };
-    subject::all().iter().filter(is_named).collect()
+    rtalloc_subjects::all().iter().filter(is_named).collect()
 }
 
-/// Most bytes that statistics add to a control structure, alignment included, and the steps in which they are looked for.
-const MOST_SHIFT_BYTES: usize = size_of::<Tallied>() + 2 * NATURAL_ALIGN_BYTES;
+/// Most bytes that statistics add to a control structure, alignment included, and the steps in which they are looked
+/// for.
+const MOST_SHIFT_BYTES: usize = size_of::<WithStats>() + 2 * NATURAL_ALIGN_BYTES;
 const SHIFT_STEP_BYTES: usize = 4;
 
 /// Memory in which the recorded region has a place.
@@ -113,8 +115,9 @@ impl Ground {
         Heap::within(subject, &mut self.region, self.place + shift, length).ok()
     }
 
-    /// How many bytes behind the recorded region the subject's has to begin for the blocks to be the recorded heap's, if there is
-    /// such a number: none where both are of one type, and a few where the recorded one keeps statistics in front of its blocks.
+    /// How many bytes behind the recorded region the subject's has to begin for the blocks to be the recorded heap's,
+    /// if there is such a number: none where both are of one type, and a few where the recorded one keeps statistics in
+    /// front of its blocks.
     fn shift_for(&mut self, subject: &Subject, ring: &Ring) -> Option<usize> {
         let mut shifts = (0..=MOST_SHIFT_BYTES).step_by(SHIFT_STEP_BYTES);
         shifts.find(|&shift| self.fresh(subject, shift) == Some((ring.first_block, ring.fresh)))
@@ -136,7 +139,8 @@ impl Ground {
 fn perform(ring: &Ring, subject: &Subject, heap: &Heap<'_>, base: usize) -> Replayed {
     let mut replayed =
         Replayed { subject: subject.name, compared: 0, same: 0, difference: None, misuses: 0, region_added: None };
-    // By recorded offset: as long as all answers are the same, the block is there. Size and alignment it was asked for with.
+    // By recorded offset: as long as all answers are the same, the block is there. Size and alignment it was asked for
+    // with.
     let mut live: HashMap<u64, (usize, usize)> = HashMap::new();
     for entry in &ring.entries {
         let (size, align) = (entry.size as usize, entry.align() as usize);
@@ -152,7 +156,8 @@ fn perform(ring: &Ring, subject: &Subject, heap: &Heap<'_>, base: usize) -> Repl
                 break;
             }
             (Kind::Allocate, _) => {
-                // SAFETY: the context is the heap's; the size is not 0 and the alignment a power of two, or it would have been refused for that.
+                // SAFETY: the context is the heap's; the size is not 0 and the alignment a power of two, or it would
+                // have been refused for that.
                 unsafe { (entries.allocate_aligned)(heap.context, size, align) }
             }
             (Kind::Deallocate, _) => {

@@ -1,18 +1,18 @@
 //! From a heap to its dump and back, and every way in which a dump can be bad.
 
 use super::*;
-use crate::subject::Region;
 use crate::trace::{Event, Meta, Op, Origin, Reader, TickUnit, Writer};
 use proptest::prelude::*;
 use rtalloc::adapt::traced::layout::{self, HEAD_BYTES, at};
 use rtalloc::adapt::{Traced, TracedConfig};
 use rtalloc::mechanism::segregated::{Exact, RoundUp};
-use rtalloc::mechanism::tally::Tallied;
+use rtalloc::mechanism::stats::WithStats;
 use rtalloc::mechanism::word::Offset32;
 use rtalloc::{
     AddressOrderedFirstFit, BestFit, BinaryBuddy, Bitframe, FastFit, HalfFit, MultiRegion, QuickFit, Reaps,
     RegionAllocator, SingleRegion, Tlsf, WeightedBuddy,
 };
+use rtalloc_subjects::Region;
 use std::io::Cursor;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -81,7 +81,14 @@ fn only(dump: &[u8]) -> Result<Ring, RecoverError> {
 
 fn meta() -> Meta {
     let origin = Origin::Program { command: vec!["test".into()] };
-    Meta { name: "test".into(), about: "test".into(), origin, tick_unit: TickUnit::Logical, created_unix_seconds: None }
+    Meta {
+        name: "test".into(),
+        about: "test".into(),
+        origin,
+        tick_unit: TickUnit::Logical,
+        created_unix_seconds: None,
+        incomplete: None,
+    }
 }
 
 /// The trace of a ring.
@@ -159,8 +166,8 @@ fn every_family_comes_back_to_the_same_addresses() {
 
 #[test]
 fn a_heap_with_statistics_is_the_one_without_behind_them() {
-    comes_back::<Tlsf<'static, 5, RoundUp, Offset32, Tallied>>();
-    comes_back::<AddressOrderedFirstFit<'static, Offset32, Tallied>>();
+    comes_back::<Tlsf<'static, 5, RoundUp, Offset32, WithStats>>();
+    comes_back::<AddressOrderedFirstFit<'static, Offset32, WithStats>>();
 }
 
 #[test]

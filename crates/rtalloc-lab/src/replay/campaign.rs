@@ -5,24 +5,24 @@
 //! one cell at a time on an otherwise idle machine.
 
 use super::isolate::{Board, Child, Death, Job, decode, run_all};
+use super::processor::Budget;
 use super::settings::{Settings, automatic_heap_bytes};
 use crate::analysis::{Analysis, Limits};
+use crate::catalogue;
 use crate::probe::cycles::Clock;
+use crate::probe::{CountError, Counted};
 use crate::probe::{Report, Task, cycles, instructions, space};
 use crate::result::schema::{Cell, Environment, Outcome, Run, TraceResult};
-use crate::subject::{CountError, Counted, Subject};
 use crate::trace::{Reader, Survey, TraceError, survey};
 use pathbound::counter::Record;
 use pathbound::image::Process;
+use rtalloc_subjects::Subject;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Version of the results this writes.
-const SCHEMA_VERSION: u32 = 2;
-
-/// How much longer than its limit a process may live before it is ended by force. It watches the limit itself, but
-/// cannot while an operation does not return.
+/// How much more processor time than its limit a process may use before it is ended by force. It watches the limit
+/// itself, but cannot while an operation does not return.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How far a campaign is. A *step* is one probe on one cell.
@@ -149,7 +149,7 @@ pub fn measure(
 
     let traces =
         surveys.iter().zip(cells).map(|(survey, cells)| TraceResult { trace: survey.facts(), cells }).collect();
-    Ok(Run { schema: SCHEMA_VERSION, environment, traces, costs: None })
+    Ok(Run { environment, traces, costs: None })
 }
 
 pub(crate) fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
@@ -178,7 +178,7 @@ fn steps(traces: &[PathBuf], subjects: &[&'static Subject], settings: &Settings,
 
 fn empty_cell(subject: &Subject, heap_bytes: u64) -> Cell {
     Cell {
-        subject: subject.facts(),
+        subject: catalogue::facts(subject),
         heap_bytes: (!subject.own_pages).then_some(heap_bytes),
         outcome: Outcome::Completed,
         time: None,
@@ -244,7 +244,7 @@ impl Work<'_> {
                 peak_live_bytes: self.survey.totals.peak_live_bytes,
                 subject: self.subject,
                 heap_bytes: self.heap_bytes,
-                deadline: Instant::now() + self.settings.limit,
+                budget: Budget::new(self.settings.limit),
                 board,
             })
         })
@@ -269,8 +269,7 @@ fn take<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>, place: &
             *place = report.figures;
             report.outcome
         }
-        Err(Death::Crashed { what, .. }) => Outcome::Broken { what },
-        Err(Death::Hung { at }) => Outcome::TimedOut { at },
+        Err(death) => death.outcome(),
     }
 }
 
@@ -278,8 +277,9 @@ fn take<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>, place: &
 fn severity(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Completed => 0,
-        Outcome::Failures { .. } => 1,
-        Outcome::TimedOut { .. } => 2,
-        Outcome::Broken { .. } => 3,
+        Outcome::NotMeasured { .. } => 1,
+        Outcome::Failures { .. } => 2,
+        Outcome::TimedOut { .. } => 3,
+        Outcome::Broken { .. } => 4,
     }
 }

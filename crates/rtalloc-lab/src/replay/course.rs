@@ -1,12 +1,12 @@
-//! A replay through a whole trace: read, perform, watch the clock.
+//! A replay through a whole trace: read, perform, watch the processor time.
 
 use super::isolate::Board;
+use super::processor::Budget;
 use super::{Fault, Observer, Replay};
 use crate::result::schema::Outcome;
-use crate::subject::Heap;
 use crate::trace::{Event, Reader, TraceError};
+use rtalloc_subjects::Heap;
 use std::path::Path;
-use std::time::Instant;
 
 /// Operations between two looks at the clock.
 const STRIDE: usize = 1024;
@@ -16,8 +16,8 @@ const STRIDE: usize = 1024;
 pub struct Course<'a> {
     /// The trace.
     pub trace: &'a Path,
-    /// When to stop.
-    pub deadline: Instant,
+    /// Processor time for it.
+    pub budget: Budget,
     /// Where to note progress.
     pub board: &'a Board,
 }
@@ -27,7 +27,7 @@ pub struct Course<'a> {
 pub enum End {
     /// At the end of the trace.
     Completed,
-    /// At the deadline.
+    /// When the budget was spent.
     TimedOut,
     /// At the first refused request, where that was asked for.
     Refused,
@@ -64,7 +64,7 @@ impl Course<'_> {
                 if FIRM && replay.refused() > 0 {
                     return Ok(End::Refused);
                 }
-                if Instant::now() >= self.deadline {
+                if self.budget.is_spent() {
                     return Ok(End::TimedOut);
                 }
             }

@@ -3,14 +3,20 @@
 //! [`Child::spawn`] forks; the child does its job, sends the result as JSON through a pipe and ends without running
 //! anything else of the program. What it prints to standard error is kept: the last words of an allocator that
 //! gives up. Parent and child share a [`Board`], where the child notes the operation it is at.
+//!
+//! Limits count the child's processor time ([`processor`](super::processor)). A job that the machine let wait is tried
+//! again.
 
+use super::processor::{Finding, SHARE, Watch};
+use crate::result::schema::Outcome;
 use serde::Serialize;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Memory shared with a child.
 #[derive(Debug)]
@@ -103,20 +109,66 @@ pub enum Death {
         /// The signal that ended it, if one did.
         signal: Option<i32>,
     },
-    /// It was ended after its time.
+    /// It was ended after its processor time.
     Hung {
         /// The operation it was at.
         at: u64,
+        /// What it was allowed.
+        limit: Duration,
+    },
+    /// It was ended because all its threads slept and nothing woke them.
+    Blocked {
+        /// The operation it was at.
+        at: u64,
+        /// How long they slept.
+        asleep: Duration,
+    },
+    /// It was ended, several times, because the machine gave it too little processor time to know.
+    Starved {
+        /// How long it was waited for, each time.
+        waited: Duration,
     },
 }
 
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crashed { what, .. } => f.write_str(what),
+            Self::Hung { limit, .. } => write!(f, "not done within {} s of processor time", limit.as_secs_f64()),
+            Self::Blocked { at, asleep } => {
+                write!(f, "blocked in operation {at}: all threads slept for {} s", asleep.as_secs_f64())
+            }
+            Self::Starved { waited } => write!(
+                f,
+                "the machine was busy: in {TRIES} tries of {} s each, less than a {SHARE}th of a processor",
+                waited.as_secs_f64()
+            ),
+        }
+    }
+}
+
 impl Death {
-    /// Whether it tells nothing of the work: somebody else ended the process, be it the system for want of memory or an operator,
-    /// or it said itself that it [does not know](undecided).
+    /// Whether it says nothing about the work: another process ended it, be it the system for want of memory or an
+    /// operator, the machine let it wait, or it said itself that it [does not know](undecided).
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
         const SIGNALS: [i32; 5] = [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
-        matches!(self, Self::Crashed { signal: Some(signal), .. } if SIGNALS.contains(signal))
+        match self {
+            Self::Crashed { signal, .. } => signal.is_some_and(|signal| SIGNALS.contains(&signal)),
+            Self::Starved { .. } => true,
+            Self::Hung { .. } | Self::Blocked { .. } => false,
+        }
+    }
+
+    /// What a cell says that ended so.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        let what = self.to_string();
+        match self {
+            Self::Crashed { .. } | Self::Blocked { .. } => Outcome::Broken { what },
+            Self::Hung { at, .. } => Outcome::TimedOut { at },
+            Self::Starved { .. } => Outcome::NotMeasured { what },
+        }
     }
 
     fn without_result(what: String) -> Self {
@@ -124,8 +176,8 @@ impl Death {
     }
 }
 
-/// Ends this process, a child, without a result, and so that nobody takes its end for one: it would perhaps come to something
-/// another time.
+/// Ends this process, a child, without a result, and so that nobody takes its end for one: it would perhaps come to
+/// something another time.
 pub fn undecided(what: &str) -> ! {
     write_to_stderr(what);
     // SAFETY: plain system calls; the first ends this process.
@@ -223,25 +275,43 @@ impl Child {
         Err(Death::Crashed { what: self.describe(status), signal })
     }
 
-    /// Ends the child by force.
+    /// Watches that the child uses no more than `limit` of processor time from now on.
     #[must_use]
-    pub fn kill(mut self) -> Death {
-        self.force();
-        Death::Hung { at: self.board.index() }
+    pub fn watch(&self, limit: Duration) -> Watch {
+        Watch::new(self.pid, limit)
     }
 
-    /// Waits until the child ends, for at most `limit`, and reads its result.
+    /// How the child must be ended, if it must.
+    #[must_use]
+    pub fn verdict(&self, watch: &mut Watch) -> Option<Death> {
+        let at = self.board.index();
+        match watch.look(at) {
+            Finding::Working => None,
+            Finding::Spent => Some(Death::Hung { at, limit: watch.limit() }),
+            Finding::Blocked => Some(Death::Blocked { at, asleep: watch.longest_sleep() }),
+            Finding::Starved => Some(Death::Starved { waited: watch.limit() * SHARE }),
+        }
+    }
+
+    /// Waits until the child ends, which may use `limit` of processor time, and reads its result. It waits as long as
+    /// the machine is busy: that is for the process to notice that [started this one](run_all).
     ///
     /// # Errors
     ///
     /// How it died instead.
-    pub fn wait<T: serde::de::DeserializeOwned>(self, limit: Duration) -> Result<T, Death> {
-        let mut outcome = None;
-        let waited = wait_all(vec![self], Instant::now() + limit, |_, result| outcome = Some(result));
-        match (waited, outcome) {
-            (Ok(()), Some(result)) => decode(result),
-            (Err(error), _) => Err(Death::without_result(format!("the wait for it failed: {error}"))),
-            (Ok(()), None) => Err(Death::without_result("it ended without a result".into())),
+    pub fn wait<T: serde::de::DeserializeOwned>(mut self, limit: Duration) -> Result<T, Death> {
+        let failed = |error| Death::without_result(format!("the wait for it failed: {error}"));
+        let mut watch = self.watch(limit);
+        loop {
+            if poll([self.results.as_fd()].into_iter(), watch.interval()).map_err(failed)?[0] {
+                if self.receive().map_err(failed)? {
+                    return decode(self.finish());
+                }
+            } else if let Some(death) = self.verdict(&mut watch)
+                && !matches!(death, Death::Starved { .. })
+            {
+                return Err(death);
+            }
         }
     }
 
@@ -314,15 +384,19 @@ pub fn decode<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>) ->
         .map_err(|error| Death::without_result(format!("its result is not readable: {error}")))
 }
 
-/// A child to start and the time it may take.
+/// How often a job is tried that the machine lets wait.
+const TRIES: usize = 3;
+
+/// A child to start and the processor time it may use.
 pub struct Job<'a> {
     /// Starts it.
-    pub spawn: Box<dyn FnOnce() -> io::Result<Child> + 'a>,
-    /// After this time it is ended.
+    pub spawn: Box<dyn Fn() -> io::Result<Child> + 'a>,
+    /// After this processor time, that of its children included, it is ended.
     pub limit: Duration,
 }
 
-/// Does all jobs, `width` at a time in their order; `done` gets the number of each as it ends and what it sent.
+/// Does all jobs, `width` at a time in their order; `done` gets the number of each as it ends and what it sent. A job
+/// that was given no processor is tried again at once, `TRIES` times in all.
 ///
 /// # Errors
 ///
@@ -332,57 +406,57 @@ pub fn run_all(
     width: usize,
     mut done: impl FnMut(usize, Result<Vec<u8>, Death>),
 ) -> io::Result<()> {
-    let mut waiting = jobs.into_iter().enumerate();
-    let mut working: Vec<(usize, Instant, Child)> = Vec::new();
+    struct Working {
+        number: usize,
+        tries: usize,
+        child: Child,
+        watch: Watch,
+    }
+    let start = |number: usize, tries: usize| -> io::Result<Working> {
+        let job = &jobs[number];
+        let child = (job.spawn)()?;
+        let watch = child.watch(job.limit);
+        Ok(Working { number, tries, child, watch })
+    };
+    let mut waiting = 0..jobs.len();
+    let mut working: Vec<Working> = Vec::new();
     loop {
         while working.len() < width.max(1) {
-            let Some((number, job)) = waiting.next() else { break };
-            working.push((number, Instant::now() + job.limit, (job.spawn)()?));
+            let Some(number) = waiting.next() else { break };
+            working.push(start(number, 1)?);
         }
-        if working.is_empty() {
-            return Ok(());
-        }
-        let next_deadline = working.iter().map(|(_, deadline, _)| *deadline).min();
-        let ready = poll(working.iter().map(|(_, _, child)| child.results.as_fd()), next_deadline)?;
-        let now = Instant::now();
+        let Some(interval) = working.iter().map(|work| work.watch.interval()).min() else { return Ok(()) };
+        let ready = poll(working.iter().map(|work| work.child.results.as_fd()), interval)?;
         // From the back, so that the places of those in front stay.
         for place in (0..working.len()).rev() {
             if ready[place] {
-                if working[place].2.receive()? {
-                    let (number, _, child) = working.swap_remove(place);
+                if working[place].child.receive()? {
+                    let Working { number, child, .. } = working.swap_remove(place);
                     done(number, child.finish());
                 }
-            } else if now >= working[place].1 {
-                let (number, _, child) = working.swap_remove(place);
-                done(number, Err(child.kill()));
+                continue;
+            }
+            let Working { child, watch, .. } = &mut working[place];
+            let Some(death) = child.verdict(watch) else { continue };
+            let Working { number, tries, child, .. } = working.swap_remove(place);
+            drop(child);
+            if matches!(death, Death::Starved { .. }) && tries < TRIES {
+                working.push(start(number, tries + 1)?);
+            } else {
+                done(number, Err(death));
             }
         }
     }
 }
 
-/// Waits for children that are at work already.
-fn wait_all(
-    children: Vec<Child>,
-    deadline: Instant,
-    done: impl FnMut(usize, Result<Vec<u8>, Death>),
-) -> io::Result<()> {
-    let limit = deadline.saturating_duration_since(Instant::now());
-    let width = children.len();
-    let jobs = children.into_iter().map(|child| Job { spawn: Box::new(move || Ok(child)), limit }).collect();
-    run_all(jobs, width, done)
-}
-
-/// Waits until one of `descriptors` is readable or closed, or `deadline`; tells which are.
-fn poll<'fd>(descriptors: impl Iterator<Item = BorrowedFd<'fd>>, deadline: Option<Instant>) -> io::Result<Vec<bool>> {
+/// Waits until one of `descriptors` is readable or closed, at most for `limit`; tells which are.
+pub(crate) fn poll<'fd>(descriptors: impl Iterator<Item = BorrowedFd<'fd>>, limit: Duration) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .map(|descriptor| libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 })
         .collect();
-    let timeout = deadline.map_or(-1, |deadline| {
-        let left = deadline.saturating_duration_since(Instant::now()).as_millis() + 1;
-        i32::try_from(left).unwrap_or(i32::MAX)
-    });
+    let milliseconds = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
     // SAFETY: the array is valid for its length.
-    let count = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+    let count = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
     if count < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -447,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_child_is_ended() {
+    fn a_child_that_sleeps_for_ever_is_ended() {
         let child = Child::spawn(|board| -> u64 {
             board.at(3);
             loop {
@@ -455,7 +529,80 @@ mod tests {
             }
         })
         .expect("fork");
-        assert_eq!(child.wait::<u64>(Duration::from_millis(200)), Err(Death::Hung { at: 3 }));
+        let asleep = Duration::from_millis(200);
+        assert_eq!(child.wait::<u64>(asleep), Err(Death::Blocked { at: 3, asleep }));
+    }
+
+    /// Does one job of so much processor time, and counts in `tries` how often it was started.
+    fn alone(limit: Duration, tries: &SharedMemory, job: impl Fn(u64, &Board) -> u64) -> Result<u64, Death> {
+        let job = &job;
+        let spawn = move || Child::spawn(|board| job(tries.words()[0].fetch_add(1, Ordering::Relaxed), board));
+        let mut outcome = None;
+        run_all(vec![Job { spawn: Box::new(spawn), limit }], 1, |_, result| outcome = Some(decode(result)))
+            .expect("fork");
+        outcome.expect("one job")
+    }
+
+    /// Stops this process; a helper has it go on after so many seconds, if any.
+    fn stopped_for(seconds: Option<f32>) {
+        let helper = seconds.map(|seconds| {
+            let command = format!("sleep {seconds}; kill -CONT {}", std::process::id());
+            std::process::Command::new("sh").arg("-c").arg(command).spawn().expect("a shell")
+        });
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP).expect("raised");
+        helper.map(|mut helper| helper.wait());
+    }
+
+    #[test]
+    fn time_without_a_processor_does_not_count() {
+        let (limit, tries) = (Duration::from_millis(200), SharedMemory::new(1).expect("memory"));
+        let done = alone(limit, &tries, |_, _| {
+            stopped_for(Some(1.0));
+            7
+        });
+        assert_eq!((done, tries.words()[0].load(Ordering::Relaxed)), (Ok(7), 1));
+    }
+
+    #[test]
+    fn what_got_no_processor_is_tried_again_and_then_not_measured() {
+        let (limit, tries) = (Duration::from_millis(20), SharedMemory::new(1).expect("memory"));
+        let done = alone(limit, &tries, |before, _| {
+            if before == 0 {
+                stopped_for(None);
+            }
+            before
+        });
+        assert_eq!(done, Ok(1));
+        let tries = SharedMemory::new(1).expect("memory");
+        let death = alone(limit, &tries, |_, _| {
+            stopped_for(None);
+            0
+        });
+        let death = death.expect_err("it never went on");
+        assert_eq!(
+            (&death, tries.words()[0].load(Ordering::Relaxed)),
+            (&Death::Starved { waited: limit * SHARE }, TRIES as u64)
+        );
+        assert!(death.is_from_outside() && matches!(death.outcome(), Outcome::NotMeasured { .. }));
+    }
+
+    #[test]
+    fn a_child_that_never_ends_is_ended_within_its_processor_time() {
+        let (limit, tries) = (Duration::from_millis(200), SharedMemory::new(1).expect("memory"));
+        let for_ever = |board: &Board| -> u64 {
+            board.at(3);
+            loop {
+                std::hint::spin_loop();
+            }
+        };
+        assert_eq!(alone(limit, &tries, |_, board| for_ever(board)), Err(Death::Hung { at: 3, limit }));
+        let waiting = |_, board: &Board| {
+            let worker = Child::spawn(for_ever).expect("fork");
+            board.at(5);
+            worker.wait(Duration::from_secs(60)).expect("an end")
+        };
+        assert_eq!(alone(limit, &tries, waiting), Err(Death::Hung { at: 5, limit }), "its child's time is its own");
+        assert_eq!(tries.words()[0].load(Ordering::Relaxed), 2, "neither is tried again");
     }
 
     #[test]

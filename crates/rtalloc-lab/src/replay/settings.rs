@@ -13,7 +13,7 @@ pub struct Settings {
     pub replicas: u32,
     /// Whether the space probe also looks for the smallest heap that serves the whole trace.
     pub smallest_heap: bool,
-    /// Time a probe may spend in one cell.
+    /// Processor time a probe may use in one cell, its replicas included.
     pub limit: Duration,
     /// Cells that the probes which are not disturbed by neighbours (space, instructions) work on at once; the
     /// cycle probe always runs alone. At least 1.

@@ -1,6 +1,6 @@
 //! A map of the heap in which live blocks are marked, so that two that overlap are found out at once.
 
-use crate::subject::Heap;
+use rtalloc_subjects::Heap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes per bit.
@@ -50,7 +50,8 @@ impl Shadow {
     }
 }
 
-/// A [`Shadow`] that several threads mark at a time. Who finds a part of a block marked already may be either of its owners.
+/// A [`Shadow`] that several threads mark at a time. Who finds a part of a block marked already may be either of its
+/// owners.
 #[derive(Debug)]
 pub(super) struct SharedShadow {
     start: usize,

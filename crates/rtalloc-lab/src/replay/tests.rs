@@ -3,20 +3,22 @@
 use super::campaign::measure;
 use super::course::{Course, End};
 use super::isolate::Board;
+use super::processor::Budget;
 use super::settings::{Probes, Settings, automatic_heap_bytes};
 use super::{Fault, Nobody, Replay};
+use crate::present::metric;
 use crate::probe::{Task, space};
 use crate::result::schema::{Cell, Origin, Outcome};
-use crate::subject::adapter::{self, Made, Target};
-use crate::subject::{Handles, Heap, NATURAL_ALIGN_BYTES, Reach, Region, Subject, all, select};
 use crate::trace::{self, Event, Meta, Op, TickUnit, Totals, Writer};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rtalloc_subjects::adapter::{self, Made, Target};
+use rtalloc_subjects::{About, Handles, Heap, NATURAL_ALIGN_BYTES, Reach, Region, Subject, all, select};
 use std::cell::Cell as StdCell;
 use std::ffi::c_void;
 use std::path::Path;
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::NamedTempFile;
 
 /// A program of `count` operations: mostly small blocks, some aligned, some reallocated.
@@ -72,6 +74,7 @@ pub(crate) fn written(events: &[Event]) -> (NamedTempFile, Totals) {
         origin: trace::Origin::Program { command: vec!["test".into()] },
         tick_unit: TickUnit::Logical,
         created_unix_seconds: None,
+        incomplete: None,
     };
     let mut writer = Writer::new(file.reopen().expect("the file"), &meta).expect("a writer");
     for event in events {
@@ -161,6 +164,37 @@ fn a_heap_that_is_too_small_gives_failures_and_one_without_room_is_refused() {
     }
 }
 
+#[test]
+fn a_maximum_of_instructions_includes_refused_requests() {
+    let mut events: Vec<Op> = (0..200).map(|slot| Op::Allocate { slot, size: 64, align: 16 }).collect();
+    events.extend((0..100).map(|pair| Op::Free { slot: 2 * pair }));
+    // First fit looks at all hundred holes and the rest of the heap, and refuses.
+    events.extend([198, 196].map(|slot| Op::Allocate { slot, size: 60 << 10, align: 16 }));
+    // Refused by the replay itself: no allocator executes anything.
+    events.push(Op::Allocate { slot: 194, size: 1 << 50, align: 16 });
+    // Looks at all but the rest of the heap.
+    events.push(Op::Reallocate { slot: 1, size: 60 << 10, align: 16 });
+    let events: Vec<Event> =
+        events.into_iter().enumerate().map(|(tick, op)| Event { tick: tick as u64, thread: 0, op }).collect();
+    let (file, _) = written(&events);
+    let settings = Settings { heap_bytes: Some(64 << 10), ..quick() };
+    let [cell] = &cells(file.path(), &select(&["first-fit-address"]).expect("a subject"), &settings)[..] else {
+        panic!("one cell")
+    };
+    assert_eq!(cell.outcome, Outcome::Failures { failed: 4, first: 300, beyond_reach: 0 });
+    let counted = cell.instructions.as_ref().expect("counted");
+    assert_eq!((counted.refused_allocate.count, counted.refused_reallocate.count), (2, 1));
+    assert_eq!((counted.allocate.count, counted.reallocate.count), (200, 0));
+    assert!(counted.refused_allocate.max > counted.allocate.max, "{counted:?}");
+    assert_eq!(counted.max_allocate(), Some(counted.most[0].max(counted.most[1])));
+    assert_eq!(counted.max_reallocate(), Some(counted.most[3]));
+    let shown = metric::ALL
+        .iter()
+        .find(|metric| (metric.group, metric.name) == ("allocate", "max") && metric.unit == metric::Unit::Instructions)
+        .and_then(|metric| (metric.value)(cell));
+    assert_eq!(shown, Some(counted.refused_allocate.max as f64), "what the tables show");
+}
+
 /// Hands out memory from the front and never takes it back; goes wrong in one way on request.
 struct Bump<const WRONG: u8>;
 const NOTHING: u8 = 0;
@@ -169,6 +203,8 @@ const OVERLAPS: u8 = 2;
 const MISALIGNS: u8 = 3;
 const ESCAPES: u8 = 4;
 const HANGS: u8 = 5;
+const BLOCKS: u8 = 8;
+const WAITS: u8 = 9;
 const SCRIBBLES: u8 = 6;
 const SERVES_512_AT_8: u8 = 7;
 
@@ -223,6 +259,16 @@ unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
             HANGS if call == 100 => loop {
                 std::hint::spin_loop();
             },
+            BLOCKS if call == 100 => loop {
+                std::thread::park();
+            },
+            WAITS if call == 100 => {
+                let command = format!("sleep 6; kill -CONT {}", std::process::id());
+                let helper = std::process::Command::new("sh").arg("-c").arg(command).spawn();
+                nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP).expect("raised");
+                helper.and_then(|mut helper| helper.wait()).expect("a shell");
+                start as *mut u8
+            }
             _ => start as *mut u8,
         }
     }
@@ -242,7 +288,7 @@ unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
 }
 
 const fn bump<const WRONG: u8>() -> Subject {
-    adapter::subject::<Bump<WRONG>>("bump", Origin::Peer, "none", "O(1)")
+    adapter::subject::<Bump<WRONG>>("bump", Origin::Peer, "none", "O(1)", About::NOTHING)
 }
 
 static CRASHING: Subject = bump::<CRASHES>();
@@ -251,6 +297,8 @@ static SCRIBBLING: Subject = bump::<SCRIBBLES>();
 static MISALIGNING: Subject = bump::<MISALIGNS>();
 static ESCAPING: Subject = bump::<ESCAPES>();
 static HANGING: Subject = bump::<HANGS>();
+static BLOCKING: Subject = bump::<BLOCKS>();
+static WAITING: Subject = bump::<WAITS>();
 static BUMPING: Subject = bump::<NOTHING>();
 static SMALL: Subject = bump::<SERVES_512_AT_8>();
 
@@ -329,6 +377,21 @@ fn a_subject_that_hangs_is_ended() {
 }
 
 #[test]
+fn the_machine_does_not_decide_about_an_operation() {
+    let (file, _) = written(&plain_events(300, 64));
+    let probes = Probes { cycles: true, instructions: false, space: false };
+    let subjects: [&Subject; 3] = [&WAITING, &HANGING, &BLOCKING];
+    let cells = cells(file.path(), &subjects, &Settings { probes, replicas: 1, ..quick() });
+    assert_eq!(cells[0].outcome, Outcome::Completed, "6 seconds without a processor");
+    let broken = |cell: &Cell| match &cell.outcome {
+        Outcome::Broken { what } => what.clone(),
+        outcome => panic!("{outcome:?}"),
+    };
+    assert_eq!(broken(&cells[1]), "operation 100 did not end within 4 seconds of processor time");
+    assert_eq!(broken(&cells[2]), "blocked in operation 100: all threads slept for 4 s");
+}
+
+#[test]
 fn a_replay_beyond_its_time_reports_how_far_it_came() {
     let (file, totals) = written(&random_events(300_000, 3));
     let settings = Settings { limit: Duration::ZERO, smallest_heap: false, ..quick() };
@@ -347,7 +410,7 @@ fn serves(trace: &Path, subject: &Subject, total_bytes: u64) -> bool {
     let mut probing = Region::new(1 << 20, false).expect("a region");
     let outside = Heap::new(subject, &mut probing, 1 << 20).expect("a heap").outside_bytes;
     let Ok(heap) = Heap::new(subject, &mut region, total_bytes as usize - outside) else { return false };
-    let course = Course { trace, deadline: Instant::now() + Duration::from_secs(60), board: &board };
+    let course = Course { trace, budget: Budget::new(Duration::from_secs(60)), board: &board };
     course.run::<true, true, _>(&heap, &mut Replay::new(), &mut Nobody).expect("no fault") == End::Completed
 }
 
@@ -363,7 +426,7 @@ fn the_smallest_heap_suffices_and_one_step_less_does_not() {
             peak_live_bytes: totals.peak_live_bytes,
             subject,
             heap_bytes: automatic_heap_bytes(totals.peak_live_bytes) as usize,
-            deadline: Instant::now() + Duration::from_secs(60),
+            budget: Budget::new(Duration::from_secs(60)),
             board: &board,
         };
         let smallest = space::measure(&task, true).figures.expect("figures").smallest_heap_bytes.expect("a heap");
@@ -403,8 +466,8 @@ fn the_automatic_heap_is_generous_within_reason() {
     assert_eq!(automatic_heap_bytes(200 << 20), 512 << 20);
 }
 
-/// Moves every object at every free, to the other of two places each has, and goes wrong in one way on request. Blocks are
-/// numbers of objects, from 1 on.
+/// Moves every object at every free, to the other of two places each has, and goes wrong in one way on request. Blocks
+/// are numbers of objects, from 1 on.
 struct Restless<const WRONG: u8>;
 const CONFUSES: u8 = 1;
 const STRAYS: u8 = 2;
@@ -507,7 +570,7 @@ unsafe impl<const WRONG: u8> Target for Restless<WRONG> {
 
 /// Allocations of many sizes, three that stay among them, a free after each other, a reallocation now and then.
 fn restless<const WRONG: u8>() -> Result<(), Fault> {
-    let subject = adapter::subject::<Restless<WRONG>>("restless", Origin::Ours, "compacting", "O(1)");
+    let subject = adapter::subject::<Restless<WRONG>>("restless", Origin::Ours, "compacting", "O(1)", About::NOTHING);
     let mut region = Region::new(1 << 20, false).expect("a region");
     let heap = Heap::new(&subject, &mut region, 1 << 20).expect("a heap");
     let mut events = Vec::new();

@@ -1,9 +1,9 @@
 //! A trace with its real threads: each recorded thread is a thread of ours, on a heap that all share.
 //!
-//! What a trace says of order is kept where the program could not have done otherwise: a thread's operations follow each other,
-//! and a block is freed or resized after whatever was done to it before, whichever thread did that. In [`Ordering::Causal`] nothing
-//! else is kept; in [`Ordering::Recorded`] every operation waits for the one in front of it in the trace. Nobody waits
-//! within an operation.
+//! What a trace says of order is kept where the program could not have done otherwise: a thread's operations follow
+//! each other, and a block is freed or resized after whatever was done to it before, whichever thread did that. In
+//! [`Ordering::Causal`] nothing else is kept; in [`Ordering::Recorded`] every operation waits for the one in front of
+//! it in the trace. Nobody waits within an operation.
 //!
 //! ```text
 //!            +-> orders of thread 0 -> operations ---+
@@ -12,22 +12,23 @@
 //!            ^------- blocks that were freed --------+
 //! ```
 //!
-//! The *feed* reads the trace once, in its order, and so it knows of every operation what must have happened to its block before:
-//! an order carries the number of operations on the block in front of it, and waits until so many were done. The feed is at
-//! most [`AHEAD`] operations ahead of the slowest thread. That cannot stop everything: of the operations fed and not done, the
-//! first in the trace waits for nothing.
+//! The *feed* reads the trace once, in its order, and so it knows of every operation what must have happened to its
+//! block before: an order carries the number of operations on the block in front of it, and waits until so many were
+//! done. The feed is at most [`AHEAD`] operations ahead of the slowest thread. That cannot stop everything: of the
+//! operations fed and not done, the first in the trace waits for nothing.
 
 use super::isolate::Board;
+use super::processor::Budget;
 use super::shadow::SharedShadow;
 use super::{Block, Fault, MAX_REQUEST_BYTES, stamp_in_place, verify_range, verify_stamp_in_place};
-use crate::subject::shared::{Refused, SharedHeap, User};
 use crate::trace::{Event, Op, Reader, TraceError};
+use rtalloc_subjects::shared::{Refused, SharedHeap, User};
 use std::cell::UnsafeCell;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{self, AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most operations that are read and not done: a short trace is read as a whole before anything is timed.
 pub const AHEAD: u64 = 1 << 20;
@@ -67,8 +68,8 @@ pub struct Course<'a> {
     pub copies: u32,
     /// Which operations wait for which.
     pub ordering: Ordering,
-    /// When to stop.
-    pub deadline: Instant,
+    /// Processor time of all threads for it.
+    pub budget: Budget,
     /// Where to note progress.
     pub board: &'a Board,
 }
@@ -150,8 +151,8 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Of a heap between two addresses, in which nothing is live. Where the first is 0 blocks may be anywhere, and only their marks
-    /// are verified.
+    /// Of a heap between two addresses, in which nothing is live. Where the first is 0 blocks may be anywhere, and only
+    /// their marks are verified.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         Self {
@@ -283,7 +284,8 @@ struct Entry {
     owned: UnsafeCell<(Block, u32)>,
 }
 
-// SAFETY: `owned` is accessed by the thread whose order has the turn, which it waited for, and which it gives to one other.
+// SAFETY: `owned` is accessed by the thread whose order has the turn, which it waited for, and which it gives to one
+// other.
 unsafe impl Sync for Entry {}
 
 /// What the threads of a replay share.
@@ -301,8 +303,8 @@ struct Shared<'a> {
     stop: AtomicBool,
 }
 
-/// Replays a trace on a heap with a thread for each of its threads and copies. `watches` has one for each; they are given back in
-/// that order.
+/// Replays a trace on a heap with a thread for each of its threads and copies. `watches` has one for each; they are
+/// given back in that order.
 ///
 /// # Errors
 ///
@@ -372,7 +374,7 @@ fn feed(shared: &Shared<'_>, threads: Vec<Sender<Vec<Order>>>) -> Result<bool, T
 }
 
 fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) -> Result<bool, TraceError> {
-    let Course { trace, copies, threads: recorded, deadline, .. } = shared.course;
+    let Course { trace, copies, threads: recorded, budget, .. } = shared.course;
     let mut reader = Reader::open(trace)?;
     let mut chunk = Vec::new();
     let mut index = 0;
@@ -407,7 +409,7 @@ fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) 
             && shared.outstanding.load(atomic::Ordering::Acquire) + operations > AHEAD
         {
             go();
-            if Instant::now() >= deadline || shared.stop.load(atomic::Ordering::Relaxed) {
+            if budget.is_spent() || shared.stop.load(atomic::Ordering::Relaxed) {
                 shared.stop.store(true, atomic::Ordering::Relaxed);
                 return Ok(false);
             }
@@ -519,7 +521,7 @@ impl<W: Watch> Worker<'_, '_, W> {
 
     /// Whether another thread stopped, or no time is left.
     fn is_over(&mut self) -> bool {
-        if Instant::now() >= self.shared.course.deadline {
+        if self.shared.course.budget.is_spent() {
             self.summary.timed_out = true;
             self.shared.stop.store(true, atomic::Ordering::Relaxed);
         }
@@ -599,8 +601,8 @@ impl<W: Watch> Worker<'_, '_, W> {
         let (watch, user) = (&mut self.watch, &mut self.user);
         let address = size.map_or(0, |size| {
             let (entries, context) = (user.entries, user.context);
-            // SAFETY: the context is this user's; the block is live and was asked for with this size and alignment; the new size comes
-            // from a trace, so it is not zero.
+            // SAFETY: the context is this user's; the block is live and was asked for with this size and alignment; the
+            // new size comes from a trace, so it is not zero.
             watch.call(|| unsafe {
                 (entries.reallocate)(context, old.address as *mut u8, old.size, old.align as usize, size)
             }) as usize
@@ -624,9 +626,9 @@ impl<W: Watch> Worker<'_, '_, W> {
     }
 }
 
-/// Whether a heap serves every operation of a trace, performed in the recorded order by one thread that uses every user's slot in
-/// turn. What an allocator answers depends on slots and order alone, so that this is what the threads meet in the recorded order.
-/// `None` where there is no time to know.
+/// Whether a heap serves every operation of a trace, performed in the recorded order by one thread that uses every
+/// user's slot in turn. What an allocator answers depends on slots and order alone, so that this is what the threads
+/// meet in the recorded order. `None` where there is no time to know.
 ///
 /// # Errors
 ///
@@ -650,7 +652,8 @@ pub fn serves(course: Course<'_>, heap: &SharedHeap<'_>) -> Result<Option<bool>,
                         *block = Block { address, size: size as usize, align, stamp: 0 };
                     }
                     Task::Reallocate { size } => {
-                        // SAFETY: the block is live and was asked for with this size and alignment; the new size is not zero.
+                        // SAFETY: the block is live and was asked for with this size and alignment; the new size is not
+                        // zero.
                         block.address = unsafe {
                             (user.entries.reallocate)(
                                 user.context,
@@ -673,7 +676,7 @@ pub fn serves(course: Course<'_>, heap: &SharedHeap<'_>) -> Result<Option<bool>,
                 }
             }
         }
-        if Instant::now() >= course.deadline {
+        if course.budget.is_spent() {
             return Ok(None);
         }
     }

@@ -1,13 +1,12 @@
 //! The schema of bounds: what `rtalloc bound` finds out, and the table of bounds that is committed and may not grow.
 
+use pathbound::Assumption;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known of the instruction counts of every subject asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Study {
-    /// Version of this schema.
-    pub schema: u32,
     /// Version of rtalloc.
     pub rtalloc: String,
     /// Compiler that built the laboratory, the allocators in it included.
@@ -163,13 +162,17 @@ impl std::fmt::Display for Formula {
 /// A static bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bounded {
-    /// The most instructions an execution that returns can have; where that depends on the heap's size, in a heap of 16 MiB.
+    /// The most instructions an execution that returns can have; where that depends on the heap's size, in a heap of 16
+    /// MiB.
     pub most: u64,
     /// The same in the largest heap there is, where it depends on the heap's size.
     #[serde(default)]
     pub in_largest: Option<u64>,
     /// The fewest.
     pub fewest: u64,
+    /// What is assumed, of the published list.
+    #[serde(default)]
+    pub assumptions: BTreeSet<Assumption>,
     /// Facts that were assumed of loops and conflicts, as they were given.
     pub facts: Vec<String>,
     /// Functions that never return and may be called instead of returning: panics and aborts.
@@ -222,7 +225,8 @@ pub struct Seen {
 }
 
 impl Study {
-    /// Operations that executed more than their bound, one line each: a fact that was assumed is wrong, or the bound is.
+    /// Operations that executed more than their bound, one line each: a fact that was assumed is wrong, or the bound
+    /// is.
     #[must_use]
     pub fn contradictions(&self) -> Vec<String> {
         let operations =
@@ -250,10 +254,12 @@ impl Study {
 
 /// The bounds that are committed: by subject and operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Baseline {
     /// Compiler whose code they are of.
     pub rustc: String,
+    /// When they were found, and with which version.
+    #[serde(default)]
+    pub measured: String,
     /// Most instructions.
     pub bounds: BTreeMap<String, BTreeMap<String, u64>>,
 }
@@ -289,7 +295,7 @@ impl Baseline {
                 }
             }
         }
-        Self { rustc: study.rustc.clone(), bounds }
+        Self { rustc: study.rustc.clone(), measured: format!("with rtalloc {}", super::version::TEXT), bounds }
     }
 
     /// What is worse in `now` than here: bounds that grew and bounds that are gone, one line each.
@@ -347,7 +353,7 @@ mod tests {
         for (subject, operation, most) in bounds {
             all.entry((*subject).into()).or_default().insert((*operation).into(), *most);
         }
-        Baseline { rustc: "rustc 1.95".into(), bounds: all }
+        Baseline { rustc: "rustc 1.95".into(), measured: String::new(), bounds: all }
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub struct Operation {
     pub name: String,
     /// Cost class as the author states it; `None` where nobody does.
     pub cost: Option<String>,
-    /// The most x86-64 instructions it executes, proved from this program's code; where that depends on the heap's size, in
-    /// a heap of 16 MiB. `None` where that has no bound.
+    /// The most x86-64 instructions it executes, proved from this program's code; where that depends on the heap's
+    /// size, in a heap of 16 MiB. `None` where that has no bound.
     pub bound: Option<u64>,
     /// The bound as a function of how often loops turn, where it is one: "63 + 24 per split".
     #[serde(default)]
@@ -53,7 +53,8 @@ pub struct Operation {
     pub no_bound_because: Option<String>,
 }
 
-/// What the blocks of an allocator are like. `None` is "not known" for those of peers, and for a limit "the heap decides".
+/// What the blocks of an allocator are like. `None` is "not known" for those of peers, and for a limit "the heap
+/// decides".
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Blocks {
     /// Bytes in front of every live block.
@@ -72,7 +73,8 @@ pub struct Blocks {
     pub max_span_bytes: Option<u64>,
     /// Bytes of a page, where memory is given to blocks by whole pages.
     pub page_bytes: Option<u64>,
-    /// Instructions to read a byte of a block: more than a pointer's where blocks have handles; `None` where nobody counted.
+    /// Instructions to read a byte of a block: more than a pointer's where blocks have handles; `None` where nobody
+    /// counted.
     #[serde(default)]
     pub read_instructions: Option<u64>,
     /// What becomes one block again when it is free.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Claim {
     /// The claim.
     pub claim: String,
-    /// Whether our figures obey the rule in the claim; `None` where there is no judgement: a figure is missing or, in the TLSF paper's
-    /// table VI alone, our mean is outside the published sets.
+    /// Whether our figures obey the rule in the claim; `None` where there is no judgement: a figure is missing or, in
+    /// the TLSF paper's table VI alone, our mean is outside the published sets.
     pub confirmed: Option<bool>,
     /// The figures, published and ours.
     pub figures: String,

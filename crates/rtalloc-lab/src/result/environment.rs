@@ -13,7 +13,7 @@ impl Environment {
     pub fn here(clock: Clock) -> Self {
         let unknown = || "unknown".to_string();
         Self {
-            rtalloc: env!("CARGO_PKG_VERSION").into(),
+            rtalloc: super::version::TEXT.into(),
             cpu: processor_model().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: kernel_release().unwrap_or_else(unknown),
@@ -40,7 +40,8 @@ fn kernel_release() -> Option<String> {
     Some(format!("{} {}", read("ostype")?.trim(), read("osrelease")?.trim()))
 }
 
-/// SHA-256 of the running binary: figures of two runs come from the same code if it is equal. It is found once in a process.
+/// SHA-256 of the running binary: figures of two runs come from the same code if it is equal. It is found once in a
+/// process.
 fn binary_checksum() -> Option<String> {
     static CHECKSUM: OnceLock<Option<String>> = OnceLock::new();
     let found = || Some(written(&Sha256::digest(fs::read("/proc/self/exe").ok()?)));
@@ -83,6 +84,7 @@ mod tests {
     fn the_surroundings_are_known() {
         let here = Environment::here(Clock::calibrate());
         assert!(here.cores >= 1);
+        assert_eq!(here.rtalloc, super::super::version::TEXT);
         assert!(here.rustc.starts_with("rustc 1."), "{}", here.rustc);
         assert!(here.kernel.starts_with("Linux ") || here.kernel == "unknown", "{}", here.kernel);
         assert!(here.binary.starts_with("sha256:") && here.binary.len() == 71, "{}", here.binary);

@@ -1,14 +1,12 @@
 //! Steps of operations under adversarial schedules, as data.
 
-use crate::subject::shared::Refused;
 use rtalloc::contract::Steps;
+use rtalloc_subjects::shared::Refused;
 use serde::{Deserialize, Serialize};
 
 /// What every allocator did under every schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interleaved {
-    /// Version of this schema.
-    pub schema: u32,
     /// Decides every schedule.
     pub seed: u64,
     /// Threads in every execution.

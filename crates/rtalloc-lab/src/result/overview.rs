@@ -1,4 +1,5 @@
-//! The schema of the overview: of every allocator, what its operations execute at most, and how large a heap real programs need.
+//! The schema of the overview: of every allocator, what its operations execute at most, and how large a heap real
+//! programs need.
 
 use super::schema::{Outcome, SubjectFacts};
 use serde::{Deserialize, Serialize};

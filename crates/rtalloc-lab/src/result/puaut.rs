@@ -125,7 +125,8 @@ impl Puaut {
         self.decoder_gap_ns.unwrap_or(PUAUT.section_3.decoder.inter_arrival_ms * 1e6)
     }
 
-    /// What a load computes between two allocations here, in instructions: one in a nanosecond where its time is recorded.
+    /// What a load computes between two allocations here, in instructions: one in a nanosecond where its time is
+    /// recorded.
     #[must_use]
     pub fn gap(&self, load: Load) -> f64 {
         match load {

@@ -19,6 +19,8 @@ pub enum Adversary {
     Comb,
     /// The same where the search goes on from the last place, against next-fit.
     March,
+    /// The same where a search skips gaps that are large enough, against half-fit.
+    Teeth,
     /// All memory in one size after another, against those who coalesce nothing.
     Classes,
     /// One object left in each page, against those who give a page back when it is empty.
@@ -27,8 +29,17 @@ pub enum Adversary {
 
 impl Adversary {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::Powers, Self::Sizes, Self::Halves, Self::Buddies, Self::Comb, Self::March, Self::Classes, Self::Pages];
+    pub const ALL: [Self; 9] = [
+        Self::Powers,
+        Self::Sizes,
+        Self::Halves,
+        Self::Buddies,
+        Self::Comb,
+        Self::March,
+        Self::Teeth,
+        Self::Classes,
+        Self::Pages,
+    ];
 
     /// The name, as in tables.
     #[must_use]
@@ -40,6 +51,7 @@ impl Adversary {
             Self::Buddies => "buddies",
             Self::Comb => "comb",
             Self::March => "march",
+            Self::Teeth => "teeth",
             Self::Classes => "classes",
             Self::Pages => "pages",
         }
@@ -57,6 +69,7 @@ impl Adversary {
             Self::Buddies => 'b',
             Self::Comb => 'c',
             Self::March => 'm',
+            Self::Teeth => 't',
             Self::Classes => 'k',
             Self::Pages => 'g',
         }
@@ -72,6 +85,7 @@ impl Adversary {
             Self::Buddies => "the same, with one object in each buddy",
             Self::Comb => "single units n - 2 apart, against best-fit",
             Self::March => "single units n - 1 apart, against next-fit",
+            Self::Teeth => "single units n - 1 apart, against half-fit",
             Self::Classes => "everything in one size after another, against classes that keep their memory",
             Self::Pages => "one object left in each page",
         }
@@ -179,8 +193,8 @@ impl Row {
         answer.needs.as_ref().ok()?.iter().find(|need| need.n == n)
     }
 
-    /// The adversary that makes the allocator need most with requests of up to `n` units: one that asks for less than it may is legal,
-    /// too. `None` where `n` is more than the allocator serves.
+    /// The adversary that makes the allocator need most with requests of up to `n` units: one that asks for less than
+    /// it may is legal, too. `None` where `n` is more than the allocator serves.
     #[must_use]
     pub fn worst(&self, n: u64) -> Option<(Adversary, &Need)> {
         self.answers.iter().find(|answer| answer.needs.iter().flatten().any(|need| need.n == n))?;

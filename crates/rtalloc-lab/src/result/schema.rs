@@ -1,12 +1,11 @@
 //! The schema of results. `present` depends on this module alone; `replay` and `probe` produce it.
 
+pub use rtalloc_subjects::Origin;
 use serde::{Deserialize, Serialize};
 
 /// One run of `rtalloc run` or of the main job: every trace on every subject.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// Version of this schema.
-    pub schema: u32,
     /// Where and with what it was measured.
     pub environment: Environment,
     /// One entry per trace, in the order given.
@@ -19,7 +18,7 @@ pub struct Run {
 /// The machine, kernel, compiler and clock of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Environment {
-    /// Version of rtalloc.
+    /// Version of rtalloc, with the commit it was built from where that is known.
     pub rtalloc: String,
     /// Processor model as the system names it.
     pub cpu: String,
@@ -121,18 +120,6 @@ pub struct SubjectFacts {
     pub read_instructions: Option<u64>,
 }
 
-/// Where a subject comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Origin {
-    /// This library.
-    Ours,
-    /// A published crate.
-    Peer,
-    /// The C library of this machine.
-    System,
-}
-
 /// How the replay of a trace ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -149,7 +136,12 @@ pub enum Outcome {
         #[serde(default)]
         beyond_reach: u64,
     },
-    /// Stopped after the time allowed; the figures are of the operations up to `at`.
+    /// Not measured, and nothing is known of the allocator: the machine was busy.
+    NotMeasured {
+        /// The reason.
+        what: String,
+    },
+    /// Stopped after the processor time allowed; the figures are of the operations up to `at`.
     TimedOut {
         /// Index of the first operation that was not replayed.
         at: u64,
@@ -209,6 +201,45 @@ pub struct Instructions {
     /// Most instructions of each entry point, refused requests included: allocate, allocate at a larger alignment,
     /// deallocate, reallocate. 0 where it was not called.
     pub most: [u64; 4],
+    /// Allocations that returned null. They are in no distribution, and in every maximum that is shown.
+    #[serde(default)]
+    pub refused_allocate: Refused,
+    /// Reallocations that returned null.
+    #[serde(default)]
+    pub refused_reallocate: Refused,
+}
+
+/// Requests that an allocator executed and refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// How many.
+    pub count: u64,
+    /// Most instructions of one of them.
+    pub max: u64,
+}
+
+impl Instructions {
+    /// Most instructions of an allocation, served or refused; `None` where there was none.
+    #[must_use]
+    pub fn max_allocate(&self) -> Option<u64> {
+        most(&self.allocate, self.refused_allocate)
+    }
+
+    /// Most instructions of a free; `None` where there was none.
+    #[must_use]
+    pub fn max_free(&self) -> Option<u64> {
+        most(&self.free, Refused::default())
+    }
+
+    /// Most instructions of a reallocation, served or refused; `None` where there was none.
+    #[must_use]
+    pub fn max_reallocate(&self) -> Option<u64> {
+        most(&self.reallocate, self.refused_reallocate)
+    }
+}
+
+fn most(served: &Distribution, refused: Refused) -> Option<u64> {
+    (served.count + refused.count > 0).then(|| served.max.max(refused.max))
 }
 
 /// Space as METHODOLOGY.md defines it.

@@ -1,5 +1,5 @@
-//! The schema of the Bitframe thesis' experiments (2012, chapter 6): what is measured is a [`Unit`], which its parameters alone
-//! determine; what all of them come to is a [`Thesis`].
+//! The schema of the Bitframe thesis' experiments (2012, chapter 6): what is measured is a [`Unit`], which its
+//! parameters alone determine; what all of them come to is a [`Thesis`].
 
 pub use super::claim::Claim;
 use super::schema::Curve;
@@ -147,8 +147,8 @@ pub struct Replayed {
     pub facts: Facts,
     /// Operations that every allocator served: the equal prefix.
     pub prefix_operations: u64,
-    /// In the order of [`Thesis::names`]: up to the first request that failed and up to the end of the equal prefix, or what
-    /// went wrong.
+    /// In the order of [`Thesis::names`]: up to the first request that failed and up to the end of the equal prefix, or
+    /// what went wrong.
     pub runs: Vec<Result<[Run; 2], String>>,
 }
 

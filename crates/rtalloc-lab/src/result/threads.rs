@@ -1,14 +1,12 @@
 //! Traces replayed by threads, as data.
 
 use super::schema::{Distribution, Environment, Origin, Outcome, TraceFacts};
-use crate::subject::shared::Refused;
+use rtalloc_subjects::shared::Refused;
 use serde::{Deserialize, Serialize};
 
 /// One run of `rtalloc threads`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThreadedRun {
-    /// Version of this schema.
-    pub schema: u32,
     /// Where and with what it was measured.
     pub environment: Environment,
     /// Which operations waited for which: `free`, or `recorded`.

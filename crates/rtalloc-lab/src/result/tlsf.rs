@@ -1,5 +1,5 @@
-//! The schema of the TLSF paper's experiments: what is measured is a [`Unit`], which its parameters alone determine; what
-//! comes of it is a [`Cell`]. Tables, figures and verdicts are made of cells.
+//! The schema of the TLSF paper's experiments: what is measured is a [`Unit`], which its parameters alone determine;
+//! what comes of it is a [`Cell`]. Tables, figures and verdicts are made of cells.
 
 pub use super::claim::Claim;
 use super::schema::Distribution;
@@ -266,10 +266,11 @@ pub struct Seen {
     pub instructions: u64,
 }
 
-/// What belongs to no step of the paper: checks of the request and of tags, the tally, entry and return.
+/// What belongs to no step of the paper: checks of the request and of tags, the counters, entry and return.
 pub const REST: &str = "rest";
 
-/// Instructions of the steps of operations, by the paper's names, and [`REST`]: how many operations executed so many in a step.
+/// Instructions of the steps of operations, by the paper's names, and [`REST`]: how many operations executed so many in
+/// a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
     /// Of malloc, table I.
@@ -347,8 +348,8 @@ pub struct Tlsf {
     pub settings: Settings,
     /// Every unit, measured.
     pub cells: Vec<Cell>,
-    /// Figure 7: bins of [`SIZE_BIN_BYTES`] by their smaller end, and how many of a thousand requests of table III's task set are in
-    /// each.
+    /// Figure 7: bins of [`SIZE_BIN_BYTES`] by their smaller end, and how many of a thousand requests of table III's
+    /// task set are in each.
     pub sizes: Vec<(u64, f64)>,
     /// All sets of a profile together.
     pub pools: Vec<Pool>,

@@ -19,7 +19,8 @@ pub struct Tuning {
     pub entry_pages: u64,
     /// The size classes that the trace uses.
     pub classes: Vec<Class>,
-    /// Choices of max_nr_nf_pages: those that no other beats, fewest pages first, and those of one number for all classes.
+    /// Choices of max_nr_nf_pages: those that no other beats, fewest pages first, and those of one number for all
+    /// classes.
     pub choices: Vec<Choice>,
     /// Room for more objects.
     pub allocatable: Option<Allocatable>,

@@ -2,7 +2,7 @@
 
 pub use super::claim::Claim;
 use super::schema::{Distribution, Environment, Origin};
-use crate::subject::shared::Refused;
+use rtalloc_subjects::shared::Refused;
 use serde::{Deserialize, Serialize};
 
 /// Everything.

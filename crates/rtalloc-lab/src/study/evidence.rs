@@ -139,6 +139,7 @@ mod tests {
             entry: Address(path[0]),
             function: None,
             instructions: path.len() as u64,
+            assumptions: BTreeSet::new(),
             loops: Vec::new(),
             conflicts: Vec::new(),
             never_returning: Vec::new(),
@@ -146,7 +147,15 @@ mod tests {
         };
         let witness = path.iter().map(|address| Step { address: *address, executions: 1, depth: 0 }).collect();
         let instructions = path.len() as u64;
-        Bound { entry: path[0], instructions, shortest: 1, witness, never_returning: Vec::new(), proof }
+        Bound {
+            entry: path[0],
+            instructions,
+            shortest: 1,
+            witness,
+            never_returning: Vec::new(),
+            assumptions: BTreeSet::new(),
+            proof,
+        }
     }
 
     fn paths(bound: &Bound, each: &[&[u64]]) -> Paths {

@@ -7,15 +7,17 @@ use crate::observe::{
     Maxima, Observation, ObserveError, Operation, Stage, directed, explore, replays, scenario, scenario::Recipe,
     search, watch::Watch,
 };
+use crate::probe::Counted;
 use crate::probe::{Task, instructions};
 use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use crate::replay::isolate::{Board, Child, Job, decode, run_all};
+use crate::replay::processor::Budget;
 use crate::result::bounds::{Explored, Seen};
 use crate::result::schema::Outcome;
-use crate::subject::{Counted, Subject};
 use pathbound::Bound;
 use pathbound::counter::Record;
-use std::time::{Duration, Instant};
+use rtalloc_subjects::Subject;
+use std::time::Duration;
 
 /// Time a part may take. What has a bound is done long before; an allocator that searches may not be.
 const PART_LIMIT: Duration = Duration::from_secs(120);
@@ -93,10 +95,7 @@ pub(super) fn observe(
         let evidence = &mut evidence[subject];
         match decode::<Evidence>(result) {
             Ok(found) => evidence.merge(found),
-            Err(Death::Crashed { what, .. }) => evidence.troubles.push(format!("{}: {what}", part.name())),
-            Err(Death::Hung { .. }) => {
-                evidence.troubles.push(format!("{}: not done within the time limit", part.name()))
-            }
+            Err(death) => evidence.troubles.push(format!("{}: {death}", part.name())),
         }
         done += 1;
         progress(Progress { done, total, last: &format!("{} / {}", subjects[subject].name, part.name()) });
@@ -154,7 +153,7 @@ fn measured(analysis: &Analysis, subject: &'static Subject, part: Part, loads: &
             peak_live_bytes: load.peak_live_bytes,
             subject,
             heap_bytes: load.heap_bytes,
-            deadline: Instant::now() + REPEATED_LIMIT,
+            budget: Budget::new(REPEATED_LIMIT),
             board,
         };
         let report = instructions::measure(&task, analysis.process(), &counted, Limits::default());
@@ -162,7 +161,9 @@ fn measured(analysis: &Analysis, subject: &'static Subject, part: Part, loads: &
             // A request that is refused is an operation like any other.
             Outcome::Completed | Outcome::Failures { .. } => {}
             Outcome::TimedOut { .. } => evidence.troubles.push(cut_short(&[&load.name], REPEATED_LIMIT)),
-            Outcome::Broken { what } => evidence.troubles.push(format!("{}: {what}", load.name)),
+            Outcome::Broken { what } | Outcome::NotMeasured { what } => {
+                evidence.troubles.push(format!("{}: {what}", load.name))
+            }
         }
         for (operation, most) in Operation::ALL.into_iter().zip(report.figures.map_or([0; 4], |figures| figures.most)) {
             if most > 0 {
@@ -183,12 +184,12 @@ fn replayed(
     let mut maxima = Maxima::new();
     let mut cut = Vec::new();
     for load in loads {
-        let deadline = Instant::now() + TRACE_LIMIT;
+        let budget = Budget::new(TRACE_LIMIT);
         let sink = |observation: &Observation<'_>| {
             watch.glance(observation);
             maxima.note(observation);
         };
-        if !replays::drive(subject, watch, &load.path, &load.name, load.heap_bytes, deadline, sink)? {
+        if !replays::drive(subject, watch, &load.path, &load.name, load.heap_bytes, budget, sink)? {
             cut.push(load.name.as_str());
         }
     }
@@ -200,7 +201,7 @@ fn replayed(
 }
 
 fn cut_short(traces: &[&str], limit: Duration) -> String {
-    format!("{} cut short after {} s", traces.join(", "), limit.as_secs())
+    format!("{} cut short after {} s of processor time", traces.join(", "), limit.as_secs())
 }
 
 fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Result<(), ObserveError> {

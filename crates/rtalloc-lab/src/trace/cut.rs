@@ -12,9 +12,9 @@ pub struct Cut {
     pub kept: u64,
 }
 
-/// Writes to `writer` what `reader` says of blocks while they are of at most `largest` bytes: a block that a reallocation
-/// makes larger is freed there, and one that a reallocation makes small enough is allocated there, so that the live memory
-/// is that of the small blocks at any time. Slots and threads are numbered anew; ticks stay.
+/// Writes to `writer` what `reader` says of blocks while they are of at most `largest` bytes: a block that a
+/// reallocation makes larger is freed there, and one that a reallocation makes small enough is allocated there, so that
+/// the live memory is that of the small blocks at any time. Slots and threads are numbered anew; ticks stay.
 ///
 /// # Errors
 ///
@@ -104,6 +104,7 @@ mod tests {
             origin: Origin::Program { command: vec!["test".into()] },
             tick_unit: TickUnit::Logical,
             created_unix_seconds: None,
+            incomplete: None,
         }
     }
 

@@ -1,7 +1,9 @@
 //! What a trace says about itself: [`Meta`] at its head, [`Totals`] at its end.
 
+use crate::present::number::grouped;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Who a trace is of and where it came from; stored as JSON in the file's header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,68 @@ pub struct Meta {
     /// Unix time of the recording in seconds. `None` in generated traces: they regenerate bit for bit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_unix_seconds: Option<u64>,
+    /// What keeps a recording from being complete; `None` where it is, and in traces from before this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<Incomplete>,
+}
+
+/// What a recording lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incomplete {
+    /// Why.
+    pub cause: Cause,
+    /// Operations that are missing; `None` where that is unknown.
+    pub missing: Option<u64>,
+    /// The signal that ended the program, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+/// Why a recording is not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The raw log reached its size limit.
+    LogLimit,
+    /// The disk of the raw log was full.
+    DiskFull,
+    /// The kernel was too old to record.
+    KernelTooOld,
+    /// A signal ended the program.
+    Killed,
+    /// The program ended in the midst of operations.
+    Unfinished,
+    /// A flight recorder holds the last operations alone.
+    Overwritten,
+    /// A flight recorder was written over.
+    Damaged,
+    /// A cause that a later version knows.
+    #[serde(other)]
+    Other,
+}
+
+impl fmt::Display for Incomplete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.cause {
+            Cause::LogLimit => "the raw log reached its limit",
+            Cause::DiskFull => "the disk of the raw log was full",
+            Cause::KernelTooOld => "the kernel was older than Linux 4.14",
+            Cause::Killed => "the program was killed",
+            Cause::Unfinished => "the program ended in the midst of operations",
+            Cause::Overwritten => "the flight recorder holds the last operations alone",
+            Cause::Damaged => "the flight recorder was written over",
+            Cause::Other => "a cause that this version of rtalloc does not know",
+        })?;
+        if let Some(signal) = self.signal {
+            write!(f, " (signal {signal} ended the program)")?;
+        }
+        match self.missing {
+            Some(0) => f.write_str("; every operation up to there is in the trace"),
+            Some(1) => f.write_str("; 1 operation is missing"),
+            Some(missing) => write!(f, "; {} operations are missing", grouped(missing)),
+            None => f.write_str("; how many operations are missing is unknown"),
+        }
+    }
 }
 
 /// How to obtain the same trace again.

@@ -21,6 +21,7 @@
 //!     origin: Origin::Program { command: vec!["/bin/true".into()] },
 //!     tick_unit: TickUnit::Nanoseconds,
 //!     created_unix_seconds: None,
+//!     incomplete: None,
 //! };
 //! let mut file = Vec::new();
 //! let mut writer = Writer::new(&mut file, &meta)?;
@@ -53,7 +54,7 @@ mod writer;
 pub use cut::{Cut, at_most};
 pub use error::{TraceError, Violation};
 pub use format::{CHUNK_EVENTS, FORMAT_VERSION, MAX_SIZE_BYTES, MAX_SLOTS, MAX_THREADS};
-pub use meta::{Meta, Origin, TickUnit, Totals};
+pub use meta::{Cause, Incomplete, Meta, Origin, TickUnit, Totals};
 pub use reader::Reader;
 pub use slots::SlotTable;
 pub use survey::{Bin, Fingerprint, Lifetimes, Reallocations, Spread, Survey, ThreadFacts, survey, survey_with};

@@ -455,6 +455,7 @@ mod tests {
             origin: Origin::Program { command: vec!["test".into()] },
             tick_unit: TickUnit::Nanoseconds,
             created_unix_seconds: Some(1),
+            incomplete: None,
         }
     }
 

@@ -6,8 +6,9 @@ use super::format::{
 };
 use super::ledger::Ledger;
 use super::{CHUNK_EVENTS, Event, FORMAT_VERSION, Meta, Op, Totals, TraceError};
+use crate::draft::Draft;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Compression level: zstd's default, the fastest that still finds the repetition of programs' requests.
@@ -31,30 +32,15 @@ pub struct Writer<W: Write> {
     last_slot: u32,
     /// The thread run being extended: thread, events.
     run: (u32, u32),
-    destination: Option<Destination>,
-}
-
-/// The file a trace becomes when it is finished. Until then it is written beside it, under another name.
-struct Destination {
-    path: PathBuf,
-    temporary: PathBuf,
-    renamed: bool,
-}
-
-impl Drop for Destination {
-    fn drop(&mut self) {
-        if !self.renamed {
-            // Nobody is left to tell; the name says that the file is not complete.
-            let _ = std::fs::remove_file(&self.temporary);
-        }
-    }
+    /// The file that the trace becomes when it is finished, and its name as it was given.
+    draft: Option<(Draft, PathBuf)>,
 }
 
 impl Writer<BufWriter<File>> {
     /// Starts a trace that appears at `path` when it is finished, replacing a file that was there; the target of a
     /// symbolic link is replaced, not the link. A device or a pipe is written to directly.
     ///
-    /// A process killed underway leaves the hidden file `.NAME.PID.partial` beside `path`.
+    /// Until then it has no name: a process killed underway leaves nothing.
     ///
     /// # Errors
     ///
@@ -62,27 +48,9 @@ impl Writer<BufWriter<File>> {
     pub fn create(path: impl AsRef<Path>, meta: &Meta) -> Result<Self, TraceError> {
         let path = path.as_ref();
         let file_error = |source| TraceError::File { action: "create", path: path.to_path_buf(), source };
-        let mut target = path.to_path_buf();
-        if let Ok(metadata) = std::fs::metadata(path) {
-            if metadata.is_dir() {
-                return Err(file_error(io::ErrorKind::IsADirectory.into()));
-            }
-            if !metadata.is_file() {
-                // Renaming would put a file in the place of /dev/null.
-                let device = File::options().write(true).open(path).map_err(file_error)?;
-                return Writer::new(BufWriter::new(device), meta);
-            }
-            target = path.canonicalize().map_err(file_error)?;
-        }
-        let name = target.file_name().ok_or_else(|| file_error(io::ErrorKind::InvalidInput.into()))?;
-        let mut partial = std::ffi::OsString::from(".");
-        partial.push(name);
-        partial.push(format!(".{}.partial", std::process::id()));
-        let temporary = target.with_file_name(partial);
-        let file = File::create(&temporary).map_err(file_error)?;
-        let destination = Destination { path: target, temporary, renamed: false };
-        let mut writer = Writer::new(BufWriter::new(file), meta)?;
-        writer.destination = Some(destination);
+        let draft = Draft::create(path).map_err(file_error)?;
+        let mut writer = Writer::new(BufWriter::new(draft.file().map_err(file_error)?), meta)?;
+        writer.draft = Some((draft, path.to_path_buf()));
         Ok(writer)
     }
 }
@@ -107,7 +75,7 @@ impl<W: Write> Writer<W> {
             chunk_events: 0,
             last_slot: 0,
             run: (0, 0),
-            destination: None,
+            draft: None,
         };
         let header = serde_json::to_vec(meta).map_err(|error| io(error.into()))?;
         let header_bytes = u32::try_from(header.len()).unwrap_or(u32::MAX);
@@ -180,13 +148,8 @@ impl<W: Write> Writer<W> {
         self.put(&totals_to_bytes(&totals))?;
         self.put_checksum()?;
         self.output.flush().map_err(|source| TraceError::Io { offset: self.offset, source })?;
-        if let Some(destination) = &mut self.destination {
-            std::fs::rename(&destination.temporary, &destination.path).map_err(|source| TraceError::File {
-                action: "write",
-                path: destination.path.clone(),
-                source,
-            })?;
-            destination.renamed = true;
+        if let Some((draft, path)) = self.draft {
+            draft.commit().map_err(|source| TraceError::File { action: "write", path, source })?;
         }
         Ok(totals)
     }

@@ -132,6 +132,7 @@ impl Model {
             },
             tick_unit: TickUnit::Logical,
             created_unix_seconds: None,
+            incomplete: None,
         }
     }
 

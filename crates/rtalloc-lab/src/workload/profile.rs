@@ -43,7 +43,7 @@ pub struct Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Holding {
-    /// U[300, 500] ticks: the reading under which three original allocators fragment as published
+    /// U[300, 500] ticks: calibrated, so that binary buddy, dlmalloc and TLSF fragment about as published
     Fit,
     /// U[30, 50] ticks: the paper's numbers, in the unit of the periods
     Literal,

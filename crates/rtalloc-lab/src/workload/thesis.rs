@@ -23,8 +23,8 @@ pub struct Uniform {
 /// Sizes from Normal(mean, deviation), drawn again outside 1..=max, and each size above `rare` at least once, at
 /// random places in random order; after every second allocation a uniformly random live block is freed.
 ///
-/// The defaults are the thesis', which wants 90 % of the sizes below 64 bytes, as in the measurements of real programs that
-/// it follows; with its deviation 95 % are. The heap grows linearly. A tick is one operation.
+/// The defaults are the thesis', which wants 90 % of the sizes below 64 bytes, as in the measurements of real programs
+/// that it follows; with its deviation 95 % are. The heap grows linearly. A tick is one operation.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Small {
     /// Allocations in the trace; half as many frees

@@ -1,4 +1,4 @@
-// What every test program says when something is not as it must be.
+// Assertions and helpers of all test programs.
 #ifndef CHECK_H
 #define CHECK_H
 #define _GNU_SOURCE
@@ -11,11 +11,14 @@
 #include <unistd.h>
 
 #define CHECK(condition) do { if (!(condition)) { \
-    fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); _exit(1); } } while (0)
+    fprintf(stderr, "%s:%d: failed: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); _exit(1); } } while (0)
 
-// Hides a value from the compiler, which knows what malloc does and would do without it.
+// Hides a value from the compiler, which could otherwise remove calls of malloc.
 static inline size_t hidden(size_t value) { __asm__ volatile("" : "+r"(value)); return value; }
 static inline void *seen(void *block) { __asm__ volatile("" : "+r"(block) : : "memory"); return block; }
+
+// Ends a process that is deadlocked. The time is long because processes also wait on a busy machine.
+static inline void end_if_blocked(void) { alarm(600); }
 
 static inline void fill(void *block, size_t size, unsigned seed) {
     for (size_t i = 0; i < size; i++) ((unsigned char *)block)[i] = (unsigned char)(seed + i * 7);

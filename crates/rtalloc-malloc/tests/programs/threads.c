@@ -1,8 +1,8 @@
-// Threads that come and go by the thousand, that free each other's blocks, and more of them than there are slots.
+// Thousands of threads that start and end, threads that free each other's blocks, and more threads than slots.
 #include "check.h"
 #include <pthread.h>
 
-enum { CHURN = 3000, CROWD = 40, PASSED = 20000, RING = 256 };
+enum { CHURN = 3000, MANY_THREADS = 40, PASSED = 20000, RING = 256 };
 
 static void *brief(void *seed) {
     char *blocks[20];
@@ -19,7 +19,7 @@ static void *brief(void *seed) {
 
 static pthread_key_t key;
 static void last_words(void *block) {
-    // A destructor that allocates and frees, as those of programs do.
+    // A destructor that allocates and frees, as in real programs.
     free(block);
     void *another = seen(malloc(300));
     CHECK(another);
@@ -27,7 +27,7 @@ static void last_words(void *block) {
 }
 
 static void churn(void) {
-    // Two at a time, whose blocks outlive them.
+    // Two threads at a time, whose blocks outlive them.
     for (int i = 0; i < CHURN; i++) {
         pthread_t one, other;
         void *first, *second;
@@ -41,7 +41,7 @@ static void churn(void) {
 }
 
 static pthread_barrier_t together;
-static void *crowded(void *seed) {
+static void *oversubscribed(void *seed) {
     pthread_setspecific(key, malloc(64));
     pthread_barrier_wait(&together);
     void *kept = NULL;
@@ -53,11 +53,11 @@ static void *crowded(void *seed) {
     return kept;
 }
 
-static void crowd(void) {
-    pthread_t threads[CROWD];
-    CHECK(!pthread_key_create(&key, last_words) && !pthread_barrier_init(&together, NULL, CROWD));
-    for (int i = 0; i < CROWD; i++) CHECK(!pthread_create(&threads[i], NULL, crowded, (void *)(uintptr_t)(i * 1000)));
-    for (int i = 0; i < CROWD; i++) {
+static void oversubscribe(void) {
+    pthread_t threads[MANY_THREADS];
+    CHECK(!pthread_key_create(&key, last_words) && !pthread_barrier_init(&together, NULL, MANY_THREADS));
+    for (int i = 0; i < MANY_THREADS; i++) CHECK(!pthread_create(&threads[i], NULL, oversubscribed, (void *)(uintptr_t)(i * 1000)));
+    for (int i = 0; i < MANY_THREADS; i++) {
         void *block;
         CHECK(!pthread_join(threads[i], &block));
         CHECK(holds(block, 16, (unsigned)(i * 1000 + 49)));
@@ -84,7 +84,7 @@ static void *consumer(void *unused) {
         while (!(block = ring[i % RING])) { }
         ring[i % RING] = NULL;
         CHECK(holds(block, 200, (unsigned)i));
-        // Resizing what another thread allocated, too.
+        // Resizes other threads' blocks too.
         if (i % 7 == 0) { CHECK((block = seen(realloc(block, 900)))); CHECK(holds(block, 200, (unsigned)i)); }
         CHECK(malloc_usable_size(block) >= 200);
         free(block);
@@ -94,13 +94,13 @@ static void *consumer(void *unused) {
 
 int main(void) {
     churn();
-    crowd();
+    oversubscribe();
     pthread_t one, other;
     CHECK(!pthread_create(&one, NULL, producer, NULL) && !pthread_create(&other, NULL, consumer, NULL));
     CHECK(!pthread_join(one, NULL) && !pthread_join(other, NULL));
-    // All this memory was used again and again.
+    // The memory was reused.
     struct mallinfo2 info = mallinfo2();
     CHECK(info.uordblks + info.hblkhd < (size_t)64 << 20);
-    puts("as it must be");
+    puts("passed");
     return 0;
 }

@@ -1,7 +1,7 @@
-//! A shared heap in the hand of one user, as a sequential one.
+//! A shared heap with a single user, as a sequential one.
 //!
-//! It is for comparison: what the shared heap costs where nobody shares it, and that it passes every test a sequential
-//! heap passes. It takes slot 0, and what only that slot can see is what it sees.
+//! For comparison: it shows what the shared heap costs without sharing, and that it passes every test of sequential
+//! heaps. It uses slot 0, and reports only what that slot can see.
 
 use crate::contract::{
     AllocError, Block, Contract, Corruption, InitError, RegionAllocator, SharedAllocator, SharedError, Slot, Stats,
@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 
-/// A [`SharedAllocator`] used by one user alone: it may go to another thread, but not be shared.
+/// A [`SharedAllocator`] for a single user: it may go to another thread, but not be shared.
 ///
 /// ```
 /// fn go<T: Send>() {}
@@ -26,7 +26,7 @@ use core::ptr::NonNull;
 #[repr(transparent)]
 pub struct Alone<'r, H> {
     heap: H,
-    /// Questions take `&self`, and believe that nobody is at work: not in another thread either.
+    /// Queries take `&self` and require that no operation is under way, so this must not be `Sync`.
     region: PhantomData<(&'r mut [MaybeUninit<u8>], Cell<()>)>,
 }
 
@@ -36,24 +36,24 @@ impl<'r, H: SharedAllocator<'r>> Alone<'r, H> {
         self.heap
     }
 
-    /// The operations of the only slot in use.
+    /// The operations of the only slot used.
     #[inline(always)]
     fn slot(&mut self) -> H::Slot<'_> {
-        // SAFETY: every heap has a slot 0. Nobody else has the heap: it is borrowed whole as long as the slot is used.
+        // SAFETY: every heap has a slot 0. `self` is borrowed exclusively, so there is no other user.
         unsafe { self.heap.slot(0) }
     }
 
-    /// The heap, for questions that need it whole.
+    /// The heap by value, for queries that need exclusive access.
     fn whole(&self) -> ManuallyDrop<H> {
-        const { assert!(size_of::<H>() == size_of::<usize>(), "the value in hand is one pointer") }
-        // SAFETY: a copy of the pointer that a heap is, which is not dropped. `self` is borrowed, no other thread has a reference to it,
-        // and every operation that changes the heap takes `&mut self`: nobody is at work, which is what the questions ask for. They
-        // only read, by shared references, so that a visitor may ask while it is called.
+        const { assert!(size_of::<H>() == size_of::<usize>(), "a heap's value must be one pointer") }
+        // SAFETY: a copy of the heap's one pointer, which is not dropped. `self` is borrowed, it is not `Sync`, and
+        // every operation that changes the heap takes `&mut self`: no operation is under way, as the queries require.
+        // They only read, through shared references, so a visitor may call another query.
         unsafe { core::mem::transmute_copy(&self.heap) }
     }
 }
 
-/// The refusal as a sequential heap's. Alone, nobody can be in the way.
+/// Converts the error to that of a sequential heap. A single user is never contended.
 #[inline(always)]
 fn alone(error: SharedError) -> AllocError {
     match error {
@@ -63,7 +63,7 @@ fn alone(error: SharedError) -> AllocError {
     }
 }
 
-// SAFETY: the blocks are the shared heap's, whose contract promises the same.
+// SAFETY: the blocks are the shared heap's, whose contract gives the same guarantees.
 unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for Alone<'r, H> {
     type Config = H::Config;
 
@@ -80,7 +80,7 @@ unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for Alone<'r, H> {
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         unsafe { self.slot().deallocate(block) }
     }
 
@@ -91,13 +91,13 @@ unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for Alone<'r, H> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { self.slot().reallocate_bytes(block, size_bytes, align_bytes).map_err(alone) }
     }
 
     #[inline(always)]
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: as above; of the slots of `&self` only this question is asked.
+        // SAFETY: the caller guarantees that the block is live; of slots made from `&self` only this query is used.
         unsafe { self.heap.slot(0).usable_size(block) }
     }
 

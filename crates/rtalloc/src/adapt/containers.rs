@@ -1,12 +1,12 @@
-//! Heaps as allocators of collections, shared ones and one thread's: `allocator_api2::alloc::Allocator`, as hashbrown's, bumpalo's and
-//! allocator-api2's own collections take it.
+//! Shared and local heaps as allocators of collections: `allocator_api2::alloc::Allocator`, as used by hashbrown's,
+//! bumpalo's and allocator-api2's own collections.
 //!
-//! A request for nothing is served without the heap, by an address that is a multiple of its alignment.
+//! Requests for zero bytes do not reach the heap: they get an address that is a multiple of the alignment.
 
 use super::current::{Anyone, CurrentSlot};
 #[cfg(target_has_atomic = "ptr")]
 use super::global::Global;
-use super::joint::{Joint, Verbs};
+use super::joint::{Joint, Operations};
 use super::local::Local;
 use super::lock::Lock;
 use super::locked::Locked;
@@ -16,19 +16,19 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// What a collection asks for, of a heap that refuses requests for nothing.
+/// The operations of a collection on a heap, which refuses requests for zero bytes.
 trait Serve {
-    /// A block of so many bytes, which are not 0.
+    /// Allocates a block of `size_bytes`, which is not 0.
     fn block(&self, size_bytes: usize, align_bytes: usize) -> Option<NonNull<u8>>;
 
     /// # Safety
     ///
-    /// The block is the heap's, and nobody uses it any more.
+    /// The block is live in this heap, and no longer used.
     unsafe fn free(&self, block: NonNull<u8>);
 
     /// # Safety
     ///
-    /// The block is the heap's, has `old_bytes`, and nobody uses it any more unless the answer is `None`.
+    /// The block is live in this heap, has `old_bytes`, and is no longer used unless the result is `None`.
     unsafe fn resize(
         &self,
         block: NonNull<u8>,
@@ -52,7 +52,7 @@ trait Serve {
     #[inline(always)]
     unsafe fn take_back(&self, block: NonNull<u8>, layout: Layout) {
         if layout.size() != 0 {
-            // SAFETY: the caller's promise, and the block is the heap's.
+            // SAFETY: the block is live in this heap, since its layout is not empty, and the caller gives it up.
             unsafe { self.free(block) }
         }
     }
@@ -66,17 +66,17 @@ trait Serve {
             return self.serve(new);
         }
         if new.size() == 0 {
-            // SAFETY: the caller's promise, and the block is the heap's.
+            // SAFETY: the block is live in this heap, since its old layout is not empty, and the caller gives it up.
             unsafe { self.free(block) };
             return Ok(nothing(new));
         }
-        // SAFETY: as above.
+        // SAFETY: the block is live in this heap, since its old layout is not empty, and has `old.size()` bytes.
         let answer = unsafe { self.resize(block, old.size(), new.size(), new.align()) };
         Ok(NonNull::slice_from_raw_parts(answer.ok_or(AllocError)?, new.size()))
     }
 }
 
-impl<'r, H: SharedAllocator<'r>, C: CurrentSlot> Serve for Verbs<'_, 'r, H, C> {
+impl<'r, H: SharedAllocator<'r>, C: CurrentSlot> Serve for Operations<'_, 'r, H, C> {
     #[inline(always)]
     fn block(&self, size_bytes: usize, align_bytes: usize) -> Option<NonNull<u8>> {
         self.allocate(size_bytes, align_bytes).ok()
@@ -84,7 +84,7 @@ impl<'r, H: SharedAllocator<'r>, C: CurrentSlot> Serve for Verbs<'_, 'r, H, C> {
 
     #[inline(always)]
     unsafe fn free(&self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         unsafe { self.deallocate(block) }
     }
 
@@ -96,7 +96,7 @@ impl<'r, H: SharedAllocator<'r>, C: CurrentSlot> Serve for Verbs<'_, 'r, H, C> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap and has `old_bytes`.
         unsafe { self.reallocate(block, old_bytes, size_bytes, align_bytes) }.ok()
     }
 }
@@ -109,7 +109,7 @@ impl<'r, H: RegionAllocator<'r>> Serve for &Local<'r, H> {
 
     #[inline(always)]
     unsafe fn free(&self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         unsafe { Local::deallocate(self, block) }
     }
 
@@ -121,12 +121,12 @@ impl<'r, H: RegionAllocator<'r>> Serve for &Local<'r, H> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Option<NonNull<u8>> {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { self.reallocate_bytes(block, size_bytes, align_bytes) }.ok()
     }
 }
 
-/// No bytes, where the layout wants them.
+/// A slice of zero bytes, aligned as the layout asks.
 fn nothing(layout: Layout) -> NonNull<[u8]> {
     // An alignment is not zero.
     let address = NonNull::new(core::ptr::without_provenance_mut(layout.align())).unwrap_or(NonNull::dangling());
@@ -134,26 +134,26 @@ fn nothing(layout: Layout) -> NonNull<[u8]> {
 }
 
 macro_rules! allocator {
-    ([$($generics:tt)*] $type:ty, $verbs:expr) => {
-        // SAFETY: blocks are a heap's, which lives as long as what this refers to, and a copy of the reference is as good.
+    ([$($generics:tt)*] $type:ty, $operations:expr) => {
+        // SAFETY: blocks belong to a heap that outlives the reference, and a copy of the reference is equivalent.
         unsafe impl<$($generics)*> Allocator for $type {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                $verbs(self).ok_or(AllocError)?.serve(layout)
+                $operations(self).ok_or(AllocError)?.serve(layout)
             }
 
             #[inline]
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-                if let Some(verbs) = $verbs(self) {
-                    // SAFETY: the caller's promise, here and below.
-                    unsafe { verbs.take_back(block, layout) }
+                if let Some(operations) = $operations(self) {
+                    // SAFETY: the caller guarantees that the block came from here with `layout` and is unused.
+                    unsafe { operations.take_back(block, layout) }
                 }
             }
 
             #[inline]
             unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: as above.
-                unsafe { $verbs(self).ok_or(AllocError)?.fit(block, old, new) }
+                // SAFETY: the caller guarantees that the block was allocated here with `old`.
+                unsafe { $operations(self).ok_or(AllocError)?.fit(block, old, new) }
             }
 
             #[inline]
@@ -163,7 +163,8 @@ macro_rules! allocator {
                 old: Layout,
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: as above; what is behind the old bytes is the block's too.
+                // SAFETY: the caller guarantees that the block came from here with `old`; so do the bytes after the old
+                // ones.
                 unsafe {
                     let grown = self.grow(block, old, new)?;
                     grown.cast::<u8>().add(old.size()).write_bytes(0, new.size() - old.size());
@@ -173,18 +174,18 @@ macro_rules! allocator {
 
             #[inline]
             unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: as above.
-                unsafe { $verbs(self).ok_or(AllocError)?.fit(block, old, new) }
+                // SAFETY: the caller guarantees that the block was allocated here with `old`.
+                unsafe { $operations(self).ok_or(AllocError)?.fit(block, old, new) }
             }
         }
     };
 }
 
-allocator!(['r, H: SharedAllocator<'r>, C: CurrentSlot] &Joint<'_, 'r, H, C>, |joint: &Self| Some(joint.verbs()));
+allocator!(['r, H: SharedAllocator<'r>, C: CurrentSlot] &Joint<'_, 'r, H, C>, |joint: &Self| Some(joint.operations()));
 #[cfg(target_has_atomic = "ptr")]
-allocator!([H: SharedAllocator<'static>, C: CurrentSlot] &Global<H, C>, |global: &Self| global.verbs());
+allocator!([H: SharedAllocator<'static>, C: CurrentSlot] &Global<H, C>, |global: &Self| global.operations());
 allocator!(
     ['r, H: RegionAllocator<'r> + Send, L: Lock] &Locked<'r, H, L>,
-    |heap: &Self| Some(Verbs { heap: *heap, current: &Anyone, region: PhantomData })
+    |heap: &Self| Some(Operations { heap: *heap, current: &Anyone, region: PhantomData })
 );
 allocator!(['r, H: RegionAllocator<'r>] &Local<'r, H>, |heap: &Self| Some(*heap));

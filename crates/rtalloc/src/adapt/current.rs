@@ -1,38 +1,37 @@
-//! Who is calling: the slot of whoever runs now.
+//! The slot of the caller.
 //!
-//! The operations of a shared heap belong to a slot, and where slots are exclusive no two users may have the same one at a time.
-//! An allocator without a slot in its operations, as Rust's global allocator is, has to find out. That is a
-//! [`CurrentSlot`]:
+//! The operations of a shared heap belong to a slot, and where slots are exclusive no two users may have the same one
+//! at a time. An allocator whose operations have no slot, like Rust's global allocator, gets it from a [`CurrentSlot`]:
 //!
-//! | | who | needs |
+//! | | the caller's slot | needs |
 //! |---|---|---|
-//! | [`Anyone`] | everybody is the same: for heaps whose slots are not exclusive, and only for those | nothing |
-//! | [`Numbered`] | what a function of the platform says: the core, the interrupt level, the task | nothing |
-//! | `ThreadSlots` | threads, numbered as they come, the numbers given back when they end | feature `std` |
+//! | [`Anyone`] | not distinguished: only for heaps whose slots are not exclusive | nothing |
+//! | [`Numbered`] | the result of a platform function: the core, the interrupt level, the task | nothing |
+//! | `ThreadSlots` | the thread's number, assigned at first use and released when the thread ends | feature `std` |
 
-/// Tells the slot of whoever runs now.
+/// Returns the slot of the caller.
 ///
 /// # Safety
 ///
-/// While an operation that was given a number runs, no other is given the same one, by this value: not in another thread or
-/// core, and not in an interrupt. What an operation did happened before the next with the same number. Numbers
-/// are less than the `slots` asked for. All this only if [`EXCLUSIVE`](Self::EXCLUSIVE).
+/// While an operation with a number runs, this value gives the same number to no other operation: not in another thread
+/// or core, and not in an interrupt. An operation happens before the next one with the same number. Numbers are less
+/// than the requested `slots`. All this is required only if [`EXCLUSIVE`](Self::EXCLUSIVE).
 pub unsafe trait CurrentSlot: Send + Sync {
-    /// Whether numbers are exclusive, as above. If not, the heap must not ask for it
-    /// ([`SharedContract::slots_are_exclusive`](crate::contract::SharedContract::slots_are_exclusive)), or nothing
-    /// compiles.
+    /// Whether numbers are exclusive, as above. If not, a heap that requires exclusive slots
+    /// ([`SharedContract::slots_are_exclusive`](crate::contract::SharedContract::slots_are_exclusive)) does not compile
+    /// with it.
     const EXCLUSIVE: bool;
 
-    /// A number that others may have too: where to begin, for heaps whose slots are not exclusive.
+    /// A number that other callers may have too: where to start, for heaps whose slots are not exclusive.
     fn hint(&self) -> usize;
 
-    /// Calls an operation with a number less than `slots` that nobody else has meanwhile. `None` if there is none for the
-    /// caller: a request is then refused, and a block that was to be freed stays as it is, for ever. Not called by this value inside
-    /// another of its operations.
+    /// Calls an operation with a number less than `slots` that no other caller has meanwhile. `None` if there is no
+    /// such number: a request is then refused, and a block that was to be freed stays allocated forever. Must not be
+    /// called inside another operation of this value.
     fn with<T>(&self, slots: usize, operation: impl FnOnce(usize) -> T) -> Option<T>;
 
-    /// Calls an operation with numbers that nobody has otherwise, one after the other, until it returns something: where
-    /// memory may be left when the caller's slot has none. Not called inside another operation. Only `ThreadSlots` knows such
+    /// Calls an operation with unused numbers, one after the other, until it returns a value: for when the caller's
+    /// slot has no memory left but others may. Must not be called inside another operation. Only `ThreadSlots` has such
     /// numbers; the others call nothing.
     fn elsewhere<T>(&self, slots: usize, operation: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let _ = (slots, operation);
@@ -40,11 +39,11 @@ pub unsafe trait CurrentSlot: Send + Sync {
     }
 }
 
-/// Everybody is the same: for heaps whose slots mean nothing.
+/// Does not distinguish callers: for heaps whose slots are not exclusive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Anyone;
 
-// SAFETY: nothing is promised.
+// SAFETY: `EXCLUSIVE` is false, so nothing is required.
 unsafe impl CurrentSlot for Anyone {
     const EXCLUSIVE: bool = false;
 
@@ -59,12 +58,12 @@ unsafe impl CurrentSlot for Anyone {
     }
 }
 
-/// What a function of the platform says: the number of the core, say, times the number of interrupt levels, plus the level.
+/// The result of a platform function: for example the core's number, times the interrupt levels, plus the level.
 ///
-/// Who has a number that is not less than the heap's slots has none: what it requests is refused
-/// ([`Contended`](crate::contract::SharedError::Contended); by [`Global`](super::Global) a null pointer), and what it frees is not
-/// freed, then or later, and not reported. So a heap needs as many slots as the function has values. Nobody is lent another's
-/// slot: one that has no memory left refuses, whatever the others have.
+/// A caller whose number is not less than the heap's slots has no slot: its requests are refused
+/// ([`Contended`](crate::contract::SharedError::Contended); by [`Global`](super::Global) a null pointer), and what it
+/// frees stays allocated forever, without a report. So a heap needs as many slots as the function has values. Callers
+/// do not borrow other slots: a slot that has no memory left refuses, whatever the others have.
 ///
 /// ```
 /// use rtalloc::adapt::Numbered;
@@ -85,18 +84,19 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// Takes the function.
+    /// Uses this function.
     ///
     /// # Safety
     ///
-    /// From a call of the function until the end of the operation that asked, no other call returns the same number, and what one
-    /// operation did happened before the next of the same number.
+    /// From a call of the function until the end of the operation that called it, no other call returns the same
+    /// number, and an operation happens before the next one with the same number.
     pub const unsafe fn new(number: fn() -> usize) -> Self {
         Numbered { number }
     }
 }
 
-// SAFETY: as promised to `new`.
+// SAFETY: the caller of `new` guarantees that numbers are exclusive and ordered; `with` checks that they are less than
+// `slots`.
 unsafe impl CurrentSlot for Numbered {
     const EXCLUSIVE: bool = true;
 

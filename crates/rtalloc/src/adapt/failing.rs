@@ -1,25 +1,25 @@
-//! A heap that refuses requests on purpose, to test what a program does when memory runs out.
+//! A heap that refuses requests on purpose, to test how a program handles exhausted memory.
 //!
 //! # Idea
 //!
-//! Requests are numbered from 1, and a [`Failures`] says which numbers are refused: the n-th, all from the n-th on, every n-th, or a
-//! share of them that a seed decides. Nothing else does: the same program on the same heap with the same plan fails at the same
-//! place, and [`Failures::fails`] answers for any number, before and after. The error is [`AllocError::Injected`], which no adapter or
-//! shared heap takes for a lack of memory and tries again.
+//! Requests are numbered from 1, and a [`Failures`] determines which numbers are refused: the n-th, all from the n-th
+//! on, every n-th, or a share of them chosen by a seed. Nothing else does: the same program on the same heap with the
+//! same plan fails at the same place, and [`Failures::fails`] can be asked for any number, before and after. The error
+//! is [`AllocError::Injected`], which no adapter or shared heap treats as a lack of memory and retries.
 //!
 //! ```text
-//! region: [plan, counters] [the region of the heap beneath ...]
+//! region: [plan, counters] [the region of the inner heap ...]
 //! ```
 //!
-//! While a plan refuses something, requests that need memory are counted: each allocation, and each reallocation to more than the block has or to an alignment that
-//! it has not. (Whether a reallocation needs memory, a heap is asked about blocks in its first region only; others always count.)
-//! Requests for nothing or with an impossible alignment are refused by the heap beneath and not counted. Who wants to count only
-//! arms a plan that refuses a number which is never reached: [`Failures::Nth`]`(0)`.
+//! While a plan is active, requests that need memory are counted: each allocation, and each reallocation to more than
+//! the block has or to an alignment that it does not have. (A reallocation of a block outside the heap's first region
+//! always counts.) Requests for zero bytes or with an invalid alignment are refused by the inner heap and not counted.
+//! To count without refusing, arm a plan that refuses a number which is never reached: [`Failures::Nth`]`(0)`.
 //!
-//! # Every way out
+//! # Testing every failure
 //!
-//! A program has as many ways to run out of memory as it has requests. This takes them all, one after the other, until one run
-//! needs no more requests than were let through:
+//! A program can run out of memory at each of its requests. This tests all of them, one after the other, until a run
+//! makes fewer requests than the number to be refused:
 //!
 //! ```
 //! use core::mem::MaybeUninit;
@@ -31,7 +31,7 @@
 //! fn program<'r>(heap: &mut Failing<'r, Tlsf<'r>>) -> Result<(), AllocError> {
 //!     let first = heap.allocate_bytes(100, 8)?;
 //!     let second = heap.allocate_bytes(200, 8);
-//!     // SAFETY: the blocks are live, and nobody uses them any more.
+//!     // SAFETY: the blocks are live, and no longer used.
 //!     unsafe {
 //!         heap.deallocate(first);
 //!         heap.deallocate(second?);
@@ -45,7 +45,7 @@
 //! for number in 1.. {
 //!     heap.arm(Failures::Nth(number));
 //!     let answer = program(&mut heap);
-//!     // Whatever happened, nothing may be left behind.
+//!     // In any case, no block may be leaked.
 //!     let mut live = 0;
 //!     heap.walk(&mut |block| live += usize::from(!block.free));
 //!     assert_eq!(live, 0);
@@ -60,16 +60,19 @@
 //! # Ok::<(), rtalloc::contract::InitError>(())
 //! ```
 //!
-//! # Costs, and what it does not do
+//! # Costs and limits
 //!
-//! A few instructions for each request; a reallocation asks the block's size besides. Without a plan ([`Failures::Never`]), one test. While requests are refused on purpose,
-//! [`largest_allocatable`](RegionAllocator::largest_allocatable) promises what would be served otherwise. Outside of [`Guarded`](super::Guarded)
-//! or inside of it is the same, but inside, a request that the guard repeats with less in its quarantine counts again.
+//! A few instructions for each request; a reallocation also queries the block's size. Without a plan
+//! ([`Failures::Never`]), one test. While requests are refused on purpose,
+//! [`largest_allocatable`](RegionAllocator::largest_allocatable) returns what would be served otherwise. This adapter
+//! may wrap [`Guarded`](super::Guarded) or be wrapped by it; inside, a request that the guard repeats with fewer blocks
+//! in its quarantine counts again.
 
 use super::front::{Name, divide};
 use crate::contract::{
     AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
 };
+use crate::region::overlaps;
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::fmt;
@@ -83,23 +86,23 @@ pub enum Failures {
     /// None, and none is counted.
     #[default]
     Never,
-    /// This one; none if it is 0, but they are counted.
+    /// Only this one; none if it is 0, but requests are counted.
     Nth(usize),
-    /// This one and all that follow, as if memory had run out for good; none if it is 0.
+    /// This one and all that follow, as if memory had run out; none if it is 0.
     From(usize),
     /// Each whose number is a multiple of this; none if it is 0.
     EveryNth(usize),
-    /// So many of 2^32 requests in the mean, chosen by the seed and the request's number.
+    /// This many of 2^32 requests on average, chosen by the seed and the request's number.
     Share {
         /// Of 2^32; `u32::MAX` refuses nearly all.
         chance: u32,
-        /// Another seed chooses others.
+        /// Different seeds choose different requests.
         seed: u64,
     },
 }
 
 impl Failures {
-    /// A share of so many in a thousand; all but a few from 1000 on.
+    /// A share in thousandths; nearly all from 1000 on.
     pub const fn per_mille(per_mille: u32, seed: u64) -> Self {
         let share = per_mille as u64 * (1 << 32) / 1000;
         Failures::Share { chance: if share > u32::MAX as u64 { u32::MAX } else { share as u32 }, seed }
@@ -130,12 +133,12 @@ const fn splitmix(seed: u64, number: u64) -> u32 {
     ((word ^ (word >> 31)) >> 32) as u32
 }
 
-/// What can be chosen when a failing heap is made.
+/// Configuration of a failing heap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailingConfig<C> {
-    /// The configuration of the heap beneath.
+    /// The configuration of the inner heap.
     pub heap: C,
-    /// Which requests are refused from the beginning: none by default.
+    /// Which requests are refused initially: none by default.
     pub failures: Failures,
 }
 
@@ -144,11 +147,11 @@ pub struct FailingConfig<C> {
 struct Control<H> {
     heap: H,
     failures: Cell<Failures>,
-    /// Requests since the plan was made.
+    /// Requests since the plan was set.
     requests: Cell<usize>,
-    /// Those of them that were refused on purpose.
+    /// Those that were refused on purpose.
     failed: Cell<usize>,
-    /// The number of the last of those.
+    /// The number of the last one refused on purpose.
     last_failed: Cell<usize>,
     /// Requests refused on purpose since the heap was made.
     refused: Cell<usize>,
@@ -157,9 +160,9 @@ struct Control<H> {
     end: usize,
 }
 
-/// The region allocator `H`, which refuses what it is told to; see the [module](self).
+/// The region allocator `H`, which refuses requests by a plan; see the [module](self).
 ///
-/// What it is told, it is told by `&self`, so that a heap inside others, or under a lock, can be told as well:
+/// The plan is set by `&self`, so that it can be set for a heap inside other adapters, or under a lock, as well:
 /// `guarded.inner().arm(..)`, `locked.inspect(|heap| heap.arm(..))`.
 #[repr(transparent)]
 pub struct Failing<'r, H> {
@@ -168,7 +171,7 @@ pub struct Failing<'r, H> {
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
-// SAFETY: the control structure and the heap beneath are this heap's alone, and the latter may go to another thread.
+// SAFETY: the control structure and the inner heap belong to this value alone, and the latter is `Send`.
 unsafe impl<H: Send> Send for Failing<'_, H> {}
 
 impl<'r, H: RegionAllocator<'r>> Failing<'r, H> {
@@ -176,22 +179,22 @@ impl<'r, H: RegionAllocator<'r>> Failing<'r, H> {
 
     #[inline(always)]
     fn control(&self) -> &Control<H> {
-        // SAFETY: initialised when the heap was made, and what is not in cells changed only by who has the heap exclusively.
+        // SAFETY: initialised when the heap was made; everything outside of cells changes only under `&mut self`.
         unsafe { self.control.as_ref() }
     }
 
     #[inline(always)]
     fn heap_mut(&mut self) -> &mut H {
-        // SAFETY: as above; this heap is borrowed exclusively.
+        // SAFETY: initialised when the heap was made; `self` is borrowed exclusively.
         unsafe { &mut self.control.as_mut().heap }
     }
 
-    /// The heap beneath, to be asked something.
+    /// The inner heap, for queries.
     pub fn inner(&self) -> &H {
         &self.control().heap
     }
 
-    /// Says which requests are refused from now on. Requests are numbered anew, from 1, and none has failed yet.
+    /// Sets which requests are refused from now on. Requests are numbered again from 1, and the counts are reset.
     pub fn arm(&self, failures: Failures) {
         let control = self.control();
         control.failures.set(failures);
@@ -200,7 +203,7 @@ impl<'r, H: RegionAllocator<'r>> Failing<'r, H> {
         control.last_failed.set(0);
     }
 
-    /// Which requests are refused.
+    /// The current plan.
     pub fn failures(&self) -> Failures {
         self.control().failures.get()
     }
@@ -220,7 +223,7 @@ impl<'r, H: RegionAllocator<'r>> Failing<'r, H> {
         Some(self.control().last_failed.get()).filter(|&number| number != 0)
     }
 
-    /// The numbers of all that were.
+    /// The numbers of all that were refused on purpose.
     ///
     /// # Time
     ///
@@ -236,7 +239,7 @@ impl<'r, H: RegionAllocator<'r>> Failing<'r, H> {
         self.failures() != Failures::Never
     }
 
-    /// Counts a request; refuses it if it is to be.
+    /// Counts a request, and refuses it if the plan says so.
     #[inline(never)]
     fn pass(&self) -> Result<(), AllocError> {
         let control = self.control();
@@ -261,14 +264,14 @@ impl<'r, H: RegionAllocator<'r>> Failing<'r, H> {
         let Control { heap, start, end, .. } = self.control();
         let address = block.addr().get();
         let unit_bytes = H::CONTRACT.alignment_bytes;
-        // Who passes an address that is no block's is told by the heap beneath, which looks closer than this question.
+        // For other addresses the query would be invalid; the inner heap, which checks more thoroughly, reports them.
         let is_near = (*start..*end).contains(&address) && address & (unit_bytes - 1) == 0;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         !is_near || address & (align_bytes - 1) != 0 || size_bytes > unsafe { heap.usable_size(block) }
     }
 }
 
-// SAFETY: the blocks are those of the heap beneath.
+// SAFETY: the blocks are those of the inner heap.
 unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
     type Config = FailingConfig<H::Config>;
 
@@ -280,7 +283,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
         let start = control.addr().get() + size_of::<Control<H>>();
         let failures = Cell::new(config.failures);
         let [requests, failed, last_failed, refused] = [const { Cell::new(0) }; 4];
-        // SAFETY: the place is in the region, aligned, and nobody else's.
+        // SAFETY: the place is in the region, aligned, and not used by the inner heap.
         unsafe { control.write(Control { heap, failures, requests, failed, last_failed, refused, start, end }) };
         Ok(Failing { control, region: PhantomData })
     }
@@ -303,7 +306,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         unsafe { self.heap_mut().deallocate(block) }
     }
 
@@ -314,7 +317,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe {
             let is_request = self.is_armed() && size_bytes != 0 && align_bytes.is_power_of_two();
             if is_request && self.needs_memory(block, size_bytes, align_bytes) {
@@ -325,7 +328,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { self.inner().usable_size(block) }
     }
 
@@ -333,7 +336,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
         self.inner().largest_allocatable()
     }
 
-    /// Those of the heap beneath, with the requests among the failures that were refused on purpose.
+    /// Those of the inner heap, with the requests refused on purpose among the failures.
     fn stats(&self) -> Option<Stats> {
         let stats = self.inner().stats()?;
         Some(Stats { failures: stats.failures.wrapping_add(self.control().refused.get()), ..stats })
@@ -364,9 +367,13 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Failing<'r, H> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the blocks are those of the inner heap, over all its regions.
 unsafe impl<'r, H: MultiRegion<'r>> MultiRegion<'r> for Failing<'r, H> {
     fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
+        let start = self.control.addr().get();
+        if overlaps(region, start, start + size_of::<Control<H>>()) {
+            return Err(InitError::Overlap);
+        }
         self.heap_mut().add_region(region)
     }
 
@@ -392,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_refuse_what_they_say() {
+    fn plans_refuse_the_planned_requests() {
         assert_eq!(refused(Failures::Never, 9), []);
         assert_eq!(refused(Failures::Nth(4), 9), [4]);
         assert_eq!(refused(Failures::From(7), 9), [7, 8, 9]);

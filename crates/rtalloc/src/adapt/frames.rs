@@ -1,56 +1,58 @@
-//! Frames: a record in front of every block of a heap, and fences on both sides, which show who wrote where.
+//! Frames: a record before every block of a heap, and fences on both sides, which detect out-of-bounds writes.
 //!
 //! ```text
-//! block of the heap beneath
+//! block of the inner heap
 //! [offset] ... [offset][size][tag][seal][fence] payload [fence] ...
 //!              \------- record -------/
 //! \------------- offset ----------------------/\ size -/
 //! ```
 //!
-//! The offset leads from the payload back to the block. It is larger than the front only where a payload was displaced for
-//! its alignment; then it stands at the block's start as well, so that a walk of the heap beneath finds the payload.
+//! The offset leads from the payload back to the block. It is larger than the front only where a payload was displaced
+//! for its alignment; then it is also stored at the block's start, so that a walk of the inner heap finds the payload.
 //!
-//! The *seal* is a number that follows from the payload's address, from all the record says, from its state and from a
-//! secret of the heap: no other word in memory is taken for it but by a chance of one in 2^64 (2^32 on a 32-bit machine). So a
-//! pointer whose record has the seal of a live block *is* that of a live block, and nothing else is.
+//! The *seal* is computed from the payload's address, the record's content, the block's state and a secret of the heap:
+//! another word in memory equals it with a probability of one in 2^64 (2^32 on a 32-bit machine). So only a live
+//! block's pointer has a record with the seal of a live block. Part of the secret is how many heaps with frames the
+//! program has made: blocks of an earlier heap in the region have other seals.
 //!
-//! A fence's bytes follow from their address and the secret. None is a letter, zero, all ones or one of the bytes that
-//! memory is filled with, so that what overruns a block by one byte is mostly not what was there before: never where
-//! that byte is one of those.
+//! A fence's bytes are computed from their address and the secret. None is an ASCII letter, zero, all ones or one of
+//! the bytes with which memory is filled. So overrunning a block by one byte mostly changes the fence, and always if
+//! the byte written is one of those.
 
 use crate::contract::{AllocError, Block, MisuseKind, RegionAllocator};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a machine word.
 const WORD: usize = size_of::<usize>();
 /// Bytes of a record.
 const RECORD_BYTES: usize = 4 * WORD;
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// From the block of the heap beneath to the payload, in bytes.
+    /// From the block of the inner heap to the payload, in bytes.
     pub(super) offset_bytes: usize,
-    /// What was requested.
+    /// Bytes requested.
     pub(super) size_bytes: usize,
-    /// What the adapter wants to know of a block.
+    /// The adapter's own data about a block.
     pub(super) tag: usize,
 }
 
-/// What has become of a block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Somebody has it.
+    /// In use.
     Live,
-    /// It was freed, and is held back.
+    /// Freed, and held back.
     Held,
-    /// It was given back to the heap beneath, or is about to be.
+    /// Returned to the inner heap, or about to be.
     Gone,
 }
 
 impl State {
-    /// What tells the seals of the states apart.
+    /// Distinguishes the seals of the states.
     const fn salt(self) -> usize {
         match self {
             State::Live => 0,
@@ -60,11 +62,11 @@ impl State {
     }
 }
 
-/// Where frames are, and the secret of their seals, for the blocks of a heap `H` and fences of `FENCE` bytes.
+/// The addresses of frames and the secret of their seals, for the blocks of a heap `H` and fences of `FENCE` bytes.
 #[derive(Debug)]
 pub(super) struct Frames<H, const FENCE: usize> {
     secret: usize,
-    /// The region of the heap beneath.
+    /// The region of the inner heap.
     start: usize,
     end: usize,
     heap: PhantomData<fn() -> H>,
@@ -86,6 +88,20 @@ const fn mix(word: usize) -> usize {
     word ^ word >> (usize::BITS / 2 + 1)
 }
 
+/// The number of the next heap with frames in this program.
+fn number() -> usize {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    #[cfg(target_has_atomic = "ptr")]
+    return MADE.fetch_add(1, Relaxed);
+    // Without atomic RMWs, an interrupt that makes a heap meanwhile gets the same number, in another region.
+    #[cfg(not(target_has_atomic = "ptr"))]
+    {
+        let made = MADE.load(Relaxed);
+        MADE.store(made.wrapping_add(1), Relaxed);
+        made
+    }
+}
+
 /// The word at an address.
 ///
 /// # Safety
@@ -93,7 +109,7 @@ const fn mix(word: usize) -> usize {
 /// The address is a multiple of a word's size, in a region whose provenance is exposed.
 #[inline(always)]
 unsafe fn word_at(address: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the address is aligned, and in a region whose provenance is exposed.
     unsafe { core::ptr::with_exposed_provenance::<usize>(address).read() }
 }
 
@@ -101,10 +117,10 @@ unsafe fn word_at(address: usize) -> usize {
 ///
 /// # Safety
 ///
-/// As [`word_at`]; nobody else uses the word.
+/// As [`word_at`]; there is no other access to the word.
 #[inline(always)]
 unsafe fn write_word(address: usize, word: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the address is aligned, in an exposed region, and not accessed otherwise.
     unsafe { core::ptr::with_exposed_provenance_mut::<usize>(address).write(word) }
 }
 
@@ -112,22 +128,22 @@ unsafe fn write_word(address: usize, word: usize) {
 ///
 /// # Safety
 ///
-/// They lie in a region whose provenance is exposed, and nobody else uses them.
+/// They lie in a region whose provenance is exposed, and there is no other access to them.
 #[inline(always)]
 pub(super) unsafe fn fill(address: usize, len_bytes: usize, byte: u8) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the bytes lie in an exposed region and are not accessed otherwise.
     unsafe { core::ptr::with_exposed_provenance_mut::<u8>(address).write_bytes(byte, len_bytes) }
 }
 
-/// Whether `len_bytes` bytes from an address on are what they were set to.
+/// Whether `len_bytes` bytes from an address on have a value.
 ///
 /// # Safety
 ///
 /// They lie in a region whose provenance is exposed, and are initialised.
 pub(super) unsafe fn is_filled(address: usize, len_bytes: usize, byte: u8) -> bool {
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: the caller guarantees that the bytes lie in an exposed region and are initialised.
     let bytes = unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), len_bytes) };
-    // All differences together, so that eight or more bytes are compared at a time.
+    // Accumulates all differences, so that eight or more bytes are compared at a time.
     // turns: bytes of the block
     bytes.iter().fold(0, |difference, other| difference | (other ^ byte)) == 0
 }
@@ -136,28 +152,30 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     /// Alignment of blocks.
     pub(super) const UNIT: usize = {
         let unit_bytes = H::CONTRACT.alignment_bytes;
-        assert!(unit_bytes.is_power_of_two() && unit_bytes >= WORD, "blocks of the heap beneath are aligned to words");
-        assert!(FENCE.is_multiple_of(WORD), "a fence is whole words");
+        assert!(
+            unit_bytes.is_power_of_two() && unit_bytes >= WORD,
+            "blocks of the inner heap must be aligned to words"
+        );
+        assert!(FENCE.is_multiple_of(WORD), "a fence must be whole words");
         unit_bytes
     };
 
-    /// From the front of a block to its payload, at least.
+    /// Smallest distance from the front of a block to its payload.
     pub(super) const FRONT_BYTES: usize = (RECORD_BYTES + FENCE).next_multiple_of(Self::UNIT);
 
-    /// Room in every block of limited size for a payload to be displaced to the largest alignment there.
+    /// In blocks of limited size: room to displace a payload to the largest alignment there.
     const SLACK_BYTES: usize = match H::CONTRACT.largest_request_bytes {
         usize::MAX => 0,
         _ => Self::LARGEST_ALIGNMENT_BYTES - Self::UNIT,
     };
 
-    /// What a frame takes of a block.
+    /// Bytes of a block that its frame takes.
     pub(super) const FRAME_BYTES: usize = Self::FRONT_BYTES + FENCE + Self::SLACK_BYTES;
 
-    /// What the heap beneath needs, in bytes, beyond what it needs to be made, for one block in a frame; generous, because
-    /// blocks may come in few sizes.
+    /// Bytes that the inner heap needs for one block in a frame, besides its initial need; generous: sizes may be few.
     pub(super) const SPARE_BYTES: usize = 4 * (Self::FRAME_BYTES + Self::UNIT + H::CONTRACT.min_block_bytes);
 
-    /// Smallest block of the heap beneath that has a frame.
+    /// Smallest block of the inner heap with a frame.
     pub(super) const MIN_BLOCK_BYTES: usize = {
         let contract = H::CONTRACT;
         let bytes = contract.header_bytes + Self::FRAME_BYTES + 1;
@@ -171,32 +189,32 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         bytes => bytes.saturating_sub(Self::FRAME_BYTES),
     };
 
-    /// Largest alignment: any in a block of any size; in blocks of limited size a payload is displaced for the largest that C
-    /// programs expect of malloc, and no further.
+    /// Largest alignment: unlimited in blocks of unlimited size; in blocks of limited size a payload is displaced up to
+    /// the largest alignment that C programs expect of malloc.
     pub(super) const LARGEST_ALIGNMENT_BYTES: usize = match H::CONTRACT.largest_request_bytes {
         usize::MAX => usize::MAX,
         _ if Self::UNIT > 16 => Self::UNIT,
         _ => 16,
     };
 
-    /// Frames in the region that ends at `end`, `len_bytes` long.
+    /// Frames in the region from `start` to `end`.
     pub(super) fn new(start: usize, end: usize, secret: usize) -> Self {
-        // Heaps of the same secret differ by where they are.
-        Frames { secret: mix(mix(secret ^ start) ^ end), start, end, heap: PhantomData }
+        // The addresses distinguish heaps of the same secret, and the number those at the same place.
+        Frames { secret: mix(mix(mix(secret ^ start) ^ end) ^ number()), start, end, heap: PhantomData }
     }
 
-    /// The region of the heap beneath.
+    /// The region of the inner heap.
     pub(super) fn region(&self) -> (usize, usize) {
         (self.start, self.end)
     }
 
-    /// One word by which it is known that nobody wrote over these.
+    /// A checksum of these fields, which detects an overwrite.
     pub(super) fn digest(&self) -> usize {
         mix(self.secret) ^ mix(self.start ^ mix(self.end))
     }
 
-    /// What to ask of the heap beneath for a payload of `size_bytes` at `align_bytes`, a power of two; `None` if that is beyond
-    /// the whole region.
+    /// The request to the inner heap for a payload of `size_bytes` at `align_bytes`, a power of two; `None` if it
+    /// exceeds the region.
     #[inline(always)]
     fn request_bytes(&self, size_bytes: usize, align_bytes: usize) -> Option<usize> {
         let room_to_align_bytes = align_bytes.saturating_sub(Self::UNIT + Self::SLACK_BYTES);
@@ -204,13 +222,18 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         (request_bytes <= self.end - self.start).then_some(request_bytes)
     }
 
-    /// What to ask of the heap beneath for a request, if a heap could serve it whose largest payload is `most_bytes`.
+    /// The request to the inner heap, if a heap whose largest payload is `most_bytes` could serve it.
     ///
     /// # Errors
     ///
-    /// Why none could.
+    /// Why no such heap could.
     #[inline(always)]
-    pub(super) fn judge(&self, size_bytes: usize, align_bytes: usize, most_bytes: usize) -> Result<usize, AllocError> {
+    pub(super) fn validate(
+        &self,
+        size_bytes: usize,
+        align_bytes: usize,
+        most_bytes: usize,
+    ) -> Result<usize, AllocError> {
         if !align_bytes.is_power_of_two() {
             return Err(AllocError::Alignment);
         }
@@ -223,14 +246,14 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         self.request_bytes(size_bytes, align_bytes).ok_or(AllocError::TooLarge)
     }
 
-    /// A pointer to an address of the region, which heaps expose when they take it, and adapters block by block.
+    /// A pointer to an address of the region, whose provenance heaps expose at once, and adapters by block.
     #[inline(always)]
     pub(super) fn pointer(address: usize) -> NonNull<u8> {
         // SAFETY: no region contains address zero.
         unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// Where the payload is in a block of so many bytes as [`request_bytes`](Self::request_bytes) said.
+    /// The payload's address in a block of [`request_bytes`](Self::request_bytes).
     #[inline(always)]
     pub(super) fn payload_in(block: usize, align_bytes: usize) -> usize {
         (block + Self::FRONT_BYTES).wrapping_add(align_bytes.max(1) - 1) & !(align_bytes.max(1) - 1)
@@ -243,7 +266,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         mix(mix(mix(place ^ record.offset_bytes) ^ record.size_bytes) ^ record.tag)
     }
 
-    /// The record in front of an address, if there is one.
+    /// The record before an address, if there is one.
     #[inline(always)]
     pub(super) fn find(&self, payload: usize) -> Option<(Record, State)> {
         let room_bytes = (self.end - self.start).saturating_sub(Self::FRONT_BYTES + FENCE);
@@ -252,7 +275,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
             return None;
         }
         let at = payload - Self::FRONT_BYTES;
-        // SAFETY: the record would lie in the region, on the grid of its blocks, whose alignment is a word's at least.
+        // SAFETY: the record would lie in the region, on the grid of its blocks, which are aligned at least to words.
         let (record, seal) = unsafe {
             let [offset_bytes, size_bytes, tag, seal] = [0, 1, 2, 3].map(|index| word_at(at + index * WORD));
             (Record { offset_bytes, size_bytes, tag }, seal)
@@ -267,26 +290,26 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         } else {
             return None;
         };
-        // True of every record that was ever written; whoever forged a seal does not lead out of the region.
+        // True of every record that was ever written; a forged seal cannot lead out of the region.
         let is_inside = record.offset_bytes >= Self::FRONT_BYTES
             && record.offset_bytes <= payload - self.start
             && record.size_bytes <= self.end - payload - FENCE;
         is_inside.then_some((record, state))
     }
 
-    /// The payload of a live block of the heap beneath, as its walk shows the block; `None` if the record was damaged.
+    /// The payload of a live block of the inner heap, as reported by its walk; `None` if the record was damaged.
     pub(super) fn find_in(&self, block: &Block) -> Option<(usize, Record, State)> {
         let payload = self.likely_payload(block)?;
         let (record, state) = self.find(payload)?;
         (record.offset_bytes == payload - block.address).then_some((payload, record, state))
     }
 
-    /// Where the payload of a live block of the heap beneath is by the word at its start.
+    /// The payload's address in a live block of the inner heap, according to the word at the block's start.
     fn likely_payload(&self, block: &Block) -> Option<usize> {
         if block.usable_bytes < Self::FRONT_BYTES + FENCE || !block.address.is_multiple_of(WORD) {
             return None;
         }
-        // SAFETY: the heap shows a live block, of one word at least, at a multiple of a word's size.
+        // SAFETY: the heap reports a live block of at least one word, at a multiple of a word's size.
         let offset_bytes = unsafe { word_at(block.address) };
         (offset_bytes <= block.usable_bytes - FENCE).then(|| block.address + offset_bytes)
     }
@@ -295,13 +318,13 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     ///
     /// # Safety
     ///
-    /// The payload is where [`payload_in`](Self::payload_in) said, in a block that is the adapter's own.
+    /// The payload's address is that of [`payload_in`](Self::payload_in), in a block that belongs to the adapter.
     #[inline(always)]
     pub(super) unsafe fn write(&self, payload: usize, record: Record, state: State) {
         let at = payload - Self::FRONT_BYTES;
         let seal = self.seal(payload, &record) ^ state.salt();
-        // SAFETY: the record lies in the block, in front of the payload, on the grid of blocks. The block's first word is
-        // the record's first, or in front of the record.
+        // SAFETY: the record lies in the block, before the payload, on the grid of blocks. The block's first word is
+        // the record's first, or lies before the record.
         unsafe {
             write_word(payload - record.offset_bytes, record.offset_bytes);
             write_word(at, record.offset_bytes);
@@ -311,7 +334,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         }
     }
 
-    /// Makes a record that of no block, until it is written again.
+    /// Invalidates a record until it is written again.
     ///
     /// # Safety
     ///
@@ -319,14 +342,14 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     #[inline(always)]
     pub(super) unsafe fn unseal(&self, payload: usize) {
         let at = payload - Self::FRONT_BYTES + 3 * WORD;
-        // SAFETY: as in `write`. No state has this salt.
+        // SAFETY: the record lies in the block, as for `write`. No state has this salt.
         unsafe { write_word(at, !word_at(at)) }
     }
 
-    /// What the words of a fence at an address are.
+    /// The value of the words of a fence at an address.
     #[inline(always)]
     fn canary(&self, address: usize) -> usize {
-        /// Of every byte, these bits are those of the mixed address ...
+        /// These bits of every byte are those of the mixed address ...
         const FREE: usize = usize::from_ne_bytes([0x3C; WORD]);
         /// ... and these are set: 0x82, 0x86, ... 0xBE.
         const SET: usize = usize::from_ne_bytes([0x82; WORD]);
@@ -337,17 +360,17 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     ///
     /// # Safety
     ///
-    /// So many bytes from the address on lie in a block that is the adapter's own.
+    /// `len_bytes` bytes from the address on lie in a block that belongs to the adapter.
     #[inline(always)]
     unsafe fn write_fence(&self, address: usize, len_bytes: usize) {
         // turns: words of a fence
         for at in (address..address + len_bytes).step_by(WORD) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the bytes lie in a block that belongs to the adapter.
             unsafe { core::ptr::with_exposed_provenance_mut::<usize>(at).write_unaligned(self.canary(at)) }
         }
     }
 
-    /// Whether a fence is as it was written.
+    /// Whether a fence is unchanged.
     ///
     /// # Safety
     ///
@@ -357,7 +380,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         let mut difference = 0;
         // turns: words of a fence
         for at in (address..address + len_bytes).step_by(WORD) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the bytes lie in a block of the adapter's, and are initialised.
             difference |= self.canary(at) ^ unsafe { core::ptr::with_exposed_provenance::<usize>(at).read_unaligned() };
         }
         difference == 0
@@ -370,26 +393,26 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
     /// As [`write`](Self::write).
     #[inline(always)]
     pub(super) unsafe fn write_fences(&self, payload: usize, size_bytes: usize) {
-        // SAFETY: both lie in the block.
+        // SAFETY: both fences lie in the block.
         unsafe {
             self.write_fence(payload - Self::FRONT_BYTES + RECORD_BYTES, Self::FRONT_BYTES - RECORD_BYTES);
             self.write_fence(payload + size_bytes, FENCE);
         }
     }
 
-    /// Whether both fences of a payload are as they were written.
+    /// Whether both fences of a payload are unchanged.
     ///
     /// # Errors
     ///
-    /// Which is not.
+    /// Which fence is not.
     ///
     /// # Safety
     ///
-    /// The payload has this size, by its record.
+    /// The payload has this size, according to its record.
     #[inline(always)]
     pub(super) unsafe fn check_fences(&self, payload: usize, size_bytes: usize) -> Result<(), MisuseKind> {
         let front = payload - Self::FRONT_BYTES + RECORD_BYTES;
-        // SAFETY: both lie in the block.
+        // SAFETY: both fences lie in the block.
         unsafe {
             if !self.is_whole(front, Self::FRONT_BYTES - RECORD_BYTES) {
                 return Err(MisuseKind::Underrun);
@@ -401,7 +424,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         Ok(())
     }
 
-    /// What is wrong with an address that is no live block's. Only misuse pays for this: it verifies and walks the heap beneath.
+    /// The kind of misuse of an address without a live block. Slow: it verifies and walks the inner heap.
     #[cold]
     #[inline(never)]
     pub(super) fn diagnose(&self, heap: &H, address: usize) -> MisuseKind {
@@ -411,7 +434,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         if self.find(address).is_some() {
             return MisuseKind::DoubleFree;
         }
-        // A walk trusts what this verifies.
+        // The walk relies on these invariants.
         if heap.check().is_err() {
             return MisuseKind::ContradictoryTags;
         }
@@ -436,7 +459,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Frames<H, FENCE> {
         kind
     }
 
-    /// A block of the heap beneath as the adapter's user sees it.
+    /// A block of the inner heap as reported to the adapter's user.
     pub(super) fn shown(&self, block: Block) -> Block {
         if block.free {
             return block;

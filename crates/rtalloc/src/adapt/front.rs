@@ -1,17 +1,17 @@
-//! What an adapter does before there is a heap beneath it: its control structure takes the front of the region, the heap the
-//! rest; and what it is called.
+//! Construction of an adapter: its control structure takes the start of the region, the inner heap the rest; and their
+//! names.
 
 use crate::contract::{InitError, RegionAllocator};
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Makes a heap in what a region has behind a `T`, which is followed by `behind_bytes` more; returns where the `T` belongs, which
-/// is left to be written, and the heap. The heap has `spare_bytes` more than it needs for itself.
+/// Makes a heap in the rest of a region after a `T` and `behind_bytes` more; returns the address for the `T`, which the
+/// caller must write, and the heap. The heap has `spare_bytes` more than it needs for itself.
 ///
 /// # Errors
 ///
-/// The heap's, in terms of the whole region; nothing was written.
+/// The heap's error, in terms of the whole region; nothing was written.
 pub(super) fn divide<'r, T, H: RegionAllocator<'r>>(
     region: &'r mut [MaybeUninit<u8>],
     config: H::Config,
@@ -30,13 +30,13 @@ pub(super) fn divide<'r, T, H: RegionAllocator<'r>>(
         InitError::LargerThanPlanned { max_region_bytes } => {
             InitError::LargerThanPlanned { max_region_bytes: max_region_bytes.saturating_add(front_bytes) }
         }
-        InitError::OutOfReach { .. } | InitError::Configuration { .. } => error,
+        InitError::OutOfReach { .. } | InitError::Overlap | InitError::Configuration { .. } => error,
     };
     let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
         Some((front, rest)) => (Some(front), rest),
         None => (None, &mut []),
     };
-    // What a heap needs, it says of a region without a byte.
+    // For an empty region, the heap's error contains what it needs.
     if let Err(error) = H::new(&mut [], config) {
         let is_short = match error {
             InitError::TooSmall { needed_bytes } => rest.len() < needed_bytes.saturating_add(spare_bytes),
@@ -53,7 +53,7 @@ pub(super) fn divide<'r, T, H: RegionAllocator<'r>>(
     Ok((control.cast(), heap))
 }
 
-/// Longest name of a heap with adapters around it; what is longer is cut.
+/// Longest name of an adapted heap; longer names are truncated.
 const NAME_BYTES: usize = 96;
 
 /// The name of a heap with an adapter around it.
@@ -64,7 +64,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// One name after the other.
+    /// Concatenates two names.
     pub(super) const fn joined(first: &str, second: &str) -> Self {
         let mut name = Name { text: [0; NAME_BYTES], len: 0 };
         name.append(first.as_bytes());

@@ -1,11 +1,11 @@
 //! A shared heap as the global allocator.
 //!
-//! Everything is constant until the first use: a static with the memory, a static with the heap-to-be. Whoever allocates
-//! first makes the heap; others who come meanwhile wait for it. Where nobody can wait, because an interrupt handler may be first,
-//! or a task of a higher priority, call [`Global::init`] before those run.
+//! Everything is constant until the first use: a static with the memory, and a static with the heap to be made. The
+//! first caller makes the heap; concurrent callers wait for it. If a caller must not wait, because an interrupt handler
+//! or a task of a higher priority may be the first, call [`Global::init`] before those run.
 
 use super::current::CurrentSlot;
-use super::joint::{Verbs, take_all};
+use super::joint::{Operations, take_all};
 use crate::concurrent::atomics::Shared;
 use crate::contract::{AllocError, InitError, SharedAllocator, SharedError};
 use core::alloc::{GlobalAlloc, Layout};
@@ -16,7 +16,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Memory for a heap in a static, where it takes no room in the program's file.
+/// Memory for a heap in a static, which takes no space in the program's file.
 ///
 /// ```
 /// use rtalloc::adapt::Memory;
@@ -30,21 +30,21 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[repr(C, align(128))]
 pub struct Memory<const BYTES: usize> {
     bytes: UnsafeCell<[MaybeUninit<u8>; BYTES]>,
-    /// 1 once somebody has the bytes.
+    /// 1 once the bytes are taken.
     taken: Shared<u32>,
 }
 
-// SAFETY: one user alone gets the bytes.
+// SAFETY: the bytes are handed out once.
 unsafe impl<const BYTES: usize> Sync for Memory<BYTES> {}
 
 impl<const BYTES: usize> Memory<BYTES> {
-    /// Memory that nobody has.
+    /// Memory that is not taken.
     pub const fn new() -> Self {
-        // Zeros: what is not initialised may be stored in the file nevertheless.
+        // Zeros: uninitialised bytes may be stored in the file nevertheless.
         Memory { bytes: UnsafeCell::new([MaybeUninit::new(0); BYTES]), taken: Shared::new(0) }
     }
 
-    /// The bytes, for who asks first.
+    /// The bytes, for the first caller.
     ///
     /// # Time
     ///
@@ -81,7 +81,7 @@ struct Source {
 impl Source {
     fn take(self) -> Option<&'static mut [MaybeUninit<u8>]> {
         let is_first = self.taken.swap(1, Relaxed) == 0;
-        // SAFETY: the bytes are a static's, and nobody else gets them.
+        // SAFETY: the bytes are a static's, and are handed out once.
         is_first.then(|| unsafe { core::slice::from_raw_parts_mut(self.start, self.len_bytes) })
     }
 }
@@ -95,18 +95,22 @@ const READY: u32 = 2;
 /// or cannot be made.
 const REFUSED: u32 = 3;
 
-/// The shared heap `H` in a static's memory, as the global allocator of a program or as one of several; `C` tells whose
-/// slot an operation is.
+/// The shared heap `H` in a static's memory, as the global allocator or as one of several; `C` gives the caller's slot.
 ///
-/// Refusals that only say *try again* are tried again here, and with `ThreadSlots` memory that the caller's slot has not got is asked
-/// of slots that nobody uses: a global allocator that refuses ends the program. What is larger than any slot's share is
-/// refused all the same. With [`Numbered`](super::Numbered) nobody else is asked.
+/// Retryable refusals are retried here, and with `ThreadSlots` a request that the caller's slot cannot serve is tried
+/// in unused slots: a global allocator that refuses ends the program. A request larger than any slot's share is refused
+/// all the same. With [`Numbered`](super::Numbered) no other slot is tried.
 ///
-/// A caller without a slot, who has a number that the heap has no slot for, is refused (a null pointer), and what he frees stays
-/// allocated for ever, which nothing reports.
+/// So an operation here has no bound, although a slot's own has one ([`most_steps`](SharedAllocator::most_steps)):
+/// where the slot returns [`SharedError::Pending`], all queued remote frees are taken back before the request is
+/// refused, and with `ThreadSlots` the caller then waits for a lock. A thread with a deadline should use a
+/// [`Slot`](crate::contract::Slot) of its own.
 ///
-/// Where slots own memory, blocks that others freed wait until their owner allocates or calls [`reclaim`](Self::reclaim): so a
-/// thread that seldom allocates does that when it is idle. A thread that has ended is no owner: the next thread takes its slot and what waits.
+/// A caller whose number exceeds the heap's slots gets null pointers, and what it frees stays allocated, unreported.
+///
+/// Where slots own memory, blocks that others freed wait until their owner allocates or calls
+/// [`reclaim`](Self::reclaim): so a thread that seldom allocates should call it when idle. After a thread has ended,
+/// the next thread takes its slot and those blocks.
 ///
 /// ```standalone_crate
 /// # #[cfg(feature = "std")] {
@@ -125,30 +129,30 @@ const REFUSED: u32 = 3;
 /// ```
 pub struct Global<H: SharedAllocator<'static>, C> {
     source: Source,
-    /// `None`: the default.
+    /// `None` means the default.
     config: Option<H::Config>,
     current: C,
     /// `FRESH` -> `MAKING` -> `READY` or `REFUSED`.
     state: Shared<u32>,
-    /// Written by who made the state `MAKING`; not before, and not after it is `READY`.
+    /// Written by the caller that set the state to `MAKING`; not before, and not after it is `READY`.
     heap: UnsafeCell<MaybeUninit<H>>,
     /// The same, until the state is `REFUSED`.
     error: UnsafeCell<InitError>,
 }
 
-// SAFETY: heap and error are written by one thread before the state says so, and only read from then on; whichever thread makes the
-// heap copies the configuration.
+// SAFETY: heap and error are written by one thread before the state changes, and only read from then on;
+// `Config: Send + Sync` because any thread may make the heap from the configuration.
 unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot> Sync for Global<H, C> {}
-// SAFETY: nothing of it is tied to a thread.
+// SAFETY: no part of it is bound to a thread.
 unsafe impl<H: SharedAllocator<'static, Config: Send + Sync>, C: CurrentSlot> Send for Global<H, C> {}
 
 impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
-    /// A heap-to-be with its default configuration.
+    /// A heap to be made with its default configuration.
     pub const fn new<const BYTES: usize>(memory: &'static Memory<BYTES>, current: C) -> Self {
         Self::made(memory.source(), current, None)
     }
 
-    /// A heap-to-be.
+    /// A heap to be made with a configuration.
     pub const fn configured<const BYTES: usize>(memory: &'static Memory<BYTES>, current: C, config: H::Config) -> Self {
         Self::made(memory.source(), current, Some(config))
     }
@@ -168,15 +172,15 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     ///
     /// # Errors
     ///
-    /// Why it cannot be made: as [`SharedAllocator::new`], and if somebody took the memory. Every request is then refused.
+    /// Why it cannot be made: as [`SharedAllocator::new`], and if the memory was taken. Every request is then refused.
     ///
     /// # Time
     ///
-    /// The heap's initialisation, or the rest of it that another thread is at.
+    /// That of the heap's initialisation, or of the rest of it if another thread is making it.
     pub fn init(&self) -> Result<&H, InitError> {
         match self.heap() {
             Some(heap) => Ok(heap),
-            // SAFETY: nobody writes it once the heap is refused.
+            // SAFETY: it is not written again once the heap is refused.
             None => Err(unsafe { *self.error.get() }),
         }
     }
@@ -188,35 +192,35 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// Constant, once it is made.
     #[inline(always)]
     pub fn heap(&self) -> Option<&H> {
-        // Acquire: that the heap was made comes before its use.
+        // Acquire: making the heap comes before its use.
         if self.state.load(Acquire) == READY || self.begin() {
-            // SAFETY: made, and nobody writes it any more.
+            // SAFETY: the heap is made, and not written again.
             Some(unsafe { (*self.heap.get()).assume_init_ref() })
         } else {
             None
         }
     }
 
-    /// Allocates `size_bytes` bytes at a multiple of `align_bytes`, for who wants to know why a request is refused; every value of both
-    /// is legal and answered.
+    /// Allocates `size_bytes` bytes at a multiple of `align_bytes`, for callers that need the reason of a refusal;
+    /// every value of both is legal.
     ///
     /// # Errors
     ///
-    /// [`SharedError`]; [`SharedError::Contended`] too if the caller has no slot, and [`AllocError::TooLarge`] if there is no heap:
-    /// [`init`](Self::init) tells why.
+    /// [`SharedError`]; [`SharedError::Contended`] also if the caller has no slot, and [`AllocError::TooLarge`] if
+    /// there is no heap: [`init`](Self::init) returns why.
     ///
     /// # Time
     ///
-    /// As [`Joint::allocate_bytes`](super::Joint::allocate_bytes), once the heap is made.
+    /// No bound: as [`Joint::allocate_bytes`](super::Joint::allocate_bytes), once the heap is made.
     #[inline]
     pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        match self.verbs() {
-            Some(verbs) => verbs.allocate(size_bytes, align_bytes),
+        match self.operations() {
+            Some(operations) => operations.allocate(size_bytes, align_bytes),
             None => Err(SharedError::Request(AllocError::TooLarge)),
         }
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     ///
     /// # Safety
     ///
@@ -227,14 +231,14 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     /// As [`Slot::deallocate`](crate::contract::Slot::deallocate).
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
-        if let Some(verbs) = self.verbs() {
-            // SAFETY: the caller's promise.
-            unsafe { verbs.deallocate(block) }
+        if let Some(operations) = self.operations() {
+            // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
+            unsafe { operations.deallocate(block) }
         }
     }
 
-    /// Takes back at most `budget` blocks of the caller's slot that others freed, and says how many it took, as
-    /// [`Slot::reclaim`](crate::contract::Slot::reclaim): for idle time. 0 before the first use, and for a caller without a slot.
+    /// Takes back at most `budget` blocks of the caller's slot that others freed, and returns how many, as
+    /// [`Slot::reclaim`](crate::contract::Slot::reclaim): for idle time. 0 before the first use, and without a slot.
     ///
     /// # Time
     ///
@@ -244,29 +248,29 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
         if self.state.load(Acquire) != READY {
             return 0;
         }
-        self.verbs().map_or(0, |verbs| verbs.reclaim(budget))
+        self.operations().map_or(0, |operations| operations.reclaim(budget))
     }
 
-    /// Who tells slots.
+    /// The source of slots.
     pub fn current(&self) -> &C {
         &self.current
     }
 
-    /// Makes the heap, or waits for who does; says whether there is one.
+    /// Makes the heap, or waits until another caller has; returns whether there is one.
     #[cold]
     #[inline(never)]
     fn begin(&self) -> bool {
         if self.state.compare_exchange(FRESH, MAKING, Relaxed).is_ok() {
             let made = self.make();
             let state = if made.is_ok() { READY } else { REFUSED };
-            // SAFETY: this thread alone made the state `MAKING`, and until it changes nobody reads either.
+            // SAFETY: this thread alone set the state to `MAKING`, and no other thread reads either until it changes.
             unsafe {
                 match made {
                     Ok(heap) => drop((*self.heap.get()).write(heap)),
                     Err(error) => *self.error.get() = error,
                 }
             }
-            // Release: both come before whatever others read.
+            // Release: both writes come before other threads' reads.
             self.state.store(state, Release);
         }
         // turns: until the heap is made
@@ -283,21 +287,21 @@ impl<H: SharedAllocator<'static>, C: CurrentSlot> Global<H, C> {
     fn make(&self) -> Result<H, InitError> {
         let memory = self.source.take().ok_or(NO_MEMORY)?;
         let heap = H::new(memory, self.config.unwrap_or_default())?;
-        // Nobody else knows the heap yet, so that every slot can be taken; `current` tells them apart from now on.
+        // The heap is not shared yet, so every slot can be taken; `current` distinguishes callers from now on.
         if take_all(&heap) { Ok(heap) } else { Err(NO_MEMORY) }
     }
 
     /// The operations, if there is a heap.
     #[inline(always)]
-    pub(super) fn verbs(&self) -> Option<Verbs<'_, 'static, H, C>> {
-        Some(Verbs { heap: self.heap()?, current: &self.current, region: PhantomData })
+    pub(super) fn operations(&self) -> Option<Operations<'_, 'static, H, C>> {
+        Some(Operations { heap: self.heap()?, current: &self.current, region: PhantomData })
     }
 }
 
-/// Another heap has the memory.
+/// The memory belongs to another heap.
 const NO_MEMORY: InitError = InitError::Configuration { what: "memory that no other heap has" };
 
-/// Lets others run while one of them makes the heap.
+/// Lets other threads run while one of them makes the heap.
 fn wait() {
     #[cfg(feature = "std")]
     std::thread::yield_now();
@@ -305,29 +309,29 @@ fn wait() {
     core::hint::spin_loop();
 }
 
-// SAFETY: blocks are a shared heap's, which keeps the contract; nothing here unwinds.
+// SAFETY: blocks are a shared heap's, which fulfils the contract; nothing here unwinds.
 unsafe impl<H: SharedAllocator<'static>, C: CurrentSlot> GlobalAlloc for Global<H, C> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let answer = self.verbs().map(|verbs| verbs.allocate(layout.size(), layout.align()));
+        let answer = self.operations().map(|operations| operations.allocate(layout.size(), layout.align()));
         raw(answer.and_then(Result::ok))
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        if let (Some(verbs), Some(block)) = (self.verbs(), NonNull::new(block)) {
-            // SAFETY: the caller's promise.
-            unsafe { verbs.deallocate(block) }
+        if let (Some(operations), Some(block)) = (self.operations(), NonNull::new(block)) {
+            // SAFETY: the caller guarantees that the block was allocated here and is no longer used.
+            unsafe { operations.deallocate(block) }
         }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size_bytes: usize) -> *mut u8 {
-        let (Some(verbs), Some(block)) = (self.verbs(), NonNull::new(block)) else {
+        let (Some(operations), Some(block)) = (self.operations(), NonNull::new(block)) else {
             return core::ptr::null_mut();
         };
-        // SAFETY: the caller's promise.
-        raw(unsafe { verbs.reallocate(block, layout.size(), size_bytes, layout.align()) }.ok())
+        // SAFETY: the caller guarantees that the block was allocated here with `layout`.
+        raw(unsafe { operations.reallocate(block, layout.size(), size_bytes, layout.align()) }.ok())
     }
 }
 

@@ -1,4 +1,4 @@
-//! A shared heap as one allocator for whoever runs: the slot is found out, not given.
+//! A shared heap as one allocator for all callers: each call determines its slot.
 
 use super::current::CurrentSlot;
 use crate::contract::{SharedAllocator, SharedError, Slot};
@@ -6,15 +6,17 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// Repetitions of a request that was refused because others were at work.
+/// Retries of a request that was refused because of other users' operations.
 const REPETITIONS: usize = 16;
-/// Blocks taken back between two repetitions of a request that was refused while some were left to be taken back.
+/// Blocks taken back between two retries of a request that was refused while some were left to take back.
 const RECLAIMED: usize = 64;
 
-/// A shared heap whose user's slot is what `C` says.
+/// A shared heap whose operations use the slot given by `C`.
 ///
-/// Blocks that one slot's memory has not got are asked of slots that nobody uses, where `C` knows any. With the feature
-/// `allocator-api2`, `&Joint` is an `allocator_api2::alloc::Allocator`.
+/// A request that the caller's slot cannot serve is tried in slots that no thread uses, if `C` has any. So an operation
+/// here has no bound, although a slot's own has one: a request that a slot refuses with [`SharedError::Pending`] is
+/// repeated until all queued remote frees of the slot are taken back. With the feature `allocator-api2`, `&Joint` is an
+/// `allocator_api2::alloc::Allocator`.
 ///
 /// ```
 /// # #[cfg(all(feature = "lock_api", feature = "allocator-api2"))] {
@@ -38,7 +40,7 @@ pub struct Joint<'h, 'r, H: SharedAllocator<'r>, C> {
 }
 
 impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Joint<'h, 'r, H, C> {
-    /// Takes every slot of the heap, where slots are exclusive, until it is dropped. `None` if somebody has one.
+    /// Takes every slot of the heap, where slots are exclusive, until it is dropped. `None` if one is taken already.
     ///
     /// # Time
     ///
@@ -47,33 +49,33 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Joint<'h, 'r, H, C> {
         take_all(heap).then_some(Joint { heap, current, region: PhantomData })
     }
 
-    /// Who tells slots.
+    /// The source of slots.
     pub fn current(&self) -> &C {
         &self.current
     }
 
     /// The operations.
     #[inline(always)]
-    pub(super) fn verbs(&self) -> Verbs<'_, 'r, H, C> {
-        Verbs { heap: self.heap, current: &self.current, region: PhantomData }
+    pub(super) fn operations(&self) -> Operations<'_, 'r, H, C> {
+        Operations { heap: self.heap, current: &self.current, region: PhantomData }
     }
 
-    /// Allocates `size_bytes` bytes at a multiple of `align_bytes`; every value of both is legal and answered.
+    /// Allocates `size_bytes` bytes at a multiple of `align_bytes`; every value of both is legal.
     ///
     /// # Errors
     ///
-    /// [`SharedError`]; [`SharedError::Contended`] too if the caller has no slot.
+    /// [`SharedError`]; [`SharedError::Contended`] also if the caller has no slot.
     ///
     /// # Time
     ///
-    /// As [`Slot::allocate_bytes`] where the slot has memory; else that for every slot nobody uses, and for every block that is
-    /// left to be taken back in those.
+    /// As [`Slot::allocate_bytes`] where the slot has memory. Otherwise unbounded: linear in the remote frees queued
+    /// for the slot and, where `C` has unused slots, in those queued for each of them, after waiting for a lock.
     #[inline]
     pub fn allocate_bytes(&self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        self.verbs().allocate(size_bytes, align_bytes)
+        self.operations().allocate(size_bytes, align_bytes)
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     ///
     /// # Safety
     ///
@@ -84,18 +86,18 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Joint<'h, 'r, H, C> {
     /// As [`Slot::deallocate`].
     #[inline]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise.
-        unsafe { self.verbs().deallocate(block) }
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
+        unsafe { self.operations().deallocate(block) }
     }
 
-    /// Takes back at most `budget` blocks of the caller's slot that others freed, and says how many it took, as [`Slot::reclaim`]: for
-    /// idle time.
+    /// Takes back at most `budget` blocks of the caller's slot that others freed, and returns how many, as
+    /// [`Slot::reclaim`]: for idle time.
     ///
     /// # Time
     ///
     /// Linear in `budget`.
     pub fn reclaim(&self, budget: usize) -> usize {
-        self.verbs().reclaim(budget)
+        self.operations().reclaim(budget)
     }
 }
 
@@ -111,7 +113,7 @@ impl<'r, H: SharedAllocator<'r>, C: fmt::Debug> fmt::Debug for Joint<'_, 'r, H, 
     }
 }
 
-/// Takes every slot of a heap whose slots are exclusive, or none: whoever calls it then tells them apart.
+/// Takes every slot of a heap whose slots are exclusive, or none; the caller then assigns them.
 pub(super) fn take_all<'r, H: SharedAllocator<'r>>(heap: &H) -> bool {
     if !H::CONTRACT.slots_are_exclusive {
         return true;
@@ -129,30 +131,30 @@ pub(super) fn take_all<'r, H: SharedAllocator<'r>>(heap: &H) -> bool {
 fn release_first<'r, H: SharedAllocator<'r>>(heap: &H, slots: usize) {
     // turns: slots
     for slot in 0..slots {
-        // SAFETY: taken by `take_all`, and nobody uses it any more.
+        // SAFETY: taken by `take_all`, and no longer used.
         unsafe { heap.release(slot) }
     }
 }
 
-/// The operations of a shared heap for whoever runs.
-pub(super) struct Verbs<'h, 'r, H, C> {
-    /// Every slot of it is taken, if they are exclusive.
+/// The operations of a shared heap for all callers.
+pub(super) struct Operations<'h, 'r, H, C> {
+    /// Every slot of it is taken, if slots are exclusive.
     pub(super) heap: &'h H,
     pub(super) current: &'h C,
     pub(super) region: PhantomData<&'r ()>,
 }
 
-impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
-    /// Does something as the caller's slot, if there is one.
+impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Operations<'h, 'r, H, C> {
+    /// Runs an operation in the caller's slot, if there is one.
     #[inline(always)]
     fn with<T>(&self, operation: impl FnOnce(&mut H::Slot<'h>) -> T) -> Option<T> {
         const {
             assert!(
                 C::EXCLUSIVE || !H::CONTRACT.slots_are_exclusive,
-                "slots are exclusive, and this tells nobody apart"
+                "the heap needs exclusive slots, which this CurrentSlot does not give"
             )
         }
-        // SAFETY: all slots are taken; if they are exclusive, nobody else has this number until the operation ends.
+        // SAFETY: all slots are taken; if they are exclusive, no other caller has this number until the operation ends.
         let as_slot = |slot| operation(&mut unsafe { self.heap.slot(slot) });
         if H::CONTRACT.slots_are_exclusive {
             self.current.with(self.heap.slots(), as_slot)
@@ -171,7 +173,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
         }
     }
 
-    /// Allocates when the caller's slot has refused with `error`.
+    /// Allocates after the caller's slot has refused with `error`.
     #[cold]
     #[inline(never)]
     fn insist(&self, error: SharedError, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
@@ -189,7 +191,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
             return Err(error);
         }
         let answer = self.current.elsewhere(self.heap.slots(), |slot| {
-            // SAFETY: all slots are taken, and nobody else has this number until the operation ends.
+            // SAFETY: all slots are taken, and no other caller has this number until the operation ends.
             repeat(&mut unsafe { self.heap.slot(slot) }, size_bytes, align_bytes).ok()
         });
         answer.ok_or(error)
@@ -207,11 +209,11 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
     /// As [`Slot::deallocate`].
     #[inline(always)]
     pub(super) unsafe fn deallocate(&self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         let _ = self.with(|slot| unsafe { slot.deallocate(block) });
     }
 
-    /// Changes the size of a block of `old_bytes`, as [`Slot::reallocate_bytes`], with memory of other slots if need be.
+    /// Changes the size of a block of `old_bytes`, as [`Slot::reallocate_bytes`], with memory of other slots if needed.
     ///
     /// # Errors
     ///
@@ -229,17 +231,17 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         match self.with(|slot| unsafe { slot.reallocate_bytes(block, size_bytes, align_bytes) }) {
             Some(Ok(block)) => Ok(block),
             Some(Err(error @ SharedError::Request(_))) => Err(error),
-            // SAFETY: the caller's promise; the block is live and unchanged.
+            // SAFETY: the caller guarantees that the block is live, has `old_bytes`, and the refusal left it unchanged.
             Some(Err(error)) => unsafe { self.replace(error, block, old_bytes, size_bytes, align_bytes) },
             None => Err(SharedError::Contended),
         }
     }
 
-    /// Moves a block whose resizing the caller's slot has refused with `error`.
+    /// Moves a block after the caller's slot has refused to resize it with `error`.
     ///
     /// # Safety
     ///
@@ -256,7 +258,7 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
         let moved = self.insist(error, size_bytes, align_bytes)?;
-        // SAFETY: both blocks are live and apart, and neither is shorter than what is copied; the old one is dead now.
+        // SAFETY: both blocks are live and disjoint, and at least as long as the copy; the old one is dead now.
         unsafe {
             moved.copy_from_nonoverlapping(block, old_bytes.min(size_bytes));
             self.deallocate(block);
@@ -265,15 +267,15 @@ impl<'h, 'r, H: SharedAllocator<'r>, C: CurrentSlot> Verbs<'h, 'r, H, C> {
     }
 }
 
-/// Allocates as a slot again, and again while that may help: others were at work, or blocks are left to be taken back.
+/// Allocates in a slot, and retries while that may help: after contention, or while blocks are left to take back.
 fn repeat(slot: &mut impl Slot, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-    let mut in_vain = 0;
+    let mut failures = 0;
     // turns: repetitions, and blocks left to be taken back / 64
     loop {
         let answer = slot.allocate_bytes(size_bytes, align_bytes);
         match answer {
             Err(SharedError::Pending) if slot.reclaim(RECLAIMED) != 0 => {}
-            Err(SharedError::Pending | SharedError::Contended) if in_vain < REPETITIONS => in_vain += 1,
+            Err(SharedError::Pending | SharedError::Contended) if failures < REPETITIONS => failures += 1,
             _ => return answer,
         }
     }
@@ -286,14 +288,14 @@ mod tests {
     use std::collections::VecDeque;
     use std::vec::Vec;
 
-    /// A slot that answers as it is told to; the last answer for ever.
+    /// A slot with scripted answers; the last one repeats forever.
     struct Script {
         answers: VecDeque<Result<NonNull<u8>, SharedError>>,
         reclaimed: VecDeque<usize>,
         asked: usize,
     }
 
-    // SAFETY: no block is ever used.
+    // SAFETY: no block is ever accessed.
     unsafe impl Slot for Script {
         fn allocate_bytes(&mut self, _size_bytes: usize, _align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
             self.asked += 1;
@@ -341,7 +343,7 @@ mod tests {
         assert_eq!(repeated(&[exhausted, block], &[]), (false, 1));
         assert_eq!(repeated(&[contended, contended, block], &[]), (true, 3));
         assert_eq!(repeated(&[contended], &[]), (false, 1 + REPETITIONS));
-        // As long as blocks are taken back, however many those are.
+        // As long as blocks are taken back, however many.
         let many: Vec<usize> = std::iter::repeat_n(RECLAIMED, 1000).collect();
         assert_eq!(repeated(&[pending], &many), (false, 1000 + 1 + REPETITIONS));
         let mut answers = std::iter::repeat_n(pending, 500).collect::<Vec<_>>();

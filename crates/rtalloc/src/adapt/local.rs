@@ -1,8 +1,8 @@
-//! A sequential heap that one thread uses from several places.
+//! A sequential heap used from several places in one thread.
 //!
-//! Collections hold on to their allocator, so that a heap of several collections is borrowed by all of them: its operations have
-//! to take `&self`. Where threads share the heap that needs a lock ([`Locked`](super::Locked)); where they do not, nothing is
-//! needed but that the heap stays in one thread. So an operation costs what it costs in the heap: its bound is the heap's.
+//! A collection keeps a reference to its allocator, so the heap of several collections is borrowed by all of them: its
+//! operations must take `&self`. If threads share the heap, that needs a lock ([`Locked`](super::Locked)); otherwise it
+//! is enough that the heap stays in one thread. So the bound of an operation is the heap's.
 
 use crate::contract::{AllocError, Corruption, InitError, RegionAllocator, Stats};
 use core::cell::UnsafeCell;
@@ -35,7 +35,7 @@ use core::ptr::NonNull;
 /// # }
 /// ```
 ///
-/// It is not shared between threads, and not asked for its value while a collection has it:
+/// It cannot be shared between threads, and its heap cannot be borrowed mutably while a collection uses it:
 ///
 /// ```compile_fail,E0277
 /// fn share<T: Sync>() {}
@@ -53,13 +53,13 @@ use core::ptr::NonNull;
 /// ```
 #[repr(transparent)]
 pub struct Local<'r, H> {
-    /// One operation at a time has it: there is one thread, and an operation calls nobody who knows this value.
+    /// Used by one operation at a time: there is one thread, and an operation calls no code that has this value.
     heap: UnsafeCell<H>,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
 impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
-    /// Makes a heap in `region`. (Of a heap that is there already, `Local::from` makes one.)
+    /// Makes a heap in `region`. (`Local::from` converts an existing heap.)
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`RegionAllocator::new`].
     pub fn new(region: &'r mut [MaybeUninit<u8>], config: H::Config) -> Result<Self, InitError> {
         H::new(region, config).map(Local::from)
     }
@@ -77,16 +77,16 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
         self.heap.into_inner()
     }
 
-    /// The heap, for what no operation here does: [`walk`](RegionAllocator::walk), say, whose visitor must not use it.
+    /// The heap, for other operations: for example [`walk`](RegionAllocator::walk), whose visitor must not use it.
     pub fn get_mut(&mut self) -> &mut H {
         self.heap.get_mut()
     }
 
-    /// The heap for one operation.
+    /// Runs one operation of the heap.
     #[inline(always)]
     fn with<T>(&self, operation: impl FnOnce(&mut H) -> T) -> T {
-        // SAFETY: the value is one thread's, and `operation` is one of the heap, inside which no other begins: heaps call nobody but the
-        // misuse hook, which may not use the heap that reported.
+        // SAFETY: the value is used by one thread, and no operation begins inside `operation`: heaps call only the
+        // misuse hook, which must not use the heap that reported.
         operation(unsafe { &mut *self.heap.get() })
     }
 
@@ -94,7 +94,7 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`RegionAllocator::allocate_bytes`].
     ///
     /// # Time
     ///
@@ -104,18 +104,18 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
         self.with(|heap| heap.allocate_bytes(size_bytes, align_bytes))
     }
 
-    /// Gives a block back, as [`RegionAllocator::deallocate`].
+    /// Frees a block, as [`RegionAllocator::deallocate`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::deallocate`].
     ///
     /// # Time
     ///
     /// The heap's `CONTRACT.deallocate`.
     #[inline(always)]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         self.with(|heap| unsafe { heap.deallocate(block) });
     }
 
@@ -123,11 +123,11 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`RegionAllocator::reallocate_bytes`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::reallocate_bytes`].
     ///
     /// # Time
     ///
@@ -139,21 +139,21 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         self.with(|heap| unsafe { heap.reallocate_bytes(block, size_bytes, align_bytes) })
     }
 
-    /// Bytes the caller may use at `block`, as [`RegionAllocator::usable_size`].
+    /// Bytes that the caller may use at `block`, as [`RegionAllocator::usable_size`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::usable_size`].
     ///
     /// # Time
     ///
     /// Constant.
     pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         self.with(|heap| unsafe { heap.usable_size(block) })
     }
 
@@ -161,16 +161,16 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`RegionAllocator::largest_allocatable`].
     pub fn largest_allocatable(&self) -> usize {
         self.with(|heap| heap.largest_allocatable())
     }
 
-    /// Running tallies, as [`RegionAllocator::stats`].
+    /// Running statistics, as [`RegionAllocator::stats`].
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`RegionAllocator::stats`].
     pub fn stats(&self) -> Option<Stats> {
         self.with(|heap| heap.stats())
     }
@@ -179,7 +179,7 @@ impl<'r, H: RegionAllocator<'r>> Local<'r, H> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`RegionAllocator::check`].
     ///
     /// # Time
     ///

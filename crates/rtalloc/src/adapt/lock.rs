@@ -1,17 +1,17 @@
-//! Locks: what keeps others out while a heap is used.
+//! Locks: mutual exclusion for the users of a heap.
 //!
-//! A heap under a lock ([`Locked`](super::Locked)) asks three things of it, which are the trait [`Lock`]. What there is:
+//! A heap under a lock ([`Locked`](super::Locked)) uses it through the trait [`Lock`]. The choices:
 //!
 //! | lock | feature | waiting |
 //! |---|---|---|
 //! | every `lock_api::RawMutex`: `spin::Mutex<()>`, `spin::mutex::TicketMutex<()>`, `parking_lot::RawMutex`, ... | `lock_api` | as the lock does |
-//! | `Masked`: interrupts off | `critical-section` | nobody waits on one core |
-//! | `Patient`: spins, yields, then sleeps | `std` | longer each time, so that the holder gets to run |
-//! | one's own | none | whatever the platform has |
+//! | `Masked`: interrupts off | `critical-section` | none on one core |
+//! | `Patient`: spins, yields, then sleeps | `std` | backs off, so that the holder gets to run |
+//! | your own | none | whatever the platform has |
 //!
-//! The trait calls a function while the lock is held, where `lock_api` has a guard, because not every exclusion can end in
-//! any order: critical sections must end in the reverse of the order in which they began, and a guard can be kept and
-//! dropped at any time.
+//! The trait calls a function while the lock is held, where `lock_api` has a guard, because not every kind of exclusion
+//! can end in any order: critical sections must end in the reverse of the order in which they began, but a guard can be
+//! kept and dropped at any time.
 
 #[cfg(feature = "std")]
 use crate::concurrent::atomics::{Atomics, Native, Shared};
@@ -26,28 +26,28 @@ use core::time::Duration;
 ///
 /// # Safety
 ///
-/// Of the functions that are given to [`hold`](Self::hold) of one lock, no two run at a time: not in different threads or
-/// cores, not in an interrupt of the other, and not one inside the other. What one did happened before the next. (Moving a lock
-/// that nobody holds does not matter.)
+/// Of the functions that are passed to [`hold`](Self::hold) of one lock, no two run at a time: not in different threads
+/// or cores, not in an interrupt of one another, and not one inside the other. Each happens before the next. (Moving a
+/// lock that is not held is allowed.)
 pub unsafe trait Lock: Send + Sync {
-    /// A lock that nobody holds.
-    // A value to make locks from; that each use is a lock of its own is what is wanted.
+    /// A lock that is not held.
+    // A constant from which locks are made: each use is intended to be a separate lock.
     #[allow(clippy::declare_interior_mutable_const)]
     const FREE: Self;
 
-    /// Calls a function while nobody else holds the lock. A call inside another of the same lock never returns.
+    /// Calls a function while holding the lock. A call inside another of the same lock never returns.
     ///
     /// # Time
     ///
-    /// The function's, and the waiting, which is up to the kind of lock.
+    /// That of the function, and the waiting time, which depends on the kind of lock.
     fn hold<T>(&self, inside: impl FnOnce() -> T) -> T;
 
-    /// Whether somebody holds the lock now.
+    /// Whether the lock is held now.
     fn is_held(&self) -> bool;
 }
 
 #[cfg(feature = "lock_api")]
-// SAFETY: a `RawMutex` is exclusive, and a lock and an unlock synchronise; it is unlocked when the function ends, however it ends.
+// SAFETY: a `RawMutex` is exclusive, and unlock synchronises with lock; it is unlocked even on unwinding.
 unsafe impl<L: lock_api::RawMutex + Send + Sync> Lock for L {
     #[allow(clippy::declare_interior_mutable_const)]
     const FREE: Self = L::INIT;
@@ -74,35 +74,33 @@ unsafe impl<L: lock_api::RawMutex + Send + Sync> Lock for L {
     }
 }
 
-/// A critical section of the platform, by the crate `critical-section`: on one core, interrupts are off while the lock is
-/// held.
+/// A critical section of the platform, by the crate `critical-section`: on one core, it turns interrupts off.
 ///
-/// It is the priority ceiling at its highest: nothing else runs in between, so nobody waits for the lock, interrupt handlers may
-/// use the heap, and no priority is inverted. The price is that every interrupt of the core, whether its handler uses the heap or
-/// not, may come later by the time the lock is held.
+/// This is the priority ceiling protocol at the highest priority: nothing else runs during a critical section. So no
+/// caller waits for the lock, interrupt handlers may use the heap, and no priority is inverted. The price is that every
+/// interrupt of the core, whether its handler uses the heap or not, may be delayed by the lock hold time.
 ///
-/// What the platform's critical section does not keep out may not use the heap: non-maskable interrupts and faults (on Cortex-M NMI and
-/// HardFault run in spite of it; so do interrupts above the level, where it masks only those up to one). Such a handler
-/// that comes while the lock is held finds it so and never returns. And it is for one core: most implementations mask
-/// the interrupts of the core they run on alone, and then two cores are in the heap at a time. On several cores, see to it that the
-/// implementation keeps the others out too.
+/// Code that the platform's critical section does not exclude must not use the heap: non-maskable interrupts and faults
+/// (on Cortex-M NMI and HardFault; also interrupts above the level, where it masks only those up to one). Such a
+/// handler that preempts a holder finds the lock held and never returns. And it is for one core: most implementations
+/// mask only the interrupts of the current core, so two cores could be in the heap at a time. On several cores, make
+/// sure that the implementation excludes the others too.
 ///
-/// A second [`hold`](Lock::hold) inside the first never returns, as with any lock: a critical section inside another is
-/// legal, a second user of what the lock guards is not.
+/// A second [`hold`](Lock::hold) inside the first never returns, as with any lock: nested critical sections are legal,
+/// but not a second user of the protected data.
 #[cfg(feature = "critical-section")]
 #[derive(Debug)]
 pub struct Masked {
-    /// Accessed inside critical sections alone. Set while a function given to `hold` runs.
+    /// Accessed only inside critical sections. Set while a function passed to `hold` runs.
     held: UnsafeCell<bool>,
 }
 
 #[cfg(feature = "critical-section")]
-// SAFETY: `held` is accessed inside critical sections alone.
+// SAFETY: `held` is accessed only inside critical sections.
 unsafe impl Sync for Masked {}
 
 #[cfg(feature = "critical-section")]
-// SAFETY: what runs inside a critical section runs alone, and before or after whatever runs inside another; one inside the other
-// finds `held` set and goes no further.
+// SAFETY: critical sections do not overlap, and each happens before the next; a nested one finds `held` set and stops.
 unsafe impl Lock for Masked {
     #[allow(clippy::declare_interior_mutable_const)]
     const FREE: Self = Masked { held: UnsafeCell::new(false) };
@@ -114,7 +112,7 @@ unsafe impl Lock for Masked {
         impl Drop for Release<'_> {
             #[inline(always)]
             fn drop(&mut self) {
-                // SAFETY: this is dropped inside the critical section it was made in.
+                // SAFETY: this is dropped inside the critical section in which it was made.
                 unsafe { *self.0.get() = false }
             }
         }
@@ -135,7 +133,7 @@ unsafe impl Lock for Masked {
     }
 }
 
-/// Where a user ends who waits for himself.
+/// Where a caller ends that would wait for itself.
 #[cfg(feature = "critical-section")]
 #[cold]
 #[inline(never)]
@@ -146,10 +144,10 @@ fn stop() -> ! {
     }
 }
 
-/// A lock for where waiting is the exception: a word, no memory, nothing of the system but its clock.
+/// A lock for rare contention: one word, no memory, and no system service but the clock.
 ///
-/// Who waits looks again some times at once, then lets others run, then sleeps 50 microseconds at a time. So a thread of a lower
-/// priority that holds the lock gets to run, which it does not under a lock that spins for ever. It is not fair.
+/// A waiting thread spins a few times, then yields, then sleeps 50 microseconds at a time. So a holder of a lower
+/// priority gets to run, which it does not under a lock that only spins. It is not fair.
 #[cfg(feature = "std")]
 #[derive(Debug)]
 pub struct Patient<A: Atomics = Native> {
@@ -163,21 +161,21 @@ impl<A: Atomics> Patient<A> {
     #[cold]
     #[inline(never)]
     fn wait(&self) {
-        let mut turn = 0;
+        let mut round = 0;
         // turns: without end
         while self.is_held() {
-            match turn {
+            match round {
                 0..64 => core::hint::spin_loop(),
                 64..72 => std::thread::yield_now(),
                 _ => std::thread::sleep(Duration::from_micros(50)),
             }
-            turn += u32::from(turn < 72);
+            round += u32::from(round < 72);
         }
     }
 }
 
 #[cfg(feature = "std")]
-// SAFETY: one compare-and-swap alone finds the word 0 and makes it 1, until its holder stores 0.
+// SAFETY: only one compare-and-swap changes the word from 0 to 1 before the holder stores 0.
 unsafe impl<A: Atomics> Lock for Patient<A> {
     #[allow(clippy::declare_interior_mutable_const)]
     const FREE: Self = Patient { held: Shared::new(0) };
@@ -189,12 +187,12 @@ unsafe impl<A: Atomics> Lock for Patient<A> {
         impl<A: Atomics> Drop for Leave<'_, A> {
             #[inline(always)]
             fn drop(&mut self) {
-                // Release: what the holder did comes before what the next one does.
+                // Release: this holder's accesses come before those of the next one.
                 self.0.store(0, Release);
             }
         }
 
-        // Acquire: what the last holder did comes before what this one does.
+        // Acquire: the last holder's accesses come before those of this one.
         // turns: without end
         while self.held.compare_exchange(0, 1, Acquire).is_err() {
             self.wait();

@@ -2,21 +2,22 @@
 //!
 //! # Idea
 //!
-//! Whoever wants something of the heap takes the lock, which lies in the heap's own region, in front of it:
+//! Every operation takes the lock, which lies at the start of the heap's own region:
 //!
 //! ```text
 //! region: [lock][the heap's one word][refusals] [the heap's region ...]
 //!         one or two cache lines on 64-bit machines
 //! ```
 //!
-//! It is the right choice where one core's tasks share a heap, and where operations are rare. Every region allocator and
-//! every [`Lock`] will do: a spin or ticket lock, a mutex of the system, interrupts off.
+//! It is the right choice where the tasks of one core share a heap, and where operations are rare. It works with every
+//! region allocator and every [`Lock`]: a spin or ticket lock, a mutex of the system, interrupts off.
 //!
 //! # Worst case
 //!
-//! Allocate and deallocate hold the lock for one operation of the heap and a few instructions around it. The *hold* is the
-//! larger of the two. `rtalloc bound` proves it from the machine code of the heap under the lock: the most instructions from the
-//! entry point on, through lock, operation and unlock, to the return, where nobody else wants the lock. On x86-64:
+//! Allocate and deallocate hold the lock for one operation of the heap and a few instructions around it. The *hold* is
+//! the longer of the two critical sections. `rtalloc bound` proves it from the machine code of the heap under the lock:
+//! the most instructions from the entry point, through lock, operation and unlock, to the return, without contention.
+//! On x86-64:
 //!
 //! <!-- holds: tlsf half-fit -->
 //! | heap, lock | longest hold: allocate, aligned, deallocate |
@@ -24,23 +25,25 @@
 //! | `tlsf`, spin | 244, 244, 100 |
 //! | `tlsf`, ticket | 244, 244, 99 |
 //! | `half-fit`, spin | 185, 185, 79 |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 //!
-//! | lock | an operation waits at most |
+//! | lock | longest wait of an operation |
 //! |---|---|
-//! | fair (ticket, queue), T users, none of them preempted or migrated while it holds or waits | (T - 1) · hold |
-//! | fair, and users are preempted | the same, and whatever preempts a holder, each time: priority inversion |
+//! | fair (ticket, queue), T users, none of them preempted or migrated while holding or waiting | (T - 1) · hold |
+//! | fair, and users are preempted | the same, plus everything that preempts a holder, each time: priority inversion |
 //! | priority ceiling, or interrupts off, on one core | one hold, before it begins |
-//! | unfair (test-and-set, most system mutexes) | no bound: others may get the lock again and again |
+//! | unfair (test-and-set, most system mutexes) | unbounded: others may get the lock again and again |
 //!
-//! A `reallocate` that has to move the block copies it under the lock: its hold grows by the bytes of the smaller of both
-//! sizes. Where that is too long, allocate, copy and deallocate instead: the copy is then outside.
+//! A `reallocate` that has to move the block copies it under the lock, which lengthens the critical section by the
+//! smaller of both sizes. Where that is too long, allocate, copy and deallocate instead: the copy is then outside.
 //!
 //! # When it wins, when it loses
 //!
-//! Alone it costs the lock, tens of cycles. Users on several cores serialise, and each operation fetches the cache lines that
-//! the last user wrote. A user that is stopped while it holds the lock stops all others. A lock that waits cannot be used
-//! by an interrupt handler that may interrupt its holder.
+//! A single user pays for the lock, tens of cycles. Users on several cores serialise, and each operation fetches the
+//! cache lines that the last user wrote. A user that is stopped while holding the lock stops all others. A lock that
+//! waits cannot be used by an interrupt handler that may interrupt its holder.
 
 use super::lock::Lock;
 use crate::contract::{
@@ -54,14 +57,14 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// What stands in front of the heap. Where machines have caches it has lines of its own, so that who waits for the lock
-/// does not take away the lines that its holder writes.
+/// The data before the heap. Where machines have caches it has lines of its own, so that waiting threads do not
+/// invalidate the lines that the holder writes.
 #[repr(C)]
 #[cfg_attr(all(target_pointer_width = "64", not(target_arch = "aarch64")), repr(align(64)))]
 #[cfg_attr(target_arch = "aarch64", repr(align(128)))]
 struct Control<H, L> {
     lock: L,
-    /// Accessed by who holds the lock, or has the whole heap.
+    /// Accessed only by the holder of the lock, or under exclusive access to the heap.
     guarded: UnsafeCell<Guarded<H>>,
 }
 
@@ -69,7 +72,7 @@ struct Control<H, L> {
 pub(super) struct Guarded<H> {
     /// The heap, in the rest of the region.
     pub(super) heap: H,
-    /// The complement of the heap's one word, by which [`SharedAllocator::check`] knows that nobody wrote over it.
+    /// The complement of the heap's one word, by which [`SharedAllocator::check`] detects an overwrite.
     seal: usize,
     refusals: Refusals,
 }
@@ -77,15 +80,15 @@ pub(super) struct Guarded<H> {
 impl<H> Guarded<H> {
     /// The heap's one word.
     fn word(heap: &H) -> usize {
-        const { assert!(size_of::<H>() == size_of::<usize>(), "the value in hand is one pointer") }
-        // SAFETY: a heap is one pointer.
+        const { assert!(size_of::<H>() == size_of::<usize>(), "a heap's value must be one pointer") }
+        // SAFETY: a heap is one pointer, by the assertion.
         unsafe { core::mem::transmute_copy(heap) }
     }
 }
 
 /// The region allocator `H` under a lock of the kind `L`; see the [module](self).
 ///
-/// The value is one pointer. Slots are any number and mean nothing. All operations may be used by `&self`:
+/// The value is one pointer. Slot numbers are ignored. All operations may be used by `&self`:
 ///
 /// ```
 /// # #[cfg(feature = "lock_api")] {
@@ -100,7 +103,7 @@ impl<H> Guarded<H> {
 ///     for _ in 0..2 {
 ///         scope.spawn(|| {
 ///             let block = heap.allocate(Layout::new::<[u64; 8]>()).expect("room for two");
-///             // SAFETY: the block came from this heap, once, and nobody uses it any more.
+///             // SAFETY: the block came from this heap, once, and is no longer used.
 ///             unsafe { heap.deallocate(block) };
 ///         });
 ///     }
@@ -115,44 +118,43 @@ pub struct Locked<'r, H, L> {
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
-// SAFETY: the lock lets one thread at a time to the heap, which may be used by any.
+// SAFETY: the lock admits one thread at a time to the heap, and `H: Send` lets any thread use it.
 unsafe impl<H: Send, L: Lock> Send for Locked<'_, H, L> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<H: Send, L: Lock> Sync for Locked<'_, H, L> {}
 
 impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
-    /// Alignment and size of what stands in front of the heap, in bytes.
+    /// Alignment and size of the data before the heap, in bytes.
     const CONTROL: Layout = Layout::new::<Control<H, L>>();
 
     #[inline(always)]
     fn control(&self) -> &Control<H, L> {
-        // SAFETY: initialised when the heap was made, and shared from then on.
+        // SAFETY: initialised when the heap was made, and only shared from then on.
         unsafe { self.control.as_ref() }
     }
 
-    /// What the lock guards, for who has the whole heap and asks it something. (It may be asked something else in the midst of a
-    /// walk, so that nobody may have more than a shared reference.)
+    /// The protected data, for queries under exclusive access. (Shared, because a walk's visitor may query.)
     fn whole(&mut self) -> &Guarded<H> {
-        // SAFETY: nobody changes anything: the heap is borrowed whole.
+        // SAFETY: the heap is borrowed exclusively, and queries do not change it.
         unsafe { &*self.control().guarded.get() }
     }
 
-    /// Does something under the lock.
+    /// Runs an operation under the lock.
     #[inline(always)]
     pub(super) fn hold<T>(&self, operation: impl FnOnce(&mut Guarded<H>) -> T) -> T {
         let control = self.control();
         control.lock.hold(|| {
-            // SAFETY: the lock is held, so that nobody else has what it guards.
+            // SAFETY: the lock is held, so there is no other access to what it protects.
             operation(unsafe { &mut *control.guarded.get() })
         })
     }
 
-    /// Asks something under the lock.
+    /// Runs a query under the lock.
     #[inline(always)]
     fn ask<T>(&self, question: impl FnOnce(&Guarded<H>) -> T) -> T {
         let control = self.control();
         control.lock.hold(|| {
-            // SAFETY: the lock is held, so that nobody changes what it guards.
+            // SAFETY: the lock is held, so no other thread changes what it protects.
             question(unsafe { &*control.guarded.get() })
         })
     }
@@ -161,7 +163,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`RegionAllocator::allocate_bytes`].
     ///
     /// # Time
     ///
@@ -178,7 +180,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`RegionAllocator::allocate`].
     ///
     /// # Time
     ///
@@ -191,18 +193,18 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
         })
     }
 
-    /// Gives a block back, as [`RegionAllocator::deallocate`].
+    /// Frees a block, as [`RegionAllocator::deallocate`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::deallocate`].
     ///
     /// # Time
     ///
     /// The heap's `CONTRACT.deallocate`, under the lock.
     #[inline(always)]
     pub unsafe fn deallocate(&self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         self.hold(|guarded| unsafe { guarded.heap.deallocate(block) });
     }
 
@@ -210,11 +212,11 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`RegionAllocator::reallocate_bytes`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::reallocate_bytes`].
     ///
     /// # Time
     ///
@@ -227,7 +229,7 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
         self.hold(|guarded| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the block is live in this heap.
             match unsafe { guarded.heap.reallocate_bytes(block, size_bytes, align_bytes) } {
                 Ok(block) => Ok(block),
                 Err(error) => Err(refused(&mut guarded.refusals, error)),
@@ -235,34 +237,34 @@ impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Locked<'r, H, L> {
         })
     }
 
-    /// Bytes the caller may use at `block`, as [`RegionAllocator::usable_size`].
+    /// Bytes that the caller may use at `block`, as [`RegionAllocator::usable_size`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::usable_size`].
     ///
     /// # Time
     ///
     /// Constant, under the lock.
     pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         self.ask(|guarded| unsafe { guarded.heap.usable_size(block) })
     }
 
-    /// Running tallies, as [`RegionAllocator::stats`].
+    /// Running statistics, as [`RegionAllocator::stats`].
     ///
     /// # Time
     ///
-    /// As there, under the lock.
+    /// As [`RegionAllocator::stats`], under the lock.
     pub fn stats(&self) -> Option<Stats> {
         self.ask(|guarded| guarded.heap.stats())
     }
 
-    /// Asks the heap something under the lock. The function may not use the heap in another way: it would wait for itself.
+    /// Runs a query under the lock. The function must not use the heap in another way: it would deadlock.
     ///
     /// # Time
     ///
-    /// The function's, under the lock.
+    /// That of the function, under the lock.
     pub fn inspect<T>(&self, question: impl FnOnce(&H) -> T) -> T {
         self.ask(|guarded| question(&guarded.heap))
     }
@@ -282,7 +284,7 @@ fn refused(refusals: &mut Refusals, error: AllocError) -> AllocError {
     error
 }
 
-// SAFETY: the blocks are the heap's, of which one operation runs at a time, each before the next.
+// SAFETY: the blocks are the heap's, whose operations run one at a time, each before the next.
 unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for Locked<'r, H, L> {
     type Config = H::Config;
 
@@ -302,7 +304,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
     fn new(region: &'r mut [MaybeUninit<u8>], config: H::Config) -> Result<Self, InitError> {
         let padding_bytes = region.as_ptr().addr().wrapping_neg() & (Self::CONTROL.align() - 1);
         let front_bytes = padding_bytes + Self::CONTROL.size();
-        // What the front takes of a region, the heap needs besides; at another alignment of the region it may be more.
+        // The heap needs the front in addition, which may be longer at another alignment of the region.
         let most_front_bytes = Self::CONTROL.align() - 1 + Self::CONTROL.size();
         let with_front = |error| match error {
             InitError::TooSmall { needed_bytes } => {
@@ -311,7 +313,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
             InitError::LargerThanPlanned { max_region_bytes } => {
                 InitError::LargerThanPlanned { max_region_bytes: max_region_bytes.saturating_add(front_bytes) }
             }
-            InitError::OutOfReach { .. } | InitError::Configuration { .. } => error,
+            InitError::OutOfReach { .. } | InitError::Overlap | InitError::Configuration { .. } => error,
         };
         let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
             Some((front, rest)) => (Some(front), rest),
@@ -323,7 +325,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
         };
         let seal = !Guarded::word(&heap);
         let guarded = UnsafeCell::new(Guarded { heap, seal, refusals: Refusals::default() });
-        // SAFETY: behind the padding, the front is as long as the control structure, and aligned for it.
+        // SAFETY: after the padding, the front is as long as the control structure, and aligned for it.
         let control = unsafe {
             let control = NonNull::from(front).cast::<u8>().add(padding_bytes).cast();
             control.write(Control { lock: L::FREE, guarded });
@@ -365,7 +367,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
 
     fn check(&mut self) -> Result<(), Corruption> {
         let broken = |invariant| Corruption { invariant, address: self.control.addr().get() };
-        let held = broken("nobody holds the lock of a heap that nobody uses");
+        let held = broken("the lock is not held while the heap is not used");
         let overwritten = broken("the heap's one word is the complement of its seal");
         if self.control().lock.is_held() {
             return Err(held);
@@ -378,12 +380,12 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
     }
 
     fn fingerprint(&mut self, word: &mut dyn FnMut(usize)) {
-        // The lock is free, and counts change no behaviour.
+        // The lock is free, and the counters do not affect behaviour.
         self.whole().heap.fingerprint(word);
     }
 }
 
-// SAFETY: as above.
+// SAFETY: as for `SharedAllocator`.
 unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Slot for &Locked<'r, H, L> {
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
@@ -397,7 +399,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Slot for &Locked<'r, H, 
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         unsafe { Locked::deallocate(self, block) }
     }
 
@@ -408,13 +410,13 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> Slot for &Locked<'r, H, 
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { Locked::reallocate_bytes(self, block, size_bytes, align_bytes) }.map_err(SharedError::from)
     }
 
     #[inline(always)]
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { Locked::usable_size(self, block) }
     }
 }

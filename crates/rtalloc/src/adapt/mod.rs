@@ -1,17 +1,17 @@
-//! What makes of one kind of allocator another.
+//! Adapters: each turns one kind of allocator into another.
 //!
 //! | from | to | by |
 //! |---|---|---|
-//! | a sequential heap | a shared one | [`Locked`], with a [`Lock`] |
-//! | a sequential heap | one that many places of one thread use | [`Local`] |
-//! | a shared heap | a sequential one, for comparison | [`Alone`] |
-//! | a sequential heap | one whose last operations are in its memory, for a dump | [`Traced`] |
-//! | a sequential heap | one that finds misuse | [`Guarded`] |
+//! | a sequential heap | a shared heap | [`Locked`], with a [`Lock`] |
+//! | a sequential heap | one used from several places in one thread | [`Local`] |
+//! | a shared heap | a sequential heap, for comparison | [`Alone`] |
+//! | a sequential heap | one whose last operations are recorded in its memory, for a dump | [`Traced`] |
+//! | a sequential heap | one that detects misuse | [`Guarded`] |
 //! | a sequential heap | one that refuses on purpose, for tests | [`Failing`] |
 //! | a sequential heap | one whose components have quotas | [`Quota`] |
-//! | a shared heap | one allocator for whoever runs | [`Joint`], with a [`CurrentSlot`] |
+//! | a shared heap | one allocator for all callers | [`Joint`], with a [`CurrentSlot`] |
 //! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
-//! | those | the allocator of a collection | feature `allocator-api2` |
+//! | all of these | the allocator of a collection | feature `allocator-api2` |
 
 pub mod alone;
 #[cfg(feature = "allocator-api2")]

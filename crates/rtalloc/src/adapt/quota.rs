@@ -1,47 +1,48 @@
-//! A heap that several components of a program share, none of which gets more than its quota.
+//! A heap shared by several components of a program, each limited to its quota.
 //!
 //! # Idea
 //!
-//! The program says who asks ([`Quota::enter`]), and when a period begins ([`Quota::begin_period`], [`Quota::tick`]). Each component
-//! has limits ([`QuotaLimits`]): bytes that are live, operations in a period, bytes allocated in a period. What would go
-//! beyond one is refused with [`AllocError::Quota`], and the heap is not asked.
+//! The program sets which component is current ([`Quota::enter`]), and when a period begins ([`Quota::begin_period`],
+//! [`Quota::tick`]). Each component has limits ([`QuotaLimits`]): live bytes, operations in a period, bytes allocated
+//! in a period. A request that would exceed one is refused with [`AllocError::Quota`], without asking the inner heap.
 //!
 //! ```text
-//! region: [limits and use of each component] [the region of the heap beneath ...]
+//! region: [limits and use of each component] [the region of the inner heap ...]
 //!
 //! block:  [record: size, owner, seal] payload
 //! ```
 //!
 //! | | charged to |
 //! |---|---|
-//! | live bytes | whoever allocated the block, its *owner*, until it is freed by whomever; resizing does not change the owner |
-//! | operations: each allocate, deallocate and reallocate that the heap is asked for, refused by the heap or not | whoever asks |
-//! | bytes of a period: those of an allocation, and those by which a block grows | whoever asks |
+//! | live bytes | the component that allocated the block, its *owner*, until any component frees it; resizing does not change the owner |
+//! | operations: each allocate, deallocate and reallocate passed to the inner heap, whether refused by it or not | the current component |
+//! | bytes of a period: those of an allocation, and those by which a block grows | the current component |
 //!
-//! Bytes are those that were requested. A deallocate is counted and never refused, so that a component may be beyond its operations;
-//! it can then allocate nothing until the next period.
+//! Bytes are requested bytes. A deallocate is counted and never refused, so a component may exceed its operations; it
+//! can then allocate nothing until the next period.
 //!
-//! That bounds what a component takes of the others' time: with an allocator of constant time, a component with n operations
-//! in a period takes at most n times its bound. And the live limits give the heap's size: a heap that
-//! holds the sum of all limits in the worst case ([`guarantee`](crate::compact_fit::guarantee) of Compact-fit, or Robson's bounds) never fails anybody.
+//! This bounds how much of the others' time a component uses: with an allocator of constant time, a component with n
+//! operations in a period takes at most n times its bound. And the live limits determine the heap's size: a heap that
+//! holds the sum of all limits in the worst case ([`guarantee`](crate::compact_fit::guarantee) of Compact-fit, or a
+//! formula where the allocator has one: the book, Sizing a heap) never refuses a component within its quota.
 //!
 //! # Costs, when it wins, when it loses
 //!
-//! One operation of the heap beneath and a constant number of instructions: the contract has the heap's own cost classes. Memory:
-//! four words in front of each block, and a dozen words for each component. A record whose seal does not fit is reported as misuse,
-//! before anybody is credited: a double free never credits twice. Only such a report verifies and walks the heap, and is no
-//! operation of anybody's.
+//! One operation of the inner heap and a constant number of instructions: the contract has the heap's own cost classes.
+//! Memory: four words before each block, and a dozen words for each component. A record with a wrong seal is reported
+//! as misuse before any component is credited: a double free never credits twice. Only such a report verifies and walks
+//! the heap, and it is not charged to any component.
 //!
-//! A block of a larger alignment than all blocks have moves when it grows, as its record may be anywhere in front of it: there must be
-//! room for both.
+//! A block aligned beyond the heap's natural alignment moves when it grows, as its record may be anywhere before it:
+//! there must be room for both.
 //!
-//! It relies on being told the truth about who asks: it keeps honest components apart, not hostile ones.
+//! It trusts the program to set the current component correctly: it separates honest components, not hostile ones.
 
 use super::frames::{Frames, Record, State};
 use super::front::{Name, divide};
 use crate::contract::{AllocError, Block, Contract, Corruption, InitError, MisuseKind, RegionAllocator, Stats};
 use crate::hook;
-use crate::mechanism::tally::{Tallied, Tally};
+use crate::mechanism::stats::{StatsPolicy, WithStats};
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
@@ -51,14 +52,14 @@ use core::ptr::NonNull;
 /// Components of a heap by default.
 pub const COMPONENTS: usize = 8;
 
-/// What a component may use. `usize::MAX`, the default of each, is no limit.
+/// Limits of a component. `usize::MAX`, the default of each, means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaLimits {
-    /// Bytes that are live at a time.
+    /// Bytes live at a time.
     pub live_bytes: usize,
     /// Operations in a period.
     pub operations: usize,
-    /// Bytes allocated in a period, whatever is freed meanwhile.
+    /// Bytes allocated in a period, regardless of frees.
     pub bytes: usize,
 }
 
@@ -68,42 +69,42 @@ impl Default for QuotaLimits {
     }
 }
 
-/// What a component has used.
+/// The use of a component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaUse {
-    /// Bytes of its blocks that are live.
+    /// Bytes of its live blocks.
     pub live_bytes: usize,
-    /// Most bytes that ever were.
+    /// The largest value that `live_bytes` ever had.
     pub peak_live_bytes: usize,
-    /// Its blocks that are live.
+    /// Number of its live blocks.
     pub live_blocks: usize,
-    /// Operations in this period, as far as a word counts.
+    /// Operations in this period, saturating.
     pub operations: usize,
-    /// Bytes allocated in this period, as far as a word counts.
+    /// Bytes allocated in this period, saturating.
     pub bytes: usize,
     /// Requests refused because of each limit, since the heap was made: live bytes, operations, bytes.
     pub refused: [usize; 3],
 }
 
-/// The limit that a request would have gone beyond.
+/// The limit that a request would have exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaLimit {
     /// [`QuotaLimits::live_bytes`] of the block's owner.
     LiveBytes,
-    /// [`QuotaLimits::operations`] of who asked.
+    /// [`QuotaLimits::operations`] of the current component.
     Operations,
-    /// [`QuotaLimits::bytes`] of who asked.
+    /// [`QuotaLimits::bytes`] of the current component.
     Bytes,
 }
 
-/// What can be chosen when a heap with quotas is made.
+/// Configuration of a heap with quotas.
 #[derive(Clone, Copy, Debug)]
 pub struct QuotaConfig<C, const PARTS: usize = COMPONENTS> {
-    /// The configuration of the heap beneath.
+    /// The configuration of the inner heap.
     pub heap: C,
-    /// The limits of each component; none by default.
+    /// The limits of each component; unlimited by default.
     pub limits: [QuotaLimits; PARTS],
-    /// How long a period is, in whatever [`Quota::tick`] is told; 0, the default, leaves periods to [`Quota::begin_period`].
+    /// Length of a period, in the unit of [`Quota::tick`]; 0, the default, leaves periods to [`Quota::begin_period`].
     pub period_ticks: u64,
 }
 
@@ -121,7 +122,7 @@ struct Part {
 }
 
 impl Part {
-    /// Changes what it has used.
+    /// Updates its use.
     #[inline(always)]
     fn note(&self, change: impl FnOnce(&mut QuotaUse)) {
         let mut used = self.used.get();
@@ -129,11 +130,11 @@ impl Part {
         self.used.set(used);
     }
 
-    /// Whether so many bytes more may be live.
+    /// Whether `more_bytes` more bytes may be live.
     ///
     /// # Errors
     ///
-    /// The limit.
+    /// The limit that would be exceeded.
     #[inline(always)]
     fn may_hold(&self, more_bytes: usize) -> Result<(), QuotaLimit> {
         let left_bytes = self.limits.get().live_bytes.saturating_sub(self.used.get().live_bytes);
@@ -143,17 +144,17 @@ impl Part {
     /// Operations and bytes that are left in this period.
     #[inline(always)]
     fn left(&self) -> (usize, usize) {
-        // No limit is none for ever. Where nobody begins periods, a word of 32 bits has counted all that it can within minutes.
+        // `usize::MAX` means unlimited. Without new periods, a 32-bit counter saturates within minutes.
         let left = |limit: usize, used| if limit == usize::MAX { limit } else { limit.saturating_sub(used) };
         let (limits, used) = (self.limits.get(), self.used.get());
         (left(limits.operations, used.operations), left(limits.bytes, used.bytes))
     }
 
-    /// Whether another operation may allocate so many bytes in this period.
+    /// Whether one more operation may allocate `more_bytes` bytes in this period.
     ///
     /// # Errors
     ///
-    /// The limit.
+    /// The limit that would be exceeded.
     #[inline(always)]
     fn may_take(&self, more_bytes: usize) -> Result<(), QuotaLimit> {
         let (left_operations, left_bytes) = self.left();
@@ -166,13 +167,13 @@ impl Part {
         }
     }
 
-    /// Counts an operation. (A limit that was reached is not gone below, however many frees follow.)
+    /// Counts an operation, saturating: a limit stays reached, however many frees follow.
     #[inline(always)]
     fn count(&self) {
         self.note(|used| used.operations = used.operations.saturating_add(1));
     }
 
-    /// Its live bytes change.
+    /// Updates its live bytes.
     #[inline(always)]
     fn hold(&self, old_bytes: usize, new_bytes: usize) {
         self.note(|used| {
@@ -191,25 +192,25 @@ struct Control<H, const PARTS: usize> {
     frames: Frames<H, 0>,
     /// The digest of `frames`.
     seal: usize,
-    /// The largest payload that the fresh heap promised; no alignment is larger.
+    /// The largest payload that the fresh heap guaranteed; no alignment is larger.
     most_bytes: usize,
-    /// Where the first block's front is, from which the high-water mark counts.
+    /// Address of the first block's front, from which the high-water mark counts.
     origin: usize,
-    tally: Tallied,
-    /// Who asks: less than `PARTS`.
+    counters: WithStats,
+    /// The current component: less than `PARTS`.
     current: Cell<usize>,
     period_ticks: u64,
-    /// When the period began.
+    /// When the current period began.
     begun: Cell<u64>,
-    /// What was refused last: the component, and the limit.
+    /// The last refusal: the component, and the limit.
     last_refusal: Cell<Option<(usize, QuotaLimit)>>,
     parts: [Part; PARTS],
 }
 
 /// The region allocator `H`, shared by `PARTS` components, numbered from 0; see the [module](self).
 ///
-/// What it is told and asked besides requests is told by `&self`, so that a heap inside others or under a lock can be told as
-/// well: `guarded.inner().enter(2)`, `locked.inspect(|heap| heap.enter(2))`. Component 0 is the one that asks first.
+/// Everything besides requests takes `&self`, so that it works for a heap inside other adapters or under a lock as
+/// well: `guarded.inner().enter(2)`, `locked.inspect(|heap| heap.enter(2))`. Initially component 0 is current.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -229,7 +230,7 @@ struct Control<H, const PARTS: usize> {
 /// // Another component frees the block; the display is credited.
 /// heap.enter(0);
 /// let other = heap.allocate_bytes(600, 8)?;
-/// // SAFETY: the block is live, and nobody uses it any more.
+/// // SAFETY: the block is live, and no longer used.
 /// unsafe { heap.deallocate(block) };
 /// assert_eq!(heap.used(DISPLAY).map(|used| used.live_bytes), Some(0));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -241,7 +242,7 @@ pub struct Quota<'r, H, const PARTS: usize = COMPONENTS> {
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
-// SAFETY: the control structure and the heap beneath are this heap's alone, and the latter may go to another thread.
+// SAFETY: the control structure and the inner heap belong to this value alone, and the latter is `Send`.
 unsafe impl<H: Send, const PARTS: usize> Send for Quota<'_, H, PARTS> {}
 
 impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
@@ -250,22 +251,22 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
 
     #[inline(always)]
     fn control(&self) -> &Control<H, PARTS> {
-        // SAFETY: initialised when the heap was made, and what is not in cells changed only by who has the heap exclusively.
+        // SAFETY: initialised when the heap was made; everything outside of cells changes only under `&mut self`.
         unsafe { self.control.as_ref() }
     }
 
     #[inline(always)]
     fn control_mut(&mut self) -> &mut Control<H, PARTS> {
-        // SAFETY: as above; this heap is borrowed exclusively.
+        // SAFETY: initialised when the heap was made; `self` is borrowed exclusively.
         unsafe { self.control.as_mut() }
     }
 
-    /// The heap beneath, to be asked something.
+    /// The inner heap, for queries.
     pub fn inner(&self) -> &H {
         &self.control().heap
     }
 
-    /// Says who asks from now on, and returns who did. `None` if there is no such component: nothing changed.
+    /// Sets the current component, and returns the previous one. `None` if there is no such component: nothing changed.
     ///
     /// # Time
     ///
@@ -275,39 +276,39 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         (component < PARTS).then(|| self.control().current.replace(component))
     }
 
-    /// Who asks.
+    /// The current component.
     #[inline]
     pub fn component(&self) -> usize {
         self.control().current.get()
     }
 
-    /// The limits of a component, if there is such a one.
+    /// The limits of a component, if it exists.
     pub fn limits(&self, component: usize) -> Option<QuotaLimits> {
         Some(self.control().parts.get(component)?.limits.get())
     }
 
-    /// Sets the limits of a component; false if there is no such one. Who has more than a new limit allows keeps it, and gets no more.
+    /// Sets the limits of a component; false if it does not exist. A component beyond a new limit keeps what it has.
     pub fn set_limits(&self, component: usize, limits: QuotaLimits) -> bool {
         let part = self.control().parts.get(component);
         part.map(|part| part.limits.set(limits)).is_some()
     }
 
-    /// What a component has used, if there is such a one.
+    /// The use of a component, if it exists.
     pub fn used(&self, component: usize) -> Option<QuotaUse> {
         Some(self.control().parts.get(component)?.used.get())
     }
 
-    /// Which component's request was refused last because of a limit, and which; `None` if none ever was.
+    /// The component whose request was last refused because of a limit, and the limit; `None` if there was none.
     pub fn last_refusal(&self) -> Option<(usize, QuotaLimit)> {
         self.control().last_refusal.get()
     }
 
-    /// Who allocated a block. `None` if it is not live any more.
+    /// The component that allocated a block. `None` if the block is no longer live.
     ///
     /// # Safety
     ///
-    /// `block` was returned by this heap. If it is not live any more, nobody writes meanwhile to memory that was handed out since:
-    /// what may be its record is read.
+    /// `block` was returned by this heap. If it is no longer live, no other thread writes meanwhile to memory that was
+    /// allocated since: the bytes that may be its record are read.
     ///
     /// # Time
     ///
@@ -331,9 +332,9 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         }
     }
 
-    /// Says what time it is; begins a period if the last one has lasted as long as the configuration says, and tells whether it did. Time may
-    /// wrap around, and begins at 0. A period begins where the last one ended, however late this is told; if that is more than a
-    /// whole period, it begins now.
+    /// Passes the current time. Begins a period if the last one has lasted as long as configured, and returns whether
+    /// it did. Time may wrap around, and begins at 0. A period begins where the last one ended, however late this is
+    /// called; if that is more than a whole period ago, it begins now.
     ///
     /// # Time
     ///
@@ -350,15 +351,15 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         true
     }
 
-    /// Counts and answers a refusal.
+    /// Counts a refusal, and returns it.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, error: AllocError) -> AllocError {
-        self.control_mut().tally.refused();
+        self.control_mut().counters.refused();
         error
     }
 
-    /// Counts a refusal of a component's.
+    /// Counts a refusal because of a component's limit.
     #[cold]
     #[inline(never)]
     fn beyond(&self, component: usize, limit: QuotaLimit) -> AllocError {
@@ -385,14 +386,14 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         hook::report(Self::NAME, kind, address);
     }
 
-    /// What no heap of this size could serve.
+    /// Refuses requests that no heap of this size could serve.
     #[inline(always)]
-    fn judge(&self, size_bytes: usize, align_bytes: usize) -> Result<usize, AllocError> {
+    fn validate(&self, size_bytes: usize, align_bytes: usize) -> Result<usize, AllocError> {
         let control = self.control();
-        control.frames.judge(size_bytes, align_bytes, control.most_bytes)
+        control.frames.validate(size_bytes, align_bytes, control.most_bytes)
     }
 
-    /// Whether who asks may have another operation of so many bytes, and `owner` so many more that are live.
+    /// Whether the current component may have another operation of `more_bytes`, and `owner` as many more live bytes.
     #[inline(always)]
     fn admit(&self, owner: usize, more_bytes: usize) -> Result<(), AllocError> {
         let Control { parts, current, .. } = self.control();
@@ -410,7 +411,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         Ok(())
     }
 
-    /// Who asks has got so many bytes more in this period, and the owner has a block of another size.
+    /// Charges the growth to the current component's period, and the new size to the owner.
     #[inline(always)]
     fn charge(&self, owner: usize, old_bytes: usize, new_bytes: usize) {
         let Control { parts, current, .. } = self.control();
@@ -422,7 +423,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         }
     }
 
-    /// Takes a block from the heap beneath and frames it. Nobody is charged.
+    /// Takes a block from the inner heap and frames it, without charging it.
     #[inline(always)]
     fn take(
         &mut self,
@@ -435,18 +436,18 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         let block = control.heap.allocate_bytes(request_bytes, Frames::<H, 0>::UNIT)?.expose_provenance().get();
         let payload = Frames::<H, 0>::payload_in(block, align_bytes);
         let record = Record { offset_bytes: payload - block, size_bytes, tag: owner };
-        // SAFETY: the block is this adapter's, and as large as payload and frame.
+        // SAFETY: the block belongs to this adapter, and is large enough for payload and frame.
         unsafe { control.frames.write(payload, record, State::Live) };
-        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        control.counters.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
         Ok(Frames::<H, 0>::pointer(payload))
     }
 
-    /// Gives a block back to the heap beneath. Nobody is credited.
+    /// Returns a block to the inner heap, without crediting it.
     #[inline(always)]
     fn give_back(&mut self, payload: usize, record: Record) {
         let control = self.control_mut();
-        control.tally.freed(record.size_bytes);
-        // SAFETY: the block is this adapter's, and nobody uses it any more.
+        control.counters.freed(record.size_bytes);
+        // SAFETY: the block belongs to this adapter, and is no longer used.
         unsafe {
             control.frames.write(payload, record, State::Gone);
             control.heap.deallocate(Frames::<H, 0>::pointer(payload - record.offset_bytes));
@@ -456,7 +457,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
     /// Allocates, as [`RegionAllocator::allocate_bytes`]; refusals are not counted.
     #[inline(always)]
     fn serve(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        let request_bytes = self.judge(size_bytes, align_bytes)?;
+        let request_bytes = self.validate(size_bytes, align_bytes)?;
         let owner = self.component();
         self.admit(owner, size_bytes)?;
         let block = self.take(request_bytes, size_bytes, align_bytes, owner)?;
@@ -468,7 +469,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::reallocate_bytes`].
     #[inline(never)]
     unsafe fn resize(
         &mut self,
@@ -476,7 +477,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        let request_bytes = self.judge(size_bytes, align_bytes)?;
+        let request_bytes = self.validate(size_bytes, align_bytes)?;
         let payload = block.addr().get();
         let control = self.control();
         let record = match control.frames.find(payload) {
@@ -488,8 +489,8 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         };
         self.admit(record.tag, size_bytes.saturating_sub(record.size_bytes))?;
         let old_bytes = record.size_bytes;
-        // What shrinks stays. What grows may be moved by the heap beneath, to where its payload has the alignment that all blocks have,
-        // and takes the bytes with it that it was displaced by: then another block takes less.
+        // A block that shrinks stays. The inner heap may move one that grows to a place where its payload has only the
+        // natural alignment, copying the bytes by which the payload was displaced too: then a new block takes less.
         let is_displaced = record.offset_bytes != Frames::<H, 0>::FRONT_BYTES;
         let may_move = align_bytes <= Frames::<H, 0>::UNIT && !is_displaced;
         let stays = payload & (align_bytes - 1) == 0 && size_bytes <= old_bytes;
@@ -497,7 +498,7 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
             self.resize_beneath(payload, record, size_bytes)
         } else {
             self.take(request_bytes, size_bytes, align_bytes, record.tag).inspect(|moved| {
-                // SAFETY: both blocks are live and apart, and neither is shorter than what is copied.
+                // SAFETY: both blocks are live and disjoint, and both are at least as long as the copy.
                 unsafe { block.copy_to_nonoverlapping(*moved, size_bytes.min(old_bytes)) };
                 self.give_back(payload, record);
             })
@@ -508,13 +509,13 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         answer
     }
 
-    /// Has the heap beneath resize a block.
+    /// Lets the inner heap resize a block.
     #[inline(always)]
     fn resize_beneath(&mut self, payload: usize, record: Record, size_bytes: usize) -> Result<NonNull<u8>, AllocError> {
         let control = self.control_mut();
         let needed_bytes = record.offset_bytes + size_bytes;
         let block = Frames::<H, 0>::pointer(payload - record.offset_bytes);
-        // SAFETY: the block is live. If it moves, no record that looks live is left behind.
+        // SAFETY: the block is live. If it moves, it leaves no record that looks live.
         let answer = unsafe {
             control.frames.unseal(payload);
             control.heap.reallocate_bytes(block, needed_bytes, Frames::<H, 0>::UNIT)
@@ -526,13 +527,13 @@ impl<'r, H: RegionAllocator<'r>, const PARTS: usize> Quota<'r, H, PARTS> {
         // SAFETY: the block has room for record and payload.
         unsafe { control.frames.write(payload, now, State::Live) };
         answer?;
-        control.tally.freed(record.size_bytes);
-        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        control.counters.freed(record.size_bytes);
+        control.counters.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
         Ok(Frames::<H, 0>::pointer(payload))
     }
 }
 
-// SAFETY: payloads lie in blocks of the heap beneath, apart from records, aligned as asked, and stay where they are.
+// SAFETY: payloads lie in blocks of the inner heap, disjoint from records, aligned as requested, and stay in place.
 unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> for Quota<'r, H, PARTS> {
     type Config = QuotaConfig<H::Config, PARTS>;
 
@@ -542,29 +543,29 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
         min_block_bytes: Frames::<H, 0>::MIN_BLOCK_BYTES,
         largest_request_bytes: Frames::<H, 0>::LARGEST_REQUEST_BYTES,
         largest_alignment_bytes: Frames::<H, 0>::LARGEST_ALIGNMENT_BYTES,
-        // Blocks of the usual alignment do, if those of the heap beneath do; others move.
+        // Blocks of natural alignment do, if those of the inner heap do; others move.
         grows_in_place: false,
         detects_double_free: true,
         detects_stale_pointers: true,
-        // Of records, always; but the heap beneath may find tags of former blocks behind a payload, where nobody writes.
+        // Those of records are always detected; but the inner heap may find stale tags after a payload.
         detects_overwritten_tags: false,
         ..H::CONTRACT
     };
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
-        const { assert!(PARTS > 0, "somebody asks") }
+        const { assert!(PARTS > 0, "there must be at least one component") }
         let len_bytes = region.len();
         let end = region.as_ptr().addr() + len_bytes;
         let (control, heap) = divide::<Control<H, PARTS>, H>(region, config.heap, 0, Frames::<H, 0>::SPARE_BYTES)?;
         let most_bytes = heap.largest_allocatable().saturating_sub(Frames::<H, 0>::FRAME_BYTES);
         if most_bytes == 0 {
-            // A heap of this kind needs more for a block with a record than any that is known.
+            // A heap of this kind needs an unknown amount more for a block with a record.
             return Err(InitError::TooSmall { needed_bytes: len_bytes.saturating_mul(2) });
         }
         let frames = Frames::new(control.addr().get() + size_of::<Control<H, PARTS>>(), end, 0);
         let origin = Frames::<H, 0>::origin(&heap);
         let part = |limits| Part { limits: Cell::new(limits), used: Cell::default() };
-        // SAFETY: the place is in the region, aligned, and nobody else's.
+        // SAFETY: the place is in the region, aligned, and not used by the inner heap.
         unsafe {
             control.write(Control {
                 heap,
@@ -572,7 +573,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
                 seal: !frames.digest(),
                 most_bytes,
                 origin,
-                tally: Tallied::default(),
+                counters: WithStats::default(),
                 current: Cell::new(0),
                 period_ticks: config.period_ticks,
                 begun: Cell::new(0),
@@ -616,7 +617,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         match unsafe { self.resize(block, size_bytes, align_bytes) } {
             Ok(block) => Ok(block),
             Err(error) => Err(self.refuse(error)),
@@ -627,7 +628,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
         self.control().frames.find(block.addr().get()).map_or(0, |(record, _)| record.size_bytes)
     }
 
-    /// What the heap beneath can serve, and whoever asks may have.
+    /// The smaller of what the inner heap can serve and what the current component may have.
     fn largest_allocatable(&self) -> usize {
         let Control { heap, parts, current, .. } = self.control();
         let Some(part) = parts.get(current.get()) else { return 0 };
@@ -641,7 +642,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
     }
 
     fn stats(&self) -> Option<Stats> {
-        self.control().tally.stats(self.largest_allocatable())
+        self.control().counters.stats(self.largest_allocatable())
     }
 
     fn walk(&self, visitor: &mut dyn FnMut(Block)) {
@@ -654,7 +655,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
         let own = self.control.addr().get();
         let broken = |invariant, address| Err(Corruption { invariant, address });
         if *seal != !frames.digest() || current.get() >= PARTS {
-            return broken("the quota's own words are as it left them", own);
+            return broken("the quota's own words are unchanged", own);
         }
         heap.check()?;
         let mut sums = [(0_usize, 0_usize); PARTS];
@@ -673,7 +674,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
                 }
                 None => {
                     let payload = block.address + Frames::<H, 0>::FRONT_BYTES;
-                    found = broken("a block's record, with its owner, is in front of its payload", payload);
+                    found = broken("a block's record, with its owner, is before its payload", payload);
                 }
             }
         });
@@ -683,7 +684,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
             (used.live_blocks, used.live_bytes) == *sum
         };
         if !parts.iter().zip(&sums).all(is_right) {
-            return broken("a component has as much as its blocks are", own);
+            return broken("a component's use is the sum of its blocks", own);
         }
         Ok(())
     }
@@ -701,7 +702,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const PARTS: usize> RegionAllocator<'r> 
         word(current.get());
         for part in parts {
             let (limits, used) = (part.limits.get(), part.used.get());
-            // What is without limit matters to nobody.
+            // Use without a limit does not affect behaviour.
             let unlimited = QuotaLimits::default();
             word(limits.live_bytes);
             word(if limits.operations == unlimited.operations {
@@ -725,7 +726,7 @@ mod tests {
     use super::*;
     use crate::Tlsf;
 
-    /// A heap of two components, the first of which has used, in its only period, nearly all that a word can count.
+    /// A heap of two components, the first of which has used, in its only period, nearly as much as a word can count.
     fn long_used(region: &mut [MaybeUninit<u8>]) -> Quota<'_, Tlsf<'_>, 2> {
         let heap: Quota<'_, Tlsf<'_>, 2> = Quota::new(region, Default::default()).expect("large enough");
         let [first, _] = &heap.control().parts;
@@ -734,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_is_refused_however_long_nobody_begins_a_period() {
+    fn without_a_limit_nothing_is_refused_however_long_the_period() {
         let mut memory = [MaybeUninit::uninit(); 4096];
         let mut heap = long_used(&mut memory);
         let most_bytes = heap.largest_allocatable();

@@ -1,40 +1,40 @@
-//! Threads as they come and go, as users of slots.
+//! Slots for threads that come and go.
 //!
 //! # Idea
 //!
-//! A thread takes the lowest number that no other has when it first needs one, and gives it back when it ends: the next thread
-//! goes on with its slot, and with the blocks that others have freed there meanwhile. Numbers are the process's, not a heap's;
-//! a thread has one, in a thread-local word without a destructor, which is there as long as the thread is.
+//! A thread takes the lowest free number when it first needs one, and releases it when it ends: the next thread
+//! continues with its slot, and with the blocks that others have freed there meanwhile. Numbers belong to the process,
+//! not to a heap; a thread has one, in a thread-local word without a destructor, which exists as long as the thread.
 //!
 //! ```text
 //! slots of a heap    0    1    2   ...   S-2   S-1
-//!                    threads of those numbers   everybody else, one at a time
+//!                    threads of those numbers   all others, one at a time
 //! ```
 //!
 //! # More threads than slots
 //!
-//! A thread that has no number below the last slot asks with every operation whether one is free. If it has none at all it keeps
-//! that; if it has a higher one, as a heap with more slots lets it have, it borrows the free one for the operation: its own it may
-//! be using at that moment, in the midst of an operation of the other heap. Where none is free it uses the last slot, which all such threads
-//! share under a lock: a global allocator that refuses ends the program, so nobody is refused for want of a number. The lock is
-//! not fair ([`Patient`]): how long a thread waits for others has no bound. [`ThreadSlots::crowded`] counts the operations that had to
-//! share. A thread that has ended its part, because destructors of other thread-local values still run, shares too.
+//! A thread that has no number below the last slot checks at every operation whether one is free. If it has no number
+//! at all it keeps the free one. If it has a higher one, as a heap with more slots allows, it borrows the free one for
+//! the operation: its own may be in use at that moment, inside an operation of the other heap. If no number is free it
+//! uses the last slot, which all such threads share under a lock: a global allocator that refuses ends the program, so
+//! no request is refused for want of a number. The lock is not fair ([`Patient`]), so the wait has no bound.
+//! [`ThreadSlots::crowded`] counts the operations that shared the slot for this reason, not those that took the lock
+//! because their slot was full. A thread that has released its number (in later thread-local destructors) shares too.
 //!
-//! A heap with one slot more than there are threads has no such operations, but for three reasons: a thread came just when
-//! another went, so that the number was given back behind its look for one; a thread that has ended its part uses the heap; or a slot ran
-//! out of memory, see below.
+//! A heap with one slot more than there are threads has such operations in only three cases: a thread started just when
+//! another ended, and its search had passed the number before it was released; a thread that has released its number
+//! uses the heap; or a slot ran out of memory, see below.
 //!
 //! # When a slot has no memory left
 //!
-//! Then the thread asks others ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and asks that; then it
-//! borrows each number that nobody has, one after the other. For as long as that takes, threads of the last slot wait, and
-//! one that comes may find no number free and have to share.
+//! Then the thread tries others ([`elsewhere`](CurrentSlot::elsewhere)): it waits for the lock of the last slot, and
+//! tries that; then it borrows each free number, one after the other. Meanwhile threads of the last slot wait, and a
+//! new thread may find no number free and have to share.
 //!
-//! # What it is not
+//! # Limits
 //!
-//! Not for signal handlers: a handler has the number of the thread it interrupts, and this may be in the middle of an
-//! operation. Nor for a `fork` of a process with several threads: the numbers of those that are not in the child stay
-//! taken there.
+//! Not for signal handlers: a handler has the number of the thread it interrupts, which may be inside an operation. Nor
+//! for a `fork` of a process with several threads: the numbers of the other threads stay taken in the child.
 
 use super::current::CurrentSlot;
 use super::lock::{Lock, Patient};
@@ -43,26 +43,26 @@ use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Numbers a process has for threads: 1,024, or 512 on 32-bit machines.
+/// Numbers for the threads of a process: 1,024, or 512 on 32-bit machines.
 const NUMBERS: usize = WORDS * usize::BITS as usize;
 const WORDS: usize = 16;
 
-/// Numbers that are taken and given back: the lowest first, a bit for each.
+/// Numbers that are taken and released: the lowest first, a bit for each.
 #[derive(Debug)]
 pub struct Numbers<const WORDS: usize, A: Atomics = Native> {
-    /// A bit is set while somebody has its number.
+    /// A bit is set while its number is taken.
     taken: [Shared<usize, A>; WORDS],
 }
 
 impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
-    /// All of them, had by nobody.
+    /// All numbers, free.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
         Numbers { taken: [const { Shared::new(0) }; WORDS] }
     }
 
-    /// Takes the lowest number from `first` on, and below `end`, that nobody has. Tries each at most once: a number that is
-    /// given back meanwhile may be missed.
+    /// Takes the lowest free number from `first` on, and below `end`. Tries each at most once: a number that is
+    /// released meanwhile may be missed.
     ///
     /// # Time
     ///
@@ -86,7 +86,7 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
             if number >= end {
                 return None;
             }
-            // Acquire: what the number's last owner did, in whichever slots, comes before what we do.
+            // Acquire: everything the number's last owner did, in any slot, comes before what this one does.
             if word.fetch_or(1 << bit, Acquire) & (1 << bit) == 0 {
                 return Some(number);
             }
@@ -95,11 +95,11 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
         None
     }
 
-    /// Gives a number back.
+    /// Releases a number.
     ///
     /// # Safety
     ///
-    /// The caller took it, and does nothing more in its name.
+    /// The caller took it, and does not use it any more.
     ///
     /// # Time
     ///
@@ -107,7 +107,7 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
     pub unsafe fn give(&self, number: usize) {
         const BITS: usize = usize::BITS as usize;
         if let Some(word) = self.taken.get(number / BITS) {
-            // Release: what we did comes before what the number's next owner does.
+            // Release: everything this owner did comes before what the number's next owner does.
             word.fetch_and(!(1 << (number % BITS)), Release);
         }
     }
@@ -116,21 +116,21 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
 /// The numbers of this process's threads.
 static TAKEN: Numbers<WORDS> = Numbers::new();
 
-/// Instead of a number: the thread has not asked for one,
+/// Values instead of a number: the thread has not asked for one,
 const UNASKED: usize = usize::MAX;
-/// none was left,
+/// none was free,
 const NONE: usize = usize::MAX - 1;
-/// or it has given it back.
+/// or it has released it.
 const ENDED: usize = usize::MAX - 2;
 
-/// Gives the thread's number back when the thread ends.
-struct AtTheEnd;
+/// Releases the thread's number when the thread ends.
+struct ReleaseAtExit;
 
-impl Drop for AtTheEnd {
+impl Drop for ReleaseAtExit {
     fn drop(&mut self) {
         let number = NUMBER.replace(ENDED);
         if number < NUMBERS {
-            // SAFETY: it was this thread's, which from now on shares.
+            // SAFETY: the number was this thread's, which shares from now on.
             unsafe { TAKEN.give(number) }
         }
     }
@@ -138,23 +138,23 @@ impl Drop for AtTheEnd {
 
 std::thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(UNASKED) };
-    static AT_THE_END: AtTheEnd = const { AtTheEnd };
+    static RELEASE_AT_EXIT: ReleaseAtExit = const { ReleaseAtExit };
 }
 
-/// Makes a number that was taken just now the thread's, which has none. `false` if the thread has ended its part.
+/// Gives a number that was just taken to the thread, which has none. `false` if the thread is ending.
 fn keep(number: usize) -> bool {
-    // First the number, then the destructor: where registering one allocates, that is done in the number's name.
+    // The number is set first: if registering the destructor allocates, it uses the number.
     NUMBER.set(number);
-    let is_alive = AT_THE_END.try_with(|_| ()).is_ok();
+    let is_alive = RELEASE_AT_EXIT.try_with(|_| ()).is_ok();
     if !is_alive {
         NUMBER.set(ENDED);
-        // SAFETY: it was taken for this thread, which shares.
+        // SAFETY: it was taken for this thread, which shares instead.
         unsafe { TAKEN.give(number) }
     }
     is_alive
 }
 
-/// A number that is lent to a thread for an operation, or a few.
+/// A number that a thread borrows for one or a few operations.
 struct Lent(usize);
 
 impl Drop for Lent {
@@ -166,19 +166,20 @@ impl Drop for Lent {
 
 /// The current thread's slot; see the [module](self).
 pub struct ThreadSlots {
-    /// Held by who uses the last slot.
+    /// Held by the user of the last slot.
     last: Patient,
-    /// Operations in the last slot.
+    /// Operations that shared the last slot.
     crowded: Shared<usize>,
 }
 
 impl ThreadSlots {
-    /// For a heap. (The value is a heap's: another heap has another last slot.)
+    /// For one heap. (Each heap needs a value of its own, since its last slot has a lock.)
     pub const fn new() -> Self {
         ThreadSlots { last: Patient::FREE, crowded: Shared::new(0) }
     }
 
-    /// Operations so far that had to share the last slot.
+    /// Operations so far that used the last slot because their thread had no number below it. Requests that took its
+    /// lock because their own slot was full are not counted: 0 does not show that no thread waited.
     ///
     /// # Time
     ///
@@ -187,7 +188,7 @@ impl ThreadSlots {
         self.crowded.load(Relaxed)
     }
 
-    /// Calls an operation for a thread that has no number below the last one: with one that is free, else in the last slot.
+    /// Runs an operation for a thread that has no number below the last one: with a free number, else in the last slot.
     #[cold]
     #[inline(never)]
     fn crowd<T>(&self, last: usize, operation: impl FnOnce(usize) -> T) -> T {
@@ -196,7 +197,7 @@ impl ThreadSlots {
             && let Some(number) = TAKEN.take(0, last)
         {
             if own < NUMBERS {
-                // Not exchanged for its own, which may be in use: whoever calls may be in the midst of another heap's operation.
+                // Does not replace its own number, which another heap's operation may be using.
                 let lent = Lent(number);
                 return operation(lent.0);
             }
@@ -210,7 +211,7 @@ impl ThreadSlots {
         })
     }
 
-    /// The first number of a thread that has not asked for one.
+    /// Takes the first number of a thread that has not asked for one.
     #[cold]
     #[inline(never)]
     fn first() {
@@ -233,8 +234,8 @@ impl fmt::Debug for ThreadSlots {
     }
 }
 
-// SAFETY: a number is one thread's from `take` to `give`, and the thread runs one operation at a time; the last number is no
-// thread's own, and its users hold the lock. Both are ordered by release and acquire.
+// SAFETY: a number belongs to one thread from `take` to `give`, and the thread runs one operation at a time; the last
+// number belongs to no thread, and its users hold the lock. Release and acquire order both.
 unsafe impl CurrentSlot for ThreadSlots {
     const EXCLUSIVE: bool = true;
 

@@ -1,72 +1,73 @@
-//! A flight recorder: a heap that writes its last operations down, in a ring in its own region.
+//! A flight recorder: a heap that records its last operations in a ring in its own region.
 //!
 //! # Idea
 //!
-//! A machine that failed in the field leaves its memory: a dump, a core file, what a debugger reads. [`Traced`] sees to it that
-//! the last operations of the heap are in there, with every address, and in a form that needs nothing else to be understood:
+//! A machine that failed in the field leaves its memory: a dump, a core file, or what a debugger reads. With [`Traced`]
+//! it contains the last operations of the heap, with every address, in a self-contained format:
 //!
 //! ```text
 //! region: [head, 128 bytes][record][record] ... [record] [the heap's region ...]
 //! ```
 //!
-//! `rtalloc recover` finds the ring in whatever bytes it is given, makes a trace of it for the laboratory, and replays it to the
-//! same addresses, if the ring still has the heap's first operation. The bytes are specified in `docs/FLIGHT-RECORDER.md`, and
-//! here in [`layout`].
+//! `rtalloc recover` finds the ring in a dump, converts it to a trace for the laboratory, and replays it to the same
+//! addresses, if the ring still has the heap's first operation. `docs/FLIGHT-RECORDER.md` and [`layout`] define the
+//! format.
 //!
 //! # Costs
 //!
-//! A record is four machine words, written twice: before the operation, as one that is under way, so that a heap that crashes
-//! tells in which operation; and when its outcome is known. That is a dozen stores, some thirty instructions on x86-64 in all, no
-//! loop, and no branch but for the outcome. A ring for R records takes 128 bytes and (R + 1) · 4 words, rounded up to 64 bytes.
-//! Making the heap writes all of it.
+//! A record is four machine words, written twice: before the operation, as one under way, so that a dump shows in which
+//! operation the heap crashed; and when its outcome is known. That is a dozen stores, some thirty instructions on
+//! x86-64 in all, no loop, and no branch except for the outcome. A ring for R records takes 128 bytes and (R + 1) · 4
+//! words, rounded up to 64 bytes. Making the heap writes all of it.
 //!
 //! # What a dump shows
 //!
-//! A record is counted after it was written. So a dump shows the R operations before the one that was under way, if one was,
-//! wherever the machine stopped. (The oldest place of the ring may then be half overwritten; it is never read, which is why
-//! there are R + 1 places.) The stores are kept in this order against the compiler; a processor that reorders stores lets other
-//! cores see them later, but not the debugger that halts it.
+//! A record is counted after it was written. So a dump shows the R operations before the one under way, if any,
+//! wherever the machine stopped. (The oldest place of the ring may then be half overwritten; it is never read, which is
+//! why there are R + 1 places.) The compiler must keep the stores in this order. A processor that reorders stores shows
+//! them to other cores later, but not to a debugger that halts it.
 //!
 //! # When it wins, when it loses
 //!
-//! It can stay in what is shipped. Addresses are those of the heap in a region that is shorter by the ring: a buddy system loses more
-//! by that than the ring's bytes. Where the heap is wrapped by other adapters as well, this one belongs directly around the heap:
-//! what it records is what the heap itself is asked, and can be replayed on the heap alone.
+//! It can stay in production. Addresses are those of the heap in a region that is shorter by the ring: a buddy system
+//! loses more by that than the ring's bytes. If the heap is wrapped by other adapters as well, this one should be the
+//! innermost: it then records the requests to the heap itself, which can be replayed on the heap alone.
 
 use super::lock::Lock;
 use super::locked::Locked;
 use crate::contract::{
     AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
 };
+use crate::region::overlaps;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-/// The bytes of a ring, for those who read it back.
+/// The bytes of a ring, for programs that read it.
 ///
-/// Numbers are in the byte order of the machine that wrote them. A field that says *word* is a machine word at the
-/// beginning of 8 bytes, the rest of which are zero; other fields have the same width on every machine.
+/// Numbers are in the byte order of the machine that wrote them. A *word* field is a machine word at the beginning of 8
+/// bytes, the rest of which are zero; other fields have the same width on every machine.
 pub mod layout {
     use crate::contract::Block;
 
-    /// First bytes of a ring: not text, so that no text has them.
+    /// First bytes of a ring: not valid text, so that no text contains them.
     pub const MAGIC: [u8; 16] = *b"\x89rtalloc-ring\r\n\0";
     /// Version of this layout.
     pub const VERSION: u8 = 1;
-    /// What stands at [`at::BYTE_ORDER`], to tell which byte comes first.
+    /// The value at [`at::BYTE_ORDER`], which shows the byte order.
     pub const BYTE_ORDER: u16 = 0x1234;
-    /// Bytes in front of the first record.
+    /// Bytes before the first record.
     pub const HEAD_BYTES: usize = 128;
-    /// The head starts at a multiple of this in memory, and the heap's region behind the ring does.
+    /// The head starts at a multiple of this in memory, and so does the heap's region after the ring.
     pub const ALIGN_BYTES: usize = 64;
     /// Words of a record: what, address, size, from.
     pub const RECORD_WORDS: usize = 4;
-    /// Longest name of an allocator, in bytes; longer ones are cut.
+    /// Longest name of an allocator, in bytes; longer ones are truncated.
     pub const NAME_BYTES: usize = 32;
 
-    /// Where the fields of the head are, in bytes from its beginning.
+    /// Offsets of the fields in the head, in bytes.
     pub mod at {
         /// [`MAGIC`](super::MAGIC).
         pub const MAGIC: usize = 0;
@@ -88,27 +89,27 @@ pub mod layout {
         pub const FRESH: usize = 72;
         /// Word: address of the first byte of the heap's region.
         pub const BASE: usize = 80;
-        /// Word: places for records.
+        /// Word: number of places for records.
         pub const PLACES: usize = 88;
         /// Word: the heap's own pointer.
         pub const HEAP: usize = 96;
-        /// Eight bytes: [`hash`](super::hash) of all bytes in front of it.
+        /// Eight bytes: [`hash`](super::hash) of all bytes before it.
         pub const CHECKSUM: usize = 104;
-        /// Word: the place that is written next.
+        /// Word: the place to be written next.
         pub const NEXT: usize = 112;
         /// Eight bytes: records ever written.
         pub const COUNT: usize = 120;
     }
 
-    /// What was asked: the lowest byte of a record's first word.
+    /// The operation: the lowest byte of a record's first word.
     pub mod kind {
-        /// Allocate: the address that was returned, the size.
+        /// Allocate: the returned address, the size.
         pub const ALLOCATE: usize = 1;
         /// Deallocate: the address.
         pub const DEALLOCATE: usize = 2;
-        /// Reallocate: the address that was returned, the size, the old address.
+        /// Reallocate: the returned address, the size, the old address.
         pub const REALLOCATE: usize = 3;
-        /// A mark of the user: its number in place of the size.
+        /// A mark of the user: its number instead of the size.
         pub const MARK: usize = 4;
         /// A region was added: its address and length.
         pub const ADD_REGION: usize = 5;
@@ -116,11 +117,11 @@ pub mod layout {
         pub const REMOVE_REGION: usize = 6;
     }
 
-    /// How it ended: the second byte of the first word.
+    /// The outcome: the second byte of the first word.
     pub mod outcome {
-        /// It did not end yet.
+        /// Not known yet.
         pub const UNDER_WAY: usize = 0;
-        /// It was done.
+        /// Success.
         pub const DONE: usize = 1;
         /// Refused, in the order of [`AllocError`](crate::contract::AllocError): zero size.
         pub const ZERO_SIZE: usize = 2;
@@ -130,7 +131,7 @@ pub mod layout {
         pub const TOO_LARGE: usize = 4;
         /// Refused: no free block is large enough.
         pub const EXHAUSTED: usize = 5;
-        /// Refused: not before the compaction that is owed.
+        /// Refused: pending compaction has to be done first.
         pub const PENDING: usize = 6;
         /// Refused: the block was not live.
         pub const MISUSED: usize = 7;
@@ -140,12 +141,12 @@ pub mod layout {
         pub const INJECTED: usize = 9;
     }
 
-    /// Bits of the first word in front of the outcome.
+    /// Bits of the first word below the outcome.
     pub const OUTCOME_SHIFT: u32 = 8;
-    /// Bits in front of the alignment, a byte: the number of zero bits at its end, which is its binary logarithm unless the
+    /// Bits below the alignment, a byte: the number of its trailing zero bits, which is its binary logarithm unless the
     /// alignment was refused.
     pub const ALIGN_SHIFT: u32 = 16;
-    /// Bits in front of the low bits of the record's number, from 0: all bits that are left.
+    /// Bits below the low bits of the record's number, from 0: all remaining bits.
     pub const NUMBER_SHIFT: u32 = 24;
 
     const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
@@ -157,10 +158,10 @@ pub mod layout {
         bytes.iter().fold(FNV_START, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
     }
 
-    /// The blocks of a heap that is fresh, as one number, by which another heap is known to begin in the same way. It is the
-    /// FNV-1a hash of five 64-bit numbers for each block that [`walk`](crate::RegionAllocator::walk) shows: its start behind that
-    /// of the first one, bytes in front of its payload, its size, its usable size, and whether it is free; each number taken as
-    /// one step of the hash.
+    /// The blocks of a fresh heap as one number, which shows whether another heap begins in the same way. It is the
+    /// FNV-1a hash of five 64-bit numbers for each block that [`walk`](crate::RegionAllocator::walk) reports: its start
+    /// relative to that of the first one, bytes before its payload, its size, its usable size, and whether it is free;
+    /// each number taken as one step of the hash.
     #[derive(Clone, Copy, Debug)]
     pub struct Fresh {
         /// Start of the first block, its front included.
@@ -175,7 +176,7 @@ pub mod layout {
     }
 
     impl Fresh {
-        /// Takes the next block of the walk.
+        /// Adds the next block of the walk.
         pub fn visit(&mut self, block: Block) {
             let start = block.address.wrapping_sub(block.front_bytes);
             let first = *self.first.get_or_insert(start);
@@ -185,7 +186,7 @@ pub mod layout {
             }
         }
 
-        /// Where the first block starts, its front included; `None` if there was none.
+        /// Address of the first block's start, front included; `None` if there was none.
         #[must_use]
         pub fn first(&self) -> Option<usize> {
             self.first
@@ -201,10 +202,10 @@ pub mod layout {
 
 use layout::{ALIGN_BYTES, ALIGN_SHIFT, NUMBER_SHIFT, OUTCOME_SHIFT, at, kind, outcome};
 
-/// 32-bit units that a machine word leaves of 8 bytes.
+/// 32-bit units of padding from a machine word to 8 bytes.
 const PAD: usize = 2 - size_of::<usize>() / 4;
 
-/// A machine word in 8 bytes, all of which are initialised.
+/// A machine word in 8 bytes, all of them initialised.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Padded<T> {
@@ -219,7 +220,7 @@ impl<T> Padded<T> {
     }
 }
 
-/// What is in front of the ring. What an operation needs is on the second cache line.
+/// The head, before the ring. The fields that every operation needs are on the second cache line.
 #[repr(C, align(64))]
 struct Head<H> {
     magic: [u8; 16],
@@ -234,9 +235,9 @@ struct Head<H> {
     base: Padded<usize>,
     /// At least two.
     places: Padded<usize>,
-    /// The heap, in the region behind the ring.
+    /// The heap, in the region after the ring.
     heap: Padded<H>,
-    /// Of everything above, which never changes: a heap's value is one pointer.
+    /// Of all fields above, which never change: a heap's value is one pointer.
     checksum: u64,
     /// Less than `places`; the remainder of `count`.
     next: Padded<usize>,
@@ -271,19 +272,19 @@ struct Record {
 impl Record {
     const SIZE: usize = size_of::<Self>();
 
-    /// What is asked, before the outcome is known.
+    /// The first word, before the outcome is known.
     #[inline(always)]
     const fn begun(kind: usize, align_bytes: usize) -> usize {
         kind | (align_bytes.trailing_zeros() as usize) << ALIGN_SHIFT
     }
 }
 
-/// What a recorded heap is made with.
+/// Configuration of a recorded heap.
 #[derive(Clone, Copy, Debug)]
 pub struct TracedConfig<C> {
     /// Operations that the ring keeps, at least 1. Each takes four machine words.
     pub records: usize,
-    /// What the heap is made with.
+    /// Configuration of the heap.
     pub heap: C,
 }
 
@@ -309,7 +310,7 @@ impl<C: Default> Default for TracedConfig<C> {
 /// let mut heap: Traced<Tlsf> = Traced::new(&mut memory, config)?;
 /// heap.mark(1);
 /// let block = heap.allocate(Layout::new::<[u64; 8]>())?;
-/// // SAFETY: the block came from this heap, once, and nobody uses it any more.
+/// // SAFETY: the block came from this heap, once, and is no longer used.
 /// unsafe { heap.deallocate(block) };
 /// assert_eq!(heap.recorded(), 3);
 /// // For `rtalloc recover`. A dump of the whole region will do as well.
@@ -319,15 +320,15 @@ impl<C: Default> Default for TracedConfig<C> {
 /// ```
 #[repr(transparent)]
 pub struct Traced<'r, H> {
-    /// Initialised, in the region, the ring behind it.
+    /// Initialised, in the region, followed by the ring.
     head: NonNull<Head<H>>,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
-// SAFETY: the head and the ring belong to this value alone, and the heap may go to another thread.
+// SAFETY: the head and the ring belong to this value alone, and `H: Send` lets the heap move between threads.
 unsafe impl<H: Send> Send for Traced<'_, H> {}
 
-/// An operation that is under way.
+/// An operation under way.
 struct Begun {
     place: NonNull<Record>,
     /// The first word of its record, without an outcome.
@@ -337,13 +338,13 @@ struct Begun {
 impl<'r, H> Traced<'r, H> {
     #[inline(always)]
     fn head(&self) -> &Head<H> {
-        // SAFETY: initialised when the heap was made, and changed by who has the heap as `&mut` alone.
+        // SAFETY: initialised when the heap was made, and changed only under `&mut self`.
         unsafe { self.head.as_ref() }
     }
 
     #[inline(always)]
     fn head_mut(&mut self) -> &mut Head<H> {
-        // SAFETY: as above.
+        // SAFETY: initialised when the heap was made; `self` is borrowed exclusively.
         unsafe { self.head.as_mut() }
     }
 
@@ -352,39 +353,39 @@ impl<'r, H> Traced<'r, H> {
         &mut self.head_mut().heap.value
     }
 
-    /// An address as records tell it.
+    /// An address in the format of records.
     #[inline(always)]
     fn offset(&self, address: NonNull<u8>) -> usize {
         address.addr().get().wrapping_sub(self.head().base.value)
     }
 
-    /// Writes an operation down as one that is under way.
+    /// Records an operation as under way.
     #[inline(always)]
     fn begin(&mut self, what: usize, address: usize, size_bytes: usize, from: usize) -> Begun {
         let head = self.head();
         let what = what | (head.count as usize) << NUMBER_SHIFT;
-        // SAFETY: the ring, which is behind the head and aligned as it, has more than `next` places.
+        // SAFETY: the ring lies after the head, is aligned like it, and has more than `next` places.
         let place = unsafe { self.head.add(1).cast::<Record>().add(head.next.value) };
         let record = place.as_ptr();
-        // SAFETY: the place is a record of the ring, which nobody else uses.
+        // SAFETY: the place is a record of the ring, which is borrowed exclusively.
         unsafe {
             (*record).address = address;
             (*record).size_bytes = size_bytes;
             (*record).from = from;
-            // Who finds the first word finds the others.
+            // A reader that sees the first word sees the others.
             compiler_fence(Ordering::Release);
             (*record).what = what;
-            // The heap works only when it is written.
+            // The heap's operation begins only after the record is written.
             compiler_fence(Ordering::SeqCst);
         }
         Begun { place, what }
     }
 
-    /// Writes the outcome down, and counts the record.
+    /// Records the outcome, and counts the record.
     #[inline(always)]
     fn end(&mut self, begun: Begun, ended: usize, address: usize) {
         let record = begun.place.as_ptr();
-        // SAFETY: as in `begin`.
+        // SAFETY: the place is a record of the ring, which is borrowed exclusively.
         unsafe {
             (*record).address = address;
             (*record).what = begun.what | ended << OUTCOME_SHIFT;
@@ -398,14 +399,14 @@ impl<'r, H> Traced<'r, H> {
         compiler_fence(Ordering::Release);
     }
 
-    /// Writes down what happened at once.
+    /// Records an event that is complete at once.
     #[inline(always)]
     fn note(&mut self, kind: usize, address: usize, size_bytes: usize) {
         let begun = self.begin(kind, address, size_bytes, 0);
         self.end(begun, outcome::DONE, address);
     }
 
-    /// Writes the answer to a request down.
+    /// Records the result of a request.
     #[inline(always)]
     fn answered(&mut self, begun: Begun, answer: Result<NonNull<u8>, AllocError>) -> Result<NonNull<u8>, AllocError> {
         let (ended, address) = match answer {
@@ -416,8 +417,8 @@ impl<'r, H> Traced<'r, H> {
         answer
     }
 
-    /// Records a number of the user: the tick of a clock, or what the program is about to do. In the trace that `rtalloc recover`
-    /// makes, the operations that follow have this tick; a clock of 32 bits may run over. It takes a record, as an operation does.
+    /// Records a number of the user: a clock tick, or what the program is about to do. In the trace that
+    /// `rtalloc recover` makes, the operations that follow have this tick; a clock may wrap around. It takes a record.
     ///
     /// # Time
     ///
@@ -427,7 +428,7 @@ impl<'r, H> Traced<'r, H> {
         self.note(kind::MARK, 0, number as usize);
     }
 
-    /// Operations and marks recorded so far, those that were overwritten since included.
+    /// Operations and marks recorded so far, including overwritten ones.
     ///
     /// # Time
     ///
@@ -436,20 +437,20 @@ impl<'r, H> Traced<'r, H> {
         self.head().count
     }
 
-    /// The bytes of head and ring: what a file needs to hold for `rtalloc recover`.
+    /// The bytes of head and ring: what `rtalloc recover` needs in a file.
     ///
     /// # Time
     ///
     /// Constant.
     pub fn ring(&self) -> &[u8] {
         let bytes = layout::HEAD_BYTES + self.head().places.value * Record::SIZE;
-        // SAFETY: head and ring are so long, all of their bytes are initialised, and nobody changes them while the heap is borrowed.
+        // SAFETY: head and ring have this length, are fully initialised, and borrow the heap.
         unsafe { core::slice::from_raw_parts(self.head.as_ptr().cast(), bytes) }
     }
 
-    /// Bytes of head and ring, so that the heap's region behind them is aligned; `None` beyond the address space.
+    /// Bytes of head and ring, such that the heap's region after them is aligned; `None` beyond the address space.
     const fn front_bytes(records: usize) -> Option<usize> {
-        // One place is always the one that may be half overwritten.
+        // One additional place, which may be half overwritten.
         let Some(places) = records.checked_add(1) else { return None };
         let Some(ring_bytes) = places.checked_mul(Record::SIZE) else { return None };
         let Some(bytes) = ring_bytes.checked_add(layout::HEAD_BYTES) else { return None };
@@ -457,8 +458,8 @@ impl<'r, H> Traced<'r, H> {
     }
 }
 
-/// An error as records tell it: errors are numbered as their outcomes are. (A comparison with each would be a table of jumps, which
-/// has no bound.)
+/// An error in the format of records: errors are numbered like their outcomes. (A comparison with each would become a
+/// jump table, which has no bound.)
 #[inline(always)]
 const fn refusal(error: AllocError) -> usize {
     error as usize + outcome::ZERO_SIZE
@@ -475,7 +476,7 @@ const _: () = {
     assert!(refusal(AllocError::Injected) == outcome::INJECTED);
 };
 
-/// The beginning of a name, filled up with zeros.
+/// The beginning of a name, padded with zeros.
 fn name_bytes(name: &str) -> [u8; layout::NAME_BYTES] {
     let mut bytes = [0; layout::NAME_BYTES];
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {
@@ -484,11 +485,11 @@ fn name_bytes(name: &str) -> [u8; layout::NAME_BYTES] {
     bytes
 }
 
-// SAFETY: the blocks are the heap's, and the ring lies in front of the heap's region.
+// SAFETY: the blocks are the heap's, and the ring lies before the heap's region.
 unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
     type Config = TracedConfig<H::Config>;
 
-    /// The heap's own. A region that a heap takes at the most is longer by the ring.
+    /// The heap's own. The largest region that a heap takes is longer by the ring.
     const CONTRACT: Contract = H::CONTRACT;
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
@@ -499,7 +500,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
         let ring_bytes = Self::front_bytes(config.records).ok_or(beyond)?;
         let padding_bytes = region.as_ptr().addr().wrapping_neg() & (ALIGN_BYTES - 1);
         let front_bytes = ring_bytes.checked_add(padding_bytes).ok_or(beyond)?;
-        // What the front takes of a region, the heap needs besides; at another alignment of the region it may be more.
+        // The heap needs the front in addition, which may be longer at another alignment of the region.
         let most_front_bytes = ring_bytes.saturating_add(ALIGN_BYTES - 1);
         let with_front = |error| match error {
             InitError::TooSmall { needed_bytes } => {
@@ -508,7 +509,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
             InitError::LargerThanPlanned { max_region_bytes } => {
                 InitError::LargerThanPlanned { max_region_bytes: max_region_bytes.saturating_add(front_bytes) }
             }
-            InitError::OutOfReach { .. } | InitError::Configuration { .. } => error,
+            InitError::OutOfReach { .. } | InitError::Overlap | InitError::Configuration { .. } => error,
         };
         let (front, rest): (_, &'r mut [_]) = match region.split_at_mut_checked(front_bytes) {
             Some((front, rest)) => (Some(front), rest),
@@ -521,13 +522,13 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
         };
         let mut fresh = layout::Fresh::default();
         heap.walk(&mut |block| fresh.visit(block));
-        // SAFETY: behind the padding, the front is as long as head and ring, and aligned for the head.
+        // SAFETY: after the padding, the front is as long as head and ring, and aligned for the head.
         let head = unsafe {
             let start = NonNull::from(front).cast::<u8>().add(padding_bytes);
             start.write_bytes(0, ring_bytes);
             start.cast::<Head<H>>()
         };
-        // SAFETY: as above.
+        // SAFETY: the head lies in the front, aligned, and is not used by the heap.
         unsafe {
             head.write(Head {
                 magic: layout::MAGIC,
@@ -563,7 +564,7 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         let address = self.offset(block);
         let begun = self.begin(kind::DEALLOCATE, address, 0, 0);
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         unsafe { self.heap().deallocate(block) };
         self.end(begun, outcome::DONE, address);
     }
@@ -577,14 +578,14 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
     ) -> Result<NonNull<u8>, AllocError> {
         let from = self.offset(block);
         let begun = self.begin(Record::begun(kind::REALLOCATE, align_bytes), 0, size_bytes, from);
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         let answer = unsafe { self.heap().reallocate_bytes(block, size_bytes, align_bytes) };
         self.answered(begun, answer)
     }
 
     #[inline(always)]
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { self.head().heap.value.usable_size(block) }
     }
 
@@ -614,22 +615,26 @@ unsafe impl<'r, H: RegionAllocator<'r>> RegionAllocator<'r> for Traced<'r, H> {
     }
 
     fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        // What was recorded changes no behaviour.
+        // The records do not affect behaviour.
         self.head().heap.value.fingerprint(word);
     }
 }
 
 impl<H> Traced<'_, H> {
-    /// The checksum of what never changes in the head.
+    /// The checksum of the constant part of the head.
     fn checksum(&self) -> u64 {
-        // SAFETY: the head is longer, and initialised to the last byte.
+        // SAFETY: the head is longer than this, and all of its bytes are initialised.
         layout::hash(unsafe { core::slice::from_raw_parts(self.head.as_ptr().cast(), at::CHECKSUM) })
     }
 }
 
-// SAFETY: as above, over all regions.
+// SAFETY: the blocks are the heap's, over all its regions; the ring lies before the first region.
 unsafe impl<'r, H: MultiRegion<'r>> MultiRegion<'r> for Traced<'r, H> {
     fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
+        let head = self.head.addr().get();
+        if overlaps(region, head, head + layout::HEAD_BYTES + self.head().places.value * Record::SIZE) {
+            return Err(InitError::Overlap);
+        }
         let (start, len_bytes) = (NonNull::from(&mut *region).cast(), region.len());
         let added = self.heap().add_region(region)?;
         self.note(kind::ADD_REGION, self.offset(start), len_bytes);
@@ -665,7 +670,7 @@ impl<'r, H: RegionAllocator<'r>> fmt::Debug for Traced<'r, H> {
 mod tests {
     use super::*;
     use crate::Tlsf;
-    use crate::mechanism::tally::Tallied;
+    use crate::mechanism::stats::WithStats;
     use core::alloc::Layout;
     use std::format;
     use std::string::String;
@@ -675,10 +680,10 @@ mod tests {
 
     const BASE_BYTES: usize = 1 << 16;
 
-    /// Memory that begins at a multiple of 64 KiB, for a test and for ever.
+    /// Memory that begins at a multiple of 64 KiB, never freed.
     fn memory(len_bytes: usize) -> &'static mut [MaybeUninit<u8>] {
         let layout = Layout::from_size_align(len_bytes, BASE_BYTES).expect("a small layout");
-        // SAFETY: the layout is not empty, and what it makes is never freed. Initialised, for tests that look at all of it.
+        // SAFETY: the layout is not empty, and the memory is never freed. Initialised, for tests that read all of it.
         unsafe { std::slice::from_raw_parts_mut(std::alloc::alloc_zeroed(layout).cast(), len_bytes) }
     }
 
@@ -747,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_says_what_the_heap_is() {
+    fn the_head_describes_the_heap() {
         let heap = heap(3);
         let ring = heap.ring();
         assert_eq!(ring.len(), layout::HEAD_BYTES + 4 * Record::SIZE);
@@ -763,13 +768,14 @@ mod tests {
         assert_eq!(word(ring, at::LENGTH), (1 << 16) - front);
         assert_eq!(word(ring, at::NEXT), 0);
         assert_eq!(heap.recorded(), 0);
-        // A name that is too long is cut.
+        // A name that is too long is truncated.
         assert_eq!(&name_bytes("an allocator whose name is longer than that"), b"an allocator whose name is longe");
     }
 
     #[test]
     fn every_refusal_has_an_outcome() {
-        // A refusal that is new needs a line here, one in `layout::outcome` and in docs/FLIGHT-RECORDER.md, and a name in the laboratory.
+        // A new refusal needs a line here, one in `layout::outcome` and in docs/FLIGHT-RECORDER.md, and a name in the
+        // lab.
         let named = |error| match error {
             AllocError::ZeroSize => outcome::ZERO_SIZE,
             AllocError::Alignment => outcome::ALIGNMENT,
@@ -819,7 +825,7 @@ mod tests {
         for records in [1, 2, 7, 100] {
             let mut heap = heap(records);
             let (base, len) = (word(heap.ring(), at::BASE), word(heap.ring(), at::LENGTH));
-            // As far behind a multiple of 64 KiB, and as long.
+            // At the same offset from a multiple of 64 KiB, and with the same length.
             let bare = &mut memory(1 << 16)[base % BASE_BYTES..];
             assert_eq!(bare.len(), len);
             let bare_base = bare.as_ptr().addr();
@@ -845,11 +851,11 @@ mod tests {
         let config = TracedConfig { records: 4, heap: Default::default() };
         type Watched = Traced<
             'static,
-            Tlsf<'static, 5, crate::mechanism::segregated::RoundUp, crate::mechanism::word::Offset32, Tallied>,
+            Tlsf<'static, 5, crate::mechanism::segregated::RoundUp, crate::mechanism::word::Offset32, WithStats>,
         >;
-        let tallied = Watched::new(memory(1 << 16), config).expect("large enough");
+        let counted = Watched::new(memory(1 << 16), config).expect("large enough");
         let fresh = |ring: &[u8]| (word(ring, at::FIRST_BLOCK), ring[at::FRESH..][..8].to_vec());
-        assert_ne!(fresh(plain.ring()), fresh(tallied.ring()));
+        assert_ne!(fresh(plain.ring()), fresh(counted.ring()));
     }
 
     #[test]
@@ -875,13 +881,13 @@ mod tests {
     fn a_damaged_head_is_found() {
         let heap = heap(3);
         for at in (0..at::CHECKSUM + 8).chain(at::NEXT..at::NEXT + size_of::<usize>()) {
-            // SAFETY: a byte of the head, which nobody looks at meanwhile.
+            // SAFETY: a byte of the head, which is not accessed otherwise meanwhile.
             let byte = unsafe { heap.head.cast::<u8>().add(at) };
-            // SAFETY: as above.
+            // SAFETY: a byte of the head, which is not accessed otherwise meanwhile.
             unsafe { byte.write(byte.read() ^ 0x40) };
             let broken = heap.check().expect_err("a byte of the head was changed");
             assert_eq!(broken.address, heap.head.addr().get(), "byte {at}: {broken}");
-            // SAFETY: as above.
+            // SAFETY: a byte of the head, which is not accessed otherwise meanwhile.
             unsafe { byte.write(byte.read() ^ 0x40) };
             assert_eq!(heap.check(), Ok(()));
         }
@@ -889,7 +895,7 @@ mod tests {
 
     #[test]
     fn regions_are_recorded() {
-        // Within reach of the tags: behind the heap.
+        // Within reach of the tags: after the heap.
         let (first, second) = memory(1 << 17).split_at_mut(1 << 16);
         let config = TracedConfig { records: 10, heap: Default::default() };
         let mut heap = Recorded::new(first, config).expect("large enough");
@@ -898,7 +904,7 @@ mod tests {
         assert_eq!(place(heap.ring(), 0), [kind::ADD_REGION, outcome::DONE, 0, 0, offset, 4096, 0]);
         assert!(heap.remove_region(id).is_ok());
         assert_eq!(place(heap.ring(), 1), [kind::REMOVE_REGION, outcome::DONE, 0, 1, offset, 4096, 0]);
-        // What was refused changed nothing, and is not recorded.
+        // A refused removal changed nothing, and is not recorded.
         assert!(heap.remove_region(id).is_err());
         assert_eq!(heap.recorded(), 2);
     }

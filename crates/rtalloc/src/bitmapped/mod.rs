@@ -1,4 +1,4 @@
-//! Bitmapped fits: a bit for every piece of memory.
+//! Bitmapped fits: one bit for every piece of memory.
 
 pub mod bitframe;
 

@@ -1,10 +1,10 @@
-//! Double buddies: two binary systems whose sizes alternate.
+//! Double buddies: two binary systems with alternating sizes.
 //!
 //! # Idea
 //!
-//! One part of the heap has blocks of 2, 4, 8 ... units, the other of 3, 6, 12 ... units; in each, a block is divided in halves
-//! and merges as with binary buddies (Wise 1978; thesis, 3.2.3). A request takes the next size of either system from the part
-//! that has it, and if that part has no room, the next larger size from the other one.
+//! One part of the heap has blocks of 2, 4, 8 ... units, the other of 3, 6, 12 ... units. In each, blocks split into
+//! halves and merge as with binary buddies (Wise 1978; thesis, 3.2.3). A request takes the next size of either system
+//! from the part that has it or, if that part has no room, the next larger size from the other part.
 //!
 //! ```text
 //! [2^k: 16][ 32 .........][ 64 ............... ] | [3·2^k: 48 .............][24 .....][ 6][3]
@@ -13,15 +13,16 @@
 //!
 //! # Any region
 //!
-//! The sizes up to a power of two are asked for in the proportion three to four if requests of all sizes are alike: about
-//! three sevenths of the region are the system's of three, the rest is the other's. Both are divided into the largest blocks
-//! that fit, and nothing is left over. The largest request is therefore between two and four sevenths of a large region.
+//! If requests of all sizes are equally likely, the sizes up to a power of two are requested in the proportion three to
+//! four. So about three sevenths of the region belong to the system of three, and the rest to the other. Both parts are
+//! divided into the largest blocks that fit, and nothing is lost. The largest request is therefore between two and four
+//! sevenths of a large region.
 //!
 //! # The buddy, without a search
 //!
-//! A block of 2^k units differs from its buddy in one bit of the address. One of 3·2^k units is an odd or an even multiple of
-//! its size away from where its part begins; three times an odd number is odd, so bit k of the distance, in units, tells
-//! which, and the buddy is in front or behind.
+//! A block of 2^k units differs from its buddy in one bit of the address. A block of 3·2^k units is an odd or an even
+//! multiple of its size from the start of its part. Three times an odd number is odd, so bit k of the distance, in
+//! units, decides whether the buddy is before or after it.
 //!
 //! # Alignment
 //!
@@ -29,14 +30,14 @@
 //!
 //! # Costs
 //!
-//! With n units in the region, floor(log2 n) - 1 turns at the most of either loop. Tags are aside, in one byte for every
-//! unit, as with [`BinaryBuddy`](super::BinaryBuddy). A unit has 16 bytes by default on 64-bit machines, so the smallest
-//! block has 32.
+//! With n units in the region, either loop has at most floor(log2 n) - 1 iterations. Tags are in a side table with one
+//! byte for every unit, as with [`BinaryBuddy`](super::BinaryBuddy). A unit has 16 bytes by default on 64-bit machines,
+//! so the smallest block has 32.
 //!
 //! # When they win, when they lose
 //!
-//! As fast as binary buddies, and a block has at most 1.5 times its request. What one part has free is of less use to the
-//! other's requests, and no block is larger than either part.
+//! They are as fast as binary buddies, and a block has at most 1.5 times its request. Free blocks of one part are of
+//! less use to the requests of the other, and no block is larger than either part.
 //!
 //! # Figures
 //!
@@ -44,22 +45,24 @@
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `double-buddy` | 616, 1,184, 1,058 | 0 B | 32 B | 4,000 B, 61,856 B | 932.5 %, 1251.4 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 use super::binary::{UNIT_BYTES, aligned_log2};
 use super::weighted::Sizes;
-use crate::mechanism::buddy::{Aside, Buddies, Piece, System, lowest_from};
+use crate::mechanism::buddy::{Buddies, Piece, SideTable, System, lowest_from};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::Offset32;
 
-/// Double buddies with links of width `W`, keeping the statistics `T` and tags in `P`, whose smallest blocks have two and three
-/// `UNIT`s of bytes.
-pub type DoubleBuddy<'r, W = Offset32, T = Untallied, P = Aside, const UNIT: usize = UNIT_BYTES> =
+/// Double buddies with links of width `W`, statistics `T`, tags in `P`, and smallest blocks of two and three times
+/// `UNIT` bytes.
+pub type DoubleBuddy<'r, W = Offset32, T = NoStats, P = SideTable, const UNIT: usize = UNIT_BYTES> =
     PolicyHeap<'r, Buddies<Double<UNIT>, P, W>, T>;
 
-/// 2^k units, and 3·2^k of them. Class 2k has 2^k units, class 2k + 1 half as many more; the smallest are 2 and 3.
+/// Sizes of 2^k and 3·2^k units. Class 2k has 2^k units, class 2k + 1 half as many more; the smallest are 2 and 3.
 #[derive(Clone, Copy, Debug)]
 pub struct Double<const UNIT: usize>;
 
@@ -67,8 +70,8 @@ pub struct Double<const UNIT: usize>;
 const POWERS: u64 = u64::MAX / 3;
 
 impl<const UNIT: usize> Double<UNIT> {
-    /// Where the part with blocks of 3·2^k begins: an even number of units behind the origin, a multiple of three units in
-    /// front of the end.
+    /// Where the part with blocks of 3·2^k begins: an even number of units after the origin, a multiple of three units
+    /// before the end.
     fn border(origin: usize, end: usize) -> usize {
         let units = (end - origin) / UNIT;
         let threes = units / 7;
@@ -78,8 +81,8 @@ impl<const UNIT: usize> Double<UNIT> {
 
 impl<const UNIT: usize> Sealed for Double<UNIT> {}
 
-// SAFETY: both parts are binary systems, of units and of three units. What would be a top block's buddy is of a class that
-// the neighbouring top block does not have, or of the other part's, or outside.
+// SAFETY: both parts are binary systems, of units and of three units. The computed buddy of a top block has a class
+// that the neighbouring top block does not have, or is in the other part or outside.
 unsafe impl<const UNIT: usize> System for Double<UNIT> {
     const NAME: &'static str = "double-buddy";
     const SOURCE: &'static str = "Wise 1978";

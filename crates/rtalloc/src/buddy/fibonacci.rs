@@ -2,9 +2,9 @@
 //!
 //! # Idea
 //!
-//! A block of F(n) smallest blocks is divided into F(n-1) and F(n-2) of them, the larger part first; the sizes are closer
-//! together than powers of two (Hirschberg 1973; Puaut 2002, section 2.5; thesis, 3.2.3). A request takes the smaller part
-//! if that suffices.
+//! A block of F(n) smallest blocks splits into F(n-1) and F(n-2) of them, the larger part first; the sizes are closer
+//! together than powers of two (Hirschberg 1973; Puaut 2002, section 2.5; thesis, 3.2.3). A request takes the smaller
+//! part if it suffices.
 //!
 //! ```text
 //! sizes: 1 1 2 3 5 8 13 ...        request 2:  [free 13] -> [free 8][free 5] -> [free 8][free 3][used 2]
@@ -12,10 +12,10 @@
 //!
 //! # The buddy, without a search
 //!
-//! A block of F(n) is the lower part of F(n+1) or the upper part of F(n+2), and its address does not tell which. Hirschberg
-//! counted, in every block, how often it is a lower part in succession, in as many bits as the levels take. Two bits do
-//! (Cranston and Thomas 1975): the side of the block itself, and one bit remembered for an ancestor
-//! ([`UPPER`] draws how they are handed down and given back).
+//! A block of F(n) is the lower part of F(n+1) or the upper part of F(n+2), and its address does not say which.
+//! Hirschberg stored in every block how often in succession it is a lower part, in as many bits as the levels take. Two
+//! bits suffice (Cranston and Thomas 1975): the side of the block itself, and one bit inherited from an ancestor
+//! ([`UPPER`] describes how splitting passes them down and merging restores them).
 //!
 //! ```text
 //! lower part of class c at a:   buddy of class c-1 at a + F(c),    whole of class c+1 at a
@@ -24,30 +24,30 @@
 //!
 //! # Any region
 //!
-//! The largest Fibonacci number of smallest blocks that fits, then the largest that fits the rest, and so on: no two top
-//! blocks are equal or neighbours in the series, and nothing is left over, for every number is such a sum (Zeckendorf). The
-//! largest request is at least 1/1.62 of the region.
+//! The top blocks are the largest Fibonacci number of smallest blocks that fits, then the largest that fits the rest,
+//! and so on. No two of them are equal or neighbours in the series, and nothing is lost, because every number is such a
+//! sum (Zeckendorf). The largest request is at least 1/1.62 of the region.
 //!
-//! # Where tags are
+//! # Placement of tags
 //!
-//! In front, four bytes: the two bits do not fit a byte with class and state, so a map would cost an eighth of the heap, and
-//! programs' favourite sizes are no Fibonacci numbers anyway.
+//! Tags are in headers of four bytes: with class and state, the two bits do not fit into one byte, so a side table
+//! would cost an eighth of the heap. The sizes that programs prefer are not Fibonacci numbers anyway.
 //!
 //! # Alignment
 //!
-//! Blocks are aligned to the smallest block and no more. Beyond that, a block with room is taken, divided as long as a part
-//! holds the payload at its alignment, and the payload displaced in it.
+//! Blocks are aligned to the smallest block only. Beyond that, a block with room is taken and split as long as a part
+//! holds the payload at its alignment, and the payload is displaced in it.
 //!
 //! # Costs
 //!
-//! If F(f) is the largest Fibonacci number up to the number of smallest blocks in the region, deallocate's loop has f - 1
-//! turns at the most and allocate's half as many, f being about 1.44·log2. The papers' smallest block of 16 bytes is ours on
-//! 64-bit machines (8 on 32-bit ones cannot hold header and links: 16 there, too).
+//! If F(f) is the largest Fibonacci number up to the number of smallest blocks in the region, deallocate's loop has at
+//! most f - 1 iterations, and allocate's half as many; f is about 1.44·log2. The smallest block has 16 bytes on 64-bit
+//! machines, as in the papers (on 32-bit ones 8 bytes cannot hold header and links, so it has 16 there, too).
 //!
 //! # When they win, when they lose
 //!
-//! A block has at most 1.62 times its request in the limit, where binary buddies have twice. Merging takes more turns and
-//! tables instead of shifts, remainders fit worse, and alignments cost memory.
+//! In the limit, a block has at most 1.62 times its request, against twice with binary buddies. Merging takes more
+//! iterations, and table lookups instead of shifts. Remainders fit worse, and alignments cost memory.
 //!
 //! # Figures
 //!
@@ -55,31 +55,32 @@
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `fibonacci-buddy` | 652, 936, 1,800 | 4 B | 16 B | 140 B, 156 B | 997.0 %, 1335.8 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::floor_log2;
-use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER, select};
+use crate::mechanism::buddy::{Buddies, Headers, Piece, System, UPPER, select};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::Offset32;
 use core::num::NonZeroUsize;
 
-/// Fibonacci buddies with links of width `W`, keeping the statistics `T` and tags in `P`, whose smallest block has `UNIT`
-/// bytes.
-pub type FibonacciBuddy<'r, W = Offset32, T = Untallied, P = InFront, const UNIT: usize = 16> =
+/// Fibonacci buddies with links of width `W`, statistics `T`, tags in `P`, and a smallest block of `UNIT` bytes.
+pub type FibonacciBuddy<'r, W = Offset32, T = NoStats, P = Headers, const UNIT: usize = 16> =
     PolicyHeap<'r, Buddies<Fibonacci<UNIT>, P, W>, T>;
 
-/// Fibonacci numbers of `UNIT` bytes. Class n has F(n + 1) of them: classes 0 and 1 are both one unit, the upper and the
+/// Fibonacci numbers of `UNIT` bytes. Class n has F(n + 1) units: classes 0 and 1 are both one unit, the upper and the
 /// lower part of two.
 #[derive(Clone, Copy, Debug)]
 pub struct Fibonacci<const UNIT: usize>;
 
-/// Classes whose numbers are told, as many as tags and shifts can name.
+/// Number of classes in the table: as many as tags and shifts can express.
 const CLASSES: usize = 64;
 
 impl<const UNIT: usize> Fibonacci<UNIT> {
-    /// Bytes of each class; the address space's end where they would be beyond it.
+    /// Bytes of each class, saturating at the end of the address space.
     const BYTES: [usize; CLASSES] = {
         let mut bytes = [UNIT; CLASSES];
         let mut class = 2;
@@ -108,8 +109,8 @@ impl<const UNIT: usize> Fibonacci<UNIT> {
 
 impl<const UNIT: usize> Sealed for Fibonacci<UNIT> {}
 
-// SAFETY: F(n) = F(n-1) + F(n-2). Top blocks count as lower ones: what would be their buddy begins where the next top block
-// does, where every piece is a lower one, or at the end.
+// SAFETY: F(n) = F(n-1) + F(n-2). Top blocks count as lower parts: their computed buddy begins where the next top block
+// does, at which every piece is a lower part, or at the end.
 unsafe impl<const UNIT: usize> System for Fibonacci<UNIT> {
     const NAME: &'static str = "fibonacci-buddy";
     const SOURCE: &'static str = "Hirschberg 1973; Cranston and Thomas 1975; Puaut 2002, section 2.5";
@@ -130,17 +131,17 @@ unsafe impl<const UNIT: usize> System for Fibonacci<UNIT> {
 
     #[inline(always)]
     fn bytes(class: usize) -> usize {
-        // SAFETY: a class has six bits, the table 64 entries.
+        // SAFETY: the index is taken modulo the length of the table.
         unsafe { *Self::BYTES.get_unchecked(class % CLASSES) }
     }
 
     #[inline(always)]
     fn class_for(bytes: usize) -> usize {
-        // SAFETY: the number is not zero.
+        // SAFETY: `UNIT` has a bit set, so the operand is not zero.
         let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(bytes | UNIT) }) as usize;
-        // SAFETY: the table has an entry for every power of two.
+        // SAFETY: the table has an entry for every logarithm of a `usize`.
         let class = usize::from(unsafe { *Self::FROM_LOG2.get_unchecked(log2) });
-        // No more than two numbers of the series lie within a power of two and the next, so a third is beyond.
+        // At most two numbers of the series lie between a power of two and the next, so the third is beyond.
         class + usize::from(Self::bytes(class) < bytes) + usize::from(Self::bytes(class + 1) < bytes)
     }
 
@@ -166,7 +167,7 @@ unsafe impl<const UNIT: usize> System for Fibonacci<UNIT> {
     fn buddy(_: usize, piece: Piece) -> Option<Piece> {
         let is_upper = piece.sides & UPPER != 0;
         let class = select(is_upper, piece.class.wrapping_sub(1), piece.class + 1);
-        // The lower one of the two is the larger one: what an upper piece begins behind.
+        // The lower one of the two is the larger one, and the upper one begins at its end.
         let lower_bytes = Self::bytes(select(is_upper, piece.class, class));
         let distance = select(is_upper, lower_bytes, lower_bytes.wrapping_neg());
         Some(Piece { address: piece.address.wrapping_add(distance), class, sides: piece.sides & UPPER ^ UPPER })

@@ -1,6 +1,6 @@
-//! Buddy systems: blocks that divide in one way and merge with one other block only.
+//! Buddy systems: blocks that split in one way, and merge with one other block only.
 //!
-//! The systems differ in their sizes, so in what a request is rounded up to, and in nothing else:
+//! The systems differ only in their sizes, to which requests are rounded up:
 //!
 //! | | sizes, in smallest blocks | a request takes at most | name |
 //! |---|---|---|---|

@@ -2,8 +2,8 @@
 //!
 //! # Idea
 //!
-//! Blocks have 2^k or 3·2^k smallest blocks. A power of two is divided three to one, three times a power of two in two to one
-//! (Shen and Peterson 1974; thesis, 3.2.3), so that there are twice as many sizes as with binary buddies:
+//! Blocks have 2^k or 3·2^k smallest blocks. A power of two splits three to one, three times a power of two splits two
+//! to one (Shen and Peterson 1974; thesis, 3.2.3), so there are twice as many sizes as with binary buddies:
 //!
 //! ```text
 //! 2^(k+2):  [3·2^k ............][2^k]        3·2^k:  [2^(k+1) .....][2^k]
@@ -11,30 +11,30 @@
 //! request 1:  [free 16] -> [free 12][free 4] -> [free 12][free 3][used 1]
 //! ```
 //!
-//! Two smallest blocks are a block that is not divided: the thirds of it are no whole blocks.
+//! A block of two smallest blocks does not split: its parts would not be whole blocks.
 //!
 //! # The buddy, without a search
 //!
-//! All blocks lie at multiples of the largest power of two in them, three times a power of two even at multiples of the next
-//! larger one. A lower part's buddy follows it. An upper part is 2^k at an address a whose bits k and k+1 tell the rest:
-//! both set, it was cut from a power of two, and 3·2^k precede it; only the upper one set, it was cut from 3·2^k, and 2^(k+1)
-//! precede it. Whether a block is a lower or an upper part, the two bits of Cranston and Thomas tell
-//! ([`UPPER`]); Shen and Peterson keep two bits of type instead.
+//! All blocks lie at multiples of the largest power of two in them; three times a power of two even at multiples of the
+//! next larger one. A lower part's buddy follows it. An upper part is 2^k at an address a whose bits k and k+1 give the
+//! rest: if both are set, it was split from a power of two, and 3·2^k precede it; if only the upper one is set, it was
+//! split from 3·2^k, and 2^(k+1) precede it. Whether a block is a lower or an upper part is stored in the two bits of
+//! Cranston and Thomas ([`UPPER`]); Shen and Peterson store two type bits instead.
 //!
 //! # Any region
 //!
-//! The largest block that fits at an address which allows it, and so on; nothing is left over. Every block of at least an
-//! alignment's size is aligned to it.
+//! The top blocks are the largest block that fits at an address and is allowed there, and so on; nothing is lost. Every
+//! block of at least an alignment's size is aligned to it.
 //!
 //! # Costs
 //!
-//! With n smallest blocks in the region and k = floor(log2 n): at most 2·k - 1 turns of deallocate's loop and k + 1 of
-//! allocate's. Tags are in front, as with [`FibonacciBuddy`](super::FibonacciBuddy): they do not fit a byte.
+//! With n smallest blocks in the region and k = floor(log2 n): at most 2·k - 1 iterations of deallocate's loop, and k +
+//! 1 of allocate's. Tags are in headers, as with [`FibonacciBuddy`](super::FibonacciBuddy): they do not fit a byte.
 //!
 //! # When they win, when they lose
 //!
-//! A block has at most 1.5 times its request, header included, a third less lost than with binary buddies. The small
-//! upper parts that every division leaves serve small requests only: external fragmentation is larger.
+//! A block has at most 1.5 times its request, header included, a third less loss than with binary buddies. The small
+//! upper parts that every split leaves serve only small requests: external fragmentation is larger.
 //!
 //! # Figures
 //!
@@ -42,32 +42,33 @@
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `weighted-buddy` | 731, 744, 2,876 | 4 B | 16 B | 156 B, 188 B | 174.3 %, 79.4 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 use super::binary::aligned_log2;
 use crate::mechanism::bits::floor_log2;
-use crate::mechanism::buddy::{Buddies, InFront, Piece, System, UPPER, select};
+use crate::mechanism::buddy::{Buddies, Headers, Piece, System, UPPER, select};
 use crate::mechanism::policy_heap::PolicyHeap;
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::Offset32;
 use core::num::NonZeroUsize;
 
-/// Weighted buddies with links of width `W`, keeping the statistics `T` and tags in `P`, whose smallest block has `UNIT`
-/// bytes.
-pub type WeightedBuddy<'r, W = Offset32, T = Untallied, P = InFront, const UNIT: usize = 16> =
+/// Weighted buddies with links of width `W`, statistics `T`, tags in `P`, and a smallest block of `UNIT` bytes.
+pub type WeightedBuddy<'r, W = Offset32, T = NoStats, P = Headers, const UNIT: usize = 16> =
     PolicyHeap<'r, Buddies<Weighted<UNIT>, P, W>, T>;
 
-/// 2^k and 3·2^k units. Class 2k has 2^k of them, class 2k + 1 half as many more; there is no class 1.
+/// Sizes of 2^k and 3·2^k units. Class 2k has 2^k units, class 2k + 1 half as many more; there is no class 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Weighted<const UNIT: usize>;
 
-/// What [`Weighted`] has in common with [`Double`](super::double::Double): the sizes.
+/// The sizes common to [`Weighted`] and [`Double`](super::double::Double).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes<const UNIT: usize>;
 
 impl<const UNIT: usize> Sizes<UNIT> {
-    /// The largest class whose bytes an address expresses, if tags and shifts can name it.
+    /// The largest class whose bytes fit an address, and which tags and shifts can express.
     pub(super) const LAST: usize = {
         let most_log2 = usize::BITS as usize - 2 - UNIT.trailing_zeros() as usize;
         if 2 * most_log2 < 60 { 2 * most_log2 } else { 60 }
@@ -83,7 +84,7 @@ impl<const UNIT: usize> Sizes<UNIT> {
     #[inline(always)]
     pub(super) fn class_for(bytes: usize) -> usize {
         let units = (bytes - 1) / UNIT + 1;
-        // SAFETY: there is at least one unit, and twice as many minus one is odd.
+        // SAFETY: there is at least one unit, and twice that minus one is odd, so the operand is not zero.
         let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(2 * units - 1) }) as usize;
         2 * log2 - usize::from(4 * units <= 3usize.wrapping_shl(log2 as u32))
     }
@@ -98,8 +99,8 @@ impl<const UNIT: usize> Sizes<UNIT> {
 
 impl<const UNIT: usize> Sealed for Weighted<UNIT> {}
 
-// SAFETY: 4 = 3 + 1 and 3 = 2 + 1. Top blocks count as lower ones: what would be their buddy begins where the next top block
-// does, where every piece is a lower one, or at the end.
+// SAFETY: 4 = 3 + 1 and 3 = 2 + 1. Top blocks count as lower parts: their computed buddy begins where the next top
+// block does, at which every piece is a lower part, or at the end.
 unsafe impl<const UNIT: usize> System for Weighted<UNIT> {
     const NAME: &'static str = "weighted-buddy";
     const SOURCE: &'static str = "Shen and Peterson 1974";
@@ -139,7 +140,7 @@ unsafe impl<const UNIT: usize> System for Weighted<UNIT> {
     #[inline(always)]
     fn buddy(_: usize, piece: Piece) -> Option<Piece> {
         let is_upper = piece.sides & UPPER != 0;
-        // Bit k of the address is set if and only if 3·2^k precede, else 2^(k+1).
+        // Bit k of the address is set if and only if 3·2^k precede; otherwise 2^(k+1) do.
         let lower = piece.class + 2 + usize::from(piece.address & Self::bytes(piece.class) != 0);
         let class = select(is_upper, Self::upper(piece.class + 1), lower);
         let lower_bytes = Self::bytes(select(is_upper, piece.class, lower));
@@ -150,7 +151,7 @@ unsafe impl<const UNIT: usize> System for Weighted<UNIT> {
     fn top(_: usize, end: usize, at: usize) -> usize {
         let log2 = aligned_log2(at, end - at);
         let power = 2 * (log2 - UNIT.trailing_zeros()) as usize;
-        // Half as much again needs the next larger power's alignment.
+        // A block of half as much again must be aligned to the next larger power.
         let has_room = power > 0 && at.trailing_zeros() > log2 && end - at >= Self::bytes(power + 1);
         Self::LAST.min(power + usize::from(has_room))
     }

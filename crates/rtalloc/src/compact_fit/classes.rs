@@ -1,42 +1,45 @@
-//! Size classes and their partial compaction: the paper's decisions, the same for both variants.
+//! Size classes and their partial compaction: the paper's rules, common to both variants.
 //!
 //! # Idea
 //!
-//! A class has a ring of its pages that are not full; full pages are in no ring, because nothing ever looks for one. At most
-//! max_nr_nf_pages pages of a class may be not full (section 3.4; 1 is the paper's invariant 1):
+//! A class has a ring of its pages that are not full; full pages are in no ring, because they are never searched for.
+//! At most max_nr_nf_pages pages of a class may be not full (section 3.4; 1 is the paper's invariant 1):
 //!
 //! ```text
 //! head <-> [page, at most half full] <-> [at most half] <-> [more than half] <-> [more than half] <-> head
 //!           ^ compaction takes an object from here           an allocation is served from here ^
 //! ```
 //!
-//! What a free does to the page p of its object:
+//! The effect of a free on the page p of its object:
 //!
 //! ```text
-//! p was not full               [xx.x] -> [x..x]     nothing is moved; to the front when it is at most half full now
+//! p was not full               [xx.x] -> [x..x]     nothing is moved; p goes to the front if it is now at most half
+//! full
 //! p has no other object        [x]    -> pool
-//! p was full, room for one     [xxxx] -> [x.xx]     rule 1: p is not full from now on
-//! p was full, no room for one  [xxxx] -> [xoxx]     rule 2: the object o of the first not-full page moves in; a page
-//!                              [..o.] -> pool                that becomes empty by it goes to the pool
+//! p was full, room for one     [xxxx] -> [x.xx]     rule 1: p is now not full
+//! p was full, no room for one  [xxxx] -> [xoxx]     rule 2: an object o of the first not-full page moves in; if that
+//!                              [..o.] -> pool                page becomes empty, it goes to the pool
 //! ```
 //!
-//! The ring's order holds by itself: an allocation fills the last page, which may be more than half full then and is where it
-//! belongs; a page that a free takes to the half goes to the front, and so is the first page when compaction does.
+//! The order of the ring is maintained without a search: an allocation fills the last page, which may then be more than
+//! half full and is in the right place; a page that a free leaves half full goes to the front, and so does the page
+//! that compaction takes from, which is the first.
 //!
 //! # Proposition 1
 //!
-//! The paper (section 3.4) promises that a free moves nothing while n_f < max_nr_nf_pages - 1, because not-full pages are never more
-//! than n_f + 1, where n_f goes up by one with a free and down to no less than 0 with an allocation. That holds where an
-//! allocation is served from the page that became not full last. With the paper's own order by half it fails by one: a page that
-//! loses its half goes to the front, the allocations that n_f forgets it for go to another page. With 4 page-blocks a page:
+//! The paper (section 3.4) states that a free moves nothing while n_f < max_nr_nf_pages - 1, because there are never
+//! more than n_f + 1 not-full pages, where n_f increases by one with a free and decreases to no less than 0 with an
+//! allocation. That holds if an allocation is served from the page that became not full last. With the paper's own
+//! order by half, it fails by one page: a page that becomes half full goes to the front, and the allocations that
+//! decrease n_f go to another page. With 4 page-blocks a page:
 //!
 //! ```text
 //! [xxxx][xxxx][x...]   two frees in one page   [xxxx][x..x][x...] n_f = 2
 //!                      two allocations         [xxxx][x..x][xxx.] n_f = 0, two not-full pages
 //! ```
 //!
-//! Not-full pages are at most n_f + 2 in every state of up to 8 page-blocks a page and 4 to 6 pages; so a free moves nothing while
-//! n_f < max_nr_nf_pages - 2.
+//! There are at most n_f + 2 not-full pages in every state of up to 8 page-blocks a page and 4 to 6 pages. So a free
+//! moves nothing while n_f < max_nr_nf_pages - 2.
 
 use super::ladder::{Ladder, SizeClass};
 use super::page::{self, Directory, Header, Record, header_of, node};
@@ -44,12 +47,12 @@ use crate::contract::Corruption;
 use crate::mechanism::page::ring;
 use core::mem::offset_of;
 
-/// A page-block: where an object is.
+/// A page-block: the place of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     /// The header of its page.
     pub(crate) header: *mut Header,
-    /// Its number there.
+    /// Its number in the page.
     pub(crate) number: usize,
 }
 
@@ -57,26 +60,26 @@ pub(crate) struct Block {
 ///
 /// # Safety
 ///
-/// Its header is one.
+/// The block's header is that of a page in use.
 #[inline(always)]
 pub(crate) unsafe fn address_of<L: Ladder, X>(directory: Directory<L, X>, bytes: usize, block: Block) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the block's header is that of a page in use, so it is initialised.
     let page = unsafe { (*block.header).page } as usize;
     directory.address(page).wrapping_add(block.number.wrapping_mul(bytes))
 }
 
-/// What a variant knows of pages and page-blocks.
+/// The operations on pages and page-blocks in which the variants differ.
 ///
 /// # Safety
 ///
-/// The directory has begun. A page that `open_page` gives belongs to nothing else until `close_page` gets it.
+/// The directory is initialised. A page from `open_page` has no other use until `close_page`.
 pub(crate) unsafe trait PageBlocks: Copy {
     /// The ladder.
     type Ladder: Ladder;
-    /// What the variant keeps beside the directory.
+    /// The data that the variant stores next to the directory.
     type Extra;
 
-    /// Where everything is.
+    /// The directory.
     fn directory(self) -> Directory<Self::Ladder, Self::Extra>;
 
     /// Takes a page for a size class.
@@ -86,14 +89,14 @@ pub(crate) unsafe trait PageBlocks: Copy {
     /// The caller makes it a page of a class.
     unsafe fn open_page(self) -> Option<*mut Header>;
 
-    /// Gives a page back that has no object.
+    /// Returns a page without objects.
     ///
     /// # Safety
     ///
     /// It came from [`open_page`](Self::open_page), and is in no ring.
     unsafe fn close_page(self, header: *mut Header);
 
-    /// Moves the object of the page-block `from` to `to`, and tells whoever knows where it is.
+    /// Moves the object in the page-block `from` to `to`, and updates its entry.
     ///
     /// # Safety
     ///
@@ -101,31 +104,31 @@ pub(crate) unsafe trait PageBlocks: Copy {
     unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block);
 }
 
-/// What [`give`] did beside freeing a page-block.
+/// What [`give`] did besides freeing a page-block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// Nothing: no object was moved, and the class has no more not-full pages than it may have.
+    /// No object was moved, and the class has no more not-full pages than allowed.
     Free,
     /// An object was moved into the page-block.
     Compacted,
-    /// The class has more not-full pages than it may have: an object should be moved.
-    Owed,
+    /// The class has more not-full pages than allowed: compaction is pending.
+    Pending,
 }
 
 /// The page that serves the next allocation of a class: the last not-full one. `None` if a page is needed.
 ///
 /// # Safety
 ///
-/// The directory has begun; `class` is below the number of classes.
+/// The directory is initialised; `class` is below the number of classes.
 #[inline(always)]
 pub(crate) unsafe fn last<L: Ladder, X>(directory: Directory<L, X>, class: usize) -> Option<*mut Header> {
     let record = directory.record(class);
-    // SAFETY: the class has a record.
+    // SAFETY: the directory is initialised, so the class has a record.
     let last = unsafe { (*record).head.prev };
     (last != record.addr()).then(|| header_of(last))
 }
 
-/// Takes a page-block of a class: of the last not-full page, or else of a new one. `None` if there is no page.
+/// Takes a page-block of a class, from the last not-full page or else from a new one. `None` if there is no page.
 ///
 /// # Safety
 ///
@@ -133,11 +136,11 @@ pub(crate) unsafe fn last<L: Ladder, X>(directory: Directory<L, X>, class: usize
 ///
 /// # Time
 ///
-/// Constant, but for what opening a page costs the variant.
+/// Constant, except for the variant's cost of opening a page.
 #[inline(always)]
 pub(crate) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Block> {
     let directory = blocks.directory();
-    // SAFETY: the caller's promise.
+    // SAFETY: `class` has a record; `last` returns the last not-full page, and an opened page belongs to the caller.
     unsafe {
         if let Some(last) = last(directory, class) {
             return Some(take_from(directory, class, last));
@@ -158,14 +161,14 @@ pub(crate) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Bloc
 ///
 /// # Safety
 ///
-/// It is that page.
+/// `header` is that page.
 ///
 /// # Time
 ///
 /// Constant.
 #[inline(always)]
 pub(crate) unsafe fn take_from<L: Ladder, X>(directory: Directory<L, X>, class: usize, header: *mut Header) -> Block {
-    // SAFETY: the ring of a class holds its not-full pages.
+    // SAFETY: `header` is the last page in the ring of the class, so it is not full.
     unsafe {
         let number = page::take_block(header);
         if (*header).state.free_rows == 0 {
@@ -175,7 +178,7 @@ pub(crate) unsafe fn take_from<L: Ladder, X>(directory: Directory<L, X>, class: 
     }
 }
 
-/// Gives a page-block back whose object is no more. Moves one other object into it where `may_move` and the class needs it.
+/// Frees the page-block of a removed object. Moves another object into it if `may_move` and the class requires it.
 ///
 /// # Safety
 ///
@@ -183,12 +186,12 @@ pub(crate) unsafe fn take_from<L: Ladder, X>(directory: Directory<L, X>, class: 
 ///
 /// # Time
 ///
-/// Constant, but for what moving an object and closing a page cost the variant.
+/// Constant, except for the variant's costs of moving an object and closing a page.
 #[inline(always)]
 pub(crate) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, may_move: bool) -> Given {
     let record = blocks.directory().record(class);
     let header = block.header;
-    // SAFETY: the class is one of the ladder's, the page-block one of it.
+    // SAFETY: the class is one of the ladder's, and the page-block is a used one of the class.
     unsafe {
         let size_class = B::Ladder::size_class(class);
         let was_full = (*header).state.free_rows == 0;
@@ -209,7 +212,7 @@ pub(crate) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, 
             let place = if is_half { record.addr() } else { (*record).head.prev };
             ring::insert_behind(place, node(header));
             if not_full > (*record).most_not_full {
-                return Given::Owed;
+                return Given::Pending;
             }
         } else if used == size_class.half {
             to_front(record, header);
@@ -218,11 +221,11 @@ pub(crate) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, 
     Given::Free
 }
 
-/// Rule 2: an object of the first not-full page moves into a page-block whose object is no more.
+/// Rule 2: moves an object of the first not-full page into a page-block whose object was removed.
 ///
 /// # Safety
 ///
-/// As [`give`]; the class has a not-full page, and this one is none.
+/// As [`give`]; the class has a not-full page, and the block's page is not one.
 #[inline(never)]
 unsafe fn compact<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &SizeClass, to: Block) {
     // SAFETY: the first page of the ring is not full, and every page of a class has an object.
@@ -241,7 +244,7 @@ unsafe fn compact<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &Si
 /// The page-block is used, and its page in the class's ring.
 #[inline(always)]
 pub(crate) unsafe fn vacate<B: PageBlocks>(blocks: B, record: *mut Record, size_class: &SizeClass, from: Block) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the page-block is used, its object was moved away, and its page is in the ring of the class.
     unsafe {
         let used = page::free_block(from.header, from.number, size_class);
         if used == 0 {
@@ -257,32 +260,32 @@ pub(crate) unsafe fn vacate<B: PageBlocks>(blocks: B, record: *mut Record, size_
 ///
 /// # Safety
 ///
-/// It is in it.
+/// The page is in the ring.
 #[inline(always)]
 unsafe fn leave_ring(record: *mut Record, header: *mut Header) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the page is in the ring, so its node is linked.
     unsafe {
         ring::remove(node(header));
         (*record).not_full = (*record).not_full.wrapping_sub(1);
     }
 }
 
-/// Makes a page of the ring its first.
+/// Makes a page the first of its ring.
 ///
 /// # Safety
 ///
-/// It is in it.
+/// The page is in the ring.
 #[inline(always)]
 unsafe fn to_front(record: *mut Record, header: *mut Header) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the page is in the ring, whose head is at the start of the record.
     unsafe {
         ring::remove(node(header));
         ring::insert_behind(record.addr(), node(header));
     }
 }
 
-/// Verifies the ring of every class (invariants 1 and 2 with max_nr_nf_pages for 1, and the order of section 3.4), and every
-/// page of a size class.
+/// Verifies the ring of every class (invariants 1 and 2 with max_nr_nf_pages for 1, and the order of section 3.4), and
+/// every page of a size class.
 ///
 /// # Errors
 ///
@@ -290,11 +293,11 @@ unsafe fn to_front(record: *mut Record, header: *mut Header) {
 ///
 /// # Safety
 ///
-/// The directory has begun. `may_owe` tells whether a class may have more not-full pages than it should.
-pub(crate) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bool) -> Result<(), Corruption> {
+/// The directory is initialised. `may_be_pending` says whether a class may have more not-full pages than allowed.
+pub(crate) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_be_pending: bool) -> Result<(), Corruption> {
     let broken = |invariant, address| Err(Corruption { invariant, address });
     let mut in_rings = 0;
-    // SAFETY: headers are read of pages that were taken, and links followed to them alone.
+    // SAFETY: only headers of pages that have been taken are read, and links are followed only to them.
     unsafe {
         for class in 0..L::CLASSES {
             let record = directory.record(class);
@@ -309,7 +312,7 @@ pub(crate) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bo
                 }
                 let is_half = (*header).state.used <= half;
                 if is_half && seen_more_than_half {
-                    return broken("pages at most half full are in front of the others", header.addr());
+                    return broken("pages at most half full precede the others", header.addr());
                 }
                 seen_more_than_half |= !is_half;
                 Ok(())
@@ -317,7 +320,7 @@ pub(crate) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bo
             if count != (*record).not_full as usize {
                 return broken("a class counts its not-full pages", record.addr());
             }
-            if (*record).most_not_full == 0 || ((*record).not_full > (*record).most_not_full && !may_owe) {
+            if (*record).most_not_full == 0 || ((*record).not_full > (*record).most_not_full && !may_be_pending) {
                 return broken("a class has at most max_nr_nf_pages not-full pages", record.addr());
             }
             in_rings += count;
@@ -347,9 +350,9 @@ pub(crate) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_owe: bo
 ///
 /// # Safety
 ///
-/// The directory has begun, and its invariants hold.
+/// The directory is initialised, and its invariants hold.
 pub(crate) unsafe fn fingerprint<L: Ladder, X>(directory: Directory<L, X>, word: &mut dyn FnMut(usize)) {
-    // SAFETY: rings lead to headers.
+    // SAFETY: the invariants hold, so rings lead to headers, and pages of a class have rows.
     unsafe {
         for class in 0..L::CLASSES {
             let record = directory.record(class);

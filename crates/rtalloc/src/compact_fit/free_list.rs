@@ -1,15 +1,15 @@
-//! The free-list: numbered resources that need no initialisation.
+//! The free-list: a list of numbered resources that need no initialisation.
 //!
-//! What was given back comes first, last in first out; when there is none, what was never taken follows in its order
-//! (Compact-fit 2008, section 3.1):
+//! Returned resources are taken first, last in, first out; if there are none, the ones that were never taken follow in
+//! order (Compact-fit 2008, section 3.1):
 //!
 //! ```text
-//! [in use][given back][in use][given back][in use][never taken ......]
+//! [in use][ returned ][in use][ returned ][in use][never taken ......]
 //!          ^ returned   next  <--'                 ^ fresh             ^ room
 //! ```
 //!
-//! Pages, abstract addresses, block-frames and whatever else there is many of is kept by one. The link of what was given back
-//! is wherever its owner has room for it.
+//! Pages, abstract addresses and block-frames are each managed by such a list. The owner of a resource decides where
+//! its link is stored.
 
 /// No resource: the end of the list.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -18,17 +18,17 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FreeList {
-    /// How many were ever taken: the number of the first that was not.
+    /// Number of resources taken so far: the first one that was never taken.
     pub(crate) fresh: u32,
-    /// The one that was given back last, or [`NONE`]; each links to the one given back before it.
+    /// The resource that was returned last, or [`NONE`]; each links to the one returned before it.
     pub(crate) returned: u32,
 }
 
 impl FreeList {
-    /// Nothing was taken yet.
+    /// No resource has been taken.
     pub(crate) const EMPTY: Self = FreeList { fresh: 0, returned: NONE };
 
-    /// Takes one of `room`; `link` reads the link of one that was given back.
+    /// Takes one of `room` resources; `link` reads the link of a returned one.
     #[inline(always)]
     pub(crate) fn take(&mut self, room: u32, link: impl FnOnce(u32) -> u32) -> Option<u32> {
         match self.take_returned(link) {
@@ -37,7 +37,7 @@ impl FreeList {
         }
     }
 
-    /// Takes the one that was given back last; `link` reads its link.
+    /// Takes the resource that was returned last; `link` reads its link.
     #[inline(always)]
     pub(crate) fn take_returned(&mut self, link: impl FnOnce(u32) -> u32) -> Option<u32> {
         let item = self.returned;
@@ -48,7 +48,7 @@ impl FreeList {
         Some(item)
     }
 
-    /// Takes one of `room` that was never taken.
+    /// Takes a resource of `room` that was never taken.
     #[inline(always)]
     pub(crate) fn take_fresh(&mut self, room: u32) -> Option<u32> {
         if self.fresh == room {
@@ -59,15 +59,15 @@ impl FreeList {
         Some(item)
     }
 
-    /// Gives one back; `link` is called with what its link must be.
+    /// Returns a resource; `link` is called with the value to store as its link.
     #[inline(always)]
     pub(crate) fn give(&mut self, item: u32, link: impl FnOnce(u32)) {
         link(self.returned);
         self.returned = item;
     }
 
-    /// Calls `visit` with those that were given back, the last one first, and returns their number. `None` if the list leads
-    /// to one that was never taken, or does not end. Links are read of what was taken at some time alone.
+    /// Calls `visit` with the returned resources, the last one first, and returns their number. `None` if the list
+    /// leads to a resource that was never taken, or does not end. Only links of taken resources are read.
     pub(crate) fn walk(&self, link: impl Fn(u32) -> u32, visit: &mut dyn FnMut(u32)) -> Option<u32> {
         let mut count = 0;
         let mut item = self.returned;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_leads_astray_is_found() {
+    fn a_damaged_list_is_found() {
         let list = FreeList { fresh: 2, returned: 0 };
         assert_eq!(list.walk(|_| 2, &mut |_| ()), None, "beyond what was taken");
         assert_eq!(list.walk(|item| 1 - item, &mut |_| ()), None, "in a circle");

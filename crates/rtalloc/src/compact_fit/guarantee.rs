@@ -1,61 +1,66 @@
-//! The memory guarantee: how many pages a program ever needs, whatever it allocates and frees in whatever order.
+//! The memory guarantee: how many pages a program can ever need, whatever it allocates and frees in whatever order.
 //!
-//! A program is described by what it holds at any one time: so many live objects of these sizes ([`Limits`]), one of several
-//! such descriptions ([`pages_of_modes`]), or so many bytes in objects of this to that size ([`pages_of_bytes`]). With the pages
-//! found here, no history of allocations and frees within the description is ever refused.
+//! A program is described by its live objects at any one time: a number of objects of each size ([`Limits`]), one of
+//! several such descriptions ([`pages_of_modes`]), or a number of bytes in objects of a range of sizes
+//! ([`pages_of_bytes`]). With the pages computed here, no sequence of allocations and frees within the description is
+//! ever refused.
 //!
-//! | variant | what is needed | region |
+//! | variant | requirement | region |
 //! |---|---|---|
 //! | [`CompactFit`](super::CompactFit), with [`MovingLimits`] | pages, and [pages of entries](MovingLimits::entry_pages) | [`CompactFit::region_bytes`](super::CompactFit::region_bytes) |
 //! | [`CompactFitNonMoving`](super::CompactFitNonMoving), with [`NonMovingLimits`] | virtual pages, and [block-frames](NonMovingLimits::frames) | [`CompactFitNonMoving::region_bytes`](super::CompactFitNonMoving::region_bytes) |
 //!
 //! # Derivation
 //!
-//! Size class i has `B` page-blocks per page, `l` live objects now, at most `m` not-full pages (`max_nr_nf_pages`, section
-//! 3.4), and had at most `h` live objects at any time so far. A page that serves the class holds at least one object, else it
-//! would have been given back. A not-full page holds at least one and at most `B - 1`; a full page holds `B`.
+//! Size class i has `B` page-blocks per page, `l` live objects now, at most `m` not-full pages (`max_nr_nf_pages`,
+//! section 3.4), and at most `h` live objects at any time so far. A page of the class holds at least one object;
+//! otherwise it would have been returned. A not-full page holds at least one and at most `B - 1` objects; a full page
+//! holds `B`.
 //!
-//! **From what is live now.** With `n <= m` not-full and `f` full pages, `n + f·B <= l`. One not-full page more costs one object,
-//! and takes one full page at the most; so there are most pages when as many as possible are not full:
+//! **From the live objects.** With `n <= m` not-full and `f` full pages, `n + f·B <= l`. One more not-full page costs
+//! one object, and at most one full page; so the number of pages is largest when as many as possible are not full:
 //!
 //! ```text
 //! pages(l, m) = n + floor((l - n) / B),   n = min(l, m)            not-full   n · [o...........]
 //!                                                                   full       f · [oooooooooooo]
 //! ```
 //!
-//! The history does not occur in this: it is what Compact-fit promises and nothing that does not move objects can, for which
-//! `m` is unlimited and `l` objects may keep `l` pages.
+//! History does not occur in this formula. That is the guarantee of Compact-fit. No allocator that does not move
+//! objects can give it: for these, `m` is unlimited, and `l` objects may keep `l` pages.
 //!
-//! **From what ever was live.** A page is taken for a class only when all its pages are full, which are then at most
-//! `(h - 1) / B`, because the object that asks is one of the `h`. Nothing else adds a page to a class:
+//! **From the peak of live objects.** A page is taken for a class only when all its pages are full. These are at most
+//! `(h - 1) / B`, because the requested object is one of the `h`. Nothing else adds a page to a class:
 //!
 //! ```text
 //! pages <= ceil(h / B)                                              whatever m is
 //! ```
 //!
-//! So with a limit for each class by itself, compaction saves nothing, and [`Limits::pages`] does not ask for `m`. It saves where
-//! classes share: when memory that one class no longer needs is to serve another one. There both bounds hold, and the smaller
-//! one counts.
+//! So with a separate limit for each class, compaction saves nothing, and [`Limits::pages`] does not depend on `m`. It
+//! saves where classes share memory: when one class no longer needs it and another one does. There both bounds hold,
+//! and the smaller one counts.
 //!
-//! **Which request can be refused.** One that needs a page when all are in use. It needs a page only if all pages of its class are
-//! full; after it was served the class has one page more, a state that both bounds hold for with the new object counted. So if
-//! the pages suffice for every state within the description, none is refused within it.
+//! **Which requests can be refused.** Only a request that needs a page when all are in use. It needs a page only if all
+//! pages of its class are full. After it is served, the class has one page more, and both bounds hold for this state
+//! with the new object counted. So if the pages suffice for every state within the description, no request within it is
+//! refused.
 //!
-//! **Bytes.** Where the program is described by its live bytes alone, class i costs at least `s` bytes per object, the smallest
-//! request that it serves. A not-full page can be had for `s` bytes, `m` of them at the most (none where `B` = 1), a full one for
-//! `B·s`. Every page counts the same, so the most pages for the bytes are had by buying the cheapest ones first.
+//! **Bytes.** If the program is described only by its live bytes, class i costs at least `s` bytes per object, the
+//! smallest request that it serves. A not-full page costs `s` bytes, and there are at most `m` of them (none if `B` =
+//! 1); a full page costs `B·s`. Every page counts the same, so the largest number of pages results from buying the
+//! cheapest ones first.
 //!
-//! **Entries and frames.** The moving variant takes a page of entries only when all entries of those it has are used: `ceil(h / E)`
-//! pages for at most `h` objects live at any time, `E` entries each. Block-frames serve every class alike: as many are
-//! needed as objects ever had at a time.
+//! **Entries and frames.** The moving variant takes a page of entries only when all entries of its pages are used:
+//! `ceil(h / E)` pages for at most `h` live objects at any time, with `E` entries per page. Block-frames serve every
+//! class alike: their number is the peak that the objects have at any one time.
 //!
-//! # What is not in it
+//! # Not included
 //!
-//! - **A resize** is an allocation followed by a free: within the description while it lasts, both sizes are live.
-//! - **Compaction that is owed** ([`owed_bytes`](crate::HandleAllocator::owed_bytes)): a class that owes has more than `m` not-full
-//!   pages, so that only the bound by what ever was live holds, with one object more in each class: a move in progress holds a
-//!   second page-block, while the class may take a page.
-//! - **Entries that are used up**, each after 2^31 objects or more: a few bytes of memory for good.
+//! - **A resize** is an allocation followed by a free: the description must allow both sizes to be live at the same
+//!   time.
+//! - **Pending compaction** ([`owed_bytes`](crate::HandleAllocator::owed_bytes)): a class with pending compaction has
+//!   more than `m` not-full pages, so only the bound by the peak of live objects holds, with one object more in each
+//!   class: a move in progress holds a second page-block, while the class may take a page.
+//! - **Entries whose generations are used up**, each after at least 2^31 objects: a few bytes are lost permanently.
 
 use super::ladder::{DefaultLadder, Framed, Ladder, MOST_CLASSES};
 use super::moving;
@@ -63,8 +68,8 @@ use crate::contract::AllocError;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// Pages of a class that may be in use while `live` objects of it are live, of at most `max_not_full_pages` (at least 1) not-full
-/// ones, whatever happened before: `pages(l, m)` in the [derivation](self).
+/// Largest number of pages in use of a class with `live` live objects, of which at most `max_not_full_pages` (at least
+/// 1) are not full, whatever happened before: `pages(l, m)` in the [derivation](self).
 ///
 /// # Time
 ///
@@ -74,7 +79,8 @@ pub const fn pages_of_class(live: usize, blocks_per_page: usize, max_not_full_pa
     not_full + (live - not_full) / blocks_per_page
 }
 
-/// How many objects a program has live at the most, per size class of the ladder `L`, where the heap adds `EXTRA` bytes to each.
+/// The largest number of live objects of a program, per size class of the ladder `L`; the heap adds `EXTRA` bytes to
+/// each object.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -121,14 +127,14 @@ impl<L: Ladder, const EXTRA: usize> fmt::Debug for Limits<L, EXTRA> {
 }
 
 impl<L: Ladder, const EXTRA: usize> Limits<L, EXTRA> {
-    /// A program that holds nothing.
+    /// A program without objects.
     pub const NONE: Self = Limits { objects: [0; MOST_CLASSES], ladder: PhantomData };
 
     /// The same program with `objects` more live objects of `size_bytes` bytes.
     ///
     /// # Errors
     ///
-    /// What a heap answers to such a request: [`AllocError::ZeroSize`] or [`AllocError::TooLarge`].
+    /// The error with which a heap refuses such a request: [`AllocError::ZeroSize`] or [`AllocError::TooLarge`].
     pub fn and(mut self, objects: usize, size_bytes: usize) -> Result<Self, AllocError> {
         let class = Self::class_of(size_bytes)?;
         if let Some(count) = self.objects.get_mut(class) {
@@ -153,17 +159,17 @@ impl<L: Ladder, const EXTRA: usize> Limits<L, EXTRA> {
         (below as usize + 1).saturating_sub(EXTRA).max(1)
     }
 
-    /// Every class's number, page-blocks per page, bytes of a page-block, and objects.
+    /// The number of every class, page-blocks per page, bytes of a page-block, and objects.
     fn classes(&self) -> impl Iterator<Item = (usize, usize, usize, usize)> {
         let classes = L::TABLE.iter().zip(self.objects).take(L::CLASSES).enumerate();
         classes.map(|(number, (class, objects))| (number, class.blocks.into(), class.block_bytes as usize, objects))
     }
 
-    /// Live objects of all classes: the abstract addresses ever needed.
+    /// Live objects of all classes: the number of abstract addresses ever needed.
     ///
     /// # Time
     ///
-    /// Linear in the classes, as of all that follows.
+    /// Linear in the classes; so are the functions below.
     pub fn objects(&self) -> usize {
         sum(self.classes().map(|(.., objects)| objects))
     }
@@ -173,13 +179,13 @@ impl<L: Ladder, const EXTRA: usize> Limits<L, EXTRA> {
         sum(self.classes().map(|(_, _, block_bytes, objects)| objects.saturating_mul(block_bytes)))
     }
 
-    /// Pages ever needed, where each class keeps its limit by itself: the sum of `ceil(h / B)`, whatever number of pages may
-    /// be not full. One page fewer is refused to a program that once holds all of it.
+    /// Pages ever needed if each class has its own limit: the sum of `ceil(h / B)`, however many pages may be not full.
+    /// With one page fewer, a program that reaches all limits at once is refused.
     pub fn pages(&self) -> usize {
         sum(self.classes().map(|(_, blocks, _, objects)| objects.div_ceil(blocks)))
     }
 
-    /// Pages that may be in use while these objects are live, whatever was live before, if class `i` may have
+    /// Largest number of pages in use with these live objects, whatever was live before, if class `i` may have
     /// `max_not_full_pages(i)` not-full pages.
     pub fn pages_after_any_history(&self, max_not_full_pages: impl Fn(usize) -> usize) -> usize {
         let pages = |(class, blocks, _, objects)| pages_of_class(objects, blocks, max_not_full_pages(class).max(1));
@@ -187,16 +193,16 @@ impl<L: Ladder, const EXTRA: usize> Limits<L, EXTRA> {
     }
 }
 
-/// The sum, or `usize::MAX` beyond it: a program that needs more than there can be must not seem to need little.
+/// The sum, saturating at `usize::MAX`: an impossible requirement must not look small.
 fn sum(numbers: impl Iterator<Item = usize>) -> usize {
     numbers.fold(0, usize::saturating_add)
 }
 
-/// What a program holds in a heap that moves its objects: each page-block ends with 4 bytes of the heap's.
+/// The limits of a program in a heap that moves its objects: the heap uses the last 4 bytes of each page-block.
 pub type MovingLimits<L = DefaultLadder> = Limits<L, { moving::BACK_BYTES }>;
 
 impl<L: Ladder> MovingLimits<L> {
-    /// Pages of entries ever needed, beside the pages of objects.
+    /// Pages of entries ever needed, in addition to the pages of objects.
     pub fn entry_pages(&self) -> usize {
         entry_pages::<L>(self.objects())
     }
@@ -207,7 +213,7 @@ pub const fn entry_pages<L: Ladder>(objects: usize) -> usize {
     objects.div_ceil(L::PAGE / moving::ENTRY_BYTES)
 }
 
-/// What a program holds in a heap whose objects are in block-frames of `FRAME` bytes.
+/// The limits of a program in a heap whose objects are in block-frames of `FRAME` bytes.
 pub type NonMovingLimits<L = DefaultLadder, const FRAME: usize = 32> = Limits<Framed<L, FRAME>>;
 
 impl<L: Ladder, const FRAME: usize> NonMovingLimits<L, FRAME> {
@@ -217,8 +223,8 @@ impl<L: Ladder, const FRAME: usize> NonMovingLimits<L, FRAME> {
     }
 }
 
-/// Pages ever needed by a program that is at any time within one of these limits: the modes of a system, say. Class `i` may
-/// have `max_not_full_pages(i)` not-full pages.
+/// Pages ever needed by a program that is at any time within one of these limits, for example the modes of a system.
+/// Class `i` may have `max_not_full_pages(i)` not-full pages.
 ///
 /// # Time
 ///
@@ -235,13 +241,13 @@ pub fn pages_of_modes<L: Ladder, const EXTRA: usize>(
     modes.iter().map(|mode| sum(mode.classes().map(pages))).max().unwrap_or(0)
 }
 
-/// Pages ever needed by a program that at any time has at most `live_bytes` bytes live, in objects of
-/// `smallest_bytes..=largest_bytes` requested bytes each, where the heap adds `EXTRA` to each. Class `i` may have
+/// Pages ever needed by a program with at most `live_bytes` live bytes at any time, in objects of
+/// `smallest_bytes..=largest_bytes` requested bytes each; the heap adds `EXTRA` bytes to each. Class `i` may have
 /// `max_not_full_pages(i)` not-full pages.
 ///
 /// # Errors
 ///
-/// What a heap answers to requests of these sizes; [`AllocError::ZeroSize`] also for a range that is empty.
+/// The error with which a heap refuses requests of these sizes; [`AllocError::ZeroSize`] also for an empty range.
 ///
 /// # Time
 ///
@@ -259,7 +265,7 @@ pub fn pages_of_bytes<L: Ladder, const EXTRA: usize>(
         || (first..=last).filter_map(|class| Some((class, usize::from(L::TABLE.get(class)?.blocks), cheapest(class))));
     let full_page_bytes = classes().map(|(_, blocks, bytes)| blocks * bytes).min().ok_or(AllocError::ZeroSize)?;
     let (mut pages, mut rest_bytes) = (0, live_bytes);
-    // What an object costs grows with the class: the first ones are the cheapest.
+    // The cost of an object increases with the class, so the first classes are the cheapest.
     for (class, blocks, bytes) in classes().filter(|&(_, blocks, bytes)| blocks > 1 && bytes < full_page_bytes) {
         let ever = (live_bytes / bytes).div_ceil(blocks);
         let not_full = max_not_full_pages(class).max(1).min(ever).min(rest_bytes / bytes);
@@ -275,7 +281,7 @@ mod tests {
     use super::*;
     use crate::compact_fit::{CompactFit, CompactFitConfig, CompactFitNonMoving, Geometric};
     use crate::contract::{Handle, HandleAllocator};
-    use crate::mechanism::tally::Untallied;
+    use crate::mechanism::stats::NoStats;
     use core::mem::MaybeUninit;
     use std::{vec, vec::Vec};
 
@@ -284,7 +290,7 @@ mod tests {
     type Moving<'r> = CompactFit<'r, Small>;
     type NonMoving<'r> = CompactFitNonMoving<'r, Small>;
 
-    /// A heap with its objects, by their sizes and in the order in which they came.
+    /// A heap with its objects, by size and in order of allocation.
     struct Program<A> {
         heap: A,
         live: Vec<(usize, Vec<Handle>)>,
@@ -313,14 +319,14 @@ mod tests {
             self.live.iter().find(|(size, _)| *size == size_bytes).map_or(0, |(_, handles)| handles.len())
         }
 
-        /// What is live now.
+        /// The limits that the live objects just reach.
         fn limits<L: Ladder, const EXTRA: usize>(&self) -> Limits<L, EXTRA> {
             let add =
                 |limits: Limits<L, EXTRA>, (size, handles): &(usize, Vec<Handle>)| limits.and(handles.len(), *size);
             self.live.iter().try_fold(Limits::NONE, add).unwrap()
         }
 
-        /// Objects of one size come, and go until so many pages have one each.
+        /// Allocates objects of one size, and frees them until this many pages have one each.
         fn scatter(&mut self, size_bytes: usize, blocks: usize, pages: usize) -> Result<(), AllocError> {
             (0..blocks * (pages - 1) + 1).try_for_each(|_| self.allocate(size_bytes))?;
             for page in 0..pages - 1 {
@@ -329,7 +335,7 @@ mod tests {
             Ok(())
         }
 
-        /// Allocates and frees at random within a limit for each size, with tides, so that classes fill and run dry.
+        /// Allocates and frees at random within a limit for each size, in waves, so that classes fill and run dry.
         fn live_within(&mut self, held: &[(usize, usize)], steps: usize, state: &mut u64) {
             for step in 0..steps {
                 let (size, most) = held[random(state, held.len())];
@@ -346,7 +352,7 @@ mod tests {
             assert_eq!(self.heap.check(), Ok(()));
         }
 
-        /// Allocates up to the limits. An error if that is refused.
+        /// Allocates up to the limits. An error if a request is refused.
         fn fill(&mut self, held: &[(usize, usize)]) -> Result<(), AllocError> {
             held.iter().try_for_each(|&(size, most)| (self.count(size)..most).try_for_each(|_| self.allocate(size)))
         }
@@ -369,7 +375,7 @@ mod tests {
         vec![MaybeUninit::uninit(); bytes]
     }
 
-    /// Sizes and how many of each.
+    /// Sizes, and the number of objects of each.
     const HELD: [(usize, usize); 6] = [(20, 70), (100, 25), (200, 9), (333, 7), (700, 3), (1000, 2)];
 
     #[test]
@@ -400,7 +406,7 @@ mod tests {
         let one_page_of_frames_less = limits.frames() - NonMoving::FRAMES_PER_PAGE;
         for (pages, frames) in [(limits.pages() - 1, limits.frames()), (limits.pages(), one_page_of_frames_less)] {
             let mut memory = memory(NonMoving::region_bytes(pages, frames));
-            // What the alignment of other regions costs is not there for the taking.
+            // The bytes reserved for aligning other regions must not be used.
             let spare = memory.as_ptr().align_offset(32);
             let end = memory.len() - (31 - spare);
             let mut program = Program::<NonMoving<'_>>::new(&mut memory[..end], CompactFitConfig::default());
@@ -408,10 +414,10 @@ mod tests {
         }
     }
 
-    /// With compaction in steps, one object more in each class suffices, whatever is owed.
+    /// With incremental compaction, one object more in each class suffices, however much is pending.
     #[test]
-    fn limits_by_class_suffice_while_compaction_is_owed() {
-        type Stepwise<'r> = CompactFit<'r, Small, Untallied, 16>;
+    fn limits_by_class_suffice_while_compaction_is_pending() {
+        type Stepwise<'r> = CompactFit<'r, Small, NoStats, 16>;
         let held = HELD.map(|(size, most)| (size, most + 1));
         let limits: MovingLimits<Small> = limits_of(&held);
         for (mut seed, not_full) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
@@ -423,8 +429,8 @@ mod tests {
         }
     }
 
-    /// The adversary for bytes: every class keeps as many not-full pages as it may, with one smallest object each, and the rest
-    /// goes into full pages of the class whose pages are the cheapest. Returns the pages that it keeps.
+    /// The adversary for bytes: every class keeps as many not-full pages as allowed, with one smallest object each. The
+    /// remaining bytes go into full pages of the class with the cheapest pages. Returns the number of pages kept.
     fn attack(
         program: &mut Program<Moving<'_>>,
         live_bytes: usize,
@@ -435,7 +441,7 @@ mod tests {
         let best = sizes.iter().copied().min_by_key(|&size| full(size)).unwrap();
         let (mut rest, mut pages) = (live_bytes, 0);
         for &size in sizes.iter().filter(|&&size| blocks_of(size) > 1 && size < full(best)) {
-            // The objects that go have to be paid for while they are there.
+            // The objects to be freed count towards the live bytes until they are freed.
             let is_payable = |count: &usize| (blocks_of(size) * (count - 1) + 1) * size <= rest;
             let Some(count) = (1..=not_full).rev().find(is_payable) else { continue };
             program.scatter(size, blocks_of(size), count)?;
@@ -465,7 +471,7 @@ mod tests {
             assert_eq!(program.heap.check(), Ok(()));
             let live = program.limits::<Small, { moving::BACK_BYTES }>();
             assert_eq!(live.pages_after_any_history(|_| not_full), pages);
-            // Entries need their pages beside: those of the objects that were live at a time.
+            // Entries need pages of their own: those for the peak of live objects.
             let entries = live.entry_pages();
             let mut memory_that_does_not = memory(Moving::region_bytes(pages + entries - 1));
             let mut program = Program::<Moving<'_>>::new(&mut memory_that_does_not, config);
@@ -486,7 +492,7 @@ mod tests {
                 let mut heap = Moving::new(&mut memory, config).unwrap();
                 let (mut live, mut live_bytes, mut state) = (vec![], 0, seed);
                 for step in 0..8000 {
-                    // Sizes of a few classes at a time, so that one class inherits what another leaves.
+                    // Sizes of a few classes at a time, so that one class takes over the pages of another.
                     let size = smallest + (step / 400 * 97 + random(&mut state, 60)) % (largest - smallest + 1);
                     while live_bytes + size > LIVE || (!live.is_empty() && random(&mut state, 3) == 0) {
                         let (handle, size) = live.swap_remove(random(&mut state, live.len()));
@@ -531,7 +537,7 @@ mod tests {
         assert!(pages_of_modes(&limits, |_| 1) < by_themselves.pages());
     }
 
-    /// What no memory holds does not seem to fit in little, on any machine.
+    /// An impossible requirement does not overflow to a small one, on any machine.
     #[test]
     fn limits_beyond_the_address_space_saturate() {
         let limits: MovingLimits<Small> = limits_of(&[(20, usize::MAX), (400, usize::MAX), (900, usize::MAX)]);
@@ -543,7 +549,7 @@ mod tests {
         assert_eq!(NonMoving::region_bytes(limits.pages(), 0), usize::MAX);
     }
 
-    /// The bound from what is live now holds in every state, whatever the history.
+    /// The bound from the live objects holds in every state, whatever the history.
     #[test]
     fn live_objects_alone_bound_the_pages() {
         for not_full in [1, 2, 5] {

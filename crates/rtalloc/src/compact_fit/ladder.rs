@@ -7,46 +7,46 @@
 //! 32  36  44  52  60   68   80   92  104  120 ...   8,424  16,384      GRAIN = 4, the paper's 46 classes
 //! ```
 //!
-//! (Compact-fit 2008, section 2.4 and equation 1 with f = 1/8.) A class is found by one look into a table with an entry for
-//! every GRAIN bytes: whatever the heap does, the class of a size costs the same few instructions.
+//! (Compact-fit 2008, section 2.4 and equation 1 with f = 1/8.) One lookup in a table with an entry for every GRAIN
+//! bytes finds the class of a size, always with the same few instructions.
 
 use crate::mechanism::sealed::Sealed;
 
-/// What is the same for every page of a class.
+/// The properties common to all pages of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeClass {
-    /// The bits of the last row of a page's bitmap that stand for page-blocks.
+    /// The bits of the last row of a page's bitmap that belong to page-blocks.
     pub tail: usize,
     /// Bytes of a page-block.
     pub block_bytes: u32,
     /// Page-blocks of a page: B.
     pub blocks: u16,
-    /// Half of them, rounded down: a page with at most so many used page-blocks is at most half full.
+    /// Half of them, rounded down: a page with at most this many used page-blocks is at most half full.
     pub half: u16,
     /// Number of the last row.
     pub tail_row: u16,
-    /// What the header of a page says whose first page-block is used.
+    /// The header state of a page whose first page-block is used.
     pub(crate) opened: State,
 }
 
-/// What the header of a page says of its page-blocks: two-dimensional bitmap but for the rows themselves.
+/// The state of a page's page-blocks in its header: the two-dimensional bitmap without its rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     /// Used page-blocks.
     pub(crate) used: u16,
-    /// The rows that have a free page-block; 0 when the page is full.
+    /// The set of rows with a free page-block; 0 when the page is full.
     pub(crate) free_rows: u16,
-    /// The rows that have a used page-block.
+    /// The set of rows with a used page-block.
     pub(crate) used_rows: u16,
-    /// The class, or what else the page is for.
+    /// The class, or another use of the page.
     pub(crate) class: u8,
-    /// Nothing, so that there is no padding.
+    /// Unused, so that there is no padding.
     pub(crate) spare: u8,
 }
 
 impl SizeClass {
-    /// What stands behind the last class.
+    /// Fills the table after the last class.
     const NONE: Self = {
         let opened = State { used: 0, free_rows: 0, used_rows: 0, class: 0, spare: 0 };
         SizeClass { tail: 0, block_bytes: 0, blocks: 0, half: 0, tail_row: 0, opened }
@@ -74,7 +74,7 @@ impl SizeClass {
     }
 }
 
-/// More classes than any ladder has.
+/// A number above that of the classes of any ladder.
 pub(super) const MOST_CLASSES: usize = 128;
 
 /// A ladder of size classes, numbered from 0. Sealed: unsafe code relies on its tables.
@@ -83,29 +83,29 @@ pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
     const PAGE: usize;
     /// All page-block sizes are multiples of this power of two, so page-blocks are aligned to it.
     const GRAIN: usize;
-    /// How many classes there are.
+    /// Number of classes.
     const CLASSES: usize;
     /// Page-blocks of a page of the smallest class: no page has more.
     const MOST_BLOCKS: usize;
-    /// The classes; what is behind the last one means nothing.
+    /// The classes; entries after the last one are unused.
     const TABLE: &'static [SizeClass; MOST_CLASSES];
     /// The class of every multiple of the grain, from one grain on.
     const LOOKUP: *const u8;
-    /// Bytes of the table in a page's header that says where its page-blocks are; 0 where they are in the page itself.
+    /// Bytes of the block table in a page's header; 0 if the page-blocks are in the page itself.
     const BLOCK_TABLE_BYTES: usize = 0;
 
-    /// The facts of a class.
+    /// The properties of a class.
     ///
     /// # Safety
     ///
     /// `class` is below [`CLASSES`](Self::CLASSES).
     #[inline(always)]
     unsafe fn size_class(class: usize) -> &'static SizeClass {
-        // SAFETY: the caller's promise; the table holds all classes.
+        // SAFETY: `class` is below the number of classes, all of which are in the table.
         unsafe { Self::TABLE.get_unchecked(class) }
     }
 
-    /// The class whose page-blocks are the smallest that hold `bytes`.
+    /// The class with the smallest page-blocks that hold `bytes`.
     ///
     /// # Safety
     ///
@@ -116,17 +116,17 @@ pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
     /// Constant.
     #[inline(always)]
     unsafe fn class_of(bytes: usize) -> usize {
-        // SAFETY: the table has an entry for every grain of a page.
+        // SAFETY: `bytes` is from 1 to a page, and the table has an entry for every grain of a page.
         unsafe { Self::LOOKUP.add(bytes.wrapping_sub(1) >> Self::GRAIN.trailing_zeros()).read().into() }
     }
 }
 
-/// Classes from `FIRST` bytes on, each an eighth larger than the one before and rounded up to `GRAIN` bytes, while they are
-/// smaller than a page of `PAGE` bytes and not more than `MOST`; then one class of the page itself.
+/// Classes from `FIRST` bytes on, each an eighth larger than the one before and rounded up to `GRAIN` bytes, as long as
+/// they are smaller than a page of `PAGE` bytes and there are at most `MOST`; then one class of the size of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometric<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usize = { usize::MAX }>;
 
-/// 16 KiB pages, page-blocks from 32 bytes on, aligned as C's `malloc` aligns: 45 classes on 64 bits.
+/// 16 KiB pages, page-blocks from 32 bytes on, with the alignment of C's `malloc`: 45 classes on 64 bits.
 pub type DefaultLadder = Geometric<16384, 32, { 2 * size_of::<usize>() }>;
 
 /// The paper's 46 classes: 45 multiples of four below the page, and 16 KiB. Page-blocks are aligned to 4 bytes.
@@ -143,7 +143,7 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
         );
     };
 
-    /// The page-block size behind `bytes`.
+    /// The page-block size after `bytes`.
     const fn next(bytes: usize) -> usize {
         (bytes + bytes.div_ceil(8)).next_multiple_of(GRAIN)
     }
@@ -174,7 +174,7 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
     };
 }
 
-/// The lookup table of a ladder in `N` bytes, at least one for every grain of a page where it is used.
+/// The lookup table of a ladder in `N` bytes, of which there is at least one for every grain of a page.
 struct Lookup<L, const N: usize>(core::marker::PhantomData<L>);
 
 impl<L: Ladder, const N: usize> Lookup<L, N> {
@@ -218,8 +218,8 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
     const LOOKUP: *const u8 = lookup::<Self>();
 }
 
-/// The ladder `L` for objects in block-frames of `FRAME` bytes: every size rounded up to whole frames, and equal ones one class
-/// (section 3.3). A page's header has a block table: 4 bytes for every frame that its page-blocks consist of.
+/// The ladder `L` for objects in block-frames of `FRAME` bytes: every size is rounded up to whole frames, and equal
+/// sizes become one class (section 3.3). A page's header has a block table: 4 bytes for every frame of its page-blocks.
 ///
 /// ```text
 /// DefaultLadder            32  48 64  80 96  112 128  144 ...
@@ -273,7 +273,7 @@ mod tests {
         let sizes = sizes::<L>();
         for bytes in 1..=L::PAGE {
             let expected = sizes.iter().position(|&size| bytes <= size).unwrap();
-            // SAFETY: the size is that of a page at the most.
+            // SAFETY: the size is at most that of a page.
             assert_eq!(unsafe { L::class_of(bytes) }, expected, "{bytes} bytes");
         }
         for (class, &size) in sizes.iter().enumerate() {

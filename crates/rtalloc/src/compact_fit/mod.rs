@@ -1,8 +1,8 @@
-//! Compact-fit: objects that move, so that memory stays predictable.
+//! Compact-fit: objects that move, so that memory consumption stays predictable.
 //!
-//! Pages of one size belong to size classes; a class has at most a chosen number of pages that are not full, because an object
-//! moves into the gap when another one leaves. What live objects there are decides how many pages are in use; what was
-//! allocated and freed before does not (Craciunas, Kirsch, Payer, Sokolova, Stadler and Staudinger 2008).
+//! Pages of one size belong to size classes. A class has at most a chosen number of pages that are not full, because
+//! when an object is freed, another one moves into its gap. The live objects determine the number of pages in use;
+//! earlier allocations and frees do not (Craciunas, Kirsch, Payer, Sokolova, Stadler and Staudinger 2008).
 //!
 //! ```text
 //! class 32 B   [xxxxxxxx] [xxxxxxxx] [xxx.....]            free: the object of a full page is replaced by one of the
@@ -11,29 +11,31 @@
 //! pool         [        ] [        ] [        ] ...
 //! ```
 //!
-//! # Words
+//! # Terms
 //!
 //! | | |
 //! |---|---|
-//! | object | what a program allocates; named by a [`Handle`](crate::contract::Handle), which stays good wherever the object is |
-//! | page | equal parts of the region, 16 KiB in the default ladder: in the *pool* until a size class needs one, and again when empty |
+//! | object | an allocation, identified by a [`Handle`](crate::contract::Handle), which stays valid when the object moves |
+//! | page | one of the equal parts of the region, 16 KiB in the default ladder: in the *pool* until a size class needs it, and again when empty |
 //! | size class | the pages whose *page-blocks*, the places for one object each, have one size |
-//! | not full | a page that has used page-blocks and free ones; *max_nr_nf_pages* is how many of them a class may have |
-//! | entry | what a handle leads to: it says where the object is. Its number is the *abstract address* |
+//! | not full | a page with used and with free page-blocks; *max_nr_nf_pages* is the largest number of them in a class |
+//! | entry | the place to which a handle leads; it has the object's address. Its number is the *abstract address* |
 //! | block-frame | in the non-moving variant, the piece of memory of which objects are made, 32 B |
-//! | to owe | to have moves still to do, where compaction goes in steps |
+//! | pending compaction | moves that remain to be done, with incremental compaction |
 //!
-//! # How to begin
+//! # Getting started
 //!
-//! 1. Take [`CompactFit`]. Take [`CompactFitNonMoving`] where objects must not move, because a device has their addresses, and
-//!    may be in pieces.
-//! 2. Find out how many pages always suffice: [`guarantee`].
-//!    Every size class that is used takes a page at least, and entries take another: in a small memory choose smaller pages, as below.
-//! 3. Put the heap into what gives access by references: [`handles`](crate::handles).
-//! 4. Where moving an object takes a free too long, allow more not-full pages ([`CompactFitConfig`]; the command `rtalloc tune
-//!    compact-fit` finds numbers for a program), or move in steps of so many bytes ([`moving`]).
+//! 1. Use [`CompactFit`]. Use [`CompactFitNonMoving`] if objects must not move, because a device has their addresses,
+//!    and need not be contiguous.
+//! 2. Determine how many pages always suffice: [`guarantee`]. Every size class in use takes at least one page, and
+//!    entries take another: for a small memory choose smaller pages, as below.
+//! 3. Wrap the heap for access by references: [`handles`](crate::handles).
+//! 4. If moving an object makes a free too slow, allow more not-full pages ([`CompactFitConfig`]; the command `rtalloc
+//!    tune compact-fit` finds numbers for a program), or compact incrementally, a fixed number of bytes at a time
+//!    ([`moving`]).
 //!
-//! For several threads, there is an instance for each of them: [`concurrent::compact_fit`](crate::concurrent::compact_fit).
+//! For several threads, there is a variant with one instance per thread:
+//! [`concurrent::compact_fit`](crate::concurrent::compact_fit).
 //!
 //! ```
 //! use core::mem::MaybeUninit;
@@ -64,11 +66,11 @@
 //! |---|---|
 //! | [`ladder`] | the size classes, as a type |
 //! | `free_list` | numbered resources that need no initialisation |
-//! | `page` | the directory: what every page knows about itself, and its two-dimensional bitmap |
+//! | `page` | the directory: the headers of all pages, with their two-dimensional bitmaps |
 //! | `classes` | not-full pages, rules 1 and 2, partial compaction |
-//! | `steps` | compaction in steps: what is owed, and the one move under way |
-//! | [`moving`] | the variant whose objects are contiguous, and are copied when they move |
-//! | [`non_moving`] | the variant whose objects are in block-frames that stay where they are, and tables say where |
+//! | `steps` | incremental compaction: what is pending, and the current move |
+//! | [`moving`] | the variant with contiguous objects, which are copied when they move |
+//! | [`non_moving`] | the variant with objects in block-frames that never move, located through tables |
 //! | [`guarantee`] | how many pages a program ever needs |
 
 pub(crate) mod classes;
@@ -84,7 +86,7 @@ pub use ladder::{DefaultLadder, Framed, Geometric, Ladder, PaperLadder, SizeClas
 pub use moving::{AT_ONCE, CompactFit};
 pub use non_moving::{CompactFitNonMoving, NonMovingConfig};
 
-/// How many pages of each size class may be not full: max_nr_nf_pages (section 3.4).
+/// The largest number of not-full pages of each size class: max_nr_nf_pages (section 3.4).
 ///
 /// ```
 /// use rtalloc::compact_fit::CompactFitConfig;
@@ -98,13 +100,13 @@ pub struct CompactFitConfig {
 }
 
 impl CompactFitConfig {
-    /// The same number for every class; 0 is taken for 1.
+    /// The same number for every class; 0 counts as 1.
     pub const fn with_most_not_full(pages: u32) -> Self {
         let pages = if pages == 0 { 1 } else { pages };
         CompactFitConfig { most_not_full: [pages; ladder::MOST_CLASSES] }
     }
 
-    /// Another number for one class; 0 is taken for 1. A class that no ladder has changes nothing.
+    /// Another number for one class; 0 counts as 1. A class that no ladder has is ignored.
     pub const fn and_class(mut self, class: usize, pages: u32) -> Self {
         if class < ladder::MOST_CLASSES {
             self.most_not_full[class] = if pages == 0 { 1 } else { pages };

@@ -1,22 +1,23 @@
-//! The directory: what every page knows about itself, in front of the pages.
+//! The directory: the headers of all pages, before the pages.
 //!
 //! ```text
 //! region  [ ... header 2][header 1][header 0][X][pool][class records] [page 0][page 1][page 2] ...
 //!                                                                     ^ base: a heap's one pointer
 //! ```
 //!
-//! Everything is at a fixed distance from the base: the header of page p is (p + 1) headers below what is fixed, and the page
-//! of an address is a shift. Headers of pages that were never taken are whatever bytes the region held, so that making a heap
-//! writes the fixed part alone. X is what a variant of Compact-fit keeps beside.
+//! Everything is at a fixed distance from the base: the header of page p is (p + 1) headers below the fixed part, and
+//! the page of an address is found by a shift. Headers of pages that were never taken have the region's old contents,
+//! so making a heap writes only the fixed part. X is the data of a variant of Compact-fit.
 //!
 //! # The two-dimensional bitmap
 //!
-//! (Section 3.1.) A row is one machine word, a bit for each page-block, set while it is free. `free_rows` has a bit for
-//! each row with a free page-block, `used_rows` for each row with a used one, so that both are found by two bit searches.
+//! (Section 3.1.) A row is one machine word, with a bit for each page-block that is set while it is free. `free_rows`
+//! has a bit for each row with a free page-block, `used_rows` for each row with a used one. So either kind is found by
+//! two bit searches.
 //!
 //! ```text
 //! free_rows 1101   used_rows 1110      16 page-blocks in rows of 5:  [11111][00110][00000][-----1]  1 = free
-//!                                                                     row 0  row 1  row 2  row 3: no page-block beyond the 1
+//!                                                                     row 0  row 1  row 2  row 3: only one page-block
 //! ```
 //!
 //! | | 64-bit | 32-bit |
@@ -32,35 +33,35 @@ use crate::region::round_up;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
 
-/// The class of a page in the pool. Numbers from [`SPECIAL`] on are no size classes.
+/// The class of a page in the pool. Numbers from [`SPECIAL`] on are not size classes.
 pub(crate) const FREE: u8 = u8::MAX;
 
-/// The first number that a variant may use for pages that hold no page-blocks.
+/// The first number that a variant may use for pages without page-blocks.
 pub(crate) const SPECIAL: u8 = 128;
 
 /// The fixed part of a page's header; the rows of its bitmap follow.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// Links of the ring of the class's not-full pages, while the page is one. In the pool, `next` is the number of the next
-    /// page there.
+    /// Links of the ring of the class's not-full pages, while the page is one. In the pool, `next` is the number of the
+    /// next free page.
     pub(crate) node: Node,
     /// Number of the page.
     pub(crate) page: u32,
-    /// Its page-blocks, and its class.
+    /// The state of its page-blocks, and its class.
     pub(crate) state: State,
-    /// Abstract addresses in this page that were ever taken; 0 unless it is a page of abstract addresses. It is last, because
-    /// such a page has no rows and keeps more behind it.
+    /// Number of abstract addresses in this page that have been taken; 0 unless it is a page of abstract addresses. It
+    /// is the last field, because such a page has no rows and stores further data after it.
     pub(crate) entries: u32,
 }
 
-/// The links that one [`Header`] begins with are a node of a ring.
+/// The node of a [`Header`], which begins with its links.
 #[inline(always)]
 pub(crate) fn node(header: *mut Header) -> usize {
     header.addr()
 }
 
-/// The header whose links are a node.
+/// The header that begins with a node.
 #[inline(always)]
 pub(crate) fn header_of(node: usize) -> *mut Header {
     core::ptr::with_exposed_provenance_mut(node)
@@ -78,7 +79,7 @@ fn place(block: usize) -> (usize, usize) {
     (block / usize::BITS as usize, 1usize.wrapping_shl(block as u32))
 }
 
-/// The bits of a row that stand for page-blocks.
+/// The bits of a row that belong to page-blocks.
 #[inline(always)]
 pub(crate) fn valid_bits(class: &SizeClass, row: usize) -> usize {
     if row == usize::from(class.tail_row) { class.tail } else { usize::MAX }
@@ -88,21 +89,21 @@ pub(crate) fn valid_bits(class: &SizeClass, row: usize) -> usize {
 ///
 /// # Safety
 ///
-/// It is not zero.
+/// The word is not zero.
 #[inline(always)]
 unsafe fn first(word: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the word is not zero.
     first_set(unsafe { NonZeroUsize::new_unchecked(word) }) as usize
 }
 
-/// Makes the page one of a class, its first page-block used and all others free, and in no ring.
+/// Initialises a page of a class: its first page-block is used, all others are free, and it is in no ring.
 ///
 /// # Safety
 ///
-/// The header is that of a page that was taken from the pool; `size_class` is one of the ladder `L`.
+/// The header is that of a page that was taken from the pool; `size_class` is a class of the ladder `L`.
 #[inline(always)]
 pub(crate) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, size_class: &SizeClass) {
-    // SAFETY: the header is the caller's, with as many rows. Rows behind the last one are never read.
+    // SAFETY: the caller owns the header, which has `row_count` rows. Rows after the class's last one are never read.
     unsafe {
         let rows = rows(header);
         rows.write_bytes(0xFF, row_count::<L>());
@@ -120,7 +121,7 @@ pub(crate) unsafe fn begin_blocks<L: Ladder>(header: *mut Header, size_class: &S
 /// The header is that of a page of a size class that is not full.
 #[inline(always)]
 pub(crate) unsafe fn take_block(header: *mut Header) -> usize {
-    // SAFETY: a page that is not full has a free row, and that has a bit.
+    // SAFETY: the page is not full, so it has a row with a free page-block, and that row has a bit set.
     unsafe {
         let free_rows = usize::from((*header).state.free_rows);
         let row = first(free_rows);
@@ -137,15 +138,15 @@ pub(crate) unsafe fn take_block(header: *mut Header) -> usize {
     }
 }
 
-/// Frees a page-block; returns how many of its page are used then.
+/// Frees a page-block; returns how many of its page are still used.
 ///
 /// # Safety
 ///
-/// The page-block is used, and of this class.
+/// The page-block is used, and its page is of this class.
 #[inline(always)]
 pub(crate) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeClass) -> u16 {
     let (row, bit) = place(block);
-    // SAFETY: the page has a row for its page-block.
+    // SAFETY: the page is of this class, so it has a row for the page-block.
     unsafe {
         let bits = rows(header).add(row).read() | bit;
         rows(header).add(row).write(bits);
@@ -164,10 +165,10 @@ pub(crate) unsafe fn free_block(header: *mut Header, block: usize, class: &SizeC
 ///
 /// # Safety
 ///
-/// The header is that of a page of this class that has one.
+/// The header is that of a page of this class with a used page-block.
 #[inline(always)]
 pub(crate) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize {
-    // SAFETY: a page with a used page-block has a row of it, and that a clear bit that stands for it.
+    // SAFETY: the page has a used page-block, so `used_rows` is not zero, and its row has a valid clear bit.
     unsafe {
         let row = first((*header).state.used_rows.into());
         let bit = first(!rows(header).add(row).read() & valid_bits(class, row));
@@ -175,26 +176,26 @@ pub(crate) unsafe fn used_block(header: *mut Header, class: &SizeClass) -> usize
     }
 }
 
-/// The used page-block behind `block`, or the first one: `block` itself if it is the only one.
+/// The used page-block after `block`, wrapping around: `block` itself if it is the only one.
 ///
 /// # Safety
 ///
 /// As [`used_block`], and `block` is a used page-block of the page.
 #[inline(always)]
-pub(crate) unsafe fn used_block_behind(header: *mut Header, block: usize, class: &SizeClass) -> usize {
+pub(crate) unsafe fn used_block_after(header: *mut Header, block: usize, class: &SizeClass) -> usize {
     let (row, bit) = place(block);
-    // SAFETY: as in `used_block`; a row with a bit in `used_rows` has a used page-block.
+    // SAFETY: the page has a used page-block, and every row with a bit in `used_rows` has one.
     unsafe {
         let used = |row: usize| !rows(header).add(row).read() & valid_bits(class, row);
         let here = used(row) & !(bit | bit.wrapping_sub(1));
         if here != 0 {
             return row * usize::BITS as usize + first(here);
         }
-        let behind = usize::from((*header).state.used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
-        if behind == 0 {
+        let after = usize::from((*header).state.used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
+        if after == 0 {
             return used_block(header, class);
         }
-        let row = first(behind);
+        let row = first(after);
         row * usize::BITS as usize + first(used(row))
     }
 }
@@ -211,18 +212,19 @@ pub(crate) unsafe fn used_block_from(header: *mut Header, number: usize, class: 
         return None;
     }
     let (row, bit) = place(number);
-    // SAFETY: as in `used_block`; the row is one of the page's.
+    // SAFETY: the number is below that of the page-blocks, so it has a row; every row with a bit in `used_rows` has a
+    // used page-block.
     unsafe {
         let used = |row: usize| !rows(header).add(row).read() & valid_bits(class, row);
         let here = used(row) & !bit.wrapping_sub(1);
         if here != 0 {
             return Some(row * usize::BITS as usize + first(here));
         }
-        let behind = usize::from((*header).state.used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
-        if behind == 0 {
+        let after = usize::from((*header).state.used_rows) & (usize::MAX - 1).wrapping_shl(row as u32);
+        if after == 0 {
             return None;
         }
-        let row = first(behind);
+        let row = first(after);
         Some(row * usize::BITS as usize + first(used(row)))
     }
 }
@@ -231,19 +233,19 @@ pub(crate) unsafe fn used_block_from(header: *mut Header, number: usize, class: 
 ///
 /// # Safety
 ///
-/// The header is that of a page of a class that has a page-block of this number.
+/// The header is that of a page of a class that has a page-block with this number.
 #[inline(always)]
 pub(crate) unsafe fn is_used(header: *mut Header, block: usize) -> bool {
     let (row, bit) = place(block);
-    // SAFETY: the caller's promise.
+    // SAFETY: the page has a page-block with this number, so it has a row for it.
     unsafe { rows(header).add(row).read() & bit == 0 }
 }
 
-/// Verifies that used page-blocks, rows and their number agree.
+/// Verifies that used page-blocks, rows and counts agree.
 ///
 /// # Errors
 ///
-/// The first that does not.
+/// The first disagreement.
 ///
 /// # Safety
 ///
@@ -252,7 +254,7 @@ pub(crate) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Res
     let (mut used, mut used_rows, mut free_rows) = (0, 0, 0);
     for row in 0..=usize::from(class.tail_row) {
         let valid = valid_bits(class, row);
-        // SAFETY: the page has a row for each of its page-blocks.
+        // SAFETY: the page was taken for this class, so it has a row for each of its page-blocks.
         let free = unsafe { rows(header).add(row).read() };
         if free & !valid != 0 {
             return Err("a bit without a page-block is clear");
@@ -261,7 +263,7 @@ pub(crate) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Res
         used_rows |= u16::from(free != valid) << row;
         free_rows |= u16::from(free != 0) << row;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the page was taken for this class, so its header is initialised.
     let header = unsafe { &*header };
     if used != u32::from(header.state.used) {
         return Err("a page counts its used page-blocks");
@@ -275,21 +277,21 @@ pub(crate) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Res
     Ok(())
 }
 
-/// Rows of a page's bitmap.
+/// Number of rows of a page's bitmap.
 const fn row_count<L: Ladder>() -> usize {
     L::MOST_BLOCKS.div_ceil(usize::BITS as usize)
 }
 
-/// Bytes of the rows, and at least what a page without rows may keep instead.
+/// Bytes of the rows, or of the data of a page without rows if that is more.
 const fn rows_bytes<L: Ladder>() -> usize {
     let bytes = row_count::<L>() * size_of::<usize>();
     if bytes > SPECIAL_BYTES { bytes } else { SPECIAL_BYTES }
 }
 
-/// Bytes behind the fixed part of a header that a page without rows may use.
+/// Bytes after the fixed part of a header that a page without rows may use.
 pub(crate) const SPECIAL_BYTES: usize = 16;
 
-/// Where in a page's header its block table is, if its ladder has one.
+/// Offset of the block table in a page's header, if the ladder has one.
 pub(crate) const fn block_table_at<L: Ladder>() -> usize {
     size_of::<Header>() + rows_bytes::<L>()
 }
@@ -298,11 +300,11 @@ pub(crate) const fn block_table_at<L: Ladder>() -> usize {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Which they are; those that were ever taken have headers.
+    /// The free-list of pages; those that have been taken have headers.
     pub(crate) list: FreeList,
     /// Number of pages, in use or not.
     pub(crate) room: u32,
-    /// Number of those that are not.
+    /// Number of pages that are not in use.
     pub(crate) free: u32,
 }
 
@@ -314,11 +316,11 @@ pub(crate) struct Record {
     pub(crate) head: Node,
     /// Their number: nr_not_full_pages.
     pub(crate) not_full: u32,
-    /// How many there may be: max_nr_nf_pages, at least 1.
+    /// Their largest number: max_nr_nf_pages, at least 1.
     pub(crate) most_not_full: u32,
 }
 
-/// Where everything is: the base of a heap on the ladder `L`, whose variant keeps an `X` beside.
+/// The layout of a heap on the ladder `L`, identified by its base, whose variant stores an `X`.
 #[derive(Debug)]
 pub(crate) struct Directory<L, X> {
     base: usize,
@@ -343,7 +345,7 @@ impl<L: Ladder, X> Directory<L, X> {
     pub(crate) const FIXED: usize = Self::EXTRA;
     /// The base is a multiple of this.
     pub(crate) const ALIGN: usize = if L::GRAIN > 16 { L::GRAIN } else { 16 };
-    /// Most pages: their numbers have 32 bits, and so have the distances of entries from the base in units of 16 bytes.
+    /// Largest number of pages: their numbers have 32 bits, and so do distances of entries in units of 16 bytes.
     const MOST_PAGES: usize = {
         let by_entries = (1u64 << 36) / L::PAGE as u64 - 1;
         let by_memory = (usize::MAX / (L::PAGE + Self::HEADER)) as u64;
@@ -363,13 +365,13 @@ impl<L: Ladder, X> Directory<L, X> {
         Directory { base, kinds: PhantomData }
     }
 
-    /// Plans as many pages as a region holds, and touches nothing. `None` if it holds none; the number is not limited to
-    /// what can be named.
+    /// Plans as many pages as a region holds, without accessing it. `None` if it holds none. The number may exceed
+    /// [`MOST_PAGES`](Self::MOST_PAGES).
     pub(crate) fn plan(start: usize, len_bytes: usize) -> Option<(Self, usize)> {
         const { Self::VALID };
         let end = start.checked_add(len_bytes)?;
         let mut pages = len_bytes.checked_sub(Self::FIXED)? / (L::PAGE + Self::HEADER);
-        // The base's alignment may cost one page.
+        // Aligning the base may cost one page.
         let mut base = round_up(start + Self::FIXED + pages * Self::HEADER, Self::ALIGN)?;
         if base > end || end - base < pages * L::PAGE {
             pages = pages.checked_sub(1)?;
@@ -383,13 +385,13 @@ impl<L: Ladder, X> Directory<L, X> {
         pages.saturating_mul(L::PAGE + Self::HEADER).saturating_add(Self::FIXED + Self::ALIGN - 1)
     }
 
-    /// Initialises pool and classes; `most_not_full` tells max_nr_nf_pages of each.
+    /// Initialises the pool and the classes; `most_not_full` returns max_nr_nf_pages of each.
     ///
     /// # Safety
     ///
-    /// The directory was planned in a region that is the caller's, with so many pages.
+    /// The directory was planned with this many pages in a region that the caller owns.
     pub(crate) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
-        // SAFETY: pool and records are in the region.
+        // SAFETY: the pool and the records are in the region, which the caller owns.
         unsafe {
             self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages });
             for class in 0..L::CLASSES {
@@ -411,7 +413,7 @@ impl<L: Ladder, X> Directory<L, X> {
         core::ptr::with_exposed_provenance_mut(self.base.wrapping_sub(distance))
     }
 
-    /// What the variant keeps.
+    /// The data of the variant.
     #[inline(always)]
     pub(crate) fn extra(self) -> *mut X {
         self.below(Self::EXTRA)
@@ -447,18 +449,18 @@ impl<L: Ladder, X> Directory<L, X> {
         address.wrapping_sub(self.base) / L::PAGE
     }
 
-    /// Takes a page from the pool: its number is in its header, and whoever takes it writes the rest.
+    /// Takes a page from the pool. Its number is in its header; the caller writes the rest.
     ///
     /// # Safety
     ///
-    /// The directory has begun.
+    /// The directory is initialised.
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
     pub(crate) unsafe fn take_page(self) -> Option<*mut Header> {
-        // SAFETY: the pool is initialised; pages in its list have headers, and that of the next fresh page is the pool's.
+        // SAFETY: the pool is initialised; pages in its list have headers, and the next fresh page is the pool's.
         unsafe {
             let pool = self.pool();
             let link = |page: u32| (*self.header(page as usize)).node.next as u32;
@@ -470,18 +472,18 @@ impl<L: Ladder, X> Directory<L, X> {
         }
     }
 
-    /// Gives a page back.
+    /// Returns a page to the pool.
     ///
     /// # Safety
     ///
-    /// The page was taken and not given back since; it is in no ring.
+    /// The page was taken and not returned since; it is in no ring.
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
     pub(crate) unsafe fn give_page(self, header: *mut Header) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page was taken, so it has a header, which belongs to the pool again.
         unsafe {
             let pool = self.pool();
             (*header).state.class = FREE;
@@ -495,25 +497,25 @@ impl<L: Ladder, X> Directory<L, X> {
     ///
     /// # Safety
     ///
-    /// The directory has begun.
+    /// The directory is initialised.
     #[inline(always)]
     pub(crate) unsafe fn free_pages(self) -> u32 {
-        // SAFETY: the pool is initialised.
+        // SAFETY: the directory is initialised, and so is its pool.
         unsafe { (*self.pool()).free }
     }
 
-    /// The headers of all pages that were ever taken, in the order of their numbers.
+    /// The headers of all pages that have been taken before, in the order of their numbers.
     ///
     /// # Safety
     ///
-    /// The directory has begun.
+    /// The directory is initialised.
     pub(crate) unsafe fn headers(self) -> impl Iterator<Item = *mut Header> {
-        // SAFETY: the pool is initialised.
+        // SAFETY: the directory is initialised, and so is its pool.
         let fresh = unsafe { (*self.pool()).list.fresh };
         (0..fresh as usize).map(move |page| self.header(page))
     }
 
-    /// Verifies that the pool holds the pages that say so, and each once.
+    /// Verifies that the pool holds exactly the pages whose headers say so, each once.
     ///
     /// # Errors
     ///
@@ -521,10 +523,10 @@ impl<L: Ladder, X> Directory<L, X> {
     ///
     /// # Safety
     ///
-    /// The directory has begun.
+    /// The directory is initialised.
     pub(crate) unsafe fn check_pool(self) -> Result<(), Corruption> {
         let broken = |invariant, address| Err(Corruption { invariant, address });
-        // SAFETY: the pool is initialised, and headers are read of pages that were taken at some time.
+        // SAFETY: the pool is initialised, and only headers of pages that have been taken are read.
         unsafe {
             let pool = self.pool();
             if (*pool).list.fresh > (*pool).room {
@@ -533,7 +535,7 @@ impl<L: Ladder, X> Directory<L, X> {
             let mut free = 0;
             for (page, header) in self.headers().enumerate() {
                 if (*header).page as usize != page {
-                    return broken("a page knows its number", header.addr());
+                    return broken("a page's header has its number", header.addr());
                 }
                 if (*header).state.class == FREE {
                     free += 1;
@@ -556,7 +558,7 @@ impl<L: Ladder, X> Directory<L, X> {
         Ok(())
     }
 
-    /// Verifies a ring of pages, following no link that does not lead to the header of a page that was taken, and visits
+    /// Verifies a ring of pages, following only links that lead to headers of pages that have been taken, and visits
     /// them; returns their number.
     ///
     /// # Errors
@@ -565,30 +567,30 @@ impl<L: Ladder, X> Directory<L, X> {
     ///
     /// # Safety
     ///
-    /// The directory has begun, and `head` is a head of it.
+    /// The directory is initialised, and `head` is a head in it.
     pub(crate) unsafe fn check_ring(
         self,
         head: usize,
         visit: &mut dyn FnMut(*mut Header) -> Result<(), Corruption>,
     ) -> Result<usize, Corruption> {
-        // SAFETY: the pool is initialised.
+        // SAFETY: the directory is initialised, and so is its pool.
         let fresh = unsafe { (*self.pool()).list.fresh } as usize;
         let top = self.header(0).addr();
         let is_node = |node: usize| {
             let distance = top.wrapping_sub(node);
             distance.is_multiple_of(Self::HEADER) && distance / Self::HEADER < fresh
         };
-        // SAFETY: a header is readable where one of a page that was taken is.
+        // SAFETY: `is_node` accepts only headers of pages that have been taken, which are initialised.
         unsafe { ring::check(head, fresh, &is_node, &mut |node| visit(header_of(node))) }
     }
 
-    /// Emits which pages come next.
+    /// Emits which pages are taken next, in order.
     ///
     /// # Safety
     ///
-    /// The directory has begun.
+    /// The directory is initialised.
     pub(crate) unsafe fn fingerprint_pool(self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: the pool is initialised, and its list leads to pages that have headers.
+        // SAFETY: the pool is initialised, and its list leads to pages with headers.
         unsafe {
             let list = (*self.pool()).list;
             word(list.fresh as usize);

@@ -1,16 +1,16 @@
-//! Compaction in steps: what is owed, and the one move under way.
+//! Incremental compaction: the pending classes, and the move in progress.
 //!
-//! Which object is moved, how its bytes are copied, and how those who look for it are told, is for the heap to say
-//! ([`Stepwise`]): one whose objects are used by nobody meanwhile takes the first, and tells its entry; one whose objects others
-//! may use at any time takes one that nobody uses, and gives its copy up if somebody came.
+//! The heap ([`Stepwise`]) decides which object is moved, how its bytes are copied and how its new address is
+//! published. If no other thread uses its objects during a move, it takes the first object and updates its entry. If
+//! others may use objects at any time, it takes one that is not in use, and discards the copy if a user appears.
 //!
-//! A class owes while it has more not-full pages than it may have. A move takes an object of the first not-full page of a class
-//! that owes to the first free page-block of the last one, which is reserved for it:
+//! A class is *pending* while it has more not-full pages than allowed. A move takes an object of the first not-full
+//! page of a pending class to the first free page-block of the last one, which is reserved for it:
 //!
 //! ```text
 //! first page  [....][oooooooooooo][....]        the object, read and written here until the copy is complete
 //!                    |||||||
-//! last page   [xxxx][ccccccc-----][xxxx]        c: copied      the page-block counts as used, and no entry leads to it
+//! last page   [xxxx][ccccccc-----][xxxx]        c: copied      the page-block counts as used, but no entry leads to it
 //! ```
 
 use super::classes::{self, Block, PageBlocks, address_of};
@@ -21,75 +21,75 @@ use crate::contract::Corruption;
 use crate::mechanism::bits::first_set;
 use core::num::NonZeroUsize;
 
-/// Words with a bit for every class.
+/// Number of words with one bit for every class.
 const WORDS: usize = 128 / usize::BITS as usize;
 
-/// What is owed, and the move under way.
+/// The pending classes, and the move in progress.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Steps {
-    /// The classes that owe: a bit for each with more not-full pages than it may have.
-    owing: [usize; WORDS],
-    /// Class of the object under way, or [`NONE`].
+    /// The set of pending classes: those with more not-full pages than allowed.
+    pending: [usize; WORDS],
+    /// Class of the object that is being moved, or [`NONE`].
     class: u32,
-    /// Bytes of its page-block that were copied.
+    /// Bytes of its page-block copied so far.
     copied: u32,
-    /// Numbers of the pages and page-blocks it moves between.
+    /// Numbers of the pages and page-blocks that it moves between.
     from_page: u32,
     to_page: u32,
     from_block: u16,
     to_block: u16,
-    /// Not 0 if the object was written since its move began: another one of the page may be moved better.
+    /// Not 0 if the object was written since its move began: moving another object of the page may be better.
     was_written: u32,
 }
 
-/// A heap that compacts in steps.
+/// A heap that compacts incrementally.
 ///
 /// # Safety
 ///
-/// As [`PageBlocks`]. [`steps`](Self::steps) is where they are, initialised once the heap has begun.
+/// As [`PageBlocks`]. [`steps`](Self::steps) is their address, where they are initialised when the heap is made.
 pub(crate) unsafe trait Stepwise: PageBlocks {
-    /// Where the steps are.
+    /// Address of the steps.
     fn steps(self) -> *mut Steps;
 
-    /// Chooses the object that is moved next, of a class that owes: a used page-block that is not on the last not-full page. `None`
-    /// if there is none, or none was found yet.
+    /// Chooses the next object to move, of a pending class: a used page-block that is not on the last not-full page.
+    /// `None` if there is none, or none was found yet.
     ///
     /// # Safety
     ///
-    /// The heap has begun, and no move is under way.
+    /// The heap is initialised, and no move is in progress.
     unsafe fn choose(self) -> Option<(usize, Block)>;
 
-    /// Copies a piece of an object.
+    /// Copies a part of an object.
     ///
     /// # Safety
     ///
-    /// So many bytes, a multiple of 4, are readable at `from` and writable at `to`, and the two do not overlap.
+    /// This many bytes, a multiple of 4, are readable at `from` and writable at `to`, and the two do not overlap.
     unsafe fn copy(from: usize, to: usize, bytes: usize);
 
-    /// The copy is complete: whoever looks for the object finds it there from now on. False if the object stays where it is,
+    /// Publishes the complete copy: the object's entry leads to it from now on. False if the object stays where it is,
     /// because it was used meanwhile.
     ///
     /// # Safety
     ///
-    /// The object under way was copied to the page-block of `bytes` at `target`, whose number is `number`.
+    /// The object that is being moved was copied to the page-block of `bytes` at `target`, whose number is `number`.
     unsafe fn publish(self, bytes: usize, target: usize, number: usize) -> bool;
 }
 
-/// Where the heap's steps are.
+/// Address of the heap's steps.
 #[inline(always)]
 fn steps<B: Stepwise>(blocks: B) -> *mut Steps {
     blocks.steps()
 }
 
-/// Begins without a debt.
+/// Initialises the steps: nothing is pending.
 ///
 /// # Safety
 ///
-/// The directory was planned in a region that is the caller's.
+/// The directory was planned in a region that the caller owns.
 pub(crate) unsafe fn begin<B: Stepwise>(blocks: B) {
     let none = Steps {
-        owing: [0; WORDS],
+        pending: [0; WORDS],
         class: NONE,
         copied: 0,
         from_page: 0,
@@ -98,53 +98,53 @@ pub(crate) unsafe fn begin<B: Stepwise>(blocks: B) {
         to_block: 0,
         was_written: 0,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the steps lie in the region, which the caller owns.
     unsafe { steps(blocks).write(none) }
 }
 
 impl Steps {
-    /// Where the object under way is.
+    /// The place of the object that is being moved.
     #[inline(always)]
     fn from<L: Ladder, X>(&self, directory: Directory<L, X>) -> Block {
         Block { header: directory.header(self.from_page as usize), number: self.from_block.into() }
     }
 
-    /// Where it will be.
+    /// Its new place.
     #[inline(always)]
     fn to<L: Ladder, X>(&self, directory: Directory<L, X>) -> Block {
         Block { header: directory.header(self.to_page as usize), number: self.to_block.into() }
     }
 }
 
-/// Writes down whether a class owes.
+/// Updates whether a class is pending.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[inline(always)]
 pub(crate) unsafe fn note<B: Stepwise>(blocks: B, class: usize) {
     let record = blocks.directory().record(class);
-    // SAFETY: the class has a record, and a bit.
+    // SAFETY: the heap is initialised, so the class has a record and a bit.
     unsafe {
-        let owes = (*record).not_full > (*record).most_not_full;
-        let word = (&raw mut (*steps(blocks)).owing).cast::<usize>().add(class / usize::BITS as usize);
+        let is_pending = (*record).not_full > (*record).most_not_full;
+        let word = (&raw mut (*steps(blocks)).pending).cast::<usize>().add(class / usize::BITS as usize);
         let bit = 1usize.wrapping_shl(class as u32);
-        word.write(if owes { word.read() | bit } else { word.read() & !bit });
+        word.write(if is_pending { word.read() | bit } else { word.read() & !bit });
     }
 }
 
-/// The first class that owes.
+/// The first pending class.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[inline(always)]
-unsafe fn first_owing<B: Stepwise>(blocks: B) -> Option<usize> {
-    // SAFETY: the words are initialised.
-    let owing = unsafe { (*steps(blocks)).owing };
+unsafe fn first_pending<B: Stepwise>(blocks: B) -> Option<usize> {
+    // SAFETY: the heap is initialised, and so are its steps.
+    let pending = unsafe { (*steps(blocks)).pending };
     let mut first = None;
     // turns: 4
-    for (index, &word) in owing.iter().enumerate().rev() {
+    for (index, &word) in pending.iter().enumerate().rev() {
         if let Some(word) = NonZeroUsize::new(word) {
             first = Some(index * usize::BITS as usize + first_set(word) as usize);
         }
@@ -152,20 +152,20 @@ unsafe fn first_owing<B: Stepwise>(blocks: B) -> Option<usize> {
     first
 }
 
-/// The first class that owes, from a class on.
+/// The first pending class from a class on.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
 pub(crate) unsafe fn owing_from<B: Stepwise>(blocks: B, class: usize) -> Option<usize> {
-    // SAFETY: the words are initialised.
-    let owing = unsafe { (*steps(blocks)).owing };
+    // SAFETY: the heap is initialised, and so are its steps.
+    let pending = unsafe { (*steps(blocks)).pending };
     let (row, first) = (class / usize::BITS as usize, usize::MAX.wrapping_shl(class as u32));
     let mut found = None;
     // turns: 4
-    for (index, &word) in owing.iter().enumerate().rev() {
+    for (index, &word) in pending.iter().enumerate().rev() {
         let mask = if index == row { first } else { usize::MAX };
         if let Some(word) = NonZeroUsize::new(word & mask)
             && index >= row
@@ -176,37 +176,37 @@ pub(crate) unsafe fn owing_from<B: Stepwise>(blocks: B, class: usize) -> Option<
     found
 }
 
-/// How many classes owe.
+/// Number of pending classes.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[cfg(target_has_atomic = "ptr")]
 pub(crate) unsafe fn owing_count<B: Stepwise>(blocks: B) -> u32 {
-    // SAFETY: the words are initialised.
-    unsafe { (*steps(blocks)).owing }.iter().map(|word| word.count_ones()).sum()
+    // SAFETY: the heap is initialised, and so are its steps.
+    unsafe { (*steps(blocks)).pending }.iter().map(|word| word.count_ones()).sum()
 }
 
-/// The page-block that the object under way is in.
+/// The page-block of the object that is being moved.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[cfg(target_has_atomic = "ptr")]
 #[inline(always)]
 pub(crate) unsafe fn under_way<B: Stepwise>(blocks: B) -> Option<Block> {
-    // SAFETY: the steps are initialised.
+    // SAFETY: the heap is initialised, and so are its steps.
     unsafe {
         let steps = &*steps(blocks);
         (steps.class != NONE).then(|| steps.from(blocks.directory()))
     }
 }
 
-/// Moves at most `budget_bytes`, in whole 16, of one object, and returns how many.
+/// Copies at most `budget_bytes`, in multiples of 16, of one object; returns the number of bytes.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 ///
 /// # Time
 ///
@@ -214,7 +214,7 @@ pub(crate) unsafe fn under_way<B: Stepwise>(blocks: B) -> Option<Block> {
 #[inline(always)]
 pub(crate) unsafe fn pay<B: Stepwise>(blocks: B, budget_bytes: usize) -> usize {
     let steps = steps(blocks);
-    // SAFETY: the heap has begun; the object under way is one, and its new page-block is reserved.
+    // SAFETY: the heap is initialised; `choose` returns an object, and its new page-block is reserved.
     unsafe {
         if (*steps).class == NONE {
             let Some((class, from)) = blocks.choose() else { return 0 };
@@ -241,31 +241,31 @@ pub(crate) unsafe fn pay<B: Stepwise>(blocks: B, budget_bytes: usize) -> usize {
     }
 }
 
-/// The first object of the first not-full page of the first class that owes.
+/// The first object of the first not-full page of the first pending class.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[inline(always)]
 pub(crate) unsafe fn first_object<B: Stepwise>(blocks: B) -> Option<(usize, Block)> {
-    // SAFETY: a class that owes has two not-full pages at least; each has an object.
+    // SAFETY: a pending class has at least two not-full pages, each with an object.
     unsafe {
-        let class = first_owing(blocks)?;
+        let class = first_pending(blocks)?;
         let header = header_of((*blocks.directory().record(class)).head.next);
         Some((class, Block { header, number: page::used_block(header, B::Ladder::size_class(class)) }))
     }
 }
 
-/// Begins the move of an object of a class.
+/// Begins to move an object of a class.
 ///
 /// # Safety
 ///
-/// The class owes, the object is on a not-full page other than the last, and no move is under way.
+/// The class is pending, the object is on a not-full page other than the last, and no move is in progress.
 #[inline(always)]
 unsafe fn begin_move<B: Stepwise>(blocks: B, class: usize, from: Block) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the class is pending and has at least two not-full pages; `from` is used, and not on the last one.
     unsafe {
-        // The class has a not-full page, so that no page is opened.
+        // The class has a not-full page, so no page is opened.
         let Some(to) = classes::take(blocks, class) else { return };
         let steps = steps(blocks);
         (*steps).class = class as u32;
@@ -279,41 +279,41 @@ unsafe fn begin_move<B: Stepwise>(blocks: B, class: usize, from: Block) {
     }
 }
 
-/// Chooses the next object of the page for the move under way, in place of one that was written.
+/// Replaces an object that was written during its move by the next object of the page.
 ///
 /// # Safety
 ///
-/// A move is under way.
+/// A move is in progress.
 #[inline(always)]
 unsafe fn choose_another<B: Stepwise>(blocks: B) {
     let steps = steps(blocks);
-    // SAFETY: the page of the object under way has that object at least.
+    // SAFETY: a move is in progress, so the page has at least the object that is being moved.
     unsafe {
         let from = (*steps).from(blocks.directory());
         let size_class = B::Ladder::size_class((*steps).class as usize);
-        (*steps).from_block = page::used_block_behind(from.header, from.number, size_class) as u16;
+        (*steps).from_block = page::used_block_after(from.header, from.number, size_class) as u16;
         (*steps).was_written = 0;
     }
 }
 
-/// Whether the object under way is in a page-block.
+/// Whether the object in a page-block is being moved.
 #[inline(always)]
 unsafe fn is_under_way<B: Stepwise>(blocks: B, block: Block) -> bool {
-    // SAFETY: the caller says that the block is one.
+    // SAFETY: the callers pass a page-block, whose header is initialised; the steps are initialised.
     unsafe {
         let steps = &*steps(blocks);
         steps.class != NONE && steps.from_page == (*block.header).page && usize::from(steps.from_block) == block.number
     }
 }
 
-/// Ends the move of the object in a page-block, if it is under way: the page-block that was reserved is free again.
+/// Cancels the move of the object in a page-block, if it is being moved, and frees the reserved page-block.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[inline(always)]
 pub(crate) unsafe fn drop_move_of<B: Stepwise>(blocks: B, block: Block) {
-    // SAFETY: the page-block that is reserved is a used one of the class.
+    // SAFETY: the heap is initialised; a reserved page-block is a used one of the class.
     unsafe {
         if is_under_way(blocks, block) {
             let steps = steps(blocks);
@@ -325,14 +325,14 @@ pub(crate) unsafe fn drop_move_of<B: Stepwise>(blocks: B, block: Block) {
     }
 }
 
-/// Begins the move of the object in a page-block anew, if it is under way.
+/// Restarts the move of the object in a page-block, if it is being moved.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 #[inline(always)]
 pub(crate) unsafe fn restart_move_of<B: Stepwise>(blocks: B, block: Block) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the heap is initialised, and so are its steps.
     unsafe {
         if is_under_way(blocks, block) {
             (*steps(blocks)).copied = 0;
@@ -341,41 +341,41 @@ pub(crate) unsafe fn restart_move_of<B: Stepwise>(blocks: B, block: Block) {
     }
 }
 
-/// The page-block that is reserved for the object under way.
+/// The page-block that is reserved for the object that is being moved.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 pub(crate) unsafe fn reserved<B: Stepwise>(blocks: B) -> Option<Block> {
-    // SAFETY: the steps are initialised.
+    // SAFETY: the heap is initialised, and so are its steps.
     unsafe {
         let steps = steps(blocks).read();
         (steps.class != NONE).then(|| steps.to(blocks.directory()))
     }
 }
 
-/// Whether anything has to be moved.
+/// Whether compaction is pending.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 ///
 /// # Time
 ///
 /// Constant.
 pub(crate) unsafe fn owes<B: Stepwise>(blocks: B) -> bool {
-    // SAFETY: the steps are initialised.
-    unsafe { (*steps(blocks)).class != NONE || first_owing(blocks).is_some() }
+    // SAFETY: the heap is initialised, and so are its steps.
+    unsafe { (*steps(blocks)).class != NONE || first_pending(blocks).is_some() }
 }
 
-/// Bytes that have to be moved until no class owes, at most.
+/// Upper bound of the bytes to be moved until no class is pending.
 ///
-/// A class with one page too many owes the objects of its first page or the gaps of its last one, whichever are fewer; every
-/// further page is half of a page's objects at most, because either the first page is at most half full or the last
-/// one more than half.
+/// For one page too many, a class must move the objects of its first page or fill the gaps of its last one, whichever
+/// are fewer. Each further page takes at most half of a page's objects, because either the first page is at most half
+/// full or the last one more than half.
 ///
-/// A move under way is begun from the first page, which has one object fewer when it is complete. Where others came to be
-/// first meanwhile, this one may be first again then; and where it became full, there is one not-full page more:
+/// A move in progress started on the first page, which has one object fewer when it is complete. If other pages became
+/// first meanwhile, this page may then be first again; if it became full, there is one not-full page more:
 ///
 /// ```text
 /// [..oo] [xxx:]  ->  allocated and freed  ->  [xxoo] [xxxo] [x.xx]  ->  complete  ->  [xx.o] [xxxo] [x.xx]
@@ -383,14 +383,14 @@ pub(crate) unsafe fn owes<B: Stepwise>(blocks: B) -> bool {
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 ///
 /// # Time
 ///
 /// Constant.
 pub(crate) unsafe fn owed_bytes<B: Stepwise>(blocks: B) -> usize {
-    let mut owed = 0;
-    // SAFETY: a class that owes has two not-full pages at least.
+    let mut bytes = 0;
+    // SAFETY: the heap is initialised; a pending class has at least two not-full pages.
     unsafe {
         let steps = steps(blocks).read();
         for class in 0..B::Ladder::CLASSES {
@@ -410,17 +410,17 @@ pub(crate) unsafe fn owed_bytes<B: Stepwise>(blocks: B) -> usize {
                     }
                 };
                 let objects = usize::from(of_one) + (surplus - 1) * usize::from(size_class.half);
-                owed += objects * size_class.block_bytes as usize;
+                bytes += objects * size_class.block_bytes as usize;
             }
         }
         if steps.class != NONE {
-            owed += B::Ladder::size_class(steps.class as usize).block_bytes as usize - steps.copied as usize;
+            bytes += B::Ladder::size_class(steps.class as usize).block_bytes as usize - steps.copied as usize;
         }
     }
-    owed
+    bytes
 }
 
-/// Verifies that the classes that owe are known, and that the move under way is one.
+/// Verifies the set of pending classes and the move in progress.
 ///
 /// # Errors
 ///
@@ -428,18 +428,18 @@ pub(crate) unsafe fn owed_bytes<B: Stepwise>(blocks: B) -> usize {
 ///
 /// # Safety
 ///
-/// The heap has begun; its pages and classes are verified.
+/// The heap is initialised; its pages and classes are verified.
 pub(crate) unsafe fn check<B: Stepwise>(blocks: B) -> Result<(), Corruption> {
     let broken = |invariant| Err(Corruption { invariant, address: steps(blocks).addr() });
-    // SAFETY: headers are read of pages that were taken.
+    // SAFETY: the heap is initialised, and only headers of pages that have been taken are read.
     unsafe {
         let steps = steps(blocks).read();
         for class in 0..WORDS * usize::BITS as usize {
-            let owes = class < B::Ladder::CLASSES && {
+            let is_pending = class < B::Ladder::CLASSES && {
                 let record = blocks.directory().record(class);
                 (*record).not_full > (*record).most_not_full
             };
-            if (steps.owing[class / usize::BITS as usize] >> (class % usize::BITS as usize) & 1 != 0) != owes {
+            if (steps.pending[class / usize::BITS as usize] >> (class % usize::BITS as usize) & 1 != 0) != is_pending {
                 return broken("the classes that owe are those with too many not-full pages");
             }
         }
@@ -472,13 +472,13 @@ pub(crate) unsafe fn check<B: Stepwise>(blocks: B) -> Result<(), Corruption> {
     Ok(())
 }
 
-/// Emits the move under way.
+/// Emits the move in progress.
 ///
 /// # Safety
 ///
-/// The heap has begun.
+/// The heap is initialised.
 pub(crate) unsafe fn fingerprint<B: Stepwise>(blocks: B, word: &mut dyn FnMut(usize)) {
-    // SAFETY: the steps are initialised.
+    // SAFETY: the heap is initialised, and so are its steps.
     let steps = unsafe { steps(blocks).read() };
     if steps.class == NONE {
         word(usize::MAX);

@@ -1,14 +1,14 @@
 //! The one source of atomic words.
 //!
-//! Every word that several threads access is a [`Shared`], in the region like all state. What an access does is up to its
-//! parameter [`Atomics`]: the processor's instructions ([`Native`]); the same, told to somebody first ([`Told`]), who counts
-//! them or decides which thread goes on; or those of a model checker, which the tests bring.
+//! Every word that several threads access is a [`Shared`], in the region like all state. Its parameter [`Atomics`]
+//! decides what an access does. [`Native`] executes the processor's instructions. [`Told`] first calls a listener,
+//! which counts accesses or schedules threads, and then does the same. The tests implement it with a model checker.
 //!
-//! Who brings a kind of `Atomics` knows where an access stands in the source: it is the caller's location. The processor's
-//! instructions do not ask for it, and their code has nothing of it.
+//! An implementation of `Atomics` can identify the access in the source by the caller's location. `Native` does not use
+//! it, so its machine code does not contain it.
 //!
-//! A word belongs to one kind of `Atomics` as long as threads share it. Before that, and after, plain accesses to its memory
-//! are accesses to it: a heap's control structure is laid out by plain writes.
+//! A word belongs to one implementation of `Atomics` as long as threads share it. Before and after that, it may be
+//! accessed by plain reads and writes: a heap initialises its control structure by plain writes.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -19,13 +19,13 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 ///
 /// # Safety
 ///
-/// Each function accesses the word as the function of that name of [`core::sync::atomic`] does.
+/// Each function accesses the word like the function of the same name in [`core::sync::atomic`].
 pub unsafe trait Atomics: Copy + Default + Send + Sync + 'static {
     /// Reads a word.
     ///
     /// # Safety
     ///
-    /// `cell` is valid for reads and writes and aligned, and accessed by this kind of `Atomics` alone, here and below.
+    /// `cell` is valid for reads and writes and aligned, and accessed only through this implementation of `Atomics`.
     #[track_caller]
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W;
 
@@ -37,20 +37,20 @@ pub unsafe trait Atomics: Copy + Default + Send + Sync + 'static {
     #[track_caller]
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering);
 
-    /// Changes a word, and returns what it was.
+    /// Modifies a word atomically, and returns its previous value.
     ///
     /// # Safety
     ///
     /// As [`load`](Self::load).
     #[track_caller]
-    unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W;
+    unsafe fn modify<W: Word>(cell: *mut W, rmw: Rmw, operand: W, order: Ordering) -> W;
 
-    /// Writes `new` where `current` stands; returns what stood there, as an error if it was something else. Never fails
-    /// spuriously. A failure is ordered as a load with the reading half of `order`.
+    /// Writes `new` if the word equals `current`. Returns the previous value, as an error if it differs. Never fails
+    /// spuriously. A failure is ordered as a load with the load half of `order`.
     ///
     /// # Errors
     ///
-    /// What stood there.
+    /// The previous value.
     ///
     /// # Safety
     ///
@@ -59,31 +59,31 @@ pub unsafe trait Atomics: Copy + Default + Send + Sync + 'static {
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W>;
 }
 
-/// What is done to a word in one step.
+/// An atomic read-modify-write (RMW).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
-    /// The operand is added, around the end.
+pub enum Rmw {
+    /// Adds the operand, wrapping around.
     Add,
-    /// The bits stay that are set in the operand.
+    /// Bitwise and with the operand.
     And,
-    /// The bits of the operand are set.
+    /// Bitwise or with the operand.
     Or,
-    /// The operand takes the word's place.
+    /// Replaces the word by the operand.
     Swap,
 }
 
-/// A word of which there are atomics.
+/// A type with atomic accesses.
 pub trait Word: Copy + Eq + fmt::Debug + Send + Sync + 'static + sealed::Native {
-    /// As the widest word.
+    /// Widens to `usize`.
     fn widen(self) -> usize;
-    /// The low bits of the widest word.
+    /// The low bits of a `usize`.
     fn narrow(wide: usize) -> Self;
 }
 
 mod sealed {
-    use super::{Change, Ordering};
+    use super::{Ordering, Rmw};
 
-    /// The processor's atomics of a width.
+    /// The processor's atomic instructions for one width.
     pub trait Native: Sized {
         /// # Safety
         ///
@@ -96,7 +96,7 @@ mod sealed {
         /// # Safety
         ///
         /// As above.
-        unsafe fn modify(cell: *mut Self, change: Change, operand: Self, order: Ordering) -> Self;
+        unsafe fn modify(cell: *mut Self, rmw: Rmw, operand: Self, order: Ordering) -> Self;
         /// # Safety
         ///
         /// As above.
@@ -104,7 +104,7 @@ mod sealed {
     }
 }
 
-/// The order of a compare-and-swap that fails: the half of `order` that reads.
+/// The load half of `order`, for a compare-and-swap that fails.
 pub const fn reading(order: Ordering) -> Ordering {
     match order {
         Ordering::AcqRel | Ordering::Acquire => Ordering::Acquire,
@@ -130,25 +130,25 @@ macro_rules! word {
         impl sealed::Native for $word {
             #[inline(always)]
             unsafe fn load(cell: *mut Self, order: Ordering) -> Self {
-                // SAFETY: the caller's promise, here and below.
+                // SAFETY: `cell` is valid, aligned and only accessed atomically, by this function's contract.
                 unsafe { <$atomic>::from_ptr(cell) }.load(order)
             }
 
             #[inline(always)]
             unsafe fn store(cell: *mut Self, value: Self, order: Ordering) {
-                // SAFETY: as above.
+                // SAFETY: `cell` is valid, aligned and only accessed atomically, by this function's contract.
                 unsafe { <$atomic>::from_ptr(cell) }.store(value, order);
             }
 
             #[inline(always)]
-            unsafe fn modify(cell: *mut Self, change: Change, operand: Self, order: Ordering) -> Self {
-                // SAFETY: as above.
+            unsafe fn modify(cell: *mut Self, rmw: Rmw, operand: Self, order: Ordering) -> Self {
+                // SAFETY: `cell` is valid, aligned and only accessed atomically, by this function's contract.
                 let cell = unsafe { <$atomic>::from_ptr(cell) };
-                match change {
-                    Change::Add => cell.fetch_add(operand, order),
-                    Change::And => cell.fetch_and(operand, order),
-                    Change::Or => cell.fetch_or(operand, order),
-                    Change::Swap => cell.swap(operand, order),
+                match rmw {
+                    Rmw::Add => cell.fetch_add(operand, order),
+                    Rmw::And => cell.fetch_and(operand, order),
+                    Rmw::Or => cell.fetch_or(operand, order),
+                    Rmw::Swap => cell.swap(operand, order),
                 }
             }
 
@@ -159,7 +159,7 @@ macro_rules! word {
                 new: Self,
                 order: Ordering,
             ) -> Result<Self, Self> {
-                // SAFETY: as above.
+                // SAFETY: `cell` is valid, aligned and only accessed atomically, by this function's contract.
                 unsafe { <$atomic>::from_ptr(cell) }.compare_exchange(current, new, order, reading(order))
             }
         }
@@ -174,89 +174,89 @@ word!(usize, AtomicUsize);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
-// SAFETY: each is the function of that name.
+// SAFETY: each function is the one of the same name in `core::sync::atomic`.
 unsafe impl Atomics for Native {
     #[inline(always)]
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: `cell` is valid, aligned and accessed through `Native` alone, by the contract of `Atomics::load`.
         unsafe { <W as sealed::Native>::load(cell, order) }
     }
 
     #[inline(always)]
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
-        // SAFETY: as above.
+        // SAFETY: `cell` is valid, aligned and accessed through `Native` alone, by the contract of `Atomics::load`.
         unsafe { <W as sealed::Native>::store(cell, value, order) }
     }
 
     #[inline(always)]
-    unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
-        // SAFETY: as above.
-        unsafe { <W as sealed::Native>::modify(cell, change, operand, order) }
+    unsafe fn modify<W: Word>(cell: *mut W, rmw: Rmw, operand: W, order: Ordering) -> W {
+        // SAFETY: `cell` is valid, aligned and accessed through `Native` alone, by the contract of `Atomics::load`.
+        unsafe { <W as sealed::Native>::modify(cell, rmw, operand, order) }
     }
 
     #[inline(always)]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
-        // SAFETY: as above.
+        // SAFETY: `cell` is valid, aligned and accessed through `Native` alone, by the contract of `Atomics::load`.
         unsafe { <W as sealed::Native>::compare_exchange(cell, current, new, order) }
     }
 }
 
-/// Which kind of step an access is.
+/// The kinds of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// A load.
     Load,
     /// A store.
     Store,
-    /// A change in one step.
-    Modify(Change),
+    /// An atomic read-modify-write.
+    Modify(Rmw),
     /// A compare-and-swap.
     CompareExchange,
 }
 
-/// Who is told of every step before it is made.
+/// Is called before every access.
 ///
 /// # Safety
 ///
-/// A heap in the midst of an operation is not whole: where [`before`](Self::before) unwinds out of one, that heap is not used any
-/// more.
+/// In the middle of an operation a heap is inconsistent: if [`before`](Self::before) unwinds out of one, it must not be
+/// used.
 pub unsafe trait Listener: Copy + Default + Send + Sync + 'static {
-    /// A step follows. The caller's location is that of the access.
+    /// Called before an access, with the access as the caller's location.
     #[track_caller]
     fn before(step: Step);
 }
 
-/// The processor's atomic instructions, each told to `L` first: to count them, or to let other threads go first.
+/// The processor's atomic instructions, with a call of `L` before each: to count them, or to schedule other threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told<L: Listener>(PhantomData<L>);
 
-// SAFETY: those of `Native`, after a function that does not access the word.
+// SAFETY: each access is that of `Native`, after a function that does not access the word.
 unsafe impl<L: Listener> Atomics for Told<L> {
     #[track_caller]
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
         L::before(Step::Load);
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
         unsafe { Native::load(cell, order) }
     }
 
     #[track_caller]
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
         L::before(Step::Store);
-        // SAFETY: as above.
+        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
         unsafe { Native::store(cell, value, order) }
     }
 
     #[track_caller]
-    unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
-        L::before(Step::Modify(change));
-        // SAFETY: as above.
-        unsafe { Native::modify(cell, change, operand, order) }
+    unsafe fn modify<W: Word>(cell: *mut W, rmw: Rmw, operand: W, order: Ordering) -> W {
+        L::before(Step::Modify(rmw));
+        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
+        unsafe { Native::modify(cell, rmw, operand, order) }
     }
 
     #[track_caller]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
         L::before(Step::CompareExchange);
-        // SAFETY: as above.
+        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
         unsafe { Native::compare_exchange(cell, current, new, order) }
     }
 }
@@ -269,11 +269,11 @@ pub struct Shared<W: Word, A: Atomics = Native> {
     atomics: PhantomData<A>,
 }
 
-// SAFETY: every access by several threads is an atomic one.
+// SAFETY: every access through a shared reference is atomic.
 unsafe impl<W: Word, A: Atomics> Sync for Shared<W, A> {}
 
 impl<W: Word, A: Atomics> Shared<W, A> {
-    /// A word that nobody shares yet.
+    /// A word that is not shared yet.
     pub const fn new(word: W) -> Self {
         Shared { word: UnsafeCell::new(word), atomics: PhantomData }
     }
@@ -282,10 +282,10 @@ impl<W: Word, A: Atomics> Shared<W, A> {
     ///
     /// # Safety
     ///
-    /// `word` is aligned and valid for reads and writes for `'a`, and others access it by `A` alone meanwhile.
+    /// `word` is aligned and valid for reads and writes for `'a`, and others access it only through `A` during `'a`.
     #[inline(always)]
     pub const unsafe fn at<'a>(word: *mut W) -> &'a Self {
-        // SAFETY: a `Shared` is its word; the caller's promise.
+        // SAFETY: a `Shared` is `repr(transparent)` over its word, which the caller guarantees is aligned and valid.
         unsafe { &*word.cast() }
     }
 
@@ -293,7 +293,7 @@ impl<W: Word, A: Atomics> Shared<W, A> {
     #[inline(always)]
     #[track_caller]
     pub fn load(&self, order: Ordering) -> W {
-        // SAFETY: the word is this one's own, here and below.
+        // SAFETY: the cell is this word's own: valid, aligned, and accessed through `A` alone.
         unsafe { A::load(self.word.get(), order) }
     }
 
@@ -301,51 +301,51 @@ impl<W: Word, A: Atomics> Shared<W, A> {
     #[inline(always)]
     #[track_caller]
     pub fn store(&self, value: W, order: Ordering) {
-        // SAFETY: as above.
+        // SAFETY: as for `load`: the cell is this word's own, and accessed through `A` alone.
         unsafe { A::store(self.word.get(), value, order) }
     }
 
-    /// Adds, around the end, and returns what was there.
+    /// Adds the operand, wrapping around, and returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_add(&self, operand: W, order: Ordering) -> W {
-        // SAFETY: as above.
-        unsafe { A::modify(self.word.get(), Change::Add, operand, order) }
+        // SAFETY: as for `load`: the cell is this word's own, and accessed through `A` alone.
+        unsafe { A::modify(self.word.get(), Rmw::Add, operand, order) }
     }
 
-    /// Clears the bits that the operand lacks, and returns what was there.
+    /// Bitwise and with the operand; returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_and(&self, operand: W, order: Ordering) -> W {
-        // SAFETY: as above.
-        unsafe { A::modify(self.word.get(), Change::And, operand, order) }
+        // SAFETY: as for `load`: the cell is this word's own, and accessed through `A` alone.
+        unsafe { A::modify(self.word.get(), Rmw::And, operand, order) }
     }
 
-    /// Sets the bits that the operand has, and returns what was there.
+    /// Bitwise or with the operand; returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_or(&self, operand: W, order: Ordering) -> W {
-        // SAFETY: as above.
-        unsafe { A::modify(self.word.get(), Change::Or, operand, order) }
+        // SAFETY: as for `load`: the cell is this word's own, and accessed through `A` alone.
+        unsafe { A::modify(self.word.get(), Rmw::Or, operand, order) }
     }
 
-    /// Puts the operand in the word's place, and returns what was there.
+    /// Replaces the word by the operand; returns the previous value.
     #[inline(always)]
     #[track_caller]
     pub fn swap(&self, operand: W, order: Ordering) -> W {
-        // SAFETY: as above.
-        unsafe { A::modify(self.word.get(), Change::Swap, operand, order) }
+        // SAFETY: as for `load`: the cell is this word's own, and accessed through `A` alone.
+        unsafe { A::modify(self.word.get(), Rmw::Swap, operand, order) }
     }
 
-    /// Writes `new` where `current` stands.
+    /// Writes `new` if the word equals `current`.
     ///
     /// # Errors
     ///
-    /// What stands there instead.
+    /// The word, if it differs from `current`.
     #[inline(always)]
     #[track_caller]
     pub fn compare_exchange(&self, current: W, new: W, order: Ordering) -> Result<W, W> {
-        // SAFETY: as above.
+        // SAFETY: as for `load`: the cell is this word's own, and accessed through `A` alone.
         unsafe { A::compare_exchange(self.word.get(), current, new, order) }
     }
 }

@@ -1,5 +1,5 @@
-//! Heaps that several threads, cores or interrupt levels use at a time, without a lock. Targets without a compare-and-swap, as Armv6-M
-//! and RISC-V without A, have none of this.
+//! Heaps that several threads, cores or interrupt levels use at a time, without a lock. Targets without a
+//! compare-and-swap, such as Armv6-M and RISC-V without A, do not have them.
 
 pub mod arenas;
 pub mod atomics;
@@ -16,5 +16,5 @@ pub use compact_fit::{SharedCompactFit, SharedCompactFitConfig};
 #[doc(inline)]
 pub use tree_buddy::TreeBuddy;
 
-/// Bytes that lie apart so that two cores that write them do not keep each other waiting.
+/// The distance between data that different cores write, so that they do not share a cache line.
 pub(crate) const LINE_BYTES: usize = if cfg!(target_arch = "aarch64") { 128 } else { 64 };

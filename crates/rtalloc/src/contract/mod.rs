@@ -1,9 +1,9 @@
-//! The contract every allocator signs: the traits, and the vocabulary they share.
+//! The contract of every allocator: the traits, and the terms they share.
 //!
-//! Three things that can go wrong have three types. A *refusal* ([`AllocError`]) is an answer: the request
-//! cannot be served and nothing changed. *Misuse* ([`Misuse`]) is the caller's fault, seen in the tags of a
-//! block: it goes to the one hook ([`crate::hook`]) and the heap is left as it was. *Corruption*
-//! ([`Corruption`]) is what [`RegionAllocator::check`] finds when somebody wrote where they should not.
+//! Three kinds of failure have three types. A *refusal* ([`AllocError`]) is a result: the request cannot be served and
+//! nothing changed. *Misuse* ([`Misuse`]) is the caller's error, detected in the tags of a block: it is reported to the
+//! one hook ([`crate::hook`]) and the heap is left unchanged. *Corruption* ([`Corruption`]) is what
+//! [`RegionAllocator::check`] finds after an out-of-bounds write.
 
 mod handle;
 mod shared;
@@ -16,23 +16,23 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// A sequential allocator in memory its user gives (a *region*). All state lives in that region: the value
-/// itself is one pointer.
+/// A sequential allocator in memory that its user gives (a *region*). All state is in the region; the value is one
+/// pointer.
 ///
 /// # Safety
 ///
-/// An implementation hands out blocks that lie in its regions, are aligned as asked, are at least as large as
-/// asked, do not overlap each other or the allocator's own state, and stay put until they are deallocated.
+/// An implementation returns blocks that lie in its regions, are aligned as requested, are at least as large as
+/// requested, do not overlap each other or the allocator's own state, and stay in place until they are deallocated.
 pub unsafe trait RegionAllocator<'r>: Sized {
-    /// What can be chosen when the heap is made.
+    /// Configuration of a heap.
     type Config: Copy + Default + fmt::Debug;
 
-    /// The facts of this allocator as data: the suite, the laboratory and the documentation read them here.
+    /// The properties of this allocator as data, for the test suite, the laboratory and the documentation.
     const CONTRACT: Contract;
 
-    /// Makes a heap in `region`. Nothing is written but the control structure and the tags of the blocks that the free
-    /// memory is: one, or those that a buddy system's largest blocks are. What an earlier heap left in the region may
-    /// look like live blocks to a pointer that heap handed out.
+    /// Makes a heap in `region`. Writes only the control structure and the tags of the initial free blocks: one, or a
+    /// buddy system's largest blocks. To pointers from an earlier heap in the region, its remains may look like live
+    /// blocks.
     ///
     /// # Errors
     ///
@@ -45,11 +45,11 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError>;
 
     /// Allocates `size_bytes` bytes at an address that is a multiple of `align_bytes`, for callers that have no
-    /// [`Layout`]: every value of both arguments is legal and answered.
+    /// [`Layout`]: every value of both arguments is legal.
     ///
     /// # Errors
     ///
-    /// As [`allocate`](Self::allocate); an alignment that is no power of two is [`AllocError::Alignment`].
+    /// As [`allocate`](Self::allocate); an alignment that is not a power of two is [`AllocError::Alignment`].
     ///
     /// # Time
     ///
@@ -60,7 +60,7 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] tells which; nothing changed.
+    /// [`AllocError`]; nothing changed.
     ///
     /// # Time
     ///
@@ -70,31 +70,30 @@ pub unsafe trait RegionAllocator<'r>: Sized {
         self.allocate_bytes(layout.size(), layout.align())
     }
 
-    /// Gives a block back, by its address alone. A pointer that the tags show to be freed already, foreign or
+    /// Frees a block, given its address alone. A pointer whose tags show that it was freed already, is foreign or
     /// damaged is reported to the [`crate::hook`] and otherwise ignored.
     ///
     /// # Safety
     ///
-    /// `block` was returned by this heap and not deallocated since; nobody uses it any more. (What the tags can
-    /// show of a breach is detected; what they cannot is undefined behaviour.)
+    /// `block` was returned by this heap, has not been deallocated since, and is no longer used. (Violations that the
+    /// tags can show are detected; others are undefined behaviour.)
     ///
     /// # Time
     ///
     /// `CONTRACT.deallocate`.
     unsafe fn deallocate(&mut self, block: NonNull<u8>);
 
-    /// Changes the size of a block: in place where it shrinks or the next neighbour is free and large enough,
-    /// else by moving. The content survives up to the smaller of the two sizes, and the block keeps the alignment
-    /// that `size_bytes`/`align_bytes` asks for.
+    /// Changes the size of a block: in place where it shrinks or the next neighbour is free and large enough, else by
+    /// moving. The content survives up to the smaller of the two sizes, and the block is aligned to `align_bytes`.
     ///
     /// # Errors
     ///
-    /// As [`allocate`](Self::allocate); the old block is then live and unchanged. Size and alignment are judged before the
-    /// block: what no heap could serve is refused without a look at the pointer.
+    /// As [`allocate`](Self::allocate); the old block is then live and unchanged. Size and alignment are checked before
+    /// the block: a request that no heap could serve is refused without examining the pointer.
     ///
     /// # Safety
     ///
-    /// As [`deallocate`](Self::deallocate). On success `block` is dead unless the same address came back.
+    /// As [`deallocate`](Self::deallocate). On success `block` is dead unless the same address is returned.
     ///
     /// # Time
     ///
@@ -121,11 +120,11 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     /// `CONTRACT.reallocate`.
     #[inline(always)]
     unsafe fn reallocate(&mut self, block: NonNull<u8>, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller guarantees that `block` is live in this heap and no longer used after success.
         unsafe { self.reallocate_bytes(block, layout.size(), layout.align()) }
     }
 
-    /// Bytes the caller may use at `block`: at least what was requested.
+    /// Bytes that the caller may use at `block`: at least those requested.
     ///
     /// # Safety
     ///
@@ -136,15 +135,15 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     /// Constant.
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize;
 
-    /// A promise: a request of this many bytes at [`Contract::alignment_bytes`] succeeds now, and one byte more
-    /// fails unless `CONTRACT.largest_is_exact` is false. 0 when nothing can be allocated.
+    /// A guarantee: a request of this many bytes at [`Contract::alignment_bytes`] succeeds now, and one byte more fails
+    /// unless `CONTRACT.largest_is_exact` is false. 0 when nothing can be allocated.
     ///
     /// # Time
     ///
     /// Constant for the allocators with a constant allocate, else linear in the free blocks.
     fn largest_allocatable(&self) -> usize;
 
-    /// Running tallies, or `None` where the heap's type leaves them out (see [`crate::mechanism::tally`]).
+    /// Running statistics, or `None` where the heap's type leaves them out (see [`crate::mechanism::stats`]).
     ///
     /// # Time
     ///
@@ -169,8 +168,8 @@ pub unsafe trait RegionAllocator<'r>: Sized {
     /// Linear in the number of blocks.
     fn check(&self) -> Result<(), Corruption>;
 
-    /// Emits the abstract state: two heaps of one type and region that emit the same words behave alike from now
-    /// on, whatever their histories and the bytes in their blocks. Exhaustive exploration counts states by it.
+    /// Emits the abstract state: two heaps of one type and region that emit the same words behave alike from now on,
+    /// whatever their histories and the bytes in their blocks. Exhaustive exploration identifies states by it.
     ///
     /// # Time
     ///
@@ -189,18 +188,19 @@ pub unsafe trait MultiRegion<'r>: RegionAllocator<'r> {
     ///
     /// # Errors
     ///
-    /// [`InitError`]; heap and region are then unchanged.
+    /// [`InitError`]; heap and region are then unchanged. A region that shares memory with one of the heap's is
+    /// [`Overlap`](InitError::Overlap); no reference can be to such memory, but a C program may pass it.
     ///
     /// # Time
     ///
-    /// `CONTRACT.deallocate`.
+    /// Linear in the number of regions, then `CONTRACT.deallocate`.
     fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError>;
 
-    /// Takes an added region back.
+    /// Removes an added region from the heap and returns it.
     ///
     /// # Errors
     ///
-    /// [`RemoveError`] if blocks of it are live or the region is none of this heap's; nothing changed.
+    /// [`RemoveError`] if it holds live blocks or does not belong to this heap; nothing changed.
     ///
     /// # Time
     ///
@@ -208,15 +208,15 @@ pub unsafe trait MultiRegion<'r>: RegionAllocator<'r> {
     fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError>;
 }
 
-/// A region allocator of which other threads may ask about live blocks while its owner works.
+/// A region allocator whose live blocks other threads may query while its owner works.
 ///
 /// # Safety
 ///
-/// [`usable_size`](RegionAllocator::usable_size) and [`looks_live`](Self::looks_live) may be asked by any thread, at any time,
-/// about a block that is live. The heap's value may be copied; copies are used one at a time, except for those questions. If
-/// a region is refused depends on its length, and on its address modulo 64.
+/// Any thread may call [`usable_size`](RegionAllocator::usable_size) and [`looks_live`](Self::looks_live) at any time
+/// for a live block. The heap's value may be copied; copies are used one at a time, except for those queries. Whether a
+/// region is refused depends on its length, and on its address modulo 64.
 pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
-    /// Whether the tag in front of an address is that of a live block; a tag that is no longer in use may look so, too.
+    /// Whether the tag before an address is that of a live block; a stale tag may look live, too.
     ///
     /// # Safety
     ///
@@ -229,77 +229,79 @@ pub unsafe trait Observable<'r>: RegionAllocator<'r> + Send {
     unsafe fn looks_live(&self, address: NonNull<u8>) -> bool;
 }
 
-/// Names a region that was added to a heap.
+/// Identifies a region that was added to a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId(pub(crate) usize);
 
 impl RegionId {
-    /// The name as a number, for a C interface.
+    /// The identifier as a number, for a C interface.
     pub const fn to_bits(self) -> usize {
         self.0
     }
 
-    /// The name with these bits; `None` for 0, which names no region. One that no heap gave is legal to use and names none, either.
+    /// The identifier with these bits; `None` for 0. Bits that no heap returned are legal to use and identify no
+    /// region.
     pub const fn from_bits(bits: usize) -> Option<Self> {
         if bits == 0 { None } else { Some(RegionId(bits)) }
     }
 }
 
-/// What an allocator is and promises, as data.
+/// The properties and guarantees of an allocator, as data.
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {
-    /// Name as the laboratory knows it.
+    /// Name in the laboratory.
     pub name: &'static str,
     /// The paper and section that describe the algorithm.
     pub source: &'static str,
     /// Which block serves a request.
     pub policy: &'static str,
-    /// How free blocks are found: the field's family.
+    /// How free blocks are found: the family in the literature.
     pub mechanism: Mechanism,
     /// Block sizes are multiples of this, in bytes.
     pub granule_bytes: usize,
-    /// Bytes of tag in front of every live block.
+    /// Bytes of tag before every live block.
     pub header_bytes: usize,
-    /// Every block is aligned to this without being asked, in bytes.
+    /// Natural alignment of every block, in bytes.
     pub alignment_bytes: usize,
     /// Smallest block, header included, in bytes.
     pub min_block_bytes: usize,
-    /// What a block has beyond the request is not split off if it has at most so many bytes (Puaut 2002, section 2.1); 0
-    /// where the mechanism splits no block, or leaves no choice.
+    /// The remainder of a block is not split off if it has at most this many bytes (Puaut 2002, section 2.1); 0 where
+    /// the mechanism splits no block, or leaves no choice.
     pub splitting_threshold_bytes: usize,
     /// Largest span from the heap's base, which lies near the start of the first region, to the end of the last one, in
     /// bytes.
     pub max_span_bytes: usize,
-    /// Largest request that any heap of this type serves, however large its region, in bytes; `usize::MAX` where the region
-    /// alone decides.
+    /// Largest request that any heap of this type serves, however large its region, in bytes; `usize::MAX` where the
+    /// region alone decides.
     pub largest_request_bytes: usize,
     /// Largest alignment that any heap of this type serves, in bytes; `usize::MAX` where the region alone decides.
     pub largest_alignment_bytes: usize,
-    /// Bytes of a page, where memory is given to blocks of one kind by whole pages, whose bookkeeping may lie between the
-    /// blocks; 0 where there are no pages.
+    /// Bytes of a page, where blocks of one kind get memory in whole pages, whose metadata may lie between the blocks;
+    /// 0 where there are no pages.
     pub page_bytes: usize,
-    /// The size whose multiples a request may be rounded up to, when nothing finer is free, in bytes; 0 where a block is
-    /// never more than about twice what was asked.
+    /// The size to whose multiples a request may be rounded up when nothing finer is free, in bytes; 0 where a block is
+    /// never more than about twice the request.
     pub coarsest_bytes: usize,
     /// Cost class of allocate.
     pub allocate: Cost,
     /// Cost class of deallocate.
     pub deallocate: Cost,
-    /// Cost class of reallocate, the copy of a moved block apart.
+    /// Cost class of reallocate, without the copy of a moved block.
     pub reallocate: Cost,
-    /// What becomes one block again when it is free.
+    /// Which free memory merges into one block.
     pub coalescing: Coalescing,
     /// A block grows into its free next neighbour, up to the last byte of it.
     pub grows_in_place: bool,
-    /// What a shrunken block no longer needs is free at once, as far as the mechanism can divide the block; otherwise it
-    /// keeps its size until it is freed or moved.
+    /// The excess of a shrunken block is free at once, as far as the mechanism can divide the block; otherwise the
+    /// block keeps its size until it is freed or moved. In heaps whose slots own memory, this holds if the owner
+    /// shrinks it; shrunk by another slot, it keeps its size.
     pub shrinks_in_place: bool,
     /// A second deallocate, at once or after the neighbours were freed as well, is always detected.
     pub detects_double_free: bool,
-    /// So is one at any later time, until memory of the block is handed out again.
+    /// So is one at any later time, until memory of the block is allocated again.
     pub detects_stale_pointers: bool,
-    /// Freeing or resizing a block one of whose tags was overwritten is reported or harms no other block, unless the tags
-    /// still agree with each other: a size, say, that leads to bytes of the user that look like a tag.
+    /// Freeing or resizing a block with an overwritten tag is reported or harms no other block, unless the tags are
+    /// still consistent: for example, a size that leads to user bytes that look like a tag.
     pub detects_overwritten_tags: bool,
     /// [`RegionAllocator::largest_allocatable`] is the largest request that succeeds, not a lower bound.
     pub largest_is_exact: bool,
@@ -307,24 +309,24 @@ pub struct Contract {
     pub largest_covers_smaller: bool,
 }
 
-/// What becomes one block again when it is free.
+/// Which free memory merges into one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coalescing {
-    /// Nothing: a block serves the size it was cut for, for ever.
+    /// Nothing: a block serves the size it was cut for, forever.
     Never,
     /// A page, when the last of its blocks is freed.
     Pages,
-    /// Two buddies. Free neighbours that are no buddies stay two blocks.
+    /// Two buddies. Free neighbours that are not buddies stay two blocks.
     Buddies,
     /// All free neighbours, at once: freeing everything gives one block.
     Neighbours,
-    /// What the heap beneath coalesces, but later: a freed block is held back for a while, until a request needs its memory at the
-    /// latest. A request that is refused in the end may have let some go.
+    /// As the inner heap, but later: a freed block is held back for a while, at the latest until a request needs its
+    /// memory. A refused request may have released some.
     Later,
 }
 
 impl Coalescing {
-    /// What coalesces, in words.
+    /// Description of what coalesces.
     pub const fn name(self) -> &'static str {
         match self {
             Coalescing::Never => "never",
@@ -335,13 +337,13 @@ impl Coalescing {
         }
     }
 
-    /// Whether a heap whose blocks are all freed serves what it served when it was made.
+    /// Whether a heap whose blocks are all freed can serve the same requests as when it was made.
     pub const fn recovers(self) -> bool {
         !matches!(self, Coalescing::Never)
     }
 }
 
-/// The families of the field's taxonomy (Wilson et al. 1995), as the folders of this crate are named.
+/// The families of the literature's taxonomy (Wilson et al. 1995), like the folders of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// One list of free blocks, searched.
@@ -354,16 +356,16 @@ pub enum Mechanism {
     Buddy,
     /// A bit for every piece of memory.
     BitmappedFit,
-    /// Memory cut off in the order of the requests, and given back together.
+    /// Memory cut off in the order of the requests, and freed together.
     Regional,
     /// Objects of one size in pages, moved so that few pages of a size are not full.
     CompactFit,
-    /// A heap of another family for each user, who free each other's blocks.
+    /// A heap of another family for each user; users free each other's blocks.
     Arenas,
 }
 
 impl Mechanism {
-    /// The family in words.
+    /// Description of the family.
     pub const fn name(self) -> &'static str {
         match self {
             Mechanism::SequentialFit => "sequential",
@@ -381,10 +383,10 @@ impl Mechanism {
 /// Cost classes of operations in machine instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// A constant bound whatever the heap's size and state: no loop, or one that the type bounds (the bits of a word, the
-    /// blocks of a page).
+    /// A constant bound, independent of the heap's size and state: no loop, or one bounded by the type (the bits of a
+    /// word, the blocks of a page).
     Constant,
-    /// At most proportional to the size of the block, whatever the heap's size and state.
+    /// At most proportional to the size of the block, independent of the heap's size and state.
     LinearInBlock,
     /// At most proportional to the logarithm of the region's size.
     LogarithmicInRegion,
@@ -410,24 +412,22 @@ impl Cost {
 /// Why a request was refused. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
-    /// Nothing was requested.
+    /// Zero bytes were requested.
     ZeroSize,
-    /// The alignment is no power of two, larger than any block of this heap, or beyond
+    /// The alignment is not a power of two, is larger than any block of this heap, or exceeds
     /// [`Contract::largest_alignment_bytes`].
     Alignment,
-    /// The request, with the room that its alignment may take, is larger than the largest block this heap was planned
-    /// for.
+    /// The request, with the room that its alignment may need, exceeds the largest block this heap was planned for.
     TooLarge,
     /// No free block fits now.
     Exhausted,
-    /// No free block fits now, but one may when the compaction that is owed
-    /// ([`HandleAllocator::owed_bytes`]) is done.
+    /// No free block fits now, but one may after the pending compaction ([`HandleAllocator::owed_bytes`]).
     Pending,
-    /// The block to be resized failed the test of its tags; it was reported as [`Misuse`].
+    /// The tags of the block to be resized, or of the free block found, are damaged; reported as [`Misuse`].
     Misused,
-    /// Whoever asks has used up what it may, however much is free.
+    /// The component has used up its quota, however much is free.
     Quota,
-    /// The heap was told to refuse this very request, however much is free.
+    /// A test asked the heap to refuse this request, however much is free.
     Injected,
 }
 
@@ -435,13 +435,13 @@ impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             AllocError::ZeroSize => "a request for zero bytes",
-            AllocError::Alignment => "an alignment that is no power of two or exceeds the heap",
+            AllocError::Alignment => "an alignment that is not a power of two or exceeds the heap",
             AllocError::TooLarge => "a request larger than the heap could ever serve",
             AllocError::Exhausted => "no free block is large enough",
-            AllocError::Pending => "no free block is large enough until the compaction that is owed is done",
-            AllocError::Misused => "the block's tags are not those of a live block",
+            AllocError::Pending => "no free block is large enough before pending compaction is done",
+            AllocError::Misused => "the tags are not those of a live block",
             AllocError::Quota => "the component has used up its quota",
-            AllocError::Injected => "refused on purpose, to test what the program does then",
+            AllocError::Injected => "refused on purpose, to test how the program handles it",
         })
     }
 }
@@ -453,7 +453,7 @@ impl core::error::Error for AllocError {}
 pub enum InitError {
     /// The region cannot hold what the heap needs.
     TooSmall {
-        /// Bytes that would do, at any alignment of the region.
+        /// Bytes that suffice for any start address.
         needed_bytes: usize,
     },
     /// The region is larger, or starts further from the heap's first region, than the tags can express.
@@ -463,10 +463,12 @@ pub enum InitError {
     },
     /// The region is larger than the control structure was sized for.
     LargerThanPlanned {
-        /// Largest region this heap takes, in bytes: the first one, or what its configuration said.
+        /// Largest region this heap takes, in bytes: the first one, or the configured one.
         max_region_bytes: usize,
     },
-    /// The configuration cannot be.
+    /// The region shares memory with one of the heap's.
+    Overlap,
+    /// The configuration is invalid.
     Configuration {
         /// What it must have.
         what: &'static str,
@@ -482,9 +484,10 @@ impl fmt::Display for InitError {
             InitError::OutOfReach { max_span_bytes } => {
                 write!(
                     f,
-                    "the region is out of the tags' reach: it must lie behind the heap's first region and within {max_span_bytes} bytes; wider tags reach further"
+                    "the region is out of the tags' reach: it must lie after the heap's first region and within {max_span_bytes} bytes; wider tags reach further"
                 )
             }
+            InitError::Overlap => f.write_str("the region overlaps one of the heap's: add other memory"),
             InitError::Configuration { what } => write!(f, "the configuration must have {what}"),
             InitError::LargerThanPlanned { max_region_bytes } => {
                 write!(
@@ -498,10 +501,10 @@ impl fmt::Display for InitError {
 
 impl core::error::Error for InitError {}
 
-/// Why a region was not given back. Nothing changed.
+/// Why a region was not removed. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveError {
-    /// Blocks of the region are live.
+    /// The region has live blocks.
     InUse,
     /// The heap has no such region, or it is the first one, which holds the control structure.
     NotRemovable,
@@ -511,19 +514,19 @@ impl fmt::Display for RemoveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             RemoveError::InUse => "blocks of the region are live",
-            RemoveError::NotRemovable => "no region of this heap, or the one that holds its control structure",
+            RemoveError::NotRemovable => "not a region of this heap, or the one that holds its control structure",
         })
     }
 }
 
 impl core::error::Error for RemoveError {}
 
-/// A block as [`RegionAllocator::walk`] shows it.
+/// A block as reported by [`RegionAllocator::walk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Address of the payload: what allocate returned.
+    /// Address of the payload, as returned by allocate.
     pub address: usize,
-    /// Bytes of the block in front of its payload: the header, and whatever an alignment cost.
+    /// Bytes of the block before its payload: the header, and alignment padding.
     pub front_bytes: usize,
     /// Bytes of the block, front included.
     pub size_bytes: usize,
@@ -533,7 +536,7 @@ pub struct Block {
     pub free: bool,
 }
 
-/// Running tallies of a heap.
+/// Running statistics of a heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Usable bytes of all live blocks now (granted sizes; the heap does not know the requested ones).
@@ -542,7 +545,7 @@ pub struct Stats {
     pub peak_live_bytes: usize,
     /// Live blocks now.
     pub live_blocks: usize,
-    /// H: the highest end address ever handed out minus the start of the first region's first block, bytes. Blocks in
+    /// H: the highest end address ever returned minus the start of the first region's first block, bytes. Blocks in
     /// regions below the first one do not count.
     pub high_water_bytes: usize,
     /// Largest request that succeeds now ([`RegionAllocator::largest_allocatable`]), bytes.
@@ -551,12 +554,12 @@ pub struct Stats {
     pub failures: usize,
 }
 
-/// A caller's fault that the tags of a block show, or the fences that [`Guarded`](crate::adapt::Guarded) puts around it.
+/// An error of the caller, detected by the tags of a block or by the fences of [`Guarded`](crate::adapt::Guarded).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misuse {
-    /// The allocator that saw it.
+    /// The allocator that detected it.
     pub allocator: &'static str,
-    /// What was seen.
+    /// What was detected.
     pub kind: MisuseKind,
     /// The address the caller passed.
     pub address: usize,
@@ -565,16 +568,16 @@ pub struct Misuse {
 /// Kinds of [`Misuse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MisuseKind {
-    /// The address is outside the heap or is not aligned as every block is.
+    /// The address is outside the heap or is not aligned like a block.
     ForeignPointer,
     /// The block is free.
     DoubleFree,
-    /// The tags around the block contradict each other: somebody wrote over one, or the block was freed before and is
-    /// now inside a larger free block.
+    /// The tags around the block contradict each other: one was overwritten, or the block was freed before and is now
+    /// inside a larger free block.
     ContradictoryTags,
-    /// Bytes behind the block were written: behind what was requested, not only behind what was granted.
+    /// Bytes after the block were written: after the requested size, not only after the granted one.
     Overrun,
-    /// Bytes in front of the block were written.
+    /// Bytes before the block were written.
     Underrun,
     /// The block was written after it was freed.
     UseAfterFree,
@@ -590,8 +593,8 @@ impl fmt::Display for Misuse {
             MisuseKind::ForeignPointer => "not a block of this heap",
             MisuseKind::DoubleFree => "it is free already, or its header was overwritten",
             MisuseKind::ContradictoryTags => "its tags contradict each other: overwritten, or freed before",
-            MisuseKind::Overrun => "bytes behind it were written",
-            MisuseKind::Underrun => "bytes in front of it were written",
+            MisuseKind::Overrun => "bytes after it were written",
+            MisuseKind::Underrun => "bytes before it were written",
             MisuseKind::UseAfterFree => "it was written after it was freed",
             MisuseKind::InteriorPointer => "inside a block, not at its start",
             MisuseKind::WrongHeap => "it lies in another heap",
@@ -600,12 +603,12 @@ impl fmt::Display for Misuse {
     }
 }
 
-/// A broken invariant, as [`RegionAllocator::check`] reports it.
+/// A violated invariant, as reported by [`RegionAllocator::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corruption {
     /// Which invariant.
     pub invariant: &'static str,
-    /// Where: the payload address of the block, or of the control structure's word.
+    /// The payload address of the block, or the address of the control structure's word.
     pub address: usize,
 }
 

@@ -1,11 +1,12 @@
 //! The contract of heaps that several threads, cores or interrupt levels use at a time.
 //!
-//! Whoever uses such a heap holds a *slot*: a number that nobody else has at the same time. For some allocators it decides
-//! which memory is asked first and nothing else; for others memory belongs to a slot. A thread claims one
-//! ([`SharedAllocator::claim`]) and gives it back when it ends; a core's interrupt level has one for ever.
+//! Each user of such a heap has a *slot*: a number that no other user has at the same time. For some allocators it only
+//! decides which memory is searched first; for others memory belongs to a slot. A thread claims one
+//! ([`SharedAllocator::claim`]) and releases it when it ends; a core's interrupt level keeps one forever.
 //!
-//! What [`SharedAllocator`] says of time it says of the *own* steps of an operation, whatever the others do meanwhile: wait
-//! at any place, for ever, or run as fast as they can. A *step* is one access to a word that others may access too.
+//! The bounds of [`SharedAllocator`] count an operation's *own* steps, whatever other users do meanwhile: wait
+//! anywhere, even forever, or run as fast as they can. A *step* is one access to a word that other users may access
+//! too.
 
 use super::{AllocError, Block, Contract, Corruption, InitError};
 use core::alloc::Layout;
@@ -14,23 +15,23 @@ use core::mem::MaybeUninit;
 use core::ops::{Add, Deref};
 use core::ptr::NonNull;
 
-/// An allocator in memory its user gives, for several users at a time. All state lives in that region: the value itself is
+/// An allocator in memory that its user gives, for several users at a time. All state is in the region; the value is
 /// one pointer.
 ///
 /// # Safety
 ///
-/// As [`RegionAllocator`](super::RegionAllocator), whatever its slots do at a time. What a thread wrote into a block before it
-/// freed it happened before whatever a later owner of that memory does.
+/// As [`RegionAllocator`](super::RegionAllocator), whatever its slots do concurrently. A thread's writes to a block
+/// before it frees the block happen before everything that a later owner of that memory does.
 pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
-    /// What can be chosen when the heap is made.
+    /// Configuration of a heap.
     type Config: Copy + Default + fmt::Debug;
 
-    /// The operations, in the hand of one user.
+    /// The operations of one user.
     type Slot<'h>: Slot
     where
         Self: 'h;
 
-    /// The facts of this allocator as data.
+    /// The properties of this allocator as data.
     const CONTRACT: SharedContract;
 
     /// Makes a heap in `region`.
@@ -44,42 +45,41 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     /// Linear in the control structure.
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError>;
 
-    /// How many slots the heap has; `usize::MAX` where any number will do.
+    /// Number of slots; `usize::MAX` where any number is valid.
     ///
     /// # Time
     ///
     /// Constant.
     fn slots(&self) -> usize;
 
-    /// Marks a slot as taken. Whoever calls this and gets `true` owes a [`release`](Self::release);
-    /// [`claim`](Self::claim) sees to that.
+    /// Marks a slot as taken. On `true` the caller must [`release`](Self::release) it, as [`claim`](Self::claim) does.
     ///
     /// # Time
     ///
     /// Constant: at most one step.
     fn take(&self, slot: usize) -> bool;
 
-    /// Gives a taken slot back. The memory it had freed, or others had freed to it, stays with it until somebody takes it.
+    /// Releases a taken slot. Memory that it had freed, or others had freed to it, stays with it.
     ///
     /// # Safety
     ///
-    /// The caller took the slot ([`take`](Self::take)), and nobody uses it any more.
+    /// The caller took the slot ([`take`](Self::take)), and no user uses it any more.
     ///
     /// # Time
     ///
     /// Constant: at most one step.
     unsafe fn release(&self, slot: usize);
 
-    /// The operations as a slot that the caller has.
+    /// The operations of a slot that the caller has taken.
     ///
     /// # Safety
     ///
-    /// `slot` is less than [`slots`](Self::slots), and no two values of the same slot exist in different threads (or at different
-    /// interrupt levels) at a time, nor is one used while an operation of another is under way. Where
-    /// [`SharedContract::slots_are_exclusive`] is false this is not asked for.
+    /// `slot` is less than [`slots`](Self::slots), no two values of the same slot exist in different threads (or at
+    /// different interrupt levels) at a time, and none is used during an operation of another. Not required where
+    /// [`SharedContract::slots_are_exclusive`] is false.
     unsafe fn slot(&self, slot: usize) -> Self::Slot<'_>;
 
-    /// Takes a slot, if nobody has it, until the value is dropped.
+    /// Claims a slot, if it is free, until the value is dropped.
     ///
     /// # Time
     ///
@@ -88,12 +88,12 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
         if slot >= self.slots() || !self.take(slot) {
             return None;
         }
-        // SAFETY: the slot exists and was taken just now.
+        // SAFETY: the slot exists and has just been taken.
         let operations = unsafe { self.slot(slot) };
         Some(Claim { heap: self, number: slot, operations })
     }
 
-    /// Takes the first slot that nobody has, if there is one.
+    /// Claims the first free slot, if there is one.
     ///
     /// # Time
     ///
@@ -102,8 +102,8 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
         (0..self.slots()).find_map(|slot| self.claim(slot))
     }
 
-    /// Most steps that one operation takes, whatever other threads do; `None` where it may have to wait for others. What
-    /// size or block it is about is part of `operation`.
+    /// Most steps that one operation takes, whatever other threads do; `None` where it may have to wait for them. Size
+    /// and block are part of `operation`.
     ///
     /// # Time
     ///
@@ -117,8 +117,8 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     /// Constant.
     fn refusals(&self) -> Refusals;
 
-    /// As [`RegionAllocator::largest_allocatable`](super::RegionAllocator::largest_allocatable), for the slot that can allocate
-    /// most. Nobody else is at work: the heap is borrowed whole.
+    /// As [`RegionAllocator::largest_allocatable`](super::RegionAllocator::largest_allocatable), for the slot that can
+    /// allocate most. The heap is borrowed exclusively, so no other user is active.
     ///
     /// # Time
     ///
@@ -129,13 +129,13 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`largest_allocatable`](Self::largest_allocatable).
     fn largest_allocatable_by(&mut self, slot: usize) -> usize {
         let _ = slot;
         self.largest_allocatable()
     }
 
-    /// Visits every block, free and live, in address order. Nobody else is at work.
+    /// Visits every block, free and live, in address order. No other user is active.
     ///
     /// # Time
     ///
@@ -146,13 +146,13 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`walk`](Self::walk).
     fn walk_by(&mut self, slot: usize, visitor: &mut dyn FnMut(Block)) {
         let _ = slot;
         self.walk(visitor);
     }
 
-    /// Verifies every invariant of the heap. Nobody else is at work.
+    /// Verifies every invariant of the heap. No other user is active.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     /// Linear in the region.
     fn check(&mut self) -> Result<(), Corruption>;
 
-    /// As [`RegionAllocator::fingerprint`](super::RegionAllocator::fingerprint). Nobody else is at work.
+    /// As [`RegionAllocator::fingerprint`](super::RegionAllocator::fingerprint). No other user is active.
     ///
     /// # Time
     ///
@@ -171,18 +171,17 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     fn fingerprint(&mut self, word: &mut dyn FnMut(usize));
 }
 
-/// The operations of a shared heap in the hand of one user.
+/// One user's operations on a shared heap.
 ///
 /// # Safety
 ///
 /// As [`SharedAllocator`].
 pub unsafe trait Slot: Sized {
-    /// Allocates `size_bytes` bytes at an address that is a multiple of `align_bytes`; every value of both is legal and
-    /// answered.
+    /// Allocates `size_bytes` bytes at an address that is a multiple of `align_bytes`; every value of both is legal.
     ///
     /// # Errors
     ///
-    /// [`SharedError`] tells which; nothing changed for the caller.
+    /// [`SharedError`]; nothing changed for the caller.
     ///
     /// # Time
     ///
@@ -203,13 +202,13 @@ pub unsafe trait Slot: Sized {
         self.allocate_bytes(layout.size(), layout.align())
     }
 
-    /// Gives a block back, whoever allocated it, by its address alone. A pointer that the heap can tell to be freed
+    /// Frees a block, whichever slot allocated it, given its address alone. A pointer that the heap recognises as freed
     /// already, foreign or damaged is reported to the [`crate::hook`] and otherwise ignored.
     ///
     /// # Safety
     ///
-    /// `block` was returned by this heap, to this or another slot, and not deallocated since; nobody uses it any more, and that
-    /// it was returned happened before this call.
+    /// `block` was returned by this heap, to this or another slot, before this call (in the sense of happens-before),
+    /// has not been deallocated since, and is no longer used.
     ///
     /// # Time
     ///
@@ -224,7 +223,7 @@ pub unsafe trait Slot: Sized {
     ///
     /// # Safety
     ///
-    /// As [`deallocate`](Self::deallocate). On success `block` is dead unless the same address came back.
+    /// As [`deallocate`](Self::deallocate). On success `block` is dead unless the same address is returned.
     ///
     /// # Time
     ///
@@ -236,7 +235,7 @@ pub unsafe trait Slot: Sized {
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError>;
 
-    /// Bytes the caller may use at `block`: at least what was requested.
+    /// Bytes that the caller may use at `block`: at least those requested.
     ///
     /// # Safety
     ///
@@ -247,8 +246,8 @@ pub unsafe trait Slot: Sized {
     /// Constant.
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize;
 
-    /// Takes back at most `budget` blocks of this slot that others freed, and says how many it took. For idle time:
-    /// allocations do a little of it each. 0 where nothing is ever left to be taken back.
+    /// Takes back at most `budget` blocks of this slot that others freed, and returns how many. For idle time: each
+    /// allocation does a little of it. 0 where no blocks are ever left to take back.
     ///
     /// # Time
     ///
@@ -259,8 +258,8 @@ pub unsafe trait Slot: Sized {
     }
 }
 
-/// A slot that is taken until this is dropped. What it lends is used here: operations that could be exchanged between two claims
-/// would go on with a slot that was given back.
+/// A slot that is taken until this is dropped. It forwards the operations instead of lending them by `&mut`: operations
+/// swapped between two claims would go on using a slot that was released.
 ///
 /// ```compile_fail
 /// # use rtalloc::{Arenas, SharedAllocator};
@@ -291,8 +290,8 @@ impl<'h, 'r, H: SharedAllocator<'r>> Deref for Claim<'h, 'r, H> {
     }
 }
 
-// SAFETY: those of the slot. They are lent one by one and never as a whole: two claims whose operations were exchanged would
-// each give back what the other goes on using.
+// SAFETY: the operations are the slot's. They are forwarded one by one and never lent by `&mut`: if two claims swapped
+// theirs, each would release the slot that the other goes on using.
 unsafe impl<'r, H: SharedAllocator<'r>> Slot for Claim<'_, 'r, H> {
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
@@ -306,7 +305,7 @@ unsafe impl<'r, H: SharedAllocator<'r>> Slot for Claim<'_, 'r, H> {
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees that the block is live in this heap and no longer used.
         unsafe { self.operations.deallocate(block) }
     }
 
@@ -317,13 +316,13 @@ unsafe impl<'r, H: SharedAllocator<'r>> Slot for Claim<'_, 'r, H> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { self.operations.reallocate_bytes(block, size_bytes, align_bytes) }
     }
 
     #[inline(always)]
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { self.operations.usable_size(block) }
     }
 
@@ -345,35 +344,35 @@ impl<'r, H: SharedAllocator<'r>> fmt::Debug for Claim<'_, 'r, H> {
     }
 }
 
-/// What a shared allocator is and promises, as data.
+/// The properties and guarantees of a shared allocator, as data.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedContract {
-    /// What it promises a user who is alone.
+    /// Its guarantees for a single user.
     pub alone: Contract,
-    /// Whether an allocate comes to its end.
+    /// Whether an allocate completes.
     pub allocate: Progress,
-    /// Whether a deallocate comes to its end.
+    /// Whether a deallocate completes.
     pub deallocate: Progress,
-    /// Two users may not have the same slot at a time. Otherwise a slot's number is a hint.
+    /// No two users may have the same slot at a time. If false, a slot's number is only a hint.
     pub slots_are_exclusive: bool,
-    /// A refusal with [`SharedError::Exhausted`] proves that at some moment of the operation there was no block that the heap's policy
-    /// would have taken.
+    /// A refusal with [`SharedError::Exhausted`] proves that at some moment of the operation there was no block that
+    /// the heap's policy would have taken.
     pub exhaustion_is_certain: bool,
 }
 
-/// Which operations come to their end, whatever other threads do.
+/// Which operations complete, whatever other threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Every operation, within a number of its own steps that is known beforehand.
     WaitFree,
     /// Some operation, at any time.
     LockFree,
-    /// Those nobody keeps waiting.
+    /// Those that do not wait for another thread.
     Blocking,
 }
 
 impl Progress {
-    /// The guarantee in words.
+    /// Description of the guarantee.
     pub const fn name(self) -> &'static str {
         match self {
             Progress::WaitFree => "wait-free",
@@ -388,26 +387,27 @@ impl Progress {
 pub enum Operation {
     /// An allocation of `size_bytes` at a multiple of `align_bytes`, whether it succeeds or not.
     Allocate {
-        /// Bytes asked for.
+        /// Bytes requested.
         size_bytes: usize,
-        /// Alignment asked for.
+        /// Alignment requested.
         align_bytes: usize,
     },
-    /// A deallocation of a block of `size_bytes`, as it was allocated or last resized, by the slot that allocated it or another.
+    /// A deallocation of a block of `size_bytes`, as it was allocated or last resized, by the slot that allocated it or
+    /// another.
     Deallocate {
-        /// Bytes asked for.
+        /// Bytes requested.
         size_bytes: usize,
-        /// The strictest alignment asked for, when it was allocated or resized.
+        /// The strictest alignment requested, when it was allocated or resized.
         align_bytes: usize,
     },
-    /// A reallocation to `size_bytes` of a block that was allocated, or last resized, with `old_bytes`, whether it moves, stays or is
-    /// refused.
+    /// A reallocation to `size_bytes` of a block that was allocated, or last resized, with `old_bytes`, whether it
+    /// moves, stays or is refused.
     Reallocate {
-        /// Bytes asked for before.
+        /// Bytes requested before.
         old_bytes: usize,
-        /// Bytes asked for.
+        /// Bytes requested now.
         size_bytes: usize,
-        /// The strictest alignment asked for, now or before.
+        /// The strictest alignment requested, now or before.
         align_bytes: usize,
     },
     /// A [`Slot::reclaim`].
@@ -417,10 +417,10 @@ pub enum Operation {
     },
 }
 
-/// Accesses to words that others may access too.
+/// Accesses to words that other users may access too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Instructions that read a word and write it as one: fetch-and-add, compare-and-swap and the like.
+    /// Atomic read-modify-writes: fetch-and-add, compare-and-swap and the like.
     pub read_modify_writes: usize,
     /// Loads.
     pub loads: usize,
@@ -429,12 +429,12 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// All of them.
+    /// The sum of all three.
     pub const fn total(self) -> usize {
         self.read_modify_writes.saturating_add(self.loads).saturating_add(self.stores)
     }
 
-    /// The more of each of the three.
+    /// The larger of each of the three.
     pub const fn most(self, other: Steps) -> Steps {
         const fn more(one: usize, other: usize) -> usize {
             if one > other { one } else { other }
@@ -446,7 +446,7 @@ impl Steps {
         }
     }
 
-    /// Whether none of the three is more than in `bound`.
+    /// Whether none of the three exceeds that of `bound`.
     pub const fn within(self, bound: Steps) -> bool {
         self.read_modify_writes <= bound.read_modify_writes && self.loads <= bound.loads && self.stores <= bound.stores
     }
@@ -467,17 +467,17 @@ impl Add for Steps {
 /// Why a shared heap refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedError {
-    /// The request itself: this heap never serves such a one, however much is free, or the block to be resized is none. Never
-    /// [`AllocError::Exhausted`] nor [`AllocError::Pending`].
+    /// The request itself is invalid: this heap never serves it, however much is free, or the block to be resized is
+    /// not a block. Never [`AllocError::Exhausted`] nor [`AllocError::Pending`].
     Request(AllocError),
-    /// At a moment of the operation there was no block that the heap's policy would have taken. (Where slots own memory, that is the
-    /// slot's. It is certain where [`SharedContract::exhaustion_is_certain`] says so.)
+    /// At a moment of the operation there was no block that the heap's policy would have taken. (Where slots own
+    /// memory: no block of the slot. Certain only where [`SharedContract::exhaustion_is_certain`].)
     Exhausted,
-    /// No block was found, and others were at work meanwhile (or might have been, where that is not watched): one may have
-    /// been there at every moment, and a repetition may find it.
+    /// No block was found, and other users were active meanwhile (or might have been, where that is not tracked): a
+    /// block may have been free at every moment, and a retry may find it.
     Contended,
-    /// As [`Exhausted`](Self::Exhausted), but others have freed blocks of this slot that it has not taken back yet: a repetition, or
-    /// a [`Slot::reclaim`], goes on doing so.
+    /// As [`Exhausted`](Self::Exhausted), but others have freed blocks of this slot that it has not taken back yet: a
+    /// retry, or a [`Slot::reclaim`], continues to take them back.
     Pending,
 }
 
@@ -486,9 +486,9 @@ impl fmt::Display for SharedError {
         match self {
             SharedError::Request(error) => error.fmt(f),
             SharedError::Exhausted => f.write_str("no free block is large enough"),
-            SharedError::Contended => f.write_str("no block was found while others were at work: try again"),
+            SharedError::Contended => f.write_str("no block was found while other users were active: try again"),
             SharedError::Pending => {
-                f.write_str("no free block is large enough before those that others freed are taken back: try again")
+                f.write_str("no free block is large enough before blocks freed by others are taken back: try again")
             }
         }
     }

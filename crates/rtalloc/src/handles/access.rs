@@ -1,10 +1,9 @@
 //! References into objects, which borrow the heap; abstract pointers (Compact-fit 2008, section 3.5).
 //!
-//! An object that is contiguous is one slice; any object is a sequence of [pieces](Pieces), each of which is one: block-frames,
-//! arraylets. All of it is memory that may be uninitialised, because a heap writes nothing into what it allocates, and
-//! every heap has it.
+//! A contiguous object is one slice; any object is a sequence of [pieces](Pieces), each of them a slice: block-frames,
+//! arraylets. The memory may be uninitialised, because a heap does not write to what it allocates.
 //!
-//! Nothing here costs more than the heap's own `locate`, once per object or piece.
+//! They cost no more than the heap's own `locate`, once per object or piece.
 
 use crate::contract::{AccessError, Handle, HandleAllocator};
 use core::fmt;
@@ -13,11 +12,11 @@ use core::mem::MaybeUninit;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::ptr::NonNull;
 
-/// A byte of an object: the paper's *abstract pointer* (2008, sections 2.3 and 3.5), which stays good wherever the object
+/// A byte of an object: the paper's *abstract pointer* (2008, sections 2.3 and 3.5), which stays valid when the object
 /// moves.
 ///
-/// Its arithmetic is that of an offset, and wraps. As in C a pointer may lead beyond its object, as long as nobody accesses
-/// anything there; who does gets an error.
+/// Its arithmetic is that of an offset, and wraps. As in C a pointer may point beyond its object if it is not accessed
+/// there; an access returns an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AbstractPointer {
     /// The object.
@@ -74,12 +73,12 @@ impl SubAssign<usize> for AbstractPointer {
     }
 }
 
-/// Why several objects were not accessed at a time.
+/// Why several objects were not accessed at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisjointError {
     /// One of them cannot be accessed.
     Access(AccessError),
-    /// Two of them are one.
+    /// Two of them are the same object.
     Same,
 }
 
@@ -93,16 +92,16 @@ impl fmt::Display for DisjointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DisjointError::Access(error) => error.fmt(f),
-            DisjointError::Same => f.write_str("one object, to be written through two references"),
+            DisjointError::Same => f.write_str("two of the references would be to the same object"),
         }
     }
 }
 
 impl core::error::Error for DisjointError {}
 
-/// Objects as memory: of every [`HandleAllocator`], and of those alone.
+/// Objects as memory: implemented for every [`HandleAllocator`].
 pub trait Access<'r>: HandleAllocator<'r> {
-    /// An object, to be read. Does not compile for a heap whose objects are pieces.
+    /// An object, for reading. Does not compile for a heap whose objects are pieces.
     ///
     /// # Errors
     ///
@@ -113,14 +112,14 @@ pub trait Access<'r>: HandleAllocator<'r> {
     /// Constant.
     #[inline(always)]
     fn slice(&self, handle: Handle) -> Result<&[MaybeUninit<u8>], AccessError> {
-        const { assert!(Self::IS_CONTIGUOUS, "an object of this heap is pieces, not one slice") }
+        const { assert!(Self::IS_CONTIGUOUS, "objects of this heap are pieces: use `pieces` instead of slices") }
         let (start, len_bytes) = self.locate(handle, 0)?;
         let object = NonNull::slice_from_raw_parts(start.cast(), len_bytes);
-        // SAFETY: a live object of a heap whose objects are contiguous; nothing moves or writes it while the heap is borrowed.
+        // SAFETY: a live object of a heap whose objects are contiguous; the heap is borrowed meanwhile.
         Ok(unsafe { object.as_ref() })
     }
 
-    /// An object, to be written. Does not compile for a heap whose objects are pieces.
+    /// An object, for writing. Does not compile for a heap whose objects are pieces.
     ///
     /// # Errors
     ///
@@ -132,11 +131,11 @@ pub trait Access<'r>: HandleAllocator<'r> {
     #[inline(always)]
     fn slice_mut(&mut self, handle: Handle) -> Result<&mut [MaybeUninit<u8>], AccessError> {
         let mut object = whole_to_write(self, handle)?;
-        // SAFETY: a live object; nobody else gets at it while the heap is borrowed exclusively.
+        // SAFETY: a live object; there is no other access to it while the heap is borrowed exclusively.
         Ok(unsafe { object.as_mut() })
     }
 
-    /// Several objects, to be written at a time. Does not compile for a heap whose objects are pieces.
+    /// Several objects, for writing at the same time. Does not compile for a heap whose objects are pieces.
     ///
     /// # Errors
     ///
@@ -151,12 +150,12 @@ pub trait Access<'r>: HandleAllocator<'r> {
         handles: [Handle; N],
     ) -> Result<[&mut [MaybeUninit<u8>]; N], DisjointError> {
         let objects = all_distinct(handles, |handle| whole_to_write(self, handle))?;
-        // SAFETY: live objects, which begin at different places and so are different ones; different objects do not overlap,
-        // and nobody else gets at them while the heap is borrowed exclusively.
+        // SAFETY: live objects, which begin at different addresses and so are different ones; different objects do not
+        // overlap, and there is no other access to them while the heap is borrowed exclusively.
         Ok(objects.map(|mut object| unsafe { object.as_mut() }))
     }
 
-    /// `len_bytes` bytes of an object from `start` on, to be read piece by piece.
+    /// `len_bytes` bytes of an object from `start` on, for reading piece by piece.
     ///
     /// # Errors
     ///
@@ -170,7 +169,7 @@ pub trait Access<'r>: HandleAllocator<'r> {
         Ok(Pieces { span: Span::new(self, start, len_bytes)?, heap: self, region: PhantomData })
     }
 
-    /// `len_bytes` bytes of an object from `start` on, to be written piece by piece.
+    /// `len_bytes` bytes of an object from `start` on, for writing piece by piece.
     ///
     /// # Errors
     ///
@@ -187,18 +186,18 @@ pub trait Access<'r>: HandleAllocator<'r> {
 
 impl<'r, H: HandleAllocator<'r>> Access<'r> for H {}
 
-/// Where an object is that is contiguous, to write it.
+/// The address of a contiguous object, for writing.
 #[inline(always)]
 fn whole_to_write<'r, H: HandleAllocator<'r>>(
     heap: &H,
     handle: Handle,
 ) -> Result<NonNull<[MaybeUninit<u8>]>, AccessError> {
-    const { assert!(H::IS_CONTIGUOUS, "an object of this heap is pieces, not one slice") }
+    const { assert!(H::IS_CONTIGUOUS, "objects of this heap are pieces: use `pieces` instead of slices") }
     let (start, len_bytes) = heap.locate_to_write(handle, 0)?;
     Ok(NonNull::slice_from_raw_parts(start.cast(), len_bytes))
 }
 
-/// Locates several objects that must begin at different places.
+/// Locates several objects, which must begin at different addresses.
 #[inline(always)]
 pub(super) fn all_distinct<K: Copy, T: ?Sized, E: Into<DisjointError>, const N: usize>(
     names: [K; N],
@@ -238,7 +237,7 @@ impl Span {
         Ok(Span { at, left_bytes: len_bytes })
     }
 
-    /// The next piece, given what locates its first byte.
+    /// The next piece, given a function that locates its first byte.
     #[inline(always)]
     fn next(
         &mut self,
@@ -255,7 +254,7 @@ impl Span {
     }
 }
 
-/// Pieces of an object, to be read: see [`Access::pieces`].
+/// Pieces of an object, for reading: see [`Access::pieces`].
 #[derive(Debug)]
 pub struct Pieces<'a, 'r, H> {
     span: Span,
@@ -274,12 +273,12 @@ impl<'a, 'r, H: HandleAllocator<'r>> Iterator for Pieces<'a, 'r, H> {
     }
 }
 
-/// Pieces of an object, to be written: see [`Access::pieces_mut`].
+/// Pieces of an object, for writing: see [`Access::pieces_mut`].
 #[derive(Debug)]
 pub struct PiecesMut<'a, 'r, H> {
     span: Span,
     heap: &'a H,
-    /// Nobody else has the heap.
+    /// The heap is borrowed exclusively.
     exclusive: PhantomData<(&'a mut H, &'r ())>,
 }
 
@@ -289,8 +288,7 @@ impl<'a, 'r, H: HandleAllocator<'r>> Iterator for PiecesMut<'a, 'r, H> {
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let mut piece = self.span.next(|handle, offset_bytes| self.heap.locate_to_write(handle, offset_bytes))?;
-        // SAFETY: bytes of a live object that no earlier piece holds; nobody else gets at them while the heap is borrowed
-        // exclusively.
+        // SAFETY: bytes of a live object that no earlier piece holds; the heap is borrowed exclusively.
         Some(unsafe { piece.as_mut() })
     }
 }

@@ -1,12 +1,12 @@
 //! A heap of values of any type, named by typed handles.
 //!
-//! A [`TypedHandle<T>`](TypedHandle) names a `T` that was put into the heap, and nothing else: it cannot be made of a number,
-//! no other handle can be used to write over the value, and it belongs to one heap, by a lifetime that is the heap's own
-//! (a *brand*): handles of two heaps have different types, so that a handle that is a number of two 32-bit halves, which
-//! two heaps may both have given, costs no third one to tell the heaps apart. A brand is made by [`Boxes::scope`].
+//! A [`TypedHandle<T>`](TypedHandle) names a `T` that was moved into the heap, and nothing else: it cannot be made from
+//! a number, and no other handle can overwrite the value. It belongs to one heap, by a lifetime that is the heap's own
+//! (a *brand*). Handles of two heaps have different types, so no part of the handle is needed to distinguish the heaps
+//! at run time. A brand is made by [`Boxes::scope`].
 //!
-//! A handle is copied freely and drops nothing. [`Boxes::remove`] gives the value back; what is still in the heap when it
-//! goes is forgotten, as by [`core::mem::forget`].
+//! Handles are `Copy`, and dropping one drops no value. [`Boxes::remove`] returns the value; values that are still in
+//! the heap at its end are forgotten, as by [`core::mem::forget`].
 //!
 //! ```
 //! use core::mem::MaybeUninit;
@@ -38,7 +38,7 @@
 //!
 //! # What does not compile
 //!
-//! A reference is alive while a value is inserted, or removed, or the heap compacts:
+//! A reference that is alive while a value is inserted, or removed, or the heap compacts:
 //!
 //! ```compile_fail,E0502
 //! # use rtalloc::{CompactFit, handles::{Boxes, TypedHandle}};
@@ -67,7 +67,7 @@
 //! # }
 //! ```
 //!
-//! or while another is alive that writes:
+//! or while another, mutable reference is alive:
 //!
 //! ```compile_fail,E0499
 //! # use rtalloc::{CompactFit, handles::{Boxes, TypedHandle}};
@@ -89,7 +89,7 @@
 //! # }
 //! ```
 //!
-//! A handle leaves the scope of its heap, or is used with another heap:
+//! A handle that leaves the scope of its heap, or is used with another heap:
 //!
 //! ```compile_fail
 //! # use core::mem::MaybeUninit;
@@ -105,8 +105,8 @@
 //! # }
 //! ```
 //!
-//! A handle's type is another one, be it with a shorter lifetime, which could be written through the one and read through the
-//! other:
+//! A handle of another type, even if only the lifetime is shorter, since a value could be written through one and read
+//! through the other:
 //!
 //! ```compile_fail,E0308
 //! # use rtalloc::{CompactFit, handles::{Boxes, TypedHandle}};
@@ -122,7 +122,7 @@
 //! }
 //! ```
 //!
-//! A value goes to another thread that must not:
+//! A handle that is sent to another thread although its value must not be:
 //!
 //! ```compile_fail,E0277
 //! # use rtalloc::handles::TypedHandle;
@@ -130,7 +130,7 @@
 //! needs_send::<TypedHandle<'static, std::rc::Rc<u8>>>();
 //! ```
 //!
-//! A value's alignment is beyond what the heap gives, or its size:
+//! A value whose alignment or size exceeds the heap's:
 //!
 //! ```compile_fail,E0080
 //! # use core::mem::MaybeUninit;
@@ -169,13 +169,13 @@ type Brand<'id> = PhantomData<fn(&'id ()) -> &'id ()>;
 pub struct TypedHandle<'id, T> {
     handle: Handle,
     brand: Brand<'id>,
-    /// A copy can write a `T` and another read it, so that the type is neither widened nor narrowed.
+    /// A copy can write a `T` and another read it, so the type is invariant.
     value: PhantomData<*mut T>,
 }
 
-// SAFETY: a handle is a number; with the heap, which is in one thread at a time, it gives access to the value.
+// SAFETY: a handle is a number; it gives access only together with the heap, which is in one thread at a time.
 unsafe impl<T: Send> Send for TypedHandle<'_, T> {}
-// SAFETY: as above; a shared handle can be copied.
+// SAFETY: as for `Send`; a shared handle can be copied.
 unsafe impl<T: Send> Sync for TypedHandle<'_, T> {}
 
 impl<T> Clone for TypedHandle<'_, T> {
@@ -201,12 +201,12 @@ impl<T> fmt::Debug for TypedHandle<'_, T> {
     }
 }
 
-/// Why a value was not inserted; and the value.
+/// Why a value was not inserted, and the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InsertError<T> {
-    /// The heap's answer.
+    /// The heap's error.
     pub error: AllocError,
-    /// What was to be inserted.
+    /// The value that was not inserted.
     pub value: T,
 }
 
@@ -221,8 +221,8 @@ impl<T: fmt::Debug> core::error::Error for InsertError<T> {}
 /// A heap of values, whose handles have the brand `'id`.
 #[derive(Debug)]
 pub struct Boxes<'id, 'r, H> {
-    /// Every object in it is a value of the type that its typed handles name. Nobody else gets the heap, not even by `&`: a
-    /// reference to the memory of a value that is written through shared references must not exist.
+    /// Every object in it is a value of the type that its typed handles name. The heap is never lent, not even by `&`:
+    /// there must be no reference to the memory of a value that is written through shared references.
     heap: H,
     brand: Brand<'id>,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
@@ -254,18 +254,18 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     /// Bytes requested for a `T`, which an object of the heap holds in one piece.
     const fn bytes_of<T>() -> usize {
         const {
-            assert!(align_of::<T>() <= H::CONTRACT.alignment_bytes, "a value's alignment is beyond the heap's");
-            assert!(size_of::<T>() <= H::CONTRACT.largest_request_bytes, "a value is larger than the heap's objects");
-            assert!(size_of::<T>() <= H::PIECE_BYTES, "a value is larger than a piece of the heap's objects");
+            assert!(align_of::<T>() <= H::CONTRACT.alignment_bytes, "the value's alignment exceeds the heap's");
+            assert!(size_of::<T>() <= H::CONTRACT.largest_request_bytes, "the value is larger than the heap's objects");
+            assert!(size_of::<T>() <= H::PIECE_BYTES, "the value is larger than a piece of the heap's objects");
             if size_of::<T>() == 0 { 1 } else { size_of::<T>() }
         }
     }
 
-    /// Moves a value into the heap. Does not compile for a `T` that no object of the heap can hold in one piece, or align.
+    /// Moves a value into the heap. Does not compile if no object of the heap can hold a `T` in one piece, or align it.
     ///
     /// # Errors
     ///
-    /// [`InsertError`] has the value; nothing changed.
+    /// [`InsertError`] returns the value; nothing changed.
     ///
     /// # Time
     ///
@@ -276,10 +276,10 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
             Ok(handle) => handle,
             Err(error) => return Err(InsertError { error, value }),
         };
-        // The step of compaction that an allocation may take may be one of the new object.
+        // The compaction step of an allocation may have begun to move the new object.
         let begun_anew = self.heap.locate_to_write(handle, 0);
         debug_assert!(begun_anew.is_ok(), "the object is live");
-        // SAFETY: the object was allocated just now; it is in one piece, aligned and large enough for a `T`.
+        // SAFETY: the object has just been allocated; it is in one piece, aligned and large enough for a `T`.
         unsafe { self.heap.dereference(handle, 0).cast::<T>().write(value) }
         Ok(TypedHandle { handle, brand: PhantomData, value: PhantomData })
     }
@@ -296,15 +296,14 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     #[inline(always)]
     pub fn remove<T>(&mut self, handle: TypedHandle<'id, T>) -> Result<T, HandleError> {
         let place = self.place(handle, H::locate)?;
-        // SAFETY: the object holds a `T`; if it is freed, the copy is the value from now on.
+        // SAFETY: the object holds a `T`; once it is freed, the copy is the only value.
         let value = unsafe { place.cast::<MaybeUninit<T>>().read() };
         self.heap.free(handle.handle)?;
         // SAFETY: read from an object that held a `T`.
         Ok(unsafe { value.assume_init() })
     }
 
-    /// A value, to be read; a move of it that is under way begins anew, because the value may be one that is written through
-    /// shared references.
+    /// A value, for reading. A pending move starts over, because shared references may write.
     ///
     /// # Errors
     ///
@@ -320,7 +319,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
         Ok(unsafe { place.as_ref() })
     }
 
-    /// A value, to be written.
+    /// A value, for writing.
     ///
     /// # Errors
     ///
@@ -332,11 +331,11 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     #[inline(always)]
     pub fn borrow_mut<T>(&mut self, handle: TypedHandle<'id, T>) -> Result<&mut T, HandleError> {
         let mut place = self.place(handle, H::locate_to_write)?;
-        // SAFETY: the object holds a `T`; nobody else gets at it while the heap is borrowed exclusively.
+        // SAFETY: the object holds a `T`; there is no other access to it while the heap is borrowed exclusively.
         Ok(unsafe { place.as_mut() })
     }
 
-    /// Several values, to be written at a time.
+    /// Several values, for writing at the same time.
     ///
     /// # Errors
     ///
@@ -352,8 +351,8 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     ) -> Result<[&mut T; N], DisjointError> {
         let locate = |handle| self.place(handle, H::locate_to_write).map_err(AccessError::from);
         let places = all_distinct(handles, locate)?;
-        // SAFETY: the objects hold values of type `T`, and are different ones because they begin at different places; nobody
-        // else gets at them while the heap is borrowed exclusively.
+        // SAFETY: the objects hold values of type `T`, and are different ones because they begin at different
+        // addresses; there is no other access to them while the heap is borrowed exclusively.
         Ok(places.map(|mut place| unsafe { place.as_mut() }))
     }
 
@@ -361,7 +360,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`HandleAllocator::compact`].
     #[inline(always)]
     pub fn compact(&mut self, budget_bytes: usize) -> usize {
         self.heap.compact(budget_bytes)
@@ -400,7 +399,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`HandleAllocator::fragmentation`].
     pub fn fragmentation(&self) -> Fragmentation {
         self.heap.fragmentation()
     }
@@ -409,16 +408,16 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`HandleAllocator::check`].
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`HandleAllocator::check`].
     pub fn check(&self) -> Result<(), Corruption> {
         self.heap.check()
     }
 
-    /// Where a value is: of this heap, because the handle has its brand, and of type `T`, because the handle says so.
+    /// The address of a value: in this heap by the handle's brand, and of type `T` by the handle's type.
     #[inline(always)]
     fn place<T>(
         &self,
@@ -428,7 +427,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
         match locate(&self.heap, handle.handle, 0) {
             Ok((place, _)) => Ok(place.cast()),
             Err(AccessError::Handle(error)) => Err(error),
-            // No object is so small that it has no first byte.
+            // Every object has a first byte.
             Err(AccessError::OutOfBounds { .. }) => Err(HandleError::Foreign),
         }
     }

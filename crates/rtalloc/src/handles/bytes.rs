@@ -1,8 +1,8 @@
-//! A heap of bytes, all of them initialised: what a `&[u8]` needs to be sound.
+//! A heap of bytes, all of them initialised, which makes `&[u8]` sound.
 //!
-//! An object is written when it is made: with zeros, or with a copy of what the caller has. The growth of an object is
-//! written with zeros. So making an object is linear in its size here, whatever it costs in the heap; who wants constant time
-//! and writes everything anyway takes [`Access`] and memory that may be uninitialised.
+//! An object is initialised when it is made: with zeros, or with a copy of the caller's bytes. An object grows by
+//! zeros. So making an object is linear in its size here, whatever it costs in the heap. For constant time, and where
+//! everything is written anyway, use [`Access`] and memory that may be uninitialised.
 //!
 //! ```
 //! use core::mem::MaybeUninit;
@@ -30,7 +30,7 @@
 //!
 //! # What does not compile
 //!
-//! A reference is alive while an object is allocated, which the heap may do with a step of compaction:
+//! A reference that is alive while an object is allocated, which may take a compaction step:
 //!
 //! ```compile_fail,E0502
 //! # use rtalloc::{CompactFit, handles::Bytes};
@@ -41,7 +41,7 @@
 //! # }
 //! ```
 //!
-//! while one is freed, be it another one, in whose place this one may be moved:
+//! while an object is freed, even another one, into whose place this one may be moved:
 //!
 //! ```compile_fail,E0502
 //! # use rtalloc::{CompactFit, handles::Bytes};
@@ -52,7 +52,7 @@
 //! # }
 //! ```
 //!
-//! while one is resized:
+//! while an object is resized:
 //!
 //! ```compile_fail,E0502
 //! # use rtalloc::{CompactFit, handles::Bytes};
@@ -74,7 +74,8 @@
 //! # }
 //! ```
 //!
-//! while another is alive that writes, be it to another object (for which there is [`get_many_mut`](Bytes::get_many_mut)):
+//! while another, mutable reference is alive, even to another object (for which there is
+//! [`get_many_mut`](Bytes::get_many_mut)):
 //!
 //! ```compile_fail,E0499
 //! # use rtalloc::{CompactFit, handles::Bytes};
@@ -85,7 +86,7 @@
 //! # }
 //! ```
 //!
-//! after the heap is gone, or its region:
+//! after the end of the heap, or of its region:
 //!
 //! ```compile_fail,E0505
 //! # use rtalloc::{CompactFit, handles::Bytes};
@@ -115,7 +116,7 @@ use core::ptr::NonNull;
 /// A heap all of whose bytes are initialised.
 #[derive(Debug)]
 pub struct Bytes<'r, H> {
-    /// Every byte of every object in it was written. Nobody else gets it by `&mut`.
+    /// Every byte of every object in it is initialised. The heap is never lent by `&mut`.
     heap: H,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
@@ -134,13 +135,13 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
         Ok(Bytes { heap: H::new(region, config)?, region: PhantomData })
     }
 
-    /// The heap, to ask it.
+    /// The heap, for queries.
     #[inline(always)]
     pub fn heap(&self) -> &H {
         &self.heap
     }
 
-    /// The heap with its objects, which are memory from now on.
+    /// The heap with its objects, which are plain memory from now on.
     pub fn into_heap(self) -> H {
         self.heap
     }
@@ -158,7 +159,7 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     pub fn allocate(&mut self, size_bytes: usize) -> Result<Handle, AllocError> {
         let handle = self.heap.allocate(size_bytes)?;
         let written = self.zero(AbstractPointer::from(handle), size_bytes);
-        debug_assert!(written.is_ok(), "the object is live and so large");
+        debug_assert!(written.is_ok(), "the object is live and large enough");
         Ok(handle)
     }
 
@@ -175,7 +176,7 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     pub fn insert(&mut self, bytes: &[u8]) -> Result<Handle, AllocError> {
         let handle = self.heap.allocate(bytes.len())?;
         let written = self.write_at(handle, bytes);
-        debug_assert!(written.is_ok(), "the object is live and so large");
+        debug_assert!(written.is_ok(), "the object is live and large enough");
         Ok(handle)
     }
 
@@ -183,32 +184,32 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`HandleAllocator::free`].
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`HandleAllocator::free`].
     #[inline(always)]
     pub fn free(&mut self, handle: Handle) -> Result<(), HandleError> {
         self.heap.free(handle)
     }
 
-    /// [`HandleAllocator::resize`]; what the object grows by is zeros.
+    /// [`HandleAllocator::resize`]; the object grows by zeros.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`HandleAllocator::resize`].
     ///
     /// # Time
     ///
-    /// As there, and linear in the growth.
+    /// As [`HandleAllocator::resize`], and linear in the growth.
     #[inline]
     pub fn resize(&mut self, handle: Handle, size_bytes: usize) -> Result<(), ResizeError> {
         let before_bytes = self.heap.size(handle)?;
         self.heap.resize(handle, size_bytes)?;
         let growth_bytes = size_bytes.saturating_sub(before_bytes);
         let written = self.zero(AbstractPointer::new(handle, before_bytes.min(size_bytes)), growth_bytes);
-        debug_assert!(written.is_ok(), "the object is live and so large");
+        debug_assert!(written.is_ok(), "the object is live and large enough");
         Ok(())
     }
 
@@ -216,13 +217,13 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     ///
     /// # Time
     ///
-    /// As there.
+    /// As [`HandleAllocator::compact`].
     #[inline(always)]
     pub fn compact(&mut self, budget_bytes: usize) -> usize {
         self.heap.compact(budget_bytes)
     }
 
-    /// An object, to be read. Does not compile for a heap whose objects are pieces.
+    /// An object, for reading. Does not compile for a heap whose objects are pieces.
     ///
     /// # Errors
     ///
@@ -234,11 +235,11 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     #[inline(always)]
     pub fn get(&self, handle: Handle) -> Result<&[u8], AccessError> {
         let object = self.heap.slice(handle)?;
-        // SAFETY: every byte of every object was written.
+        // SAFETY: every byte of every object is initialised.
         Ok(unsafe { object.assume_init_ref() })
     }
 
-    /// An object, to be written. Does not compile for a heap whose objects are pieces.
+    /// An object, for writing. Does not compile for a heap whose objects are pieces.
     ///
     /// # Errors
     ///
@@ -250,15 +251,15 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     #[inline(always)]
     pub fn get_mut(&mut self, handle: Handle) -> Result<&mut [u8], AccessError> {
         let object = self.heap.slice_mut(handle)?;
-        // SAFETY: every byte of every object was written.
+        // SAFETY: every byte of every object is initialised.
         Ok(unsafe { object.assume_init_mut() })
     }
 
-    /// Several objects, to be written at a time. Does not compile for a heap whose objects are pieces.
+    /// Several objects, for writing at the same time. Does not compile for a heap whose objects are pieces.
     ///
     /// # Errors
     ///
-    /// [`DisjointError`]: two of the handles are the same, or one is not good.
+    /// [`DisjointError`]: two of the handles are the same, or one is invalid.
     ///
     /// # Time
     ///
@@ -266,11 +267,11 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     #[inline(always)]
     pub fn get_many_mut<const N: usize>(&mut self, handles: [Handle; N]) -> Result<[&mut [u8]; N], DisjointError> {
         let objects = self.heap.slices_mut(handles)?;
-        // SAFETY: every byte of every object was written.
+        // SAFETY: every byte of every object is initialised.
         Ok(objects.map(|object| unsafe { object.assume_init_mut() }))
     }
 
-    /// An object, to be read piece by piece.
+    /// An object, for reading piece by piece.
     ///
     /// # Errors
     ///
@@ -283,11 +284,11 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     pub fn pieces(&self, handle: Handle) -> Result<impl Iterator<Item = &[u8]>, AccessError> {
         let size_bytes = self.heap.size(handle)?;
         let pieces = self.heap.pieces(AbstractPointer::from(handle), size_bytes)?;
-        // SAFETY: every byte of every object was written.
+        // SAFETY: every byte of every object is initialised.
         Ok(pieces.map(|piece| unsafe { piece.assume_init_ref() }))
     }
 
-    /// An object, to be written piece by piece.
+    /// An object, for writing piece by piece.
     ///
     /// # Errors
     ///
@@ -300,7 +301,7 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
     pub fn pieces_mut(&mut self, handle: Handle) -> Result<impl Iterator<Item = &mut [u8]>, AccessError> {
         let size_bytes = self.heap.size(handle)?;
         let pieces = self.heap.pieces_mut(AbstractPointer::from(handle), size_bytes)?;
-        // SAFETY: every byte of every object was written.
+        // SAFETY: every byte of every object is initialised.
         Ok(pieces.map(|piece| unsafe { piece.assume_init_mut() }))
     }
 
@@ -319,8 +320,8 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
         let mut place = NonNull::from(into).cast::<MaybeUninit<u8>>();
         // turns: pieces
         for piece in pieces {
-            // SAFETY: the pieces are as long as `into` together, and every byte of every object was written; the two do not
-            // overlap, because `into` is borrowed exclusively.
+            // SAFETY: the pieces are together as long as `into`, and every byte of every object is initialised; they do
+            // not overlap `into`, which is borrowed exclusively.
             unsafe {
                 place.copy_from_nonoverlapping(NonNull::from(piece).cast(), piece.len());
                 place = place.add(piece.len());
@@ -344,7 +345,7 @@ impl<'r, H: HandleAllocator<'r>> Bytes<'r, H> {
         let mut from = NonNull::from(bytes).cast::<MaybeUninit<u8>>();
         // turns: pieces
         for piece in pieces {
-            // SAFETY: the pieces are as long as `bytes` together; the two do not overlap, because the object is borrowed
+            // SAFETY: the pieces are together as long as `bytes`; they do not overlap it: the object is borrowed
             // exclusively.
             unsafe {
                 NonNull::from(&mut *piece).cast().copy_from_nonoverlapping(from, piece.len());

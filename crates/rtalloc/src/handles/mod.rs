@@ -1,13 +1,13 @@
-//! What is built on handles, whichever heap gives them: access by references, bytes, boxes, objects larger than a page.
+//! Layers on any heap of handles: access by references, bytes, boxes, objects larger than a page.
 //!
-//! A [`HandleAllocator`](crate::contract::HandleAllocator) answers where an object is; it hands out no reference. A
-//! reference must not outlive the place of its object, and must not show bytes that nobody wrote. Both are matters of types:
+//! A [`HandleAllocator`](crate::contract::HandleAllocator) returns the address of an object, never a reference. A
+//! reference must not outlive the place of its object, and must not expose uninitialised bytes. Types ensure both:
 //!
-//! - **A reference borrows the heap.** Whatever may move an object takes the heap by `&mut`, so that it does not compile while
-//!   a reference into an object is alive.
-//! - **What a heap holds is known by its wrapper.** In a bare heap an object is memory that may be uninitialised, and that
-//!   is how [`Access`] shows it. [`Bytes`] owns a heap all of whose objects are written when they are made, and shows bytes.
-//!   [`Boxes`] owns a heap all of whose objects are values of the types that their handles name, and shows values.
+//! - **A reference borrows the heap.** Every method that may move an object takes the heap by `&mut`, so it does not
+//!   compile while a reference into an object is alive.
+//! - **A wrapper knows the heap's content.** In a bare heap an object is memory that may be uninitialised, and
+//!   [`Access`] exposes it as such. [`Bytes`] owns a heap whose objects are all initialised when they are made, and
+//!   exposes bytes. [`Boxes`] owns a heap whose objects are values of their handles' types, and exposes values.
 //!
 //! ```text
 //!   Boxes: TypedHandle<T> -> &T      Bytes: Handle -> &[u8]
@@ -19,12 +19,12 @@
 //!                HandleAllocator: Handle -> address
 //! ```
 //!
-//! | to have | take |
+//! | for | use |
 //! |---|---|
 //! | values of types, lists and trees of them | [`Boxes`] on [`CompactFit`](crate::CompactFit) |
 //! | buffers, messages, text | [`Bytes`] on [`CompactFit`](crate::CompactFit): an object is a slice |
-//! | the same, of objects in pieces or larger than a page | [`Bytes`] on [`CompactFitNonMoving`](crate::CompactFitNonMoving) or [`Arraylets`]: [pieces](Bytes::pieces), [`read_at`](Bytes::read_at), [`write_at`](Bytes::write_at) |
-//! | memory that is not initialised, in constant time | [`Access`] on any heap |
+//! | buffers in pieces or larger than a page | [`Bytes`] on [`CompactFitNonMoving`](crate::CompactFitNonMoving) or [`Arraylets`]: [pieces](Bytes::pieces), [`read_at`](Bytes::read_at), [`write_at`](Bytes::write_at) |
+//! | uninitialised memory, in constant time | [`Access`] on any heap |
 //!
 //! ```
 //! use core::mem::MaybeUninit;
@@ -41,7 +41,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! A wrapper takes a region, not a heap, because objects that are in a heap already would be anything.
+//! A wrapper takes a region, not a heap, because objects that already exist in a heap could hold anything.
 
 pub mod access;
 pub mod arraylet;

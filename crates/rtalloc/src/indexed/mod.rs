@@ -1,4 +1,4 @@
-//! Indexed fits: free blocks in a tree.
+//! Indexed fits: the free blocks are in a tree.
 
 pub mod fast_fit;
 pub mod tree_best_fit;

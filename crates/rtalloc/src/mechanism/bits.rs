@@ -1,11 +1,11 @@
-//! Bit searches: the processor's instruction where there is one, loop-free software elsewhere.
+//! Bit searches: the processor's instruction where one exists, loop-free software elsewhere.
 //!
-//! The software is the halving of the TLSF paper's appendix A: five tests on 32 bits, six on 64.
+//! The software version is the binary search of the TLSF paper's appendix A: five tests on 32 bits, six on 64.
 
 use core::num::{NonZeroU64, NonZeroUsize};
 
-/// Whether the target has an instruction that counts leading or trailing zeros. Armv6-M is the Arm without one;
-/// it is also the one without atomic read-modify-write, which is how it is told apart here.
+/// Whether the target has an instruction that counts leading or trailing zeros. Armv6-M is the only Arm without one. It
+/// is also the only Arm without atomic read-modify-write, which is the `cfg` used to detect it.
 const HAS_INSTRUCTION: bool = cfg!(any(
     target_arch = "x86",
     target_arch = "x86_64",
@@ -43,7 +43,7 @@ pub const fn first_set(value: NonZeroUsize) -> u32 {
     }
 }
 
-/// [`first_set`] of 64 bits whatever the machine's word.
+/// [`first_set`] of 64 bits, independent of the machine word.
 ///
 /// # Time
 ///
@@ -52,23 +52,23 @@ pub const fn first_set(value: NonZeroUsize) -> u32 {
 pub const fn first_set_of_64(value: NonZeroU64) -> u32 {
     match NonZeroUsize::new(value.get() as usize) {
         Some(low) => first_set(low),
-        // SAFETY: the upper half is not zero where the lower one is; one whole word has no upper half.
+        // SAFETY: the value is not zero and its lower half is, so its upper half is not. A 64-bit `usize` takes the
+        // first arm.
         None => usize::BITS + first_set(unsafe { NonZeroUsize::new_unchecked((value.get() >> 32) as usize) }),
     }
 }
 
-/// `word` with the bit `index`, which is taken modulo the word's width, set.
+/// `word` with bit `index` (modulo the word width) set.
 ///
 /// # Time
 ///
-/// Constant. x86-64 has one instruction for it that takes the index in any register; the compiler prefers a shift, whose
-/// count has to be moved to `cl` first.
+/// Constant. On x86-64, `bts` takes the index in any register; a shift needs its count in `cl`.
 #[inline(always)]
 pub fn with_bit(word: usize, index: usize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mut word = word;
-        // SAFETY: the instruction reads and writes the named registers only.
+        // SAFETY: the instruction reads and writes only its operands.
         unsafe {
             core::arch::asm!("bts {word}, {index}", word = inout(reg) word, index = in(reg) index, options(pure, nomem, nostack));
         }
@@ -80,7 +80,7 @@ pub fn with_bit(word: usize, index: usize) -> usize {
     }
 }
 
-/// `word` with the bit `index`, which is taken modulo the word's width, cleared; as [`with_bit`].
+/// `word` with bit `index` (modulo the word width) cleared; see [`with_bit`].
 ///
 /// # Time
 ///
@@ -90,7 +90,7 @@ pub fn without_bit(word: usize, index: usize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mut word = word;
-        // SAFETY: the instruction reads and writes the named registers only.
+        // SAFETY: the instruction reads and writes only its operands.
         unsafe {
             core::arch::asm!("btr {word}, {index}", word = inout(reg) word, index = in(reg) index, options(pure, nomem, nostack));
         }
@@ -102,8 +102,8 @@ pub fn without_bit(word: usize, index: usize) -> usize {
     }
 }
 
-/// `word` itself, from now on a value of its own: the compiler asks it what it is asked, and not what it was computed from,
-/// which takes registers.
+/// Returns `word` unchanged, as a value the compiler cannot see through: later tests use it directly and are not
+/// rewritten in terms of its inputs, which would take registers.
 ///
 /// # Time
 ///
@@ -113,7 +113,7 @@ pub fn computed(word: u64) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let mut word = word;
-        // SAFETY: no instruction.
+        // SAFETY: the template is a comment and emits no instruction.
         unsafe {
             core::arch::asm!("/* {word} */", word = inout(reg) word, options(pure, nomem, nostack, preserves_flags));
         }
@@ -125,7 +125,7 @@ pub fn computed(word: u64) -> u64 {
     }
 }
 
-/// `floor(log2(value))` by halving, without a loop.
+/// `floor(log2(value))` by binary search, without a loop.
 const fn software_floor_log2(value: usize) -> u32 {
     let mut rest = value as u64;
     let mut log2 = 0;

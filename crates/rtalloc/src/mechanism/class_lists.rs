@@ -1,23 +1,23 @@
-//! Simple segregated storage: blocks of fixed sizes, a list of free ones per size class, nothing ever split or joined.
+//! Simple segregated storage: blocks of fixed sizes, one free list per size class, no splitting and no coalescing.
 //!
-//! A block belongs to its class for ever. Free blocks of a class are linked singly, last in, first out; where the list is
-//! empty, a block is cut from the memory that nobody had yet, by moving a mark (the papers' pointer bumping). How requests
-//! map to classes is a [`ClassMap`], and nothing else distinguishes one such allocator from another.
+//! A block keeps its class permanently. The free blocks of a class form a singly linked LIFO list. If the list is
+//! empty, a block is cut from unused memory by advancing a mark (the papers' pointer bumping). A [`ClassMap`] maps
+//! requests to classes; allocators of this kind differ only in that map.
 //!
 //! ```text
 //! control    [first][top][end][mark of each small class][list head of each class]
 //! memory     [block][block][block] ... | not yet cut |
 //!                                      ^ top         ^ end
-//! block      [header][payload ...........]     the payload is aligned, the header in front of it
+//! block      [header][payload ...........]     the payload is aligned, the header precedes it
 //! free block [header][next][.............]
 //! header     [class][class, complemented]      live: the halves are complements; free: they are equal
 //! ```
 //!
-//! Classes below a *chunk* are cut from a chunk that holds one class only; the others are cut from the memory directly,
-//! in whole chunks. So the memory is a row of chunks and larger blocks that can be walked.
+//! A class with blocks smaller than a *chunk* cuts them from a chunk that holds this class only; larger blocks are cut
+//! from the memory directly, in whole chunks. The memory is therefore a walkable row of chunks and larger blocks.
 //!
-//! The header is the papers' reference to the class, in half a word; the other half makes a double free, and nearly every
-//! header that was written over, cost one test.
+//! Half of the header is the papers' reference to the class. The other half detects a double free, and nearly every
+//! overwritten header, with one test.
 
 use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
 use crate::mechanism::memory::Memory;
@@ -28,33 +28,33 @@ use crate::region::round_up;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// The end of a list: the control structure is there, and no block.
+/// The end of a list. The control structure is at this offset, so no block is.
 const NULL: usize = 0;
 
 /// How requests map to classes. Classes count from 0, and their sizes ascend.
 ///
 /// Sizes are of whole blocks, headers included.
 pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
-    /// Sizes and addresses are multiples of this, and every payload is aligned to it. Room for a header and a link.
+    /// Sizes and addresses are multiples of this, and every payload is aligned to it. It holds a header and a link.
     const GRANULE: usize;
-    /// Memory is cut in multiples of this: a class whose blocks are smaller has a chunk of its own at a time.
+    /// Memory is cut in multiples of this. A class of smaller blocks cuts them from one chunk of its own at a time.
     const CHUNK: usize;
-    /// Classes below a chunk.
+    /// Number of classes with blocks smaller than a chunk.
     const SMALL_CLASSES: usize;
-    /// Classes there are at most, below the largest number that half a word holds.
+    /// Largest number of classes, below the largest value of half a word.
     const MOST_CLASSES: usize;
-    /// The first payload is aligned to this, and so are all those of blocks that are at least as large.
+    /// The first payload is aligned to this, and so is the payload of every block that is at least as large.
     const ALIGN: usize;
     /// The facts that follow from the map.
     const CONTRACT: Contract;
 
-    /// The class that serves a block request of `need` bytes, at least the header and one byte.
+    /// The class that serves a block request of `need` bytes, which is at least the header and one byte.
     fn class_for(need: usize) -> usize;
     /// Size of the blocks of a class.
     fn size(class: usize) -> usize;
 }
 
-/// What is true of every map.
+/// The facts common to every map.
 pub(crate) const fn class_contract<W: Width, M: ClassMap<W>>() -> Contract {
     Contract {
         name: "",
@@ -85,14 +85,14 @@ pub(crate) const fn class_contract<W: Width, M: ClassMap<W>>() -> Contract {
     }
 }
 
-/// The policy of a heap of class lists. Offsets count from the words behind it: the marks and heads.
+/// The policy of a heap of class lists. Offsets count from the end of this struct, where the marks and heads begin.
 #[derive(Debug)]
 pub struct ClassLists<M, W> {
     /// Offset of the first payload.
     first: usize,
-    /// Offset of the payload that is cut next: whole chunks behind `first`.
+    /// Offset of the payload that is cut next: a whole number of chunks after `first`.
     top: usize,
-    /// Offset of the payload behind the last possible block: whole chunks behind `first`, at least one.
+    /// Offset of the payload after the last possible block: a whole number of chunks after `first`, at least one.
     end: usize,
     /// Classes whose blocks fit the heap, at least one.
     classes: usize,
@@ -107,7 +107,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     const HALF: u32 = W::BITS / 2;
     /// Half a header of ones.
     const ONES: usize = (1 << Self::HALF) - 1;
-    /// Offset of the heads, behind the marks.
+    /// Offset of the heads, after the marks.
     const HEADS: usize = M::SMALL_CLASSES * W::BYTES;
 
     const VALID: () = {
@@ -135,13 +135,13 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         header & Self::ONES
     }
 
-    /// What the halves of a header differ in: nothing, or everything.
+    /// The bits in which the halves of a header differ: none or all in a valid header.
     #[inline(always)]
     fn difference(header: usize) -> usize {
         (header ^ header >> Self::HALF) & Self::ONES
     }
 
-    /// The words behind the policy, which offsets count from.
+    /// The words after the policy, from which offsets count.
     #[inline(always)]
     fn memory(&self) -> Memory<W> {
         Memory::new(NonNull::from(self).cast::<Self>().map_addr(|at| at.saturating_add(size_of::<Self>())).cast())
@@ -153,32 +153,32 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         Self::HEADS + class * W::BYTES
     }
 
-    /// Offset of the mark of a class below a chunk.
+    /// Offset of the mark of a small class.
     #[inline(always)]
     fn mark(class: usize) -> usize {
         class * W::BYTES
     }
 
-    /// Bytes behind the policy that so many classes take.
+    /// Bytes of marks and heads for this number of classes.
     fn words_bytes(classes: usize) -> usize {
         (M::SMALL_CLASSES + classes) * W::BYTES
     }
 
-    /// Where the first payload is and where the last block ends, for so many classes; `None` if the block of the largest
-    /// of them, or a chunk, does not fit.
+    /// Offset of the first payload, and of the end of the last block, for this number of classes; `None` if the largest
+    /// block, or a chunk, does not fit.
     fn layout(start: usize, end: usize, classes: usize) -> Option<(usize, usize)> {
         let first = round_up(start.checked_add(Self::words_bytes(classes) + Self::HEADER)?, M::ALIGN)?;
         let room = (end.checked_add(Self::HEADER)?.checked_sub(first)?) & !(M::CHUNK - 1);
         (room >= M::size(classes - 1).max(M::CHUNK)).then_some((first, first + room))
     }
 
-    /// Whether a mark is at the end of its chunk, or nowhere yet.
+    /// Whether the current chunk is used up, or the class has none yet.
     #[inline(always)]
     fn is_used_up(&self, mark: usize) -> bool {
         mark.wrapping_sub(self.first) & (M::CHUNK - 1) == 0
     }
 
-    /// Cuts `bytes`, in whole chunks, from what nobody had yet.
+    /// Cuts `bytes`, in whole chunks, from the unused memory.
     #[inline(always)]
     fn bump(&mut self, bytes: usize) -> Result<usize, AllocError> {
         let block = self.top;
@@ -198,7 +198,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     ///
     /// # Safety
     ///
-    /// The policy has begun and has this class.
+    /// [`begin`](Policy::begin) has run, and `class` is one of the heap's.
     #[inline(always)]
     unsafe fn cut(&mut self, class: usize) -> Result<usize, AllocError> {
         let size = M::size(class);
@@ -206,7 +206,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
             return self.bump(size);
         }
         let memory = self.memory();
-        // SAFETY: the marks are initialised.
+        // SAFETY: `begin` initialised the marks.
         unsafe {
             let mut block = memory.load(Self::mark(class));
             if self.is_used_up(block) {
@@ -221,11 +221,11 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     ///
     /// # Errors
     ///
-    /// What its header shows.
+    /// The misuse that the address or the header shows.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Policy::begin) has run.
     #[inline(always)]
     unsafe fn live_block(&self, address: usize) -> Result<(usize, usize), MisuseKind> {
         let block = self.memory().offset(address);
@@ -234,7 +234,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         if block.wrapping_sub(self.first).rotate_right(log2) >= (self.top - self.first) >> log2 {
             return Err(MisuseKind::ForeignPointer);
         }
-        // SAFETY: what lies between the first payload and the top, the header in front of it included, is the heap's.
+        // SAFETY: everything between the first payload and the top belongs to the heap, with its headers.
         let header = unsafe { self.memory().load(block - Self::HEADER) };
         match Self::difference(header) {
             difference if difference == Self::ONES => Ok((block, Self::class_in(header))),
@@ -243,16 +243,16 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         }
     }
 
-    /// Calls `visit` with offset, size and header of every block from the first to the top; the header is `None` for the
-    /// rest of a chunk, from which its class has not cut yet.
+    /// Calls `visit` with offset, size and header of every block from the first to the top. The header is `None` for
+    /// the uncut rest of a chunk.
     ///
     /// # Errors
     ///
-    /// The first block whose header names no class, or that ends behind the top.
+    /// The first block whose header contains no valid class, or that ends after the top.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Policy::begin) has run.
     unsafe fn blocks(
         &self,
         visit: &mut dyn FnMut(usize, usize, Option<usize>) -> Result<(), Corruption>,
@@ -260,7 +260,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         let memory = self.memory();
         let broken = |invariant, block| Err(Corruption { invariant, address: memory.address(block) });
         let mut block = self.first;
-        // The end of the chunk that is being walked, and the mark of its class if it is the class's present one.
+        // The end of the current chunk, and the mark of its class if this is the chunk the class cuts from.
         let (mut chunk_end, mut mark) = (block, NULL);
         while block < self.top {
             if block == mark {
@@ -268,7 +268,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
                 block = chunk_end;
                 continue;
             }
-            // SAFETY: a chunk begins with a block, and a block was cut in front of the mark; both have headers.
+            // SAFETY: a chunk begins with a block, and every block below the mark was cut, so there is a header.
             let header = unsafe { memory.load(block - Self::HEADER) };
             let class = Self::class_in(header);
             if class >= self.classes {
@@ -277,7 +277,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
             let size = M::size(class);
             if block >= chunk_end && class < M::SMALL_CLASSES {
                 chunk_end = block + M::CHUNK;
-                // SAFETY: the marks are initialised.
+                // SAFETY: `begin` initialised the marks.
                 let present = unsafe { memory.load(Self::mark(class)) };
                 mark = if present > block && present < chunk_end { present } else { NULL };
             }
@@ -291,27 +291,26 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         Ok(())
     }
 
-    /// Verifies the list of a class, following no link that leads to no place of a block, and calls `visit` with every
-    /// block of it.
+    /// Verifies the list of a class and calls `visit` with every block of it. It follows only links to possible blocks.
     ///
     /// # Errors
     ///
-    /// A link that leads elsewhere, a block that is not free or of another class, more blocks than `most`.
+    /// An invalid link, a block that is not free or of another class, or more blocks than `most`.
     ///
     /// # Safety
     ///
-    /// The policy has begun and has this class.
+    /// [`begin`](Policy::begin) has run, and `class` is one of the heap's.
     unsafe fn check_list(&self, class: usize, most: usize, visit: &mut dyn FnMut(usize)) -> Result<(), Corruption> {
         let memory = self.memory();
         let mut node = Self::head(class);
         for _ in 0..=most {
-            // SAFETY: the node is the head, or a block between the first and the top.
+            // SAFETY: the node is the head, or a place of a block between the first and the top, which was checked.
             let block = unsafe { memory.load(node) };
             if block == NULL {
                 return Ok(());
             }
             let is_place = (self.first..self.top).contains(&block) && (block - self.first).is_multiple_of(M::GRANULE);
-            // SAFETY: it is read where a block could be only.
+            // SAFETY: read only if `block` is a possible block, whose header is the heap's.
             if !is_place || unsafe { memory.load(block - Self::HEADER) } != Self::free(class) {
                 let invariant = "a free list leads to free blocks of its class";
                 return Err(Corruption { invariant, address: memory.address(node) });
@@ -323,14 +322,14 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
     }
 }
 
-/// A number that tells sets of offsets apart when it is summed over them.
+/// A hash of an offset. The sum of the hashes identifies a set of offsets.
 fn mixed(offset: usize) -> u64 {
     let mixed = (offset as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
-// SAFETY: blocks are cut from memory that was in none before, and leave a list when they are handed out; the payload of
-// each ends where the header of the next begins.
+// SAFETY: a block is cut from memory that no block covered, and leaves its list when it is handed out. Its payload ends
+// where the header of the next block begins.
 unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     type Config = ();
 
@@ -354,11 +353,11 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     unsafe fn begin(&mut self) {
         let memory = self.memory();
         for class in 0..M::SMALL_CLASSES {
-            // SAFETY: the marks are behind the policy; one that is used up is at the end of a chunk.
+            // SAFETY: the marks follow the policy, in its room. `first` stands for a used-up chunk.
             unsafe { memory.store(Self::mark(class), self.first) };
         }
         for class in 0..self.classes {
-            // SAFETY: the heads are behind the marks.
+            // SAFETY: the heads follow the marks, in the policy's room.
             unsafe { memory.store(Self::head(class), NULL) };
         }
     }
@@ -376,10 +375,10 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     #[inline(always)]
     unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
         let need = size_bytes + Self::HEADER;
-        // A block that is as large as the alignment has it by its place.
+        // Blocks at least as large as the alignment are aligned to it, because of where they are cut.
         let class = M::class_for(if M::ALIGN > M::GRANULE { need.max(align_bytes) } else { need });
         let memory = self.memory();
-        // SAFETY: the class is one of the heap's, since the request is within the limit; heads lead to free blocks.
+        // SAFETY: the request is within the limit, so the heap has the class. A head is a free block or `NULL`.
         unsafe {
             let mut block = memory.load(Self::head(class));
             if block == NULL {
@@ -395,7 +394,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     #[inline(always)]
     unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let memory = self.memory();
-        // SAFETY: the block is live, so its header and its first word are the heap's now.
+        // SAFETY: `begin` has run, and `live_block` found the block live, so its words become the heap's.
         unsafe {
             let (block, class) = self.live_block(address)?;
             memory.store(block, memory.load(Self::head(class)));
@@ -407,7 +406,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
 
     #[inline(always)]
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.live_block(address) }.map(|(_, class)| M::size(class) - Self::HEADER)
     }
 
@@ -415,7 +414,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
         let memory = self.memory();
         for class in (0..self.classes).rev() {
             let size = M::size(class);
-            // SAFETY: heads and marks are initialised.
+            // SAFETY: `begin` initialised the heads and the marks.
             let is_served = unsafe {
                 memory.load(Self::head(class)) != NULL
                     || self.end - self.top >= size.max(M::CHUNK)
@@ -440,7 +439,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
             });
             Ok(())
         };
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         if unsafe { self.blocks(&mut show) }.is_ok() && self.top < self.end {
             let _ = show(self.top, self.end - self.top, None);
         }
@@ -454,18 +453,18 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
             return broken("the top is between the first block and the end", self.first);
         }
         for class in 0..M::SMALL_CLASSES {
-            // SAFETY: the marks are initialised.
+            // SAFETY: `begin` initialised the marks.
             let mark = unsafe { memory.load(Self::mark(class)) };
             if mark < self.first || mark > self.top || !(mark - self.first).is_multiple_of(M::size(class)) {
                 return broken("a mark is where a block of its class can begin", Self::mark(class));
             }
             let start = mark - ((mark - self.first) & (M::CHUNK - 1));
-            // SAFETY: a chunk that was cut begins with a block.
+            // SAFETY: a chunk in use begins with a block, which has a header.
             if !self.is_used_up(mark) && Self::class_in(unsafe { memory.load(start - Self::HEADER) }) != class {
                 return broken("a mark is in a chunk of its class", Self::mark(class));
             }
         }
-        // Each free block is in a list: as many, and the same ones.
+        // The free blocks and the blocks in lists: equal numbers, and equal sums of hashes.
         let (mut free_blocks, mut sum) = (0usize, 0u64);
         let mut chunk_class = 0;
         let mut judge = |block: usize, _: usize, header: Option<usize>| {
@@ -489,7 +488,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
             }
             Ok(())
         };
-        // SAFETY: the policy has begun, and lists are followed from verified block to verified block.
+        // SAFETY: `begin` has run, and `check_list` verifies each block before it follows its link.
         unsafe {
             self.blocks(&mut judge)?;
             let (mut listed, mut listed_sum) = (0, 0u64);
@@ -509,7 +508,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         let memory = self.memory();
         word(self.top);
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, and links lead to free blocks.
         unsafe {
             let _ = self.blocks(&mut |_, size, header| {
                 word(header.unwrap_or(size));

@@ -1,4 +1,4 @@
-//! Damage for white-box tests: bits of a policy's own fields are flipped, one at a time.
+//! Damage for white-box tests: flips the bits of a policy's own fields, one at a time.
 
 extern crate std;
 use crate::contract::RegionAllocator;
@@ -6,8 +6,9 @@ use crate::region::round_up;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-/// Makes a heap without tallies in zeroed memory, has `fill` use it, and flips every bit of its policy, of `policy_bytes`:
-/// checking never goes astray, and tells of each bit that lies in one of the ranges `found`.
+/// Makes a heap without statistics in zeroed memory, lets `fill` use it, and flips every bit of the first
+/// `policy_bytes` of its policy. `check` must stay within the heap, and must report each flipped bit that lies in one
+/// of the ranges `found`.
 pub(crate) fn flip_every_bit<A: RegionAllocator<'static>>(
     memory_bytes: usize,
     policy_bytes: usize,
@@ -22,7 +23,7 @@ pub(crate) fn flip_every_bit<A: RegionAllocator<'static>>(
     for offset in 0..policy_bytes {
         let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(policy + offset);
         for bit in 0..8 {
-            // SAFETY: the byte is the policy's, in memory that nobody frees, and what was there is put back.
+            // SAFETY: the byte is the policy's, in leaked memory; its value is restored.
             let answer = unsafe {
                 let whole = byte.read();
                 byte.write(whole ^ 1 << bit);

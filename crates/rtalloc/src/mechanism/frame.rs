@@ -1,8 +1,8 @@
-//! Bitframes: a few chunks of memory, a bit for each, and what their bits say at a glance.
+//! Bitframes: a few chunks of memory with one bit each, and the searches on these bits.
 //!
-//! A frame has a bit for every chunk, set while the chunk is allocated, and another that is set where a block ends
-//! (the *termination bits*). Two questions are asked of the bits: how long is the longest run of free chunks, and where
-//! does it begin. The thesis answers both by looking the bits up in tables (5.1):
+//! A frame has one bit per chunk that is set while the chunk is allocated, and one that is set where a block ends (the
+//! *termination bits*). The search needs the length of the longest run of free chunks, and where it begins. The thesis
+//! looks both up in tables (5.1):
 //!
 //! ```text
 //! bits      0 1 1 0 0 0 1 0      chunk 0 is the rightmost
@@ -13,12 +13,12 @@
 //! | shape | chunks, longest run | tables |
 //! |---|---|---|
 //! | `Frames<8, 8, 0>` | 8, 8: the thesis, 5.2 | 2 of 2^8 bytes |
-//! | `Frames<16, 16, 0>` | 16, 16: its footnote 9 | none: 2 of 2^16 bytes were too much, so the runs are halved |
+//! | `Frames<16, 16, 0>` | 16, 16: its footnote 9 | none: 2 of 2^16 bytes would be too much, so the runs are computed by halving |
 //! | `Frames<8, 4, 0>` | 8, 4: sequences of at most 4 chunks (5.7) | 2 of 2^8 bytes |
 //! | `Frames<8, 4, 3>` | 8 and the first 3 of the next frame, 4: sequences that cross frames (5.7) | 2 of 2^11 bytes |
-//! | `Frames<4, 4, 0>`, `Frames<4, 2, 0>`, `Frames<4, 2, 1>` | half of the thesis', for pages of some hundred bytes | 2 of 2^4, 2^5 bytes |
+//! | `Frames<4, 4, 0>`, `Frames<4, 2, 0>`, `Frames<4, 2, 1>` | half of the thesis', for pages of a few hundred bytes | 2 of 2^4, 2^5 bytes |
 //!
-//! Where a shape looks ahead, a run begins in its frame and may end in the next one.
+//! Where a shape looks ahead, a run begins in one frame and may end in the next.
 
 use crate::mechanism::sealed::Sealed;
 
@@ -32,28 +32,28 @@ pub trait Shape: Sealed + Copy + core::fmt::Debug + 'static {
     const LONGEST: usize;
     /// Chunks of the next frame that a sequence can reach: none, or one less than the longest.
     const AHEAD: usize;
-    /// What the heap of such frames is called, and if its pages are initialised eagerly.
+    /// Names of the heap with such frames: with lazy and with eager initialisation of pages.
     const NAMES: [&'static str; 2];
     /// The policy in words.
     const POLICY: &'static str;
 
-    /// The word of these bits.
+    /// Converts bits to the word.
     fn word(bits: u32) -> Self::Word;
     /// Length of the longest run of clear bits that begins below [`CHUNKS`](Self::CHUNKS), at most
     /// [`LONGEST`](Self::LONGEST). `bits` has `CHUNKS + AHEAD` bits.
     fn longest(bits: u32) -> usize;
-    /// Where the first run of that length begins; anything if there is none.
+    /// Where the first run of that length begins; unspecified if there is none.
     fn place(bits: u32) -> usize;
 }
 
-/// Frames of `CHUNKS` chunks in which sequences of up to `LONGEST` are allocated, the last `AHEAD` of them perhaps in the
+/// Frames of `CHUNKS` chunks that allocate sequences of up to `LONGEST` chunks, of which the last `AHEAD` may be in the
 /// next frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<const CHUNKS: usize, const LONGEST: usize, const AHEAD: usize>;
 
 impl<const CHUNKS: usize, const LONGEST: usize, const AHEAD: usize> Sealed for Frames<CHUNKS, LONGEST, AHEAD> {}
 
-/// The longest run and its place, bit by bit: what the tables hold.
+/// The longest run and its place, found bit by bit: the contents of the tables.
 const fn scanned(bits: usize, chunks: usize, longest: usize, ahead: usize) -> (u8, u8) {
     let (mut best, mut place) = (0, 0);
     let mut start = 0;
@@ -70,7 +70,7 @@ const fn scanned(bits: usize, chunks: usize, longest: usize, ahead: usize) -> (u
     (best as u8, place as u8)
 }
 
-/// A shape with tables of `$entries`, which is two to the bits it looks at.
+/// A shape with tables of `$entries` entries: two to the power of the bits it looks at.
 macro_rules! tabled {
     ($chunks:literal, $longest:literal, $ahead:literal, $entries:literal, $names:expr, $policy:literal) => {
         impl Frames<$chunks, $longest, $ahead> {
@@ -129,9 +129,9 @@ tabled!(4, 2, 1, 32, ["bitframe-crossing", "bitframe-crossing-eager"], "good fit
 impl Frames<16, 16, 0> {
     /// The places where runs of the longest length begin, and that length.
     ///
-    /// A run of 2k begins where one of k begins and another k further on. So the places of runs of 1, 2, 4, 8 and 16 follow
-    /// from each other, and the length is found from its highest bit down: each step keeps the places whose run goes on for
-    /// as much again, if there is one.
+    /// A run of 2k begins where a run of k begins and another run of k follows it. So the places of runs of 2, 4, 8 and
+    /// 16 follow from those of runs half as long. The length is then found from its highest bit down: each step keeps
+    /// the places whose run continues for that many more chunks, if there is one.
     #[inline(always)]
     fn runs(bits: u32) -> (u32, usize) {
         let ones = !bits & 0xFFFF;

@@ -1,18 +1,18 @@
-//! Doubly linked free lists without special cases, and the index that is one such list.
+//! Doubly linked free lists without special cases, and the index made of a single list.
 //!
-//! A free block is a *node*: its first word is `prev`, its second `next`. `prev` does not name the predecessor but the
-//! node whose `next` leads here, and the head of a list is the `next` of a node too, one that has no block. The list
-//! ends at the *null node*, offset 0, whose `prev` may be written but means nothing:
+//! A free block is a *node*: its first word is `prev`, its second `next`. `prev` is the node whose `next` leads here.
+//! The head of a list is such a node too, although it has no block: only its `next` word is used. The list ends at the
+//! *null node*, offset 0, whose `prev` may be written and is ignored:
 //!
 //! ```text
 //! head node [....|next] --> block [prev|next] --> block [prev|next] --> null node [prev|....]
 //!     ^-------------------------'  ^----------------'  ^------------------'
 //! ```
 //!
-//! So linking and unlinking test for nothing: not for the first block, not for the last.
+//! So linking and unlinking need no tests for the first or the last block.
 //!
-//! For a heap with a single list the null node's `prev` is the list's last node, kept right by the same writes: that is
-//! what makes FIFO order free.
+//! In a heap with a single list, the same writes make the null node's `prev` the last node of the list. FIFO order
+//! therefore costs nothing.
 
 use crate::contract::Corruption;
 use crate::mechanism::boundary_tag::{FreeIndex, free_size};
@@ -30,14 +30,15 @@ pub(crate) fn next_at<W: Width>(node: usize) -> usize {
     node.wrapping_add(W::BYTES)
 }
 
-/// Links `block` in behind `node`.
+/// Links `block` in after `node`.
 ///
 /// # Safety
 ///
 /// `block` is free and in no list; `node` is the head of a list or a block in it.
 #[inline(always)]
 pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: usize, block: usize) {
-    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
+    // SAFETY: `node` and the node after it are nodes of the list, and `block` is free, so their links are the heap's.
+    // At the end of the list, the null node takes the write to `prev`.
     unsafe {
         let after = memory.load(next_at::<W>(node));
         memory.store(block, node);
@@ -47,17 +48,18 @@ pub(crate) unsafe fn link<W: Width>(memory: Memory<W>, node: usize, block: usize
     }
 }
 
-/// [`link`] for a block that is likely to be unlinked again at once: its two links in one store, which a processor can
-/// hand on to the [load of both](unlink_or_empty) before it reaches the cache. One instruction more where links are
-/// narrower than a word. `node` is told twice, once to be read and written and once to be noted, since what is computed
-/// sooner is not what is noted at least cost.
+/// [`link`] for a block that is likely to be unlinked again soon. It writes both links with one store, which a
+/// processor can forward to the [load of both](unlink_or_empty) before it reaches the cache. This takes one instruction
+/// more where links are narrower than a word. `node` and `noted` are the same node, computed in two ways: `node` has
+/// the shorter latency and is read and written; `noted` is cheaper to store as the block's `prev`.
 ///
 /// # Safety
 ///
-/// As [`link`]; the two are one node.
+/// As [`link`]; `node` and `noted` are equal.
 #[inline(always)]
 pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: usize, noted: usize, block: usize) {
-    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
+    // SAFETY: as in `link`, the links of `node`, of the node after it and of the free `block` are the heap's. At the
+    // end of the list, the null node takes the write to `prev`.
     unsafe {
         let after = memory.load(next_at::<W>(node));
         memory.store(after, block);
@@ -66,14 +68,15 @@ pub(crate) unsafe fn link_in_one<W: Width>(memory: Memory<W>, node: usize, noted
     }
 }
 
-/// Takes `block` out of its list; returns the node it stood behind.
+/// Takes `block` out of its list; returns its predecessor.
 ///
 /// # Safety
 ///
 /// `block` is in a list.
 #[inline(always)]
 pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: usize) -> usize {
-    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
+    // SAFETY: `block` is in a list, so its links lead to its neighbours there. If it is the last, the null node takes
+    // the write to `prev`.
     unsafe {
         let node = memory.load(block);
         let after = memory.load(next_at::<W>(block));
@@ -83,18 +86,18 @@ pub(crate) unsafe fn unlink<W: Width>(memory: Memory<W>, block: usize) -> usize 
     }
 }
 
-/// Takes `block` out of its list; if the list is empty now, returns the list's head, which is a node below
-/// `first_block`.
+/// Takes `block` out of its list. If the list is now empty, returns its head, which is a node below `first_block`.
 ///
 /// # Safety
 ///
 /// `block` is in a list.
 #[inline(always)]
 pub(crate) unsafe fn unlink_or_empty<W: Width>(memory: Memory<W>, block: usize, first_block: usize) -> Option<usize> {
-    // SAFETY: the caller's promise; the null node takes the write that has no block to go to.
+    // SAFETY: `block` is in a list, so its links lead to its neighbours there. If it is the last, the null node takes
+    // the write to `prev`.
     unsafe {
         let (node, after) = match W::load_pair(memory, block) {
-            // `next` is the upper half: one comparison for "no next and behind a head".
+            // `next` is the upper half: one comparison for "no next, and prev is a head".
             Some(pair) if pair < first_block => {
                 memory.store(next_at::<W>(pair), NULL);
                 return Some(pair);
@@ -111,16 +114,16 @@ pub(crate) unsafe fn unlink_or_empty<W: Width>(memory: Memory<W>, block: usize, 
     }
 }
 
-/// Verifies the list at `head`, following no link that `is_place` does not allow, and calls `visit` with every block of
-/// it; returns their number and the last node.
+/// Verifies the list at `head` and calls `visit` with every block of it; returns their number and the last node. It
+/// follows only links that `is_place` accepts.
 ///
 /// # Errors
 ///
-/// A link that leads nowhere or not back, or more blocks than `limit` (a cycle).
+/// An invalid link, a `prev` that does not match, or more blocks than `limit` (a cycle).
 ///
 /// # Safety
 ///
-/// `head` is the head of a list, and a block could be wherever `is_place` says so.
+/// `head` is the head of a list, and the first word of any offset that `is_place` accepts may be read.
 pub(crate) unsafe fn check_list<W: Width>(
     memory: Memory<W>,
     head: usize,
@@ -131,7 +134,7 @@ pub(crate) unsafe fn check_list<W: Width>(
     let mut node = head;
     let mut count = 0;
     loop {
-        // SAFETY: `node` is the head or a block that was visited.
+        // SAFETY: `node` is the head or a block that was verified.
         let block = unsafe { memory.load(next_at::<W>(node)) };
         if block == NULL {
             return Ok((count, node));
@@ -140,7 +143,7 @@ pub(crate) unsafe fn check_list<W: Width>(
             let invariant = "a free list's links lead to blocks";
             return Err(Corruption { invariant, address: memory.address(node) });
         }
-        // SAFETY: a block could be there, so its first word is the heap's to read.
+        // SAFETY: `is_place` accepted the block, so its first word may be read.
         if unsafe { memory.load(block) } != node {
             return Err(Corruption {
                 invariant: "a free block's prev is the node that leads to it",
@@ -159,15 +162,15 @@ pub(crate) unsafe fn check_list<W: Width>(
     }
 }
 
-/// Where a block that becomes free goes in the list.
+/// Where a freed block goes in the list.
 pub trait Order: Sealed + Copy + core::fmt::Debug + 'static {
-    /// The order in words.
+    /// The name of the order.
     const NAME: &'static str;
     /// Whether links ascend.
     const ASCENDS: bool = false;
 
-    /// The node behind which `block` belongs in the list at `head`; `place` is the node behind which a block that it
-    /// swallowed stood, or `usize::MAX`.
+    /// The node after which `block` belongs in the list at `head`. `place` is the former predecessor of a block that
+    /// was coalesced into `block`, or `usize::MAX`.
     ///
     /// # Safety
     ///
@@ -193,7 +196,7 @@ impl Order for Lifo {
     }
 }
 
-/// First in, first out: behind the last node, which the null node knows.
+/// First in, first out: after the last node, which is the null node's `prev`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo;
 
@@ -209,7 +212,7 @@ impl Order for Fifo {
     }
 }
 
-/// By address: where a swallowed neighbour stood, else by search.
+/// By address: where a coalesced neighbour was, otherwise by search.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressOrder;
 
@@ -239,17 +242,17 @@ impl Order for AddressOrder {
 
 /// Which block of the list serves a request.
 pub trait Fit: Sealed + Copy + core::fmt::Debug + 'static {
-    /// The policy in words.
+    /// The name of the policy.
     const NAME: &'static str;
 
-    /// Whether searches begin where the last one ended: at the rover, a word behind the head.
+    /// Whether a search begins where the last one ended: at the rover, stored in the word after the head.
     const ROVES: bool = false;
 
     /// The block that serves `need` bytes, or [`NULL`].
     ///
     /// # Safety
     ///
-    /// `head` is a list of the heap.
+    /// `head` is the head of a list of the heap.
     unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize;
 }
 
@@ -264,7 +267,7 @@ impl Fit for First {
 
     #[inline(always)]
     unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
-        // SAFETY: links lead to free blocks.
+        // SAFETY: `head` is a list's head, and links lead to free blocks, which have headers.
         unsafe {
             let mut block = memory.load(next_at::<W>(head));
             // turns: free blocks
@@ -287,7 +290,7 @@ impl Fit for Best {
 
     #[inline(always)]
     unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
-        // SAFETY: links lead to free blocks.
+        // SAFETY: `head` is a list's head, and links lead to free blocks, which have headers.
         unsafe {
             let mut best = NULL;
             let mut best_size = usize::MAX;
@@ -309,18 +312,17 @@ impl Fit for Best {
     }
 }
 
-/// Offset of the word that holds the *rover*, for a list at `head` that has one: the node behind which the next search
-/// begins.
+/// Offset of the word that holds the *rover* of the list at `head`: the node after which the next search begins.
 #[inline(always)]
 pub(crate) fn rover_at<W: Width>(head: usize) -> usize {
     head.wrapping_add(2 * W::BYTES)
 }
 
-/// The first block that is large enough from where the last search succeeded, around the list.
+/// The first block that is large enough, searching in a circle from where the last search succeeded.
 ///
-/// The rover is the node *in front of* the block that was found. So the search begins at what is left of that block, or
-/// at what followed it; and when the rover is taken out of the list, the node in front of it takes over, so that what a
-/// block becomes when it coalesces is searched where the block would have been.
+/// The rover is the node *before* the block that was found. So the search begins at the rest of that block, or at the
+/// block that followed it. When the rover itself is taken out of the list, its predecessor becomes the rover: a block
+/// that coalesces with its neighbours is searched in the place of the original.
 ///
 /// ```text
 /// request 100:  head -> [32] -> [64] -> [400] -> [128] -> head
@@ -338,8 +340,8 @@ impl Fit for Next {
 
     #[inline(always)]
     unsafe fn choose<W: Width>(memory: Memory<W>, head: usize, need: usize) -> usize {
-        // SAFETY: the rover is the head or a block of the list, links lead to free blocks, and the last one's to the head,
-        // which has a header of size zero: no request is served with it.
+        // SAFETY: the rover is the head or a block of the list, and links lead to free blocks. The last link leads to
+        // the head, whose header has size zero, so the head serves no request.
         unsafe {
             let rover = memory.load(rover_at::<W>(head));
             let mut node = rover;
@@ -359,15 +361,15 @@ impl Fit for Next {
     }
 }
 
-/// The index that is one list: sequential fits.
+/// The index made of one list: sequential fits.
 #[derive(Clone, Copy, Debug)]
 pub struct OneList<F, O>(PhantomData<(F, O)>);
 
-/// The one list's head: the null node serves as both ends.
+/// The head of the single list: the null node is both of its ends.
 const HEAD: usize = NULL;
 
-// SAFETY: `choose` returns a block of the list that holds `need` bytes, `insert` links exactly the block it is given
-// and `remove` unlinks it; nothing else touches the list.
+// SAFETY: `choose` returns a block of the list that holds `need` bytes; `insert` links and `remove` unlinks exactly the
+// block it is given. No other code writes the links.
 unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     type Place = usize;
     const NOWHERE: usize = NO_PLACE;
@@ -381,7 +383,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     }
 
     unsafe fn init(memory: Memory<W>, _: usize) {
-        // SAFETY: the control structure is the index's to initialise.
+        // SAFETY: the control structure has room for the head and the rover (`bytes_above`).
         unsafe {
             memory.store(HEAD, HEAD);
             memory.store(next_at::<W>(HEAD), NULL);
@@ -397,7 +399,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
 
     #[inline(always)]
     unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, usize)> {
-        // SAFETY: the head is initialised and all links are the list's own.
+        // SAFETY: the head is initialised, and its links lead to free blocks of the list.
         unsafe {
             let block = F::choose(memory, HEAD, need);
             if block == NULL {
@@ -409,13 +411,13 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
 
     #[inline(always)]
     unsafe fn insert(memory: Memory<W>, block: usize, _: usize, place: usize) {
-        // SAFETY: the block is free and in no list by the caller's promise; `node` returns a node of the list.
+        // SAFETY: the caller guarantees that `block` is free and in no list; `node` returns a node of the list.
         unsafe { link(memory, O::node(memory, HEAD, place, block), block) }
     }
 
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, block: usize) -> usize {
-        // SAFETY: the block is in the list by the caller's promise.
+        // SAFETY: the caller guarantees that `block` is in the list; the rover's word is initialised.
         unsafe {
             let node = unlink(memory, block);
             if F::ROVES && memory.load(rover_at::<W>(HEAD)) == block {
@@ -432,7 +434,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
 
     unsafe fn largest(memory: Memory<W>) -> usize {
         let mut largest = 0;
-        // SAFETY: links lead to free blocks.
+        // SAFETY: the head is initialised, and links lead to free blocks.
         unsafe {
             let mut block = memory.load(next_at::<W>(HEAD));
             while block != NULL {
@@ -444,7 +446,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
-        // SAFETY: links lead to free blocks.
+        // SAFETY: the head and the rover are initialised, and links lead to free blocks.
         unsafe {
             let mut block = memory.load(next_at::<W>(HEAD));
             while block != NULL {
@@ -463,7 +465,7 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
         _: usize,
         is_place: &dyn Fn(usize) -> bool,
     ) -> Result<usize, Corruption> {
-        // SAFETY: a list that is searched from a rover has one.
+        // SAFETY: with `ROVES`, the rover's word is initialised.
         let rover = if F::ROVES { unsafe { memory.load(rover_at::<W>(HEAD)) } } else { HEAD };
         let mut is_rover_found = rover == HEAD;
         let mut before = 0;
@@ -476,11 +478,11 @@ unsafe impl<F: Fit, O: Order, W: Width> FreeIndex<W> for OneList<F, O> {
             before = block;
             Ok(())
         };
-        // SAFETY: the head is the heap's own list, and the null node its own word.
+        // SAFETY: `HEAD` is the head of the heap's only list, and the null node's `prev` is an initialised word.
         unsafe {
             let (count, last) = check_list(memory, HEAD, free_blocks, is_place, &mut in_order)?;
             if memory.load(NULL) != last {
-                let invariant = "the null node knows the end of the only list";
+                let invariant = "the null node's prev is the last node of the only list";
                 return Err(Corruption { invariant, address: memory.address(NULL) });
             }
             if !is_rover_found {

@@ -4,7 +4,7 @@ use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// The base of a heap. Offsets wrap, so that [`Wide`](crate::mechanism::word::Wide) heaps reach regions below it.
+/// The base of a heap. Offsets wrap, so that [`Wide`](crate::mechanism::word::Wide) heaps reach regions below the base.
 #[derive(Debug)]
 pub struct Memory<W> {
     base: usize,
@@ -19,7 +19,7 @@ impl<W> Clone for Memory<W> {
 impl<W> Copy for Memory<W> {}
 
 impl<W: Width> Memory<W> {
-    /// The memory around `base`, whose provenance (and that of every added region) is exposed.
+    /// The memory around `base`. Its provenance, and that of every added region, is exposed.
     #[inline(always)]
     pub fn new(base: NonNull<u8>) -> Self {
         Memory { base: base.addr().get(), width: PhantomData }
@@ -37,7 +37,7 @@ impl<W: Width> Memory<W> {
         address.wrapping_sub(self.base)
     }
 
-    /// A pointer to the byte at an offset that is not the base's own zero address.
+    /// A pointer to the byte at an offset.
     ///
     /// # Safety
     ///
@@ -62,7 +62,7 @@ impl<W: Width> Memory<W> {
     /// An initialised, aligned word of the heap's own (control structure, tag or link) is there.
     #[inline(always)]
     pub unsafe fn load(self, offset: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees an initialised, aligned word of the heap's own at the offset.
         W::get(unsafe { self.at::<W::Word>(offset).read() })
     }
 
@@ -70,10 +70,10 @@ impl<W: Width> Memory<W> {
     ///
     /// # Safety
     ///
-    /// The place is aligned, in a region of the heap, and the heap's own: no live block covers it.
+    /// The offset is aligned and in a region of the heap, and the heap owns the word there: no live block covers it.
     #[inline(always)]
     pub unsafe fn store(self, offset: usize, value: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees an aligned word in a region that no live block covers.
         unsafe { self.at::<W::Word>(offset).write(W::put(value)) }
     }
 
@@ -84,7 +84,7 @@ impl<W: Width> Memory<W> {
     /// As [`load`](Self::load), for a `usize`.
     #[inline(always)]
     pub unsafe fn load_bits(self, offset: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees an initialised, aligned `usize` of the heap's own at the offset.
         unsafe { self.at::<usize>(offset).read() }
     }
 
@@ -95,7 +95,7 @@ impl<W: Width> Memory<W> {
     /// As [`store`](Self::store), for a `usize`.
     #[inline(always)]
     pub unsafe fn store_bits(self, offset: usize, bits: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees an aligned `usize` in a region that no live block covers.
         unsafe { self.at::<usize>(offset).write(bits) }
     }
 }

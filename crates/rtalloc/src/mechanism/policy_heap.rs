@@ -1,20 +1,20 @@
-//! The heap whose control structure is at the start of its region, over any policy that divides the rest.
+//! A heap with its control structure at the start of its region, generic over the policy that divides the rest.
 //!
-//! What such allocators share is here, once: requests are judged before a policy sees them, refusals and blocks are
-//! tallied, misuse is reported, a block that cannot be resized where it stands is moved. What differs is a [`Policy`]: how
-//! memory is divided, found, and taken back.
+//! The code that such allocators share is here: requests are validated before a policy sees them, refusals and blocks
+//! are counted, misuse is reported, and a block that cannot be resized in place is moved. A [`Policy`] decides how
+//! memory is divided, found and taken back.
 //!
 //! ```text
-//! region: [tally][policy's own fields][whatever else the policy keeps][blocks ...]
+//! region: [statistics][policy's own fields][other data of the policy][blocks ...]
 //! ```
 //!
-//! The boundary-tag heap ([`boundary_tag`](super::boundary_tag)) is not one of these: it takes further regions, and its
-//! control structure is laid out around the base that its offsets count from.
+//! The boundary-tag heap ([`boundary_tag`](super::boundary_tag)) is not built on this: it accepts further regions, and
+//! its control structure lies around the base from which its offsets count.
 
 use crate::contract::{AllocError, Block, Contract, Corruption, InitError, MisuseKind, RegionAllocator, Stats};
 use crate::hook;
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::{Tally, Untallied};
+use crate::mechanism::stats::{NoStats, StatsPolicy};
 use crate::region::{Region, round_up};
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -26,67 +26,67 @@ use core::ptr::NonNull;
 pub struct Served {
     /// Address of the payload.
     pub address: usize,
-    /// Bytes of it.
+    /// Usable bytes of the payload.
     pub usable_bytes: usize,
 }
 
-/// How a [`PolicyHeap`] divides its region: the control structure's own fields, and what is done with them.
+/// How a [`PolicyHeap`] divides its region: the fields of the control structure, and the operations on them.
 ///
-/// Addresses are exposed ones: a policy reaches its memory by [`core::ptr::with_exposed_provenance_mut`].
+/// Addresses are exposed: a policy accesses its memory through [`core::ptr::with_exposed_provenance_mut`].
 ///
 /// # Safety
 ///
-/// What [`take`](Self::take) hands out lies in the room that [`plan`](Self::plan) was given, apart from every other live
-/// block and from all that the policy keeps for itself, aligned and as large as asked.
+/// Every block that [`take`](Self::take) returns lies in the room that was given to [`plan`](Self::plan), overlaps no
+/// other live block and none of the policy's own data, is aligned, and is at least as large as requested.
 pub unsafe trait Policy: Sealed + Sized + core::fmt::Debug + 'static {
-    /// What can be chosen when the heap is made.
+    /// The options of the heap, chosen when it is made.
     type Config: Copy + Default + core::fmt::Debug;
 
     /// The facts of the allocator.
     const CONTRACT: Contract;
 
-    /// Plans the room from `start`, a multiple of `align_of::<usize>()`, to `end`; touches nothing of it. `None` if it does
-    /// not hold what the policy keeps and one block.
+    /// Plans the room from `start`, a multiple of `align_of::<usize>()`, to `end`, without accessing it. `None` if it
+    /// cannot hold the policy's data and one block.
     fn plan(start: usize, end: usize, config: Self::Config) -> Option<Self>;
 
     /// Length of a room that suffices for [`plan`](Self::plan), wherever it starts.
     fn needed_bytes(config: Self::Config) -> usize;
 
-    /// Initialises whatever the policy keeps beside its own fields.
+    /// Initialises the data that the policy keeps outside its own fields.
     ///
     /// # Safety
     ///
-    /// The policy was planned for this room, stands in front of it for good, and the room is its own.
+    /// The policy was planned for this room, lies directly before it and never moves, and owns the room.
     unsafe fn begin(&mut self);
 
     /// The largest request this heap could ever serve, in bytes; at least 1.
     fn limit(&self) -> usize;
 
-    /// Address of the first block's first byte (its front): where the high-water mark is counted from.
+    /// Address of the first byte of the first block (header included), from which the high-water mark is counted.
     fn origin(&self) -> usize;
 
-    /// Takes a block of at least `size_bytes`, which is from 1 to the limit, at an alignment that is a power of two not
-    /// above the limit and the contract's largest.
+    /// Takes a block of at least `size_bytes`, from 1 to the limit. The alignment is a power of two, at most the limit
+    /// and the contract's largest alignment.
     ///
     /// # Errors
     ///
-    /// [`AllocError::Exhausted`], or [`AllocError::TooLarge`] where size and alignment together are beyond what the heap
-    /// could ever serve. Nothing changed.
+    /// [`AllocError::Exhausted`], or [`AllocError::TooLarge`] if the heap can never serve this size at this alignment.
+    /// The heap is unchanged.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Self::begin) has run.
     unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError>;
 
-    /// Gives a block back; returns its usable bytes.
+    /// Takes a block back; returns its usable bytes.
     ///
     /// # Errors
     ///
-    /// What is wrong with the address, as far as the mechanism can tell. Nothing changed.
+    /// The misuse, as far as the mechanism detects it. The heap is unchanged.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Self::begin) has run.
     unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind>;
 
     /// Usable bytes of the live block at an address.
@@ -97,25 +97,25 @@ pub unsafe trait Policy: Sealed + Sized + core::fmt::Debug + 'static {
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Self::begin) has run.
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind>;
 
     /// Usable bytes of a block that is known to be live.
     ///
     /// # Safety
     ///
-    /// The policy has begun, and the block is live.
+    /// [`begin`](Self::begin) has run, and the block is live.
     unsafe fn usable_bytes(&self, address: usize) -> usize {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.find(address) }.unwrap_or(0)
     }
 
-    /// Makes a live block of `usable_bytes` fit `size_bytes`, which is from 1 to the limit, where it stands; returns its
-    /// usable bytes then. `None` if it cannot, and nothing changed.
+    /// Resizes a live block of `usable_bytes` in place to hold `size_bytes`, from 1 to the limit; returns its new
+    /// usable bytes. `None` if that is impossible; the block is then unchanged.
     ///
     /// # Safety
     ///
-    /// The policy has begun; the block is live with that usable size.
+    /// [`begin`](Self::begin) has run; the block is live with that usable size.
     unsafe fn fit_in_place(&mut self, address: usize, usable_bytes: usize, size_bytes: usize) -> Option<usize> {
         let _ = address;
         (size_bytes <= usable_bytes).then_some(usable_bytes)
@@ -125,17 +125,17 @@ pub unsafe trait Policy: Sealed + Sized + core::fmt::Debug + 'static {
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Self::begin) has run.
     unsafe fn largest(&self) -> usize;
 
     /// Visits every block in address order.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Self::begin) has run.
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block));
 
-    /// Verifies every invariant, following no link that it has not verified.
+    /// Verifies every invariant, and follows only links that it has verified.
     ///
     /// # Errors
     ///
@@ -143,30 +143,30 @@ pub unsafe trait Policy: Sealed + Sized + core::fmt::Debug + 'static {
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Self::begin) has run.
     unsafe fn check(&self) -> Result<(), Corruption>;
 
     /// Emits the abstract state (see [`RegionAllocator::fingerprint`]).
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Self::begin) has run.
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize));
 }
 
-/// The control structure's beginning.
+/// The start of the control structure.
 #[repr(C)]
 #[derive(Debug)]
 struct Control<P, T> {
-    tally: T,
+    stats: T,
     policy: P,
 }
 
-/// A heap that is the policy `P`, keeping the statistics `T`.
+/// A heap with the policy `P` and the statistics `T`.
 ///
 /// The value is one pointer; everything else is in the region.
 #[derive(Debug)]
-pub struct PolicyHeap<'r, P, T = Untallied> {
+pub struct PolicyHeap<'r, P, T = NoStats> {
     /// The control structure, initialised, at the start of the region.
     control: NonNull<Control<P, T>>,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
@@ -175,7 +175,7 @@ pub struct PolicyHeap<'r, P, T = Untallied> {
 // SAFETY: the heap owns its region exclusively for 'r and has no thread affinity.
 unsafe impl<P, T: Send> Send for PolicyHeap<'_, P, T> {}
 
-impl<'r, P: Policy, T: Tally> PolicyHeap<'r, P, T> {
+impl<'r, P: Policy, T: StatsPolicy> PolicyHeap<'r, P, T> {
     /// Length of a region that suffices for a heap, wherever it starts.
     fn needed_bytes(config: P::Config) -> usize {
         align_of::<Control<P, T>>() - 1 + size_of::<Control<P, T>>() + P::needed_bytes(config)
@@ -184,46 +184,46 @@ impl<'r, P: Policy, T: Tally> PolicyHeap<'r, P, T> {
     /// The policy.
     #[inline(always)]
     fn policy(&self) -> &P {
-        // SAFETY: the control structure is initialised, and this heap's alone.
+        // SAFETY: the control structure is initialised, and only this heap accesses it; `&self` excludes a `&mut`.
         unsafe { &(*self.control.as_ptr()).policy }
     }
 
-    /// The policy, to be changed.
+    /// The policy, mutably.
     #[inline(always)]
     fn policy_mut(&mut self) -> &mut P {
-        // SAFETY: as in `policy`.
+        // SAFETY: the control structure is initialised, and only this heap accesses it; `&mut self` is exclusive.
         unsafe { &mut (*self.control.as_ptr()).policy }
     }
 
-    /// The tally, to be changed.
+    /// The statistics, mutably.
     #[inline(always)]
-    fn tally_mut(&mut self) -> &mut T {
-        // SAFETY: as in `policy`.
-        unsafe { &mut (*self.control.as_ptr()).tally }
+    fn stats_mut(&mut self) -> &mut T {
+        // SAFETY: the control structure is initialised, and only this heap accesses it; `&mut self` is exclusive.
+        unsafe { &mut (*self.control.as_ptr()).stats }
     }
 
-    /// Counts and answers a refusal. Cold, so that the hot path has one jump to it.
+    /// Counts a refusal and returns its error. Cold, so that the hot path needs only one jump to it.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, error: AllocError) -> AllocError {
-        self.tally_mut().refused();
+        self.stats_mut().refused();
         error
     }
 
-    /// Why a size beyond the limit, or zero, is refused.
+    /// Refuses a size that is zero or beyond the limit.
     #[cold]
     #[inline(never)]
     fn refuse_size(&mut self, size_bytes: usize) -> AllocError {
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
-    /// Whether a request is beyond what the heap could ever serve: one comparison for zero and for too large.
+    /// Whether the heap can never serve this size: one comparison for zero and for too large.
     #[inline(always)]
     fn is_unservable(&self, size_bytes: usize) -> bool {
         size_bytes.wrapping_sub(1) >= self.policy().limit()
     }
 
-    /// Reports what is wrong with an address.
+    /// Reports a misuse of an address.
     #[cold]
     #[inline(never)]
     fn report(kind: MisuseKind, address: usize) {
@@ -242,10 +242,10 @@ impl<'r, P: Policy, T: Tally> PolicyHeap<'r, P, T> {
                 return Err(self.refuse(AllocError::Alignment));
             }
         }
-        // SAFETY: the policy began when the heap was made; size and alignment were judged.
+        // SAFETY: `begin` ran when the heap was made, and the size and the alignment are within the limits.
         match unsafe { self.policy_mut().take(size_bytes, align_bytes) } {
             Ok(served) => {
-                self.tally_allocated(served);
+                self.count_allocated(served);
                 // SAFETY: no region contains address zero.
                 Ok(unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(served.address)) })
             }
@@ -253,11 +253,11 @@ impl<'r, P: Policy, T: Tally> PolicyHeap<'r, P, T> {
         }
     }
 
-    /// Tallies a block that became live.
+    /// Counts a block that became live.
     #[inline(always)]
-    fn tally_allocated(&mut self, served: Served) {
+    fn count_allocated(&mut self, served: Served) {
         let end_bytes = (served.address + served.usable_bytes).wrapping_sub(self.policy().origin());
-        self.tally_mut().allocated(served.usable_bytes, end_bytes);
+        self.stats_mut().allocated(served.usable_bytes, end_bytes);
     }
 
     /// See [`RegionAllocator::reallocate_bytes`].
@@ -279,7 +279,7 @@ impl<'r, P: Policy, T: Tally> PolicyHeap<'r, P, T> {
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
         }
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` ran when the heap was made.
         let usable_bytes = match unsafe { self.policy().find(address) } {
             Ok(usable_bytes) => usable_bytes,
             Err(kind) => {
@@ -290,13 +290,13 @@ impl<'r, P: Policy, T: Tally> PolicyHeap<'r, P, T> {
         if address & (align_bytes - 1) == 0 {
             // SAFETY: the policy found the block live with this size.
             if let Some(fitted) = unsafe { self.policy_mut().fit_in_place(address, usable_bytes, size_bytes) } {
-                self.tally_mut().freed(usable_bytes);
-                self.tally_allocated(Served { address, usable_bytes: fitted });
+                self.stats_mut().freed(usable_bytes);
+                self.count_allocated(Served { address, usable_bytes: fitted });
                 return Ok(block);
             }
         }
         let moved = self.serve(size_bytes, align_bytes)?;
-        // SAFETY: both blocks are live and apart, and neither is shorter than what is copied.
+        // SAFETY: both blocks are live and do not overlap, and both are at least as long as the copy.
         unsafe {
             core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes));
             self.deallocate(block);
@@ -305,8 +305,8 @@ impl<'r, P: Policy, T: Tally> PolicyHeap<'r, P, T> {
     }
 }
 
-// SAFETY: a policy promises it, and the control structure stands in front of the policy's room.
-unsafe impl<'r, P: Policy, T: Tally> RegionAllocator<'r> for PolicyHeap<'r, P, T> {
+// SAFETY: `Policy` guarantees disjoint, aligned blocks within its room, before which the control structure lies.
+unsafe impl<'r, P: Policy, T: StatsPolicy> RegionAllocator<'r> for PolicyHeap<'r, P, T> {
     type Config = P::Config;
 
     const CONTRACT: Contract = P::CONTRACT;
@@ -322,14 +322,14 @@ unsafe impl<'r, P: Policy, T: Tally> RegionAllocator<'r> for PolicyHeap<'r, P, T
         let control = round_up(start, align_of::<Control<P, T>>()).ok_or(too_small)?;
         let room = control.checked_add(size_of::<Control<P, T>>()).filter(|&room| room < end).ok_or(too_small)?;
         let policy = P::plan(room, end, config).ok_or(too_small)?;
-        // The provenance is exposed here, once, for the policy's addresses.
+        // The provenance is exposed here, once, for all accesses of the policy.
         let _region = Region::new(region);
         let control: NonNull<Control<P, T>> =
             NonNull::new(core::ptr::with_exposed_provenance_mut(control)).ok_or(too_small)?;
         let mut heap = PolicyHeap { control, region: PhantomData };
-        // SAFETY: the control structure lies in the region, aligned; the room behind it is the policy's.
+        // SAFETY: the control structure lies in the region, aligned; the room after it belongs to the policy.
         unsafe {
-            control.write(Control { tally: T::default(), policy });
+            control.write(Control { stats: T::default(), policy });
             heap.policy_mut().begin();
         }
         Ok(heap)
@@ -351,9 +351,9 @@ unsafe impl<'r, P: Policy, T: Tally> RegionAllocator<'r> for PolicyHeap<'r, P, T
     #[inline(always)]
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         let address = block.addr().get();
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` ran when the heap was made.
         match unsafe { self.policy_mut().give(address) } {
-            Ok(usable_bytes) => self.tally_mut().freed(usable_bytes),
+            Ok(usable_bytes) => self.stats_mut().freed(usable_bytes),
             Err(kind) => Self::report(kind, address),
         }
     }
@@ -365,37 +365,37 @@ unsafe impl<'r, P: Policy, T: Tally> RegionAllocator<'r> for PolicyHeap<'r, P, T
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller guarantees that `block` came from this heap, as `resize` requires.
         unsafe { self.resize(block, size_bytes, align_bytes) }
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the policy has begun, and the caller promises that the block is live.
+        // SAFETY: `begin` ran when the heap was made, and the caller guarantees that the block is live.
         unsafe { self.policy().usable_bytes(block.addr().get()) }
     }
 
     fn largest_allocatable(&self) -> usize {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` ran when the heap was made.
         unsafe { self.policy().largest() }
     }
 
     fn stats(&self) -> Option<Stats> {
         // SAFETY: the control structure is initialised.
-        unsafe { (*self.control.as_ptr()).tally.stats(self.largest_allocatable()) }
+        unsafe { (*self.control.as_ptr()).stats.stats(self.largest_allocatable()) }
     }
 
     fn walk(&self, visitor: &mut dyn FnMut(Block)) {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` ran when the heap was made.
         unsafe { self.policy().walk(visitor) }
     }
 
     fn check(&self) -> Result<(), Corruption> {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` ran when the heap was made.
         unsafe { self.policy().check() }
     }
 
     fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` ran when the heap was made.
         unsafe { self.policy().fingerprint(word) }
     }
 }

@@ -1,13 +1,13 @@
 //! The index of one free list per size class, with a bitmap of the classes that have a free block.
 //!
-//! Control structure around the heap's own words:
+//! Layout of the control structure:
 //!
 //! ```text
 //! [bitmap: summary, leaves][heap's words] base: [null][head of the smallest class] ... [head of the largest planned]
 //! ```
 //!
-//! A block is unlinked without knowing its class: the node that leads to it tells, when it is a head, which class that
-//! head is of, and only the last block of a list needs the answer.
+//! A block is unlinked without knowing its class. Only the last block of a list needs its class, to clear the bit; its
+//! `prev` is then the head, whose offset gives the class.
 
 use crate::contract::Corruption;
 use crate::mechanism::bitmap::Bitmap;
@@ -19,17 +19,16 @@ use crate::mechanism::size_class::Classes;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
-/// How much of a found block a request gets.
+/// How many bytes of a found block a request gets.
 pub trait SplitPolicy: Sealed + Copy + core::fmt::Debug + 'static {
-    /// The policy in words.
+    /// The name of the policy.
     const NAME: &'static str;
     /// Bytes granted to a block request of `need` bytes for which the search began at blocks of `rounded` bytes.
     fn granted(need: usize, rounded: usize) -> usize;
 }
 
 /// Grants the size at which the search began (TLSF paper 4.3): once freed, the block is in the list where the same
-/// request looks first. Requests at alignments beyond the granule are searched with room to align, so that the promise
-/// is not made for them.
+/// request looks first. This does not hold for alignments beyond the granule, whose search includes room to align.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundUp;
 
@@ -43,7 +42,7 @@ impl SplitPolicy for RoundUp {
     }
 }
 
-/// Grants what was asked, in whole granules.
+/// Grants the requested size, in whole granules.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact;
 
@@ -62,8 +61,8 @@ impl SplitPolicy for Exact {
 pub struct Segregated<C, B, P>(PhantomData<(C, B, P)>);
 
 impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
-    /// Offset of the bitmap, which ends where the heap's own words begin. It has room for the class beyond the largest
-    /// that a rounded-up search may begin at in the widest heap.
+    /// Offset of the bitmap, which ends where the heap's own words begin. It includes a bit for the class after the
+    /// largest one, where a rounded-up search may begin in the widest heap.
     #[inline(always)]
     fn bitmap<W: Width>() -> usize {
         0usize.wrapping_sub(own_bytes::<W>()).wrapping_sub(Self::bitmap_bytes::<W>())
@@ -75,16 +74,16 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
         B::bytes(C::below::<W>(), C::class_of::<W>(W::MAX & !(W::GRANULE - 1)) + 1)
     }
 
-    /// The head of a class, a node of which only the `next` word exists: the next class's `prev` is its `next`. The
-    /// class `below` the smallest has the null node.
+    /// The head of a class: a node of which only the `next` word exists. The next class's `prev` would be this class's
+    /// `next`. The class `below`, before the smallest, has the null node.
     #[inline(always)]
     fn head<W: Width>(class: usize) -> usize {
-        // Narrowed to the width of a link, so that one instruction makes it and every use shares it.
+        // Narrowed to the width of a link, so that one instruction computes it and all uses share it.
         W::get(W::put(Self::head_at_once::<W>(class)))
     }
 
-    /// [`head`](Self::head) where time matters more than one instruction: it is part of the address of whatever is
-    /// loaded from it, so that the load does not wait for it.
+    /// [`head`](Self::head) with lower latency, at one more instruction: the computation becomes part of the address
+    /// operand, so that the load does not wait for it.
     #[inline(always)]
     fn head_at_once<W: Width>(class: usize) -> usize {
         class.wrapping_sub(C::below::<W>()).wrapping_mul(W::BYTES)
@@ -96,9 +95,9 @@ impl<C: Classes, B: Bitmap, P: SplitPolicy> Segregated<C, B, P> {
     }
 }
 
-// SAFETY: a class's list holds blocks of at least the class's size and its bit is set if and only if it has one, so
-// `take` returns a block of at least the size searched for; `insert` and `remove` link and unlink exactly the block
-// they are given.
+// SAFETY: the list of a class holds only blocks of at least the class's size, and its bit is set if and only if the
+// list has a block. So `take` returns a block of at least the size searched for. `insert` links and `remove` unlinks
+// exactly the block it is given.
 unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Segregated<C, B, P> {
     type Place = ();
     const NOWHERE: () = ();
@@ -113,11 +112,11 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
         for word in 0..Self::bitmap_bytes::<W>() / size_of::<usize>() {
-            // SAFETY: the bitmap lies in the control structure, which is the index's to initialise.
+            // SAFETY: the bitmap lies in the control structure, which the index initialises.
             unsafe { memory.store_bits(Self::bitmap::<W>().wrapping_add(word * size_of::<usize>()), 0) }
         }
         for class in Self::classes::<W>(max_block) {
-            // SAFETY: so do the heads.
+            // SAFETY: the heads lie in the control structure, which the index initialises.
             unsafe { memory.store(next_at::<W>(Self::head::<W>(class)), NULL) }
         }
     }
@@ -130,8 +129,8 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     #[inline(always)]
     unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, ())> {
         let (class, rounded) = C::class_for::<W>(need);
-        // SAFETY: the bitmap has room for the class of any size a word can express; a set bit means that the list has
-        // a block, and every block of the class found is at least `rounded` bytes large.
+        // SAFETY: the bitmap has a bit for the class of any size that a word can hold. If the bit is set, the list has
+        // a block, and every block of that class has at least `rounded` bytes.
         unsafe {
             let class = B::find(memory, Self::bitmap::<W>(), C::below::<W>(), class)?;
             let head = Self::head::<W>(class);
@@ -150,7 +149,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
     unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
         let class = C::class_of::<W>(size);
         let head = Self::head::<W>(class);
-        // SAFETY: no block is larger than the control structure was planned for, so the class has a head and a bit.
+        // SAFETY: the control structure is planned for the largest possible block, so the class has a head and a bit.
         unsafe {
             if C::HASTENS {
                 link_in_one(memory, Self::head_at_once::<W>(class), head, block);
@@ -163,7 +162,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
 
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, block: usize) {
-        // SAFETY: the block is in a list, and heads lie below the first block.
+        // SAFETY: the caller guarantees that the block is in a list; heads lie below the first block.
         unsafe {
             if let Some(head) = unlink_or_empty(memory, block, memory.load_bits(first_block_at::<W>())) {
                 B::remove(memory, Self::bitmap::<W>(), C::below::<W>(), head / W::BYTES);
@@ -204,7 +203,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
         let mut total = 0;
         for class in Self::classes::<W>(max_block) {
             let head = Self::head::<W>(class);
-            // SAFETY: the class has a head, and links lead to free blocks.
+            // SAFETY: the class has a head, and `is_place` accepts only places where a block can be.
             let (count, _) = unsafe {
                 check_list(memory, head, free_blocks, is_place, &mut |block| {
                     if C::class_of::<W>(free_size(memory, block)) == class {
@@ -215,7 +214,7 @@ unsafe impl<C: Classes, B: Bitmap, P: SplitPolicy, W: Width> FreeIndex<W> for Se
                     }
                 })?
             };
-            // SAFETY: the class has a bit.
+            // SAFETY: the bitmap has a bit for the class.
             if !unsafe { B::agrees(memory, Self::bitmap::<W>(), C::below::<W>(), class, count != 0) } {
                 let invariant = "a class's bit is set if and only if its list has a block";
                 return Err(Corruption { invariant, address: memory.address(head) });

@@ -5,16 +5,15 @@ use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 use core::num::NonZeroUsize;
 
-/// A division of block sizes into classes such that every block of a class is at least its [`size`](Self::size)
-/// large.
+/// A division of block sizes into classes: every block of a class has at least the class's [`size`](Self::size).
 ///
 /// Sizes are bytes in whole granules. Class numbers do not begin at zero, because that would cost an instruction in
-/// every mapping: whoever keeps an array of classes subtracts [`below`](Self::below) in the array's address.
+/// every mapping. Code that indexes an array by class subtracts [`below`](Self::below) in the array's address.
 pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
-    /// Whether linking and finding may take some instructions more to be done sooner on the mean: a block that becomes free
-    /// is often the next to be taken out again, to serve or to grow by what is freed beside it.
+    /// Whether linking and finding trade a few more instructions for a shorter mean latency: a freed block is often the
+    /// next one taken out again, to serve a request or to be coalesced with a neighbour.
     const HASTENS: bool;
-    /// The class below that of the smallest block; no block has it.
+    /// The number before the smallest block's class; no block has this class.
     fn below<W: Width>() -> usize;
     /// The class that holds free blocks of `size`; the papers' `mapping_insert`.
     fn class_of<W: Width>(size: usize) -> usize;
@@ -28,8 +27,8 @@ pub trait Classes: Sealed + Copy + core::fmt::Debug + 'static {
 /// Two-level classes of the TLSF paper (4.1, 5.1): every power-of-two range is divided linearly into 2^J classes,
 /// and sizes below 2^J granules, where a range has fewer sizes than classes, have a class each.
 ///
-/// The two indices of the paper are kept as one number, first level · 2^J + second level, so that the round-up to
-/// the next class carries into the next range by itself.
+/// The paper's two indices are kept as one number, first level · 2^J + second level, so that rounding up to the next
+/// class carries into the next range.
 ///
 /// ```text
 /// J = 2:  granules  1 2 3 | 4 5 6 7 | 8-9 10-11 12-13 14-15 | 16-19 ...
@@ -47,7 +46,7 @@ impl<const J: u32> TwoLevelClasses<J> {
             assert!(J >= 1 && J <= 6, "J must be between 1 and 6");
             assert!(usize::BITS == 64 || J <= 5, "J must be at most 5 on 32-bit machines");
         }
-        // SAFETY: a bit is set.
+        // SAFETY: `GRANULE << J` has a bit set, so the operand is not zero.
         floor_log2(unsafe { NonZeroUsize::new_unchecked(size | W::GRANULE << J) }) - J
     }
 }
@@ -71,7 +70,7 @@ impl<const J: u32> Classes for TwoLevelClasses<J> {
     #[inline(always)]
     fn class_for<W: Width>(need: usize) -> (usize, usize) {
         let shift = Self::shift::<W>(need);
-        // The quotient rounded up, without waiting for the shift to round the dividend.
+        // Rounds the quotient up, so that the addition does not wait for the shift amount.
         let number = (need.wrapping_sub(1) >> shift) + 1;
         (number + ((shift as usize) << J), number << shift)
     }
@@ -91,7 +90,7 @@ pub struct PowerOfTwoClasses;
 impl Sealed for PowerOfTwoClasses {}
 
 impl Classes for PowerOfTwoClasses {
-    // Half-fit is there for the shortest bound.
+    // Half-fit is optimised for the lowest instruction bound.
     const HASTENS: bool = false;
 
     #[inline(always)]
@@ -101,13 +100,13 @@ impl Classes for PowerOfTwoClasses {
 
     #[inline(always)]
     fn class_of<W: Width>(size: usize) -> usize {
-        // SAFETY: a bit is set.
+        // SAFETY: bit 0 is set, so the operand is not zero.
         floor_log2(unsafe { NonZeroUsize::new_unchecked(size | 1) }) as usize
     }
 
     #[inline(always)]
     fn class_for<W: Width>(need: usize) -> (usize, usize) {
-        // SAFETY: a bit is set; a block is larger than one byte, and r | 1 has the logarithm of r.
+        // SAFETY: bit 0 is set, so the operand is not zero. A block has more than one byte; r | 1 has r's logarithm.
         let class = floor_log2(unsafe { NonZeroUsize::new_unchecked(need.wrapping_sub(1) | 1) }) as usize + 1;
         (class, 1usize.wrapping_shl(class as u32))
     }

@@ -1,7 +1,7 @@
 //! The width of tags and links.
 //!
-//! Every tag and every link of a heap has one width, and the width decides three things at once: how far a heap
-//! may reach, how many bytes stand in front of a block, and how small a block can be.
+//! All tags and links of a heap have one width, which decides three things: how far a heap reaches, how many bytes
+//! precede a block, and how small a block can be.
 //!
 //! | width | reach from the base | header | granule | smallest block |
 //! |---|---|---|---|---|
@@ -9,14 +9,14 @@
 //! | [`Offset32`] | 4 GiB - 1 B | 4 B | 2·`usize` | 16 B |
 //! | [`Wide`] | the address space | 1 `usize` | 2·`usize` | 4·`usize` |
 //!
-//! Where the width is narrower than a `usize`, added regions must lie behind the first one, within reach; a whole `usize`
+//! With a width narrower than a `usize`, added regions must lie after the first one, within reach. A whole `usize`
 //! (`Wide`, and `Offset32` on a 32-bit machine) reaches regions anywhere.
 
 use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
-/// A width of tags and links. Sealed: the widths are the three of this module.
+/// A width of tags and links. Sealed: this module has all three.
 pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     /// The integer in memory.
     type Word: Copy + 'static;
@@ -24,7 +24,7 @@ pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     const BYTES: usize;
     /// Bits of one word.
     const BITS: u32 = 8 * Self::BYTES as u32;
-    /// Whether two words fit one `usize`, the first of them in its lower half.
+    /// Whether two words fit into one `usize`, the first of them in its lower half.
     const PAIRS: bool = 2 * Self::BYTES <= size_of::<usize>() && cfg!(target_endian = "little");
     /// Largest offset from the base that a word can hold.
     const MAX: usize;
@@ -34,28 +34,30 @@ pub trait Width: Sealed + Sized + Copy + core::fmt::Debug + 'static {
     const MIN_BLOCK: usize = (4 * Self::BYTES).next_multiple_of(Self::GRANULE);
     /// The word's value.
     fn get(word: Self::Word) -> usize;
-    /// The word that holds `value`, which must not exceed [`MAX`](Self::MAX) (excess bits are dropped).
+    /// The word that holds `value`, which must not exceed [`MAX`](Self::MAX): excess bits are dropped.
     fn put(value: usize) -> Self::Word;
-    /// The two words at an offset as one integer, where [`PAIRS`](Self::PAIRS).
+    /// The two words at an offset as one integer, if [`PAIRS`](Self::PAIRS).
     ///
     /// # Safety
     ///
     /// Two initialised words are there, at a multiple of the granule.
     unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize>;
-    /// Writes two words at an offset: in one store where [`PAIRS`](Self::PAIRS), because a processor forwards a store to a
-    /// load of the pair only if one store wrote all of it.
+    /// Writes two words at an offset, with one store if [`PAIRS`](Self::PAIRS): a processor forwards a store to a load
+    /// of the pair only if one store wrote all of it.
     ///
     /// # Safety
     ///
     /// As [`Memory::store`], for both words, at a multiple of the granule.
     unsafe fn store_pair(memory: Memory<Self>, offset: usize, first: usize, second: usize);
-    /// Reads a word that its owner may write meanwhile, by [`store_watched`](Self::store_watched): an ordinary load.
+    /// Reads a word that its owner may write concurrently by
+    /// [`store_watched`](Self::store_watched): an ordinary load.
     ///
     /// # Safety
     ///
     /// As [`Memory::load`].
     unsafe fn load_watched(memory: Memory<Self>, offset: usize) -> usize;
-    /// Writes a word that others may read meanwhile, by [`load_watched`](Self::load_watched): an ordinary store.
+    /// Writes a word that other threads may read concurrently by
+    /// [`load_watched`](Self::load_watched): an ordinary store.
     ///
     /// # Safety
     ///
@@ -84,12 +86,12 @@ macro_rules! width {
             }
             #[inline(always)]
             unsafe fn load_pair(memory: Memory<Self>, offset: usize) -> Option<usize> {
-                // SAFETY: the caller's promise; a granule is at least a pair.
+                // SAFETY: the caller guarantees two initialised words at a multiple of the granule: aligned.
                 Self::PAIRS.then(|| unsafe { memory.at::<$pair>(offset).read() as usize })
             }
             #[inline(always)]
             unsafe fn store_pair(memory: Memory<Self>, offset: usize, first: usize, second: usize) {
-                // SAFETY: the caller's promise; a granule is at least a pair.
+                // SAFETY: the caller guarantees room for two words at a multiple of the granule: aligned.
                 unsafe {
                     if Self::PAIRS {
                         let pair = second.wrapping_shl(Self::BITS) | Self::get(Self::put(first));
@@ -102,12 +104,12 @@ macro_rules! width {
             }
             #[inline(always)]
             unsafe fn load_watched(memory: Memory<Self>, offset: usize) -> usize {
-                // SAFETY: the caller's promise, here and below; who writes the word meanwhile does it as below.
+                // SAFETY: the caller guarantees an initialised, aligned word; concurrent writes are atomic.
                 Self::get(unsafe { <$atomic>::from_ptr(memory.at(offset)) }.load(Ordering::Relaxed))
             }
             #[inline(always)]
             unsafe fn store_watched(memory: Memory<Self>, offset: usize, value: usize) {
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees an aligned word of the heap; concurrent reads are atomic.
                 unsafe { <$atomic>::from_ptr(memory.at(offset)) }.store(Self::put(value), Ordering::Relaxed);
             }
         }

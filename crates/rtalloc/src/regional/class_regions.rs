@@ -2,9 +2,9 @@
 //!
 //! # Idea
 //!
-//! Every class has a page of its own, through which a pointer moves; a full page is discarded, and the next request of the
-//! class takes another. Freeing counts down the page's live blocks; at zero the page is given back (the Bitframe thesis, 2012,
-//! sections 3.3.2 and 6.2).
+//! Every class has a current page with a bump pointer. A full page is discarded, and the next request of the class
+//! takes another page. Freeing decrements the page's number of live blocks; at zero the page is returned (the Bitframe
+//! thesis, 2012, sections 3.3.2 and 6.2).
 //!
 //! ```text
 //! class 32   [used][dead][used]^         [footer: 2 live, 32]      the next block of 32 goes here
@@ -12,10 +12,10 @@
 //! class 48   [used]^                     [footer: 1 live, 48]
 //! ```
 //!
-//! # What a page keeps
+//! # Bookkeeping of a page
 //!
-//! The paper's counter and class, and here a bit for every quantum that says which blocks are live: it is what the walk and the
-//! detection of a second free are read from. The class is kept as the size of its blocks.
+//! The paper's counter and class, and in addition a bit for every quantum that says which blocks are live. The walk and
+//! the detection of double frees read it. The class is stored as the size of its blocks.
 //!
 //! | page of 1,024 B | counter, class | bits | for blocks |
 //! |---|---|---|---|
@@ -27,14 +27,15 @@
 //!
 //! # Costs
 //!
-//! Constant, without a loop. The control structure has a word for each of the 64 classes. By default on 64-bit machines
-//! 63 of them are used, which end where a page's room does, at 1,008 bytes; the paper's classes of 8 bytes end at 512.
+//! Constant, without a loop. The control structure has a word for each of the 64 classes. By default on 64-bit
+//! machines, 63 of them are used, the last of which fills a page's room, 1,008 bytes; the paper's classes of 8 bytes
+//! end at 512.
 //!
 //! # When it wins, when it loses
 //!
-//! It has short operations and no header, and pages whose blocks are alike: the size of a block costs one load. It loses as
-//! every region does: a live block keeps a whole page, and here each class keeps one of its own too. The thesis measured 301 %
-//! of fragmentation on a system's boot, and 428 % on its steady state, the worst of all.
+//! It has short operations and no headers, and the blocks of a page are of one size: reading the size of a block costs
+//! one load. It loses as every region does: one live block keeps a whole page, and each class keeps a page of its own.
+//! The thesis measured 301 % of fragmentation on a system's boot, and 428 % in its steady state, the worst of all.
 //!
 //! # Figures
 //!
@@ -43,13 +44,15 @@
 //! |---|---|---|---|---|---|
 //! | `regis2` | 39, 72, 36 | 0 B | 16 B | 1,024 B, 1,024 B | -, 156.0 % (blocks up to 1,008 B) |
 //! | `regis2-8` | 45, 78, 38 | 0 B | 8 B | 1,024 B, 1,024 B | -, 158.7 % (blocks up to 512 B) |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
 use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::region::room_behind;
 
 /// A region for each of `CLASSES` classes `QUANTUM` bytes apart, in pages of `PAGE` bytes.
@@ -70,10 +73,10 @@ pub type ClassRegions<
     const PAGE: usize = 1024,
     const QUANTUM: usize = { page::QUANTUM },
     const CLASSES: usize = 64,
-    T = Untallied,
+    T = NoStats,
 > = PolicyHeap<'r, ClassRegionsPolicy<PAGE, QUANTUM, CLASSES>, T>;
 
-/// A page's footer; the marks of live blocks are in front of it.
+/// A page's footer; the marks of live blocks precede it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ClassFooter<const PAGE: usize, const QUANTUM: usize> {
@@ -104,8 +107,8 @@ type Classes<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> =
 pub struct ClassRegionsPolicy<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> {
     /// A page is in use while a block of it is live.
     pool: Bag<PAGE, QUANTUM>,
-    /// For each class, the address of the next block: it lies whole in the room of a page that is in use. 0 if the class has no
-    /// current page.
+    /// For each class, the address of the next block, all of which lies in the room of a page that is in use. 0 if the
+    /// class has no current page.
     next: [usize; CLASSES],
 }
 
@@ -117,7 +120,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     /// As [`Policy::take`]; the caller makes a block of it live.
     #[inline(always)]
     unsafe fn open(&mut self, block_bytes: usize) -> Option<usize> {
-        // SAFETY: the page is the policy's.
+        // SAFETY: the policy owns the page that it takes.
         unsafe {
             let page = self.pool.take()?;
             Marks::<PAGE, QUANTUM>::begin(Bag::<PAGE, QUANTUM>::bookkeeping(page));
@@ -130,22 +133,22 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     ///
     /// # Safety
     ///
-    /// The page was taken once.
+    /// The page has been taken before.
     #[inline(always)]
     unsafe fn block_bytes(page: usize) -> usize {
-        // SAFETY: the page has a footer.
+        // SAFETY: the page has been taken before, so it has a footer.
         unsafe { (*Bag::<PAGE, QUANTUM>::footer(page)).block_bytes as usize }
     }
 
-    /// Bytes of a page in use that blocks were cut from.
+    /// Bytes of a page in use that are cut into blocks.
     ///
     /// # Safety
     ///
-    /// The page was taken once.
+    /// The page has been taken before.
     unsafe fn cut_bytes(&self, page: usize) -> usize {
-        // SAFETY: a page in use has a footer with a class.
+        // SAFETY: the page has been taken before, so it has a footer.
         let block_bytes = unsafe { Self::block_bytes(page) };
-        // A class that is none, in a damaged page, has no next block.
+        // An invalid class, in a damaged page, has no next block.
         let next = self.next.get(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes)).copied().unwrap_or(0);
         match Bag::<PAGE, QUANTUM>::page_of(next) == page {
             true => next - page,
@@ -159,7 +162,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ClassRegions
     ///
     /// As [`Policy::check`].
     unsafe fn pages_in_use(&self) -> impl Iterator<Item = usize> {
-        // SAFETY: pages that were taken have footers.
+        // SAFETY: pages that have been taken have footers.
         self.pool.used().filter(|&page| unsafe { (*Bag::<PAGE, QUANTUM>::footer(page)).is_in_use() })
     }
 
@@ -199,7 +202,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Sealed
 {
 }
 
-// SAFETY: a block is cut from the room of a page that the pool gave, behind all blocks that were cut from it before.
+// SAFETY: a block is cut from the room of a page of the pool, after all blocks that were cut from it before.
 unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Policy
     for ClassRegionsPolicy<PAGE, QUANTUM, CLASSES>
 {
@@ -239,13 +242,13 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         let block_bytes =
             Classes::<PAGE, QUANTUM, CLASSES>::block_bytes(size_bytes, align_bytes).ok_or(AllocError::TooLarge)?;
         let class = Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes);
-        // SAFETY: the policy has begun; no class is above that of the limit, which there is a word for.
+        // SAFETY: `begin` has run. No class is above that of the limit, for which `next` has a word.
         unsafe {
             let mut address = *self.next.get_unchecked(class);
             if address == 0 {
                 address = self.open(block_bytes).ok_or(AllocError::Exhausted)?;
             }
-            // [used][used][this][next][...]: what is behind the last block that fits is left.
+            // [used][used][this][next][...]: the rest after the last block that fits is lost.
             let page = Bag::<PAGE, QUANTUM>::page_of(address);
             let after = address.wrapping_add(block_bytes);
             let is_full =
@@ -262,7 +265,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     #[inline(always)]
     unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
-        // SAFETY: the page was taken once, so it has marks and a footer.
+        // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
             let index = Marks::<PAGE, QUANTUM>::index(offset);
             if !Marks::<PAGE, QUANTUM>::clear(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
@@ -273,7 +276,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             let live = (*footer).live.wrapping_sub(1);
             (*footer).live = live;
             if live == 0 {
-                // The class's current page is given back like any other.
+                // The class's current page is returned like any other.
                 if let Some(next) = self.next.get_mut(Classes::<PAGE, QUANTUM, CLASSES>::class(block_bytes))
                     && Bag::<PAGE, QUANTUM>::page_of(*next) == page
                 {
@@ -288,7 +291,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     #[inline(always)]
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
-        // SAFETY: the page was taken once, so it has marks and a footer.
+        // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
             let index = Marks::<PAGE, QUANTUM>::index(offset);
             match Marks::<PAGE, QUANTUM>::is_set(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
@@ -306,7 +309,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: pages that were taken have footers, those in use marks and a class.
+        // SAFETY: pages that have been taken have footers; those in use have marks and a class.
         unsafe {
             self.pool.walk(&mut |pages| {
                 let Pages::InUse(page) = pages else { return pages.as_block().into_iter().for_each(&mut *visit) };
@@ -318,7 +321,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
-        // SAFETY: pages that were taken have footers and marks.
+        // SAFETY: pages that have been taken have footers and marks.
         unsafe {
             self.pool.check(room_behind(self))?;
             for page in self.pages_in_use() {
@@ -340,7 +343,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: pages that were taken have footers and marks.
+        // SAFETY: pages that have been taken have footers and marks.
         unsafe {
             self.pool.fingerprint(word);
             self.next.iter().for_each(|next| word(next.wrapping_sub(self.pool.first())));
@@ -381,7 +384,7 @@ mod tests {
     fn damage_of_the_policy_is_found_and_not_followed() {
         type Policy = ClassRegionsPolicy<1024, 8, 64>;
         let first = core::mem::offset_of!(Policy, pool);
-        // A class's next block could be any one that is not live: only where it lies is verified.
+        // A class's next block could be any that is not live: only its place is verified.
         let found = first..first + size_of::<usize>();
         flip_every_bit::<Paper<'static>>(40 * 1024, size_of::<Policy>(), &[found], use_up);
     }
@@ -416,9 +419,9 @@ mod tests {
             let second = heap.allocate_bytes(490, 1).unwrap();
             assert_ne!(page_of(second), page_of(first[1]), "a discarded page is not used again while a block lives");
             heap.deallocate(first[1]);
-            // Freed at once, it serves any class.
+            // The page was returned immediately, and serves any class.
             assert_eq!(heap.allocate_bytes(100, 1), Ok(first[0]));
-            // The current page of a class too.
+            // So is the current page of a class.
             heap.deallocate(other);
         }
         assert_eq!(heap.allocate_bytes(200, 1).map(page_of), Ok(page_of(other)));

@@ -1,11 +1,11 @@
-//! Reaps: pages of one class each, cut off like a region and reused like a heap.
+//! Reaps: pages of one class each, cut like a region and reused like a heap.
 //!
 //! # Idea
 //!
-//! A page serves blocks of one size class: as long as it has room that was never used, the next block is cut off there; after
-//! that the blocks that were freed are used again, the last freed first. The pages of a class that have a free block are in a
-//! circular list; a page leaves it when it is full, and is given back when its last block is freed. No block has a header (the
-//! Bitframe thesis, 2012, sections 3.3.3 and 6.2; Berger, Zorn and McKinley 2002).
+//! A page serves blocks of one size class. As long as it has unused room, the next block is cut from it; after that,
+//! freed blocks are reused in LIFO order. The pages of a class that have a free block are in a circular list; a page
+//! leaves it when it is full, and is returned when its last block is freed. No block has a header (the Bitframe thesis,
+//! 2012, sections 3.3.3 and 6.2; Berger, Zorn and McKinley 2002).
 //!
 //! ```text
 //! class 32 <--> page [used][free]-.[used]^......[footer: 2 live, 32, links]     cut at ^ first,
@@ -15,10 +15,11 @@
 //! full pages    [used][used]........[used][used][footer: 31 live, 32]           in no list
 //! ```
 //!
-//! # What a page keeps
+//! # Bookkeeping of a page
 //!
-//! The paper's reap (how far it is cut, its free list), live counter, class and the two links; here also a bit for every
-//! quantum that says which blocks are live. A reap works without it: it is what finds a second free, and what the walk reads.
+//! The paper's reap (the bump pointer and the free list), live counter, class and two links, and in addition a bit for
+//! every quantum that says which blocks are live. A reap works without these bits; the walk and the detection of double
+//! frees read them.
 //!
 //! | page | reap, counter, class, links | bits | for blocks |
 //! |---|---|---|---|
@@ -31,15 +32,15 @@
 //!
 //! # Costs
 //!
-//! Constant, without a loop: both operations are longest when they take a page or give one back. The control structure has two
+//! Constant, without a loop: both operations are longest when they take or return a page. The control structure has two
 //! words for every class.
 //!
 //! # When it wins, when it loses
 //!
-//! For small blocks it is the thesis' recommendation: among the fastest, with the least fragmentation where many blocks are small
-//! (18.7 %, where TLSF has 36 %), and pages of one class that may be given back. It has no blocks beyond its
-//! largest class, and on a small heap with many sizes every class keeps a page for itself: 117 % on a system's
-//! boot and 178 % in its steady state.
+//! For small blocks it is the thesis' recommendation: among the fastest, with the least fragmentation where many blocks
+//! are small (18.7 %, where TLSF has 36 %), and with pages of one class that can be returned. It serves no blocks
+//! beyond its largest class, and on a small heap with many sizes, every class keeps a page for itself: 117 % on a
+//! system's boot and 178 % in its steady state.
 //!
 //! # Figures
 //!
@@ -48,6 +49,8 @@
 //! |---|---|---|---|---|---|
 //! | `reaps` | 44, 80, 44 | 0 B | 16 B | 2,048 B, 2,048 B | -, 16.8 % (blocks up to 992 B) |
 //! | `reaps-8` | 47, 83, 47 | 0 B | 8 B | 2,048 B, 2,048 B | -, 16.7 % (blocks up to 512 B) |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};
@@ -55,7 +58,7 @@ use crate::mechanism::page::ring::{self, Node};
 use crate::mechanism::page::{self, Footer, Marks, Pages, Pool, Quanta};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::region::room_behind;
 
 /// Reaps in pages of `PAGE` bytes, of `CLASSES` classes `QUANTUM` bytes apart.
@@ -76,19 +79,19 @@ pub type Reaps<
     const PAGE: usize = 1024,
     const QUANTUM: usize = { page::QUANTUM },
     const CLASSES: usize = 64,
-    T = Untallied,
+    T = NoStats,
 > = PolicyHeap<'r, ReapsPolicy<PAGE, QUANTUM, CLASSES>, T>;
 
-/// No block: the end of a free list. No offset of a block is odd.
+/// No block: the end of a free list. Offsets of blocks are even.
 const NONE: u16 = u16::MAX;
 
-/// A page's footer; the marks of live blocks are in front of it.
+/// A page's footer; the marks of live blocks precede it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ReapFooter<const PAGE: usize, const QUANTUM: usize> {
-    /// Links of the class's ring, where the page is in it: while it is in use and not full.
+    /// Links of the class's ring, which contains the page while it is in use and not full.
     node: Node,
-    /// Offset of the first byte that was never used; a multiple of the blocks' size.
+    /// Offset of the first unused byte; a multiple of the blocks' size.
     bump: u16,
     /// Offset of the block that was freed last, or [`NONE`]; each free block begins with that of the one before.
     free: u16,
@@ -110,7 +113,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Footer for ReapFooter<PAGE, QUANTU
 }
 
 impl<const PAGE: usize, const QUANTUM: usize> ReapFooter<PAGE, QUANTUM> {
-    /// Whether another block can be cut off behind the ones that were.
+    /// Whether another block can be cut from the page's unused room.
     #[inline(always)]
     fn has_uncut(&self) -> bool {
         usize::from(self.bump).wrapping_add(self.block_bytes.into()) <= Self::ROOM_BYTES
@@ -122,7 +125,7 @@ impl<const PAGE: usize, const QUANTUM: usize> ReapFooter<PAGE, QUANTUM> {
         self.free == NONE && !self.has_uncut()
     }
 
-    /// Bytes of a page that blocks can lie in: whole quanta.
+    /// Bytes of a page available to blocks: whole quanta.
     const ROOM_BYTES: usize = Quanta::<Self, PAGE, QUANTUM, 1>::ROOM_BYTES;
 }
 
@@ -130,7 +133,7 @@ type Bag<const PAGE: usize, const QUANTUM: usize> = Pool<ReapFooter<PAGE, QUANTU
 type Classes<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> =
     Quanta<ReapFooter<PAGE, QUANTUM>, PAGE, QUANTUM, CLASSES>;
 
-/// The policy of [`Reaps`]. The heads of the classes' rings stand behind it.
+/// The policy of [`Reaps`]. The heads of the classes' rings follow it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ReapsPolicy<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> {
@@ -141,7 +144,7 @@ pub struct ReapsPolicy<const PAGE: usize, const QUANTUM: usize, const CLASSES: u
 }
 
 impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<PAGE, QUANTUM, CLASSES> {
-    /// Classes there are pages for.
+    /// Number of classes that fit a page.
     const CLASSES_USED: usize = Classes::<PAGE, QUANTUM, CLASSES>::LARGEST_BYTES / QUANTUM;
     /// Bytes of the heads.
     const HEADS_BYTES: usize = Self::CLASSES_USED * size_of::<Node>();
@@ -159,15 +162,15 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
         Bag::<PAGE, QUANTUM>::footer(page).addr()
     }
 
-    /// Takes a page for a class and cuts its first block: `[block][....][footer: 0 live, class]`. If there is room for another,
-    /// the page is in the class's ring.
+    /// Takes a page for a class and cuts its first block: `[block][....][footer: 0 live, class]`. If there is room for
+    /// another block, the page enters the class's ring.
     ///
     /// # Safety
     ///
     /// As [`Policy::take`]; the caller makes the block live.
     #[inline(always)]
     unsafe fn open(&mut self, block_bytes: usize) -> Option<usize> {
-        // SAFETY: the page is the policy's; the class has a head.
+        // SAFETY: the policy owns the page that it takes; the class has a head.
         unsafe {
             let page = self.pool.take()?;
             let size = block_bytes as u16;
@@ -182,14 +185,14 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
         }
     }
 
-    /// Takes a block of a page in the ring: the next one that was never used, or the one that was freed last.
+    /// Takes a block of a page in the ring: the next unused one, or the one that was freed last.
     ///
     /// # Safety
     ///
     /// The page is in the ring, so it is not full.
     #[inline(always)]
     unsafe fn cut_or_reuse(page: usize, block_bytes: usize) -> usize {
-        // SAFETY: the page is in use; a free block begins with a link.
+        // SAFETY: the page is in use and not full; a free block begins with a link.
         unsafe {
             let footer = Bag::<PAGE, QUANTUM>::footer(page);
             let address = match (*footer).has_uncut() {
@@ -217,7 +220,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     ///
     /// As [`Policy::check`].
     unsafe fn pages_in_use(&self) -> impl Iterator<Item = usize> {
-        // SAFETY: pages that were taken have footers.
+        // SAFETY: pages that have been taken have footers.
         self.pool.used().filter(|&page| unsafe { (*Bag::<PAGE, QUANTUM>::footer(page)).is_in_use() })
     }
 
@@ -228,7 +231,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
     /// As [`Policy::check`].
     unsafe fn check_page(page: usize) -> Result<(), &'static str> {
         let live_at = Bag::<PAGE, QUANTUM>::bookkeeping(page);
-        // SAFETY: the page has marks and a footer; links are followed to blocks that were cut.
+        // SAFETY: the page has marks and a footer; links are followed only to blocks that were cut.
         unsafe {
             let ReapFooter { bump, free, live, block_bytes, .. } = Bag::<PAGE, QUANTUM>::footer(page).read();
             let (bump, live, block_bytes) = (usize::from(bump), usize::from(live), usize::from(block_bytes));
@@ -275,7 +278,7 @@ fn link(address: usize) -> *mut u16 {
 
 impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Sealed for ReapsPolicy<PAGE, QUANTUM, CLASSES> {}
 
-// SAFETY: a block is cut from a page that the pool gave, behind all that were cut before, or one of those that was freed.
+// SAFETY: a block is cut from a page of the pool, after all blocks that were cut before, or is one of those, freed.
 unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Policy
     for ReapsPolicy<PAGE, QUANTUM, CLASSES>
 {
@@ -301,7 +304,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
 
     unsafe fn begin(&mut self) {
         for class in 0..Self::CLASSES_USED {
-            // SAFETY: the heads are the policy's, at the start of its room.
+            // SAFETY: the heads belong to the policy, at the start of its room.
             unsafe { ring::begin(self.heads + class * size_of::<Node>()) }
         }
     }
@@ -321,7 +324,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         let block_bytes =
             Classes::<PAGE, QUANTUM, CLASSES>::block_bytes(size_bytes, align_bytes).ok_or(AllocError::TooLarge)?;
         let head = self.head(block_bytes);
-        // SAFETY: the policy has begun, and the class has a head; pages in its ring are not full.
+        // SAFETY: `begin` has run, and the class has a head; pages in its ring are not full.
         unsafe {
             let node = ring::next(head);
             let page = Bag::<PAGE, QUANTUM>::page_of(node);
@@ -343,7 +346,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     #[inline(always)]
     unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
-        // SAFETY: the page was taken once, so it has marks and a footer; a block that was live is the policy's from now on.
+        // SAFETY: the page has been taken before, so it has marks and a footer; the block is now the policy's.
         unsafe {
             let index = Marks::<PAGE, QUANTUM>::index(offset);
             if !Marks::<PAGE, QUANTUM>::clear(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
@@ -355,7 +358,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
             let live = (*footer).live.wrapping_sub(1);
             (*footer).live = live;
             if live == 0 {
-                // Nothing of the page is live: it leaves the ring with all its free blocks.
+                // No block of the page is live: it leaves the ring with all its free blocks.
                 if !was_full {
                     ring::remove(Self::node(page));
                 }
@@ -374,7 +377,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     #[inline(always)]
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
-        // SAFETY: the page was taken once, so it has marks and a footer.
+        // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
             let index = Marks::<PAGE, QUANTUM>::index(offset);
             match Marks::<PAGE, QUANTUM>::is_set(Bag::<PAGE, QUANTUM>::bookkeeping(page), index) {
@@ -388,7 +391,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
         if !self.pool.is_exhausted() {
             return Classes::<PAGE, QUANTUM, CLASSES>::LARGEST_BYTES;
         }
-        // SAFETY: the policy has begun: every class has a head.
+        // SAFETY: `begin` has run, so every class has a head.
         let has_page = |&class: &usize| unsafe {
             let head = self.head(class * QUANTUM);
             ring::next(head) != head
@@ -397,7 +400,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: pages that were taken have footers, those in use marks and a class.
+        // SAFETY: pages that have been taken have footers; those in use have marks and a class.
         unsafe {
             self.pool.walk(&mut |pages| {
                 let Pages::InUse(page) = pages else { return pages.as_block().into_iter().for_each(&mut *visit) };
@@ -410,10 +413,10 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
-        // SAFETY: pages that were taken have footers and marks; links are followed to nodes of pages in use.
+        // SAFETY: pages that have been taken have footers and marks; links are followed only to nodes of pages in use.
         unsafe {
             if self.heads != room_behind(self) {
-                let invariant = "the heads stand behind the policy";
+                let invariant = "the heads follow the policy";
                 return Err(Corruption { invariant, address: core::ptr::from_ref(self).addr() });
             }
             self.pool.check(self.heads.wrapping_add(Self::HEADS_BYTES))?;
@@ -450,7 +453,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: the heap is whole, so links lead to nodes and free blocks.
+        // SAFETY: `begin` has run, so links lead to nodes and free blocks.
         unsafe {
             self.pool.fingerprint(word);
             for class in 1..=Self::CLASSES_USED {
@@ -513,13 +516,13 @@ mod tests {
             heap.deallocate(blocks[1]);
             heap.deallocate(blocks[3]);
         }
-        // Freed blocks wait until the page is cut to its end.
+        // Freed blocks are reused only after the page is cut to its end.
         let cut: Vec<_> = (5..9).map(|_| heap.allocate_bytes(100, 1).unwrap()).collect();
         let expected: Vec<_> = (5..9).map(|index| blocks[0].addr().get() + index * 104).collect();
         assert_eq!(cut.iter().map(|block| block.addr().get()).collect::<Vec<_>>(), expected);
         assert_eq!(heap.allocate_bytes(100, 1), Ok(blocks[3]));
         assert_eq!(heap.allocate_bytes(100, 1), Ok(blocks[1]));
-        // Full: the class goes on in another page, and comes back to this one when a block of it is free.
+        // The page is full: the class continues in another page, and returns to this one when a block of it is freed.
         let other = heap.allocate_bytes(100, 1).unwrap();
         assert_ne!(page_of(other), page_of(blocks[0]));
         // SAFETY: the block is live.
@@ -561,7 +564,7 @@ mod tests {
         }
         let page = page_of(blocks[0]);
         let footer = Bag::<1024, 8>::footer(page);
-        // SAFETY: the footer is the heap's own, and what was there is put back.
+        // SAFETY: the footer belongs to the heap, and its value is restored.
         let damage = |change: &dyn Fn(&mut ReapFooter<1024, 8>)| unsafe {
             let whole = footer.read();
             change(&mut *footer);

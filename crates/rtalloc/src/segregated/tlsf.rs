@@ -2,16 +2,16 @@
 //!
 //! # Idea
 //!
-//! Free blocks stand in lists by size class. Classes divide every power-of-two range into 2^J equal parts, and one bit
+//! Free blocks are in lists by size class. Classes divide every power-of-two range into 2^J equal parts, and one bit
 //! per class says whether its list has a block. A request is rounded up to the next class boundary, so that *any* block
-//! of the class found serves it and no list is searched: a good fit at the price of a best fit's neighbour (Masmano,
-//! Ripoll, Real, Crespo and Wellings, "Implementation of a constant-time dynamic storage allocator", Software: Practice
-//! and Experience 38, 2008; sections 4 and 5).
+//! of the class found serves it and no list is searched: a good fit, close to best fit (Masmano, Ripoll, Real, Crespo
+//! and Wellings, "Implementation of a constant-time dynamic storage allocator", Software: Practice and Experience 38,
+//! 2008; sections 4 and 5).
 //!
 //! ```text
 //! request 1512 -> class [1536, 1664) -> first set bit at or above it -> head of that list
 //!
-//! summary  0 0 1 0 1 ...            one bit per leaf that is not zero
+//! summary  0 0 1 0 1 ...            one bit per leaf, set if the leaf is not zero
 //! leaves   ....  0 1 0 0 1 0 ...    one bit per class whose list has a block
 //! heads    ....    |     |
 //!              [1630]  [1800] -> [1744]
@@ -19,11 +19,11 @@
 //!
 //! # Costs
 //!
-//! Allocate and deallocate have no loop; reallocate adds the copy of a block that has to move. The bounds in machine
-//! instructions, and where they were measured, are in the laboratory's report.
+//! Allocate and deallocate have no loop; reallocate adds the copy of a block that has to move. The laboratory's report
+//! has the bounds in machine instructions, and where they were measured.
 //!
-//! The control structure is sized from the region (see [`TagHeap::control_bytes`]); a test pins these figures, x86-64,
-//! alignment apart:
+//! The control structure is sized from the region (see [`TagHeap::control_bytes`]). A test pins these figures, for
+//! x86-64 and without alignment:
 //!
 //! | | 4 KiB | 64 KiB | 1 MiB | 16 MiB |
 //! |---|---|---|---|---|
@@ -32,23 +32,24 @@
 //! | `Tlsf<3>` | 280 B | 412 B | 540 B | 668 B |
 //! | `Tlsf<3, RoundUp, Offset16>` (up to 65,535 B) | 186 B | 250 B | | |
 //!
-//! In a 4 KiB heap `Tlsf<3, RoundUp, Offset16>` leaves 3,896 bytes for blocks, each of which costs two bytes of
-//! tag; the largest single request is 3,838 bytes, where the last class begins.
+//! In a 4 KiB heap, `Tlsf<3, RoundUp, Offset16>` leaves 3,896 bytes for blocks, each with two bytes of tag; the largest
+//! single request is 3,838 bytes, where the last class begins.
 //!
 //! # When it wins, when it loses
 //!
-//! It is the allocator to begin with: the bound is short, the memory close to the best known. It loses to a pool when
-//! all blocks have one size, and to the region allocators when everything dies together. In the worst case of an
-//! adversary it fragments as best-fit does (Robson), far above first-fit: where the bound on *memory* matters more than
-//! the mean, that is the figure to look at.
+//! It is the default choice: the time bound is low, and memory consumption is close to the best known. It loses to a
+//! pool if all blocks have one size, and to the region allocators if all blocks die together. Under a worst-case
+//! adversary, it fragments like best-fit (Robson), far above first-fit: if the bound on *memory* matters more than the
+//! mean, compare that figure.
 //!
 //! # Parameters
 //!
-//! `J`, from 1 to 6 (5 on 32-bit machines), is log2 of the classes per power-of-two range; internal fragmentation of the round-up policy is at most
-//! 1/(1 + 2^J) (section 5.3). `P` is the split policy: [`RoundUp`] grants the rounded size, so that a freed block serves
-//! the same request again (section 4.3); [`Exact`](crate::mechanism::segregated::Exact) grants what was asked. `W` is
-//! the width of tags and links ([`crate::mechanism::word`]), `T` the statistics ([`crate::mechanism::tally`]), `G` how
-//! closely tags are tested ([`crate::mechanism::scrutiny`]).
+//! `J`, from 1 to 6 (5 on 32-bit machines), is log2 of the classes per power-of-two range; internal fragmentation of
+//! the round-up policy is at most 1/(1 + 2^J) (section 5.3). `P` is the split policy: [`RoundUp`] grants the rounded
+//! size, so that a freed block serves the same request again (section 4.3);
+//! [`Exact`](crate::mechanism::segregated::Exact) grants the requested size. `W` is the width of tags and links
+//! ([`crate::mechanism::word`]), `T` the statistics ([`crate::mechanism::stats`]), `G` the validation of tags
+//! ([`crate::mechanism::validation`]).
 //!
 //! # Figures
 //!
@@ -57,16 +58,18 @@
 //! |---|---|---|---|---|---|
 //! | `tlsf` | 89, 182, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
 //! | `tlsf-exact` | 84, 174, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 25.7 % |
-//! | `tlsf-thorough` | 89, 182, 104 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
+//! | `tlsf-thorough` | 110, 206, 109 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};
 use crate::mechanism::bitmap::TwoLevel;
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
-use crate::mechanism::scrutiny::Brief;
 use crate::mechanism::segregated::{RoundUp, Segregated, SplitPolicy};
 use crate::mechanism::size_class::TwoLevelClasses;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
+use crate::mechanism::validation::Basic;
 use crate::mechanism::word::{Offset32, Width};
 
 /// The index of a [`Tlsf`] heap.
@@ -85,7 +88,7 @@ pub type TlsfIndex<const J: u32, P> = Segregated<TwoLevelClasses<J>, TwoLevel, P
 /// unsafe { heap.deallocate(block) };
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub type Tlsf<'r, const J: u32 = 5, P = RoundUp, W = Offset32, T = Untallied, G = Brief> =
+pub type Tlsf<'r, const J: u32 = 5, P = RoundUp, W = Offset32, T = NoStats, G = Basic> =
     TagHeap<'r, TlsfIndex<J, P>, W, T, G>;
 
 impl<const J: u32, P: SplitPolicy, W: Width> Named<W> for TlsfIndex<J, P> {
@@ -130,14 +133,14 @@ mod tests {
         assert_eq!(heap.largest_allocatable(), 3838);
     }
 
-    /// Section 4.3 and figure 4: the remainder behind the block is taken, so the freed block stays alone; the same
-    /// request must find it again although its class begins above the request.
+    /// Section 4.3 and figure 4: the block after it is live, so the freed block does not coalesce. The same request
+    /// must find it again although its class begins above the request.
     fn freed_block_serves_the_same_request<P: SplitPolicy>(size: usize) -> bool {
         let mut memory = vec![MaybeUninit::uninit(); 1 << 20];
         let mut heap: Tlsf<'_, 3, P> = Tlsf::new(&mut memory, Default::default()).unwrap();
         let block = heap.allocate_bytes(size, 1).unwrap();
         let _fence = heap.allocate_bytes(1, 1).unwrap();
-        // Nothing else is left to serve the request from.
+        // No other block is left to serve the request.
         while heap.allocate_bytes(size, 1).is_ok() {}
         // SAFETY: `block` is live.
         unsafe { heap.deallocate(block) };

@@ -1,4 +1,4 @@
-//! Sequential fits: one list of free blocks, searched.
+//! Sequential fits: one list of free blocks, searched for each request.
 
 pub mod best_fit;
 pub mod first_fit;

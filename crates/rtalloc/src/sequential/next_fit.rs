@@ -1,36 +1,35 @@
-//! Next-fit: first-fit that goes on where the last search succeeded.
+//! Next-fit: first-fit that continues where the last search succeeded.
 //!
 //! # Idea
 //!
-//! As first-fit ([`FirstFit`](super::FirstFit)), but the list is a ring, and a pointer that roves around it says where the
-//! next search begins (Knuth 1968, section 2.5; Puaut 2002 uses it for quick-fit's pages, section 2.4). The small
-//! remainders that first-fit gathers at the head of its list, and passes in every search, are spread over the ring
-//! instead.
+//! As first-fit ([`FirstFit`](super::FirstFit)), but the list is a ring, and a roving pointer marks where the next
+//! search begins (Knuth 1968, section 2.5; Puaut 2002 uses it for the pages of quick-fit, section 2.4). First-fit
+//! gathers small remainders at the head of its list and passes them in every search; next-fit spreads them.
 //!
 //! ```text
 //! request 100:   head -> [32] -> [64] -> [400] -> [128] -> head
 //!                                 ^ rover ^ split: [100][300]     the next search begins at [300]
 //! ```
 //!
-//! The rover is kept in the control structure as the node in front of the block that was found
-//! ([`Next`]). When that node coalesces, the node in front of it takes over.
+//! The rover is stored in the control structure as the node before the block that was found ([`Next`]). When that node
+//! coalesces, its predecessor becomes the rover.
 //!
 //! # Order
 //!
-//! [`NextFit`] keeps the ring in address order, as Wilson et al. (1995, section 3.5) describe the classic: the rover then
-//! sweeps through memory, and what is allocated together lies together. [`LifoNextFit`] puts what becomes free at the head:
-//! deallocate is constant, and what was just freed is found only when the rover has come around, wherever it lies.
+//! [`NextFit`] keeps the ring in address order, as Wilson et al. (1995, section 3.5) describe the classic version. The
+//! rover then sweeps through memory, and blocks allocated together lie together. [`LifoNextFit`] puts freed blocks at
+//! the head: deallocate is constant, and a freed block is found only when the rover has come around.
 //!
 //! # Costs
 //!
-//! Allocate visits at most every free block once: linear in their number. The mean is far below first-fit's, the worst case
-//! is the same: the block that fits is the one in front of the rover. An address-ordered deallocate is constant when a
-//! neighbour is free, whose place in the list it takes, and linear otherwise; a LIFO one is constant. The rover costs a
-//! word of control structure and a comparison for every neighbour that coalesces.
+//! Allocate visits at most every free block once: linear in their number. The mean is far below that of first-fit. The
+//! worst case is the same: the only block that fits is the one before the rover. An address-ordered deallocate is
+//! constant if a neighbour is free, because it takes the neighbour's place in the list, and linear otherwise; a LIFO
+//! one is constant. The rover costs one word of control structure and a comparison for every coalesced neighbour.
 //!
 //! # When it wins, when it loses
 //!
-//! It has the shortest mean search of the sequential fits. It pays in memory: the rover cuts every large block in its
+//! It has the shortest mean search of the sequential fits. It loses on memory: the rover splits every large block in
 //! turn, so that none lasts, and fragmentation is the worst of the address-ordered fits (Wilson et al. 1995).
 //!
 //! # Figures
@@ -40,20 +39,22 @@
 //! |---|---|---|---|---|---|
 //! | `next-fit` | 40 + 7 per free block, 106 + 12 per free block, 49 + 6 per free block | 4 B | 16 B | 60 B, 60 B | 997.1 %, 1335.8 % |
 //! | `next-fit-lifo` | 40 + 7 per free block, 103 + 7 per free block, 53 | 4 B | 16 B | 60 B, 60 B | 997.2 %, 106.4 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};
 use crate::mechanism::boundary_tag::{Named, TagHeap, tag_contract};
 use crate::mechanism::free_list::{AddressOrder, Lifo, Next, OneList};
-use crate::mechanism::scrutiny::Brief;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
+use crate::mechanism::validation::Basic;
 use crate::mechanism::word::{Offset32, Width};
 
 /// Next-fit over an address-ordered list.
-pub type NextFit<'r, W = Offset32, T = Untallied, G = Brief> = TagHeap<'r, OneList<Next, AddressOrder>, W, T, G>;
+pub type NextFit<'r, W = Offset32, T = NoStats, G = Basic> = TagHeap<'r, OneList<Next, AddressOrder>, W, T, G>;
 
 /// Next-fit over a LIFO list.
-pub type LifoNextFit<'r, W = Offset32, T = Untallied, G = Brief> = TagHeap<'r, OneList<Next, Lifo>, W, T, G>;
+pub type LifoNextFit<'r, W = Offset32, T = NoStats, G = Basic> = TagHeap<'r, OneList<Next, Lifo>, W, T, G>;
 
 impl<W: Width> Named<W> for OneList<Next, AddressOrder> {
     const CONTRACT: Contract = Contract {
@@ -89,7 +90,7 @@ mod tests {
     use core::ptr::NonNull;
     use std::vec::Vec;
 
-    /// A ring of holes of these sizes in ascending addresses, and the rest of the heap behind them.
+    /// A ring of holes of these sizes at ascending addresses, followed by the rest of the heap.
     fn holes<A: RegionAllocator<'static>>(sizes: &[usize]) -> (A, Vec<NonNull<u8>>) {
         let memory = std::vec![MaybeUninit::uninit(); 8192].leak();
         let mut heap = A::new(memory, A::Config::default()).unwrap();
@@ -108,15 +109,15 @@ mod tests {
     #[test]
     fn searches_begin_where_the_last_one_succeeded() {
         let (mut heap, holes) = holes::<NextFit<'static>>(&[60, 60, 124, 60, 60]);
-        // The rest is at the end of the ring: the next search comes around.
+        // The rest is at the end of the ring, so the next search wraps around.
         assert!(heap.allocate_bytes(heap.largest_allocatable(), 1).unwrap() > holes[4]);
         assert_eq!(heap.allocate_bytes(60, 1), Ok(holes[0]));
-        // Holes 1 and 2 are next; 1 is too small, 2 is split, and what is left of it is where the next search begins.
+        // Holes 1 and 2 are next. Hole 1 is too small, hole 2 is split, and the next search begins at the rest of it.
         assert_eq!(heap.allocate_bytes(61, 1), Ok(holes[2]));
         let left = heap.allocate_bytes(30, 1).unwrap();
         assert!(holes[2] < left && left < holes[3]);
         assert_eq!(heap.allocate_bytes(60, 1), Ok(holes[3]));
-        // A block freed behind the rover waits for the next turn.
+        // A block freed before the rover is not reached in this round.
         // SAFETY: the block is live.
         unsafe { heap.deallocate(holes[0]) };
         assert_eq!(heap.allocate_bytes(30, 1), Ok(holes[4]));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rover_survives_the_block_it_stands_at() {
+    fn the_rover_survives_coalescing_of_its_block() {
         let (mut heap, holes) = holes::<NextFit<'static>>(&[60, 60, 60, 60]);
         heap.allocate_bytes(heap.largest_allocatable(), 1).unwrap();
         assert_eq!(heap.allocate_bytes(60, 1), Ok(holes[0]));
@@ -137,7 +138,7 @@ mod tests {
             });
             NonNull::new(core::ptr::with_exposed_provenance_mut(next)).unwrap()
         };
-        // The rover stands at the head; move it to hole 1, which then coalesces with the fence behind it and hole 2.
+        // The rover is at the head. Move it to hole 1, which then coalesces with the fence after it and with hole 2.
         // SAFETY: the blocks are live.
         unsafe {
             heap.deallocate(holes[0]);
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn a_lifo_ring_finds_what_was_freed_last_when_it_comes_around() {
         let (mut heap, holes) = holes::<LifoNextFit<'static>>(&[60, 60, 60]);
-        // The holes were freed last to first, so that the head leads to hole 0 and the rest is at the end of the ring.
+        // The holes were freed last to first, so the head leads to hole 0, and the rest is at the end of the ring.
         assert!(heap.allocate_bytes(heap.largest_allocatable(), 1).unwrap() > holes[2]);
         for hole in holes {
             assert_eq!(heap.allocate_bytes(60, 1), Ok(hole));

@@ -1,12 +1,14 @@
-//! Concurrent Compact-fit: readers, writers and those who free, against an owner who moves, frees and uses memory again.
+//! Concurrent Compact-fit: readers, writers and those who free, against an owner who moves, frees and uses memory
+//! again.
 //!
-//! The bytes of objects are shared words, so that a reader that is not ordered behind who wrote them reads what was there before. And
-//! whoever uses an object touches its memory, a loom cell, so that memory that is used again too early is found.
+//! The bytes of objects are shared words, so that a reader that is not ordered behind who wrote them reads what was
+//! there before. And whoever uses an object touches its memory, a loom cell, so that memory that is used again too
+//! early is found.
 
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
 use rtalloc::compact_fit::Geometric;
-use rtalloc::concurrent::atomics::{Atomics, Change, Word, reading};
+use rtalloc::concurrent::atomics::{Atomics, Rmw, Word, reading};
 use rtalloc::concurrent::compact_fit::{CompactFitSlot, Guard, Operation, SharedCompactFit};
 use rtalloc::contract::Handle;
 use rtalloc::{SharedCompactFitConfig, compact_fit::CompactFitConfig};
@@ -127,13 +129,15 @@ fn visit<A: Atomics>(heap: &'static Heap<A>, handle: Handle) -> bool {
     true
 }
 
-/// The owner frees an object of the full page, so that the first of the others is moved there, and uses what is free then.
+/// The owner frees an object of the full page, so that the first of the others is moved there, and uses what is free
+/// then.
 fn move_one<A: Atomics>(heap: &'static Heap<A>, owner: &mut Hand<A>, full: Handle) {
     free(heap, owner, full);
     use_memory(heap, owner);
 }
 
-/// Readers against the mover: they see the object whole, wherever it is, and its old place is not used while they see it there.
+/// Readers against the mover: they see the object whole, wherever it is, and its old place is not used while they see
+/// it there.
 fn readers<A: Atomics, const READERS: usize>() {
     let Set { heap, mut owner, handles, other } = Set::<A>::new(PAGE + 2);
     let moved = handles[PAGE];
@@ -328,7 +332,7 @@ pub mod faults {
         }
 
         #[track_caller]
-        unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
+        unsafe fn modify<W: Word>(cell: *mut W, change: Rmw, operand: W, order: Ordering) -> W {
             // SAFETY: as above.
             unsafe { Loomed::modify(cell, change, operand, order) }
         }
@@ -342,7 +346,7 @@ pub mod faults {
                     return Loomed::compare_exchange(cell, current, new, order);
                 }
                 // A change of nothing, which sees the latest.
-                let old = Loomed::modify(cell, Change::Or, W::narrow(0), reading(order));
+                let old = Loomed::modify(cell, Rmw::Or, W::narrow(0), reading(order));
                 if old != current {
                     return Err(old);
                 }
@@ -367,8 +371,8 @@ pub mod faults {
         }
 
         #[track_caller]
-        unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
-            let is_abort = change == Change::And && operand.widen() == !MOVING;
+        unsafe fn modify<W: Word>(cell: *mut W, change: Rmw, operand: W, order: Ordering) -> W {
+            let is_abort = change == Rmw::And && operand.widen() == !MOVING;
             let operand = if is_abort { W::narrow(usize::MAX) } else { operand };
             // SAFETY: as above.
             unsafe { Loomed::modify(cell, change, operand, order) }

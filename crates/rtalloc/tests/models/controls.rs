@@ -1,11 +1,11 @@
-//! Explorations, and the negative controls: every order that an access asks for, weakened alone, must make a model fail.
+//! Explorations, and ordering mutation tests: weakening the memory order of any one access must make a model fail.
 //!
-//! Which accesses there are is not listed anywhere: they are those met while the models were explored. One whose weakening
-//! no model notices orders nothing, or a model is missing.
+//! The accesses are not listed: they are those met while the models were explored. If no model notices the weakening of
+//! one, its order is not needed, or a model is missing.
 
-use crate::effort::Effort;
-use crate::plays::Cast;
+use crate::scenarios::Fixture;
 use crate::scene::{self, NewWord};
+use crate::tier::Tiers;
 use rtalloc::concurrent::atomics::Step;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,21 +25,21 @@ pub struct Site {
 }
 
 impl Site {
-    /// The access of a step that stands there.
+    /// The access of a step at a source location.
     pub fn of(location: &'static Location<'static>, step: Step) -> Self {
         let kind = match step {
             Step::Load => "load",
             Step::Store => "store",
             Step::CompareExchange => "compare-and-swap",
-            Step::Modify(rtalloc::concurrent::atomics::Change::Add) => "add",
-            Step::Modify(rtalloc::concurrent::atomics::Change::And) => "and",
-            Step::Modify(rtalloc::concurrent::atomics::Change::Or) => "or",
-            Step::Modify(rtalloc::concurrent::atomics::Change::Swap) => "swap",
+            Step::Modify(rtalloc::concurrent::atomics::Rmw::Add) => "add",
+            Step::Modify(rtalloc::concurrent::atomics::Rmw::And) => "and",
+            Step::Modify(rtalloc::concurrent::atomics::Rmw::Or) => "or",
+            Step::Modify(rtalloc::concurrent::atomics::Rmw::Swap) => "swap",
         };
         Site { file: location.file(), line: location.line(), column: location.column(), kind }
     }
 
-    /// The line where the access stands.
+    /// The source line of the access.
     fn line(self) -> String {
         // Paths begin at the workspace, tests run in the crate.
         let path = std::path::Path::new("../..").join(self.file);
@@ -47,7 +47,7 @@ impl Site {
         text.lines().nth(self.line as usize - 1).unwrap_or_default().to_string()
     }
 
-    /// The halves of an order that mean something here.
+    /// The halves of an order that apply to this access.
     pub fn halves(self, order: Ordering) -> impl Iterator<Item = Half> {
         let acquires = matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst) && self.kind != "store";
         let releases = matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst) && self.kind != "load";
@@ -65,13 +65,13 @@ impl fmt::Display for Site {
 /// Half of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Half {
-    /// What comes after sees what came before the write that was read.
+    /// What follows the read sees what preceded the write that was read.
     Acquire,
-    /// What came before is seen by who reads what is written.
+    /// What preceded the write is seen by a thread that reads it.
     Release,
 }
 
-/// An access that lacks half of its order.
+/// A mutation: an access without half of its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     site: Site,
@@ -79,7 +79,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The order of an access under this control.
+    /// The order of an access under this mutation.
     pub fn weaken(self, site: Site, order: Ordering) -> Ordering {
         if site != self.site {
             return order;
@@ -100,10 +100,10 @@ impl fmt::Display for Control {
     }
 }
 
-/// Threads with a heap.
+/// What loom explores.
 #[derive(Clone)]
 pub struct Model {
-    /// What happens in it.
+    /// Its name, for messages.
     pub name: &'static str,
     /// Length of the heap's region.
     pub region_bytes: usize,
@@ -111,13 +111,13 @@ pub struct Model {
     pub preemptions: Option<usize>,
     /// Whether only the owner of a word's memory stores to it.
     pub stores_are_ordered: bool,
-    /// One execution, from [`scene::region`] on.
+    /// One execution; it begins with [`scene::region`].
     pub execution: fn(),
 }
 
 impl Model {
-    /// A play with a cast, in all executions there are.
-    pub fn of<C: Cast>(name: &'static str, execution: fn()) -> Self {
+    /// A scenario with a fixture, in all executions.
+    pub fn of<C: Fixture>(name: &'static str, execution: fn()) -> Self {
         Model {
             name,
             region_bytes: C::REGION_BYTES,
@@ -127,18 +127,18 @@ impl Model {
         }
     }
 
-    /// In executions with so many preemptions only, on every day: those in earnest have no bound.
+    /// Bounds the preemptions in the daily tier. The full tier explores all executions.
     pub fn fewer(self, preemptions: usize) -> Self {
-        Model { preemptions: Effort { daily: Some(preemptions), in_earnest: None }.now(), ..self }
+        Model { preemptions: Tiers { daily: Some(preemptions), full: None }.now(), ..self }
     }
 
-    /// In executions with so many preemptions only, on every day and in earnest.
-    pub fn within(self, daily: usize, in_earnest: usize) -> Self {
-        Model { preemptions: Some(Effort { daily, in_earnest }.now()), ..self }
+    /// Bounds the preemptions in both tiers.
+    pub fn within(self, daily: usize, full: usize) -> Self {
+        Model { preemptions: Some(Tiers { daily, full }.now()), ..self }
     }
 }
 
-/// Explores a model, and says in how many executions, or what failed.
+/// Explores a model: the number of executions, or what failed.
 pub fn explore(model: &Model, weakened: Option<Control>) -> Result<usize, String> {
     loop {
         scene::reset(model.name, model.region_bytes, model.stores_are_ordered, weakened);
@@ -152,14 +152,14 @@ pub fn explore(model: &Model, weakened: Option<Control>) -> Result<usize, String
             Err(payload) => {
                 let text = payload.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_string()));
-                let text = text.unwrap_or_else(|| "a panic without words".to_string());
+                let text = text.unwrap_or_else(|| "a panic without a message".to_string());
                 return Err(format!("execution {}: {text}", scene::explored().0));
             }
         }
     }
 }
 
-/// Runs something that may fail by intent without a word about it.
+/// Runs something that may fail by intent, without printing the panic.
 fn quietly<R>(run: impl FnOnce() -> R) -> R {
     use std::cell::Cell;
     use std::sync::Once;
@@ -181,13 +181,14 @@ fn quietly<R>(run: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// Explores the models of an allocator, then each with every half of every order that they met weakened: one model at
-/// least must fail for each.
+/// Explores the models of an allocator, then again without each half of each order that they met: at least one model
+/// must fail each time.
 pub fn verify(allocator: &str, models: &[Model]) {
     verify_but(allocator, models, &[]);
 }
 
-/// The same, but for orders beyond loom's reach, each told by a part of its line and the half: none of them may be noticed.
+/// The same, except for orders that loom cannot test, each given by a part of its line and the half: no model may
+/// notice those.
 pub fn verify_but(allocator: &str, models: &[Model], beyond: &[(&str, Half)]) {
     let mut ordered: BTreeMap<(Site, Half), Vec<&Model>> = BTreeMap::new();
     for model in models {
@@ -211,7 +212,7 @@ pub fn verify_but(allocator: &str, models: &[Model], beyond: &[(&str, Half)]) {
             }
             None => match beyond.iter().find(|&&(part, of)| of == half && site.line().contains(part)) {
                 Some(&(part, _)) => {
-                    println!("{allocator}: control: {control}: beyond loom's reach");
+                    println!("{allocator}: control: {control}: loom cannot test it");
                     met.insert((part, half));
                 }
                 None => unnoticed.push(control.to_string()),
@@ -219,7 +220,7 @@ pub fn verify_but(allocator: &str, models: &[Model], beyond: &[(&str, Half)]) {
         }
     }
     let stale: Vec<_> = beyond.iter().filter(|order| !met.contains(*order)).collect();
-    assert!(stale.is_empty(), "{allocator}: within loom's reach, or gone: {stale:?}");
+    assert!(stale.is_empty(), "{allocator}: loom can test these, or they are gone: {stale:?}");
     assert!(unnoticed.is_empty(), "{allocator}: no model notices\n{}", unnoticed.join("\n"));
 }
 

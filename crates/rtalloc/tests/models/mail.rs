@@ -2,7 +2,9 @@
 
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
-use rtalloc::concurrent::arenas::mailbox::{Letter, Link, Mailbox, Notices, PUT_STEPS, Put, collect_steps};
+use rtalloc::concurrent::arenas::remote_queue::{
+    Link, PUSH_STEPS, PendingBits, Pushed, QueuedFree, RemoteQueue, collect_steps,
+};
 use std::ptr::NonNull;
 
 /// Letters of each producer.
@@ -14,8 +16,8 @@ const REGION_BYTES: usize = 0x100;
 
 /// What producers and owner share: `BITS` bits for the notices of both producers.
 struct Office<const BITS: usize> {
-    notices: Notices<Loomed, BITS>,
-    boxes: [Mailbox<Loomed>; PRODUCERS],
+    notices: PendingBits<Loomed, BITS>,
+    boxes: [RemoteQueue<Loomed>; PRODUCERS],
     memory: NonNull<u8>,
 }
 
@@ -28,18 +30,22 @@ impl<const BITS: usize> Office<BITS> {
         unsafe {
             let memory = start.add(REGION_BYTES / 2);
             let office = start.cast::<Self>();
-            office.write(Office { notices: Notices::new(), boxes: [Mailbox::new(), Mailbox::new()], memory });
+            office.write(Office {
+                notices: PendingBits::new(),
+                boxes: [RemoteQueue::new(), RemoteQueue::new()],
+                memory,
+            });
             scene::share();
             office.as_ref()
         }
     }
 
-    fn memory_of(&self, letter: Letter) -> NonNull<u8> {
+    fn memory_of(&self, letter: QueuedFree) -> NonNull<u8> {
         // SAFETY: the letters lie behind each other, and all in the region.
         unsafe { self.memory.add(letter.get() as usize * LETTER_BYTES) }
     }
 
-    fn link(&self, letter: Letter) -> &Link<Loomed> {
+    fn link(&self, letter: QueuedFree) -> &Link<Loomed> {
         // SAFETY: the link is the first word of the letter's memory, and nothing but a link.
         unsafe { Link::at(self.memory_of(letter).as_ptr().cast()) }
     }
@@ -47,15 +53,15 @@ impl<const BITS: usize> Office<BITS> {
     /// The producer's letters, one after the other.
     fn send(&self, producer: usize) {
         for index in 0..LETTERS {
-            let letter = Letter::MIN.saturating_add((producer * LETTERS + index) as u32);
+            let letter = QueuedFree::MIN.saturating_add((producer * LETTERS + index) as u32);
             scene::own(self.memory_of(letter), LETTER_BYTES);
             scene::disown(self.memory_of(letter), LETTER_BYTES);
-            scene::measured(Some(PUT_STEPS), || {
+            scene::measured(Some(PUSH_STEPS), || {
                 // SAFETY: this is the producer, and the letter is in no mailbox yet.
-                match unsafe { self.boxes[producer].put(letter, self.link(letter)) } {
-                    Put::First => self.notices.notify(producer),
-                    Put::Upon => {}
-                    Put::Twice => panic!("letter {letter} is in the mail"),
+                match unsafe { self.boxes[producer].push(letter, self.link(letter)) } {
+                    Pushed::First => self.notices.set(producer),
+                    Pushed::Queued => {}
+                    Pushed::Duplicate => panic!("letter {letter} is in the mail"),
                 }
             });
         }

@@ -1,15 +1,15 @@
-//! The concurrent heaps in the hands of a model checker: every execution of a few threads with a few operations, as the
-//! language's memory model allows it.
+//! The concurrent heaps under loom, a model checker: every execution of a few threads with a few operations that the
+//! language's memory model allows.
 //!
-//! loom explores them. It knows no load that sees a later store (load buffering), and treats what is sequentially consistent
-//! as acquire and release. What that hides is in [`reach`]. Explorations with a bound on preemptions say so.
+//! loom does not explore load buffering (a load that reads a later store), and treats sequential consistency as acquire
+//! and release. [`reach`] shows what that hides. Explorations with a bound on preemptions say so.
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`scene`] | the words that threads share, as loom's atomics; who owns the memory |
-//! | [`controls`] | explorations, and every order weakened alone |
-//! | [`numbers`] | numbers that threads take and give back |
-//! | [`plays`] | what threads do to any shared heap |
+//! | [`scene`] | the shared words as loom atomics; which thread owns which memory |
+//! | [`controls`] | explorations, and the ordering mutation tests |
+//! | [`numbers`] | numbers that threads take and return |
+//! | [`scenarios`] | what the threads do, for any shared heap |
 //! | [`mail`] | the mailboxes of arenas by themselves |
 //! | [`reach`] | what the model checker does not explore |
 //! | [`compact_fit`] | objects that move while others use them |
@@ -19,17 +19,16 @@
 mod bits;
 mod compact_fit;
 mod controls;
-#[path = "../shared/effort.rs"]
-mod effort;
 mod mail;
 mod numbers;
-mod plays;
 mod reach;
+mod scenarios;
 mod scene;
+#[path = "../tier/mod.rs"]
+mod tier;
 
 use bits::{Bits, fault};
 use controls::{Half, Model};
-use plays::Cast;
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whole};
@@ -39,16 +38,18 @@ use rtalloc::concurrent::tree_buddy::{
 use rtalloc::mechanism::segregated::RoundUp;
 use rtalloc::mechanism::word::Offset16;
 use rtalloc::{SharedAllocator, Tlsf};
+
+use scenarios::Fixture;
 use scene::Loomed;
 use std::marker::PhantomData;
 
-/// Who plays, by the type's name.
-macro_rules! cast {
+/// Defines a fixture: a heap with its region and request sizes.
+macro_rules! fixture {
     ($(#[$doc:meta])* $name:ident: $heap:ty, $config:expr, region: $region:expr, size: $size:literal, large: $large:literal) => {
         $(#[$doc])*
         struct $name;
 
-        impl Cast for $name {
+        impl Fixture for $name {
             type Heap = $heap;
             const REGION_BYTES: usize = $region;
             const SIZE_BYTES: usize = $size;
@@ -61,15 +62,15 @@ macro_rules! cast {
     };
 }
 
-/// Bytes of a pool with so many words of two blocks.
+/// Bytes of a pool of `words` words, each with two blocks.
 const fn pool_bytes(words: usize) -> usize {
     2 * 64 + 64 + words * (8 + 2 * 64)
 }
 
-/// A pool of so many words.
+/// A pool of `WORDS` words.
 struct Pool<const FAULT: u8, const WORDS: usize>;
 
-impl<const FAULT: u8, const WORDS: usize> Cast for Pool<FAULT, WORDS> {
+impl<const FAULT: u8, const WORDS: usize> Fixture for Pool<FAULT, WORDS> {
     type Heap = Bits<'static, FAULT, Loomed>;
     const REGION_BYTES: usize = pool_bytes(WORDS);
     const SIZE_BYTES: usize = 64;
@@ -80,35 +81,35 @@ impl<const FAULT: u8, const WORDS: usize> Cast for Pool<FAULT, WORDS> {
 
 fn pool<const FAULT: u8>() -> Vec<Model> {
     vec![
-        Model::of::<Pool<FAULT, 1>>("each its own", plays::each_its_own::<Pool<FAULT, 1>>),
-        Model::of::<Pool<FAULT, 1>>("both are refused", plays::both_are_refused::<Pool<FAULT, 1>>),
-        Model::of::<Pool<FAULT, 3>>("one is left", plays::one_is_left::<Pool<FAULT, 3>>),
-        Model::of::<Pool<FAULT, 1>>("freed is known", plays::freed_is_known::<Pool<FAULT, 1>>),
-        Model::of::<Pool<FAULT, 1>>("one frees twice", plays::one_frees_twice::<Pool<FAULT, 1>>).fewer(2),
-        Model::of::<Pool<FAULT, 1>>("one frees", plays::one_frees::<Pool<FAULT, 1>>).fewer(2),
+        Model::of::<Pool<FAULT, 1>>("each its own", scenarios::each_its_own::<Pool<FAULT, 1>>),
+        Model::of::<Pool<FAULT, 1>>("both are refused", scenarios::both_are_refused::<Pool<FAULT, 1>>),
+        Model::of::<Pool<FAULT, 3>>("one is left", scenarios::one_is_left::<Pool<FAULT, 3>>),
+        Model::of::<Pool<FAULT, 1>>("freed is known", scenarios::freed_is_known::<Pool<FAULT, 1>>),
+        Model::of::<Pool<FAULT, 1>>("one frees twice", scenarios::one_frees_twice::<Pool<FAULT, 1>>).fewer(2),
+        Model::of::<Pool<FAULT, 1>>("one frees", scenarios::one_frees::<Pool<FAULT, 1>>).fewer(2),
     ]
 }
 
-/// The pool without a fault satisfies every model, and every order that it asks for is needed.
+/// The pool without a fault passes every model, and needs every ordering it uses.
 #[test]
 fn bits() {
     controls::verify("bits", &pool::<{ fault::NONE }>());
 }
 
-/// Every fault of the pool that threads alone can bring to light makes a model fail.
+/// Every fault of the pool that threads alone can expose makes a model fail.
 #[test]
 fn bits_with_faults() {
     controls::refute("torn claim", &pool::<{ fault::TORN_CLAIM }>());
     controls::refute("torn free", &pool::<{ fault::TORN_FREE }>());
     controls::refute("locked", &pool::<{ fault::LOCKED }>());
     controls::refute("rash exhaustion", &pool::<{ fault::RASH_EXHAUSTION }>());
-    controls::refute("torn tally", &pool::<{ fault::TORN_TALLY }>());
+    controls::refute("torn counters", &pool::<{ fault::TORN_TALLY }>());
     controls::refute("scratch", &pool::<{ fault::SCRATCH }>());
     controls::refute("long way", &pool::<{ fault::LONG_WAY }>());
     controls::refute("leak", &pool::<{ fault::LEAK }>());
 }
 
-cast! {
+fixture! {
     /// Three slots with an arena of a few blocks each.
     ThreeArenas: Arenas<'static, Tlsf<'static, 3, RoundUp, Offset16>, Loomed>,
     ArenasConfig { slots: 3, ..ArenasConfig::default() },
@@ -118,11 +119,11 @@ cast! {
 #[test]
 fn arenas() {
     let heaps = [
-        Model::of::<ThreeArenas>("both are refused", plays::both_are_refused::<ThreeArenas>),
-        Model::of::<ThreeArenas>("freed is known", plays::freed_is_known::<ThreeArenas>),
-        Model::of::<ThreeArenas>("one frees twice", plays::one_frees_twice::<ThreeArenas>),
-        Model::of::<ThreeArenas>("slot is adopted", plays::slot_is_adopted::<ThreeArenas>).within(2, 3),
-        Model::of::<ThreeArenas>("others free", plays::others_free::<ThreeArenas>).within(2, 3),
+        Model::of::<ThreeArenas>("both are refused", scenarios::both_are_refused::<ThreeArenas>),
+        Model::of::<ThreeArenas>("freed is known", scenarios::freed_is_known::<ThreeArenas>),
+        Model::of::<ThreeArenas>("one frees twice", scenarios::one_frees_twice::<ThreeArenas>),
+        Model::of::<ThreeArenas>("slot is adopted", scenarios::slot_is_adopted::<ThreeArenas>).within(2, 3),
+        Model::of::<ThreeArenas>("others free", scenarios::others_free::<ThreeArenas>).within(2, 3),
     ];
     controls::verify("arenas", &[heaps.as_slice(), &mail::models()].concat());
 }
@@ -134,9 +135,9 @@ type TinyBitmap<S> = BitmapBuddy<'static, 64, Loomed, S>;
 macro_rules! bitmaps {
     ($($name:ident: $shape:ty, region: $region:literal, size: $size:literal, large: $large:literal, leaves: $leaves:literal;)*) => {
         $(
-            cast! { $name: TinyBitmap<$shape>, BitmapConfig { slots: 2 }, region: $region, size: $size, large: $large }
+            fixture! { $name: TinyBitmap<$shape>, BitmapConfig { slots: 2 }, region: $region, size: $size, large: $large }
         )*
-        /// Fails unless each heap has as many leaves as its name says.
+        /// Fails unless each heap has the number of leaves in its name.
         fn count_leaves() {
             $(
                 let mut region = Box::new([const { std::mem::MaybeUninit::uninit() }; $region + (1 << 12)]);
@@ -162,38 +163,38 @@ bitmaps! {
 
 fn bitmap() -> Vec<Model> {
     vec![
-        Model::of::<FourLeaves>("both are refused", plays::both_are_refused::<FourLeaves>),
-        Model::of::<FourLeaves>("one is left", plays::one_is_left::<FourLeaves>).within(2, 3),
-        Model::of::<Tails>("large and small", plays::large_and_small::<Tails>).within(1, 1),
-        Model::of::<Pairs>("pairs", plays::one_is_left::<Pairs>).within(1, 1),
-        Model::of::<Grown>("grows", plays::grows::<Grown>).within(1, 2),
-        Model::of::<FourLeaves>("whole after small", plays::whole_after_small::<FourLeaves>).within(2, 2),
-        Model::of::<FourLeaves>("small after whole", plays::small_after_whole::<FourLeaves>).within(1, 1),
-        Model::of::<SevenTails>("left again", plays::left_again::<SevenTails>).within(2, 2),
-        Model::of::<FourLeaves>("last of two", plays::last_is_freed::<FourLeaves, 2>).within(1, 2),
-        Model::of::<SevenLeaves>("last of three", plays::last_is_freed::<SevenLeaves, 3>).within(1, 2),
-        Model::of::<SevenLeaves>("last of four", plays::last_is_freed::<SevenLeaves, 4>).within(1, 2),
-        Model::of::<FourLeaves>("one frees twice", plays::one_frees_twice::<FourLeaves>).within(1, 3),
-        Model::of::<FourLeaves>("each its own", plays::each_its_own::<FourLeaves>).within(1, 1),
+        Model::of::<FourLeaves>("both are refused", scenarios::both_are_refused::<FourLeaves>),
+        Model::of::<FourLeaves>("one is left", scenarios::one_is_left::<FourLeaves>).within(2, 3),
+        Model::of::<Tails>("large and small", scenarios::large_and_small::<Tails>).within(1, 1),
+        Model::of::<Pairs>("pairs", scenarios::one_is_left::<Pairs>).within(1, 1),
+        Model::of::<Grown>("grows", scenarios::grows::<Grown>).within(1, 2),
+        Model::of::<FourLeaves>("whole after small", scenarios::whole_after_small::<FourLeaves>).within(2, 2),
+        Model::of::<FourLeaves>("small after whole", scenarios::small_after_whole::<FourLeaves>).within(1, 1),
+        Model::of::<SevenTails>("left again", scenarios::left_again::<SevenTails>).within(2, 2),
+        Model::of::<FourLeaves>("last of two", scenarios::last_is_freed::<FourLeaves, 2>).within(1, 2),
+        Model::of::<SevenLeaves>("last of three", scenarios::last_is_freed::<SevenLeaves, 3>).within(1, 2),
+        Model::of::<SevenLeaves>("last of four", scenarios::last_is_freed::<SevenLeaves, 4>).within(1, 2),
+        Model::of::<FourLeaves>("one frees twice", scenarios::one_frees_twice::<FourLeaves>).within(1, 3),
+        Model::of::<FourLeaves>("each its own", scenarios::each_its_own::<FourLeaves>).within(1, 1),
     ]
 }
 
 #[test]
 fn bitmap_buddy() {
     count_leaves();
-    // What a search read comes before what is begun after it: see `reach`.
+    // A search's reads happen before operations that begin after it: see `reach`.
     let beyond = [("begun.fetch_add(0, Release)", Half::Release), ("begun.fetch_add(1, Acquire)", Half::Acquire)];
     controls::verify_but("bitmap buddy", &bitmap(), &beyond);
 }
 
-/// A tree of so many nodes' bytes, one user's whole memory; see [`tree_buddy`] for its depth.
+/// A tree in a region of `REGION_BYTES`; see [`trees`] for its depth.
 struct Tree<L, O, const REGION_BYTES: usize>(PhantomData<(L, O)>);
 
 /// Regions of trees with 3 nodes, and with 7.
 const DEPTH_2: usize = 0x180;
 const DEPTH_3: usize = 0x280;
 
-impl<L: Layout + 'static, O: Options, const REGION_BYTES: usize> Cast for Tree<L, O, REGION_BYTES> {
+impl<L: Layout + 'static, O: Options, const REGION_BYTES: usize> Fixture for Tree<L, O, REGION_BYTES> {
     type Heap = TreeBuddy<'static, 64, L, O, Loomed>;
     const REGION_BYTES: usize = REGION_BYTES;
     const SIZE_BYTES: usize = 32;
@@ -208,19 +209,19 @@ fn trees<L: Layout + 'static, O: Options>(names: [&'static str; 9]) -> [Model; 9
     assert_eq!(TreeBuddy::<64, L, O>::depth_in(DEPTH_2), 2);
     assert_eq!(TreeBuddy::<64, L, O>::depth_in(DEPTH_3), 3);
     [
-        Model::of::<Tree<L, O, DEPTH_2>>(names[0], plays::both_are_refused::<Tree<L, O, DEPTH_2>>),
-        Model::of::<Tree<L, O, DEPTH_2>>(names[1], plays::each_its_own::<Tree<L, O, DEPTH_2>>).within(2, 4),
-        Model::of::<Tree<L, O, DEPTH_2>>(names[2], plays::large_and_small::<Tree<L, O, DEPTH_2>>).within(2, 4),
-        Model::of::<Tree<L, O, DEPTH_2>>(names[3], plays::one_frees_twice::<Tree<L, O, DEPTH_2>>).within(2, 3),
-        Model::of::<Tree<L, O, DEPTH_3>>(names[4], plays::one_is_left::<Tree<L, O, DEPTH_3>>).within(2, 3),
-        Model::of::<Tree<L, O, DEPTH_3>>(names[5], plays::one_frees::<Tree<L, O, DEPTH_3>>).within(1, 2),
-        Model::of::<Tree<L, O, DEPTH_2>>(names[6], plays::small_and_whole::<Tree<L, O, DEPTH_2>>).within(2, 3),
-        Model::of::<Tree<L, O, DEPTH_3>>(names[7], plays::search_in_vain::<Tree<L, O, DEPTH_3>>).within(2, 3),
-        Model::of::<Tree<L, O, DEPTH_2>>(names[8], plays::grows::<Tree<L, O, DEPTH_2>>).within(2, 4),
+        Model::of::<Tree<L, O, DEPTH_2>>(names[0], scenarios::both_are_refused::<Tree<L, O, DEPTH_2>>),
+        Model::of::<Tree<L, O, DEPTH_2>>(names[1], scenarios::each_its_own::<Tree<L, O, DEPTH_2>>).within(2, 4),
+        Model::of::<Tree<L, O, DEPTH_2>>(names[2], scenarios::large_and_small::<Tree<L, O, DEPTH_2>>).within(2, 4),
+        Model::of::<Tree<L, O, DEPTH_2>>(names[3], scenarios::one_frees_twice::<Tree<L, O, DEPTH_2>>).within(2, 3),
+        Model::of::<Tree<L, O, DEPTH_3>>(names[4], scenarios::one_is_left::<Tree<L, O, DEPTH_3>>).within(2, 3),
+        Model::of::<Tree<L, O, DEPTH_3>>(names[5], scenarios::one_frees::<Tree<L, O, DEPTH_3>>).within(1, 2),
+        Model::of::<Tree<L, O, DEPTH_2>>(names[6], scenarios::small_and_whole::<Tree<L, O, DEPTH_2>>).within(2, 3),
+        Model::of::<Tree<L, O, DEPTH_3>>(names[7], scenarios::search_in_vain::<Tree<L, O, DEPTH_3>>).within(2, 3),
+        Model::of::<Tree<L, O, DEPTH_2>>(names[8], scenarios::grows::<Tree<L, O, DEPTH_2>>).within(2, 4),
     ]
 }
 
-/// The name of each play, for a kind of tree.
+/// The name of each scenario, for a kind of tree.
 macro_rules! named {
     ($kind:literal) => {
         [
@@ -246,24 +247,24 @@ fn tree_buddy() {
         trees::<OutOfBand, Everything>(named!("everything")),
         trees::<InBand, Everything>(named!("everything in band")),
     ];
-    // What was done before an operation comes before it, and after it what is begun after it: see `reach`.
+    // An operation happens after what precedes it, and before what begins after it: see `reach`.
     let beyond = [("watch.fetch_add(BEGUN", Half::Acquire), ("watch.fetch_add(UNDER_WAY", Half::Release)];
     controls::verify_but("tree buddy", &models.concat(), &beyond);
 }
 
-/// Nobody has a number that another has, and whatever an owner did comes before the next one's.
+/// No two threads have the same number, and what an owner did happens before what the next owner does.
 #[test]
 fn numbers_of_threads() {
     controls::verify("numbers", &numbers::MODELS);
 }
 
-/// Readers, writers and those who free, against an owner who moves objects.
+/// Threads that read, write and free, against an owner that moves objects.
 #[test]
 fn concurrent_compact_fit() {
     controls::verify("compact-fit", &[mail::models().as_slice(), &compact_fit::models::<Loomed>()].concat());
 }
 
-/// A move that begins or is committed in two steps, and one that no reader gives up, are found.
+/// Finds a move that begins in two steps, one that commits in two steps, and one that no reader can abort.
 #[test]
 fn concurrent_compact_fit_with_faults() {
     controls::refute("torn begin", &compact_fit::models::<compact_fit::faults::Torn<true>>());

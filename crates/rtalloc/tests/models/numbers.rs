@@ -1,24 +1,24 @@
-//! Numbers that threads take and give back, as [`ThreadSlots`](rtalloc::adapt::ThreadSlots) does: whoever has one owns what
-//! belongs to it.
+//! Numbers that threads take and return, as [`ThreadSlots`](rtalloc::adapt::ThreadSlots) does: the thread with a number
+//! owns the memory that belongs to it.
 
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
 use rtalloc::adapt::threads::Numbers;
 use std::ptr::NonNull;
 
-/// A word of numbers, of which the plays use a few.
+/// A word of numbers, of which the scenarios use a few.
 type Word = Numbers<1, Loomed>;
 
-/// Bytes in front of what belongs to the numbers.
+/// Bytes before the memory that belongs to the numbers.
 const FRONT_BYTES: usize = 64;
-/// Bytes that belong to a number.
+/// Bytes that belong to each number.
 const EACH_BYTES: usize = 16;
 
 /// Makes the numbers of an execution.
 fn begin() -> &'static Word {
     let region = scene::region();
     let word = region.as_mut_ptr().cast::<Word>();
-    // SAFETY: the region is aligned, long enough, and there for good.
+    // SAFETY: the region is aligned, long enough, and never freed.
     let numbers = unsafe {
         word.write(Word::new());
         &*word
@@ -27,7 +27,7 @@ fn begin() -> &'static Word {
     numbers
 }
 
-/// Takes a number below `end`, uses what belongs to it, and gives it back. Says which it was.
+/// Takes a number below `end`, uses its memory, and returns the number.
 fn visit(numbers: &'static Word, first: usize, end: usize) -> Option<usize> {
     let number = numbers.take(first, end)?;
     assert!((first..end).contains(&number));
@@ -35,7 +35,7 @@ fn visit(numbers: &'static Word, first: usize, end: usize) -> Option<usize> {
     let own = NonNull::new(std::ptr::with_exposed_provenance_mut(start)).expect("in the region");
     scene::own(own, EACH_BYTES);
     scene::disown(own, EACH_BYTES);
-    // SAFETY: taken above, and done with.
+    // SAFETY: this thread took the number above, and no longer uses it.
     unsafe { numbers.give(number) };
     Some(number)
 }
@@ -45,7 +45,7 @@ fn one_for_each() {
     let numbers = begin();
     let other = loom::thread::spawn(|| assert!(visit(numbers, 0, 2).is_some()));
     assert!(visit(numbers, 0, 2).is_some());
-    other.join().expect("a thread that ends");
+    other.join().expect("the thread ends");
     scene::gather();
     assert_eq!(visit_alone(numbers), [true, true, false]);
 }
@@ -55,13 +55,13 @@ fn too_few() {
     let numbers = begin();
     let threads = [(); 2].map(|()| loom::thread::spawn(|| visit(numbers, 0, 1)));
     let mine = visit(numbers, 0, 1);
-    let theirs = threads.map(|thread| thread.join().expect("a thread that ends"));
-    assert!(theirs.into_iter().chain([mine]).any(|number| number == Some(0)), "somebody is the first");
+    let theirs = threads.map(|thread| thread.join().expect("the thread ends"));
+    assert!(theirs.into_iter().chain([mine]).any(|number| number == Some(0)), "one thread is first");
     scene::gather();
     assert_eq!(visit_alone(numbers), [true, true, false]);
 }
 
-/// A thread comes again while another looks from the second number on.
+/// A thread takes a number twice while another searches from the second number.
 fn again() {
     let numbers = begin();
     let other = loom::thread::spawn(|| {
@@ -69,12 +69,12 @@ fn again() {
         visit(numbers, 0, 2);
     });
     visit(numbers, 1, 3);
-    other.join().expect("a thread that ends");
+    other.join().expect("the thread ends");
     scene::gather();
     assert_eq!(visit_alone(numbers), [true, true, false]);
 }
 
-/// What one thread gets who takes a number below 2 three times.
+/// Whether each of three requests of one thread for a number below 2 is served.
 fn visit_alone(numbers: &'static Word) -> [bool; 3] {
     [(); 3].map(|()| numbers.take(0, 2).is_some())
 }

@@ -1,17 +1,17 @@
 //! Where a model plays: the words that the threads share, as the model checker's; the memory they own, and who owns it.
 //!
-//! A heap's words lie in its region as numbers; loom wants an atomic of its own for each, made before the threads are. Which
-//! words are shared is not known beforehand: it is learned. An access to a word that the scene has no atomic for ends the
-//! exploration, and the next one begins with an atomic more. Whatever loom says a word is, is also written to its memory, so
-//! that a heap can be verified when the threads are gone.
+//! A heap's words lie in its region as numbers; loom wants an atomic of its own for each, made before the threads are.
+//! Which words are shared is not known beforehand: it is learned. An access to a word that the scene has no atomic for
+//! ends the exploration, and the next one begins with an atomic more. Whatever loom says a word is, is also written to
+//! its memory, so that a heap can be verified when the threads are gone.
 //!
-//! The memory that is handed out is a loom cell for every granule. Its owner writes it when it comes and before it goes, so
-//! that loom finds an owner before whom the last one's writes did not happen.
+//! The memory that is handed out is a loom cell for every granule. Its owner writes it when it comes and before it
+//! goes, so that loom finds an owner before whom the last one's writes did not happen.
 
 use crate::controls::{Control, Half, Site};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
-use rtalloc::concurrent::atomics::{Atomics, Change, Step, Word, reading};
+use rtalloc::concurrent::atomics::{Atomics, Rmw, Step, Word, reading};
 use rtalloc::contract::Steps;
 use std::alloc::{Layout, alloc};
 use std::cell::{Cell, RefCell};
@@ -88,8 +88,8 @@ struct Stage {
     memory: Option<NonNull<u8>>,
     region_bytes: usize,
     is_shared: bool,
-    /// Every store of a word must come before or after each change of it, by what the threads know of each other: it is the
-    /// owner's. (loom lets a change read the last write there is, known or not.)
+    /// Every store of a word must come before or after each change of it, by what the threads know of each other: it is
+    /// the owner's. (loom lets a change read the last write there is, known or not.)
     stores_are_ordered: bool,
     /// This execution is none of the language's: nothing in it counts.
     is_void: bool,
@@ -124,8 +124,8 @@ pub fn reset(model: &'static str, region_bytes: usize, stores_are_ordered: bool,
     let memory = stage(|stage| stage.memory.filter(|_| stage.region_bytes == region_bytes && stage.model == model));
     let memory = memory.unwrap_or_else(|| {
         let layout = Layout::from_size_align(region_bytes, ALIGN_BYTES).expect("a small layout");
-        // SAFETY: the layout is not empty. The memory is never given back: threads of an execution that failed may still
-        // have pointers into it.
+        // SAFETY: the layout is not empty. The memory is never given back: threads of an execution that failed may
+        // still have pointers into it.
         NonNull::new(unsafe { alloc(layout) }).expect("memory for a small heap")
     });
     let start = memory.addr().get();
@@ -363,12 +363,12 @@ unsafe fn put<W: Word>(cell: *mut W, word: &SharedWord, value: usize) {
 }
 
 /// A word after a change.
-fn changed<W: Word>(old: usize, change: Change, operand: usize) -> usize {
+fn changed<W: Word>(old: usize, change: Rmw, operand: usize) -> usize {
     let new = match change {
-        Change::Add => old.wrapping_add(operand),
-        Change::And => old & operand,
-        Change::Or => old | operand,
-        Change::Swap => operand,
+        Rmw::Add => old.wrapping_add(operand),
+        Rmw::And => old & operand,
+        Rmw::Or => old | operand,
+        Rmw::Swap => operand,
     };
     W::narrow(new).widen()
 }
@@ -396,9 +396,9 @@ unsafe impl Atomics for Loomed {
         if stage(|stage| stage.stores_are_ordered && !stage.is_void) {
             word.stores.with_mut(|_| ());
         }
-        // A step that reads and writes reads what was written last before it. loom forgets that: to it, a store may come before
-        // a change that is over, by another thread, of an older value, and is lost (`reach`). So the store follows a change of
-        // nothing, and an execution in which somebody writes between the two is none.
+        // A step that reads and writes reads what was written last before it. loom forgets that: to it, a store may
+        // come before a change that is over, by another thread, of an older value, and is lost (`reach`). So the store
+        // follows a change of nothing, and an execution in which somebody writes between the two is none.
         if word.is_changed.get() {
             with_width!(&word.atom, atomic, narrow => atomic.fetch_or(narrow(0), Ordering::Relaxed));
         }
@@ -416,7 +416,7 @@ unsafe impl Atomics for Loomed {
     }
 
     #[track_caller]
-    unsafe fn modify<W: Word>(cell: *mut W, change: Change, operand: W, order: Ordering) -> W {
+    unsafe fn modify<W: Word>(cell: *mut W, change: Rmw, operand: W, order: Ordering) -> W {
         let (word, order) = meet(cell, Step::Modify(change), order);
         let operand = operand.widen();
         let Some(word) = word else {
@@ -428,10 +428,10 @@ unsafe impl Atomics for Loomed {
         };
         word.is_changed.set(true);
         let old = with_width!(&word.atom, atomic, narrow => match change {
-            Change::Add => atomic.fetch_add(narrow(operand), order),
-            Change::And => atomic.fetch_and(narrow(operand), order),
-            Change::Or => atomic.fetch_or(narrow(operand), order),
-            Change::Swap => atomic.swap(narrow(operand), order),
+            Rmw::Add => atomic.fetch_add(narrow(operand), order),
+            Rmw::And => atomic.fetch_and(narrow(operand), order),
+            Rmw::Or => atomic.fetch_or(narrow(operand), order),
+            Rmw::Swap => atomic.swap(narrow(operand), order),
         });
         meet_stores(&word);
         // SAFETY: as above.

@@ -1,12 +1,12 @@
-//! Processes of programs that were compiled with the tests.
+//! Starts programs that were built with the tests.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// What runs them, if they are no programs of this machine (`ci/test_big_endian.sh`).
+/// The emulator that runs them, where they are not for this machine (`ci/test_big_endian.sh`).
 const EMULATOR: &str = "TESTS_EMULATOR";
 
-/// A process to be.
+/// A command that runs a program.
 pub fn of(program: impl AsRef<OsStr>) -> Command {
     match std::env::var_os(EMULATOR) {
         None => Command::new(program),

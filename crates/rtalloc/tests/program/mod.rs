@@ -1,31 +1,31 @@
-//! What a program with several threads asks of its global allocator: threads that come and go, and memory that one allocates
-//! and another frees. Whatever the allocator, the results are known.
+//! A program with several threads, which tests its global allocator: threads start and end, and free memory that others
+//! allocated. The results do not depend on the allocator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
-/// Whether all of it holds.
+/// Runs the program; fails if a result is wrong.
 pub fn runs(threads_at_a_time: usize) {
     threads_come_and_go();
     threads_share_what_a_scope_owns();
-    channels_hand_memory_over();
+    channels_pass_memory();
     a_crowd_works_at_once(threads_at_a_time);
-    memory_is_resized_and_handed_on();
+    memory_is_resized_and_passed_on();
     destructors_of_threads_allocate();
 }
 
-/// Words of a number, in as many small allocations as it takes.
+/// Words made from a number, each a small allocation.
 fn words(number: usize) -> Vec<String> {
     (0..1 + number % 7).map(|index| format!("{number}:{}", "x".repeat(1 + (number * 31 + index * 17) % 90))).collect()
 }
 
-fn letters(words: &[String]) -> usize {
+fn characters(words: &[String]) -> usize {
     words.iter().map(String::len).sum()
 }
 
-/// Hundreds of threads, a few at a time; each leaves what it made to the one that waits for it.
+/// Hundreds of threads, a few at a time; each passes its result to the thread that joins it.
 fn threads_come_and_go() {
     let mut kept = HashMap::new();
     for round in 0..100 {
@@ -41,7 +41,7 @@ fn threads_come_and_go() {
             })
         });
         for thread in threads {
-            let (number, map) = thread.join().expect("a thread that does not panic");
+            let (number, map) = thread.join().expect("no panic");
             kept.insert(number, map);
         }
         kept.retain(|number, _| number % 5 != round % 5);
@@ -55,7 +55,7 @@ fn threads_come_and_go() {
     }
 }
 
-/// Scoped threads write into what the scope owns, and free what it allocated.
+/// Scoped threads write to values of the scope, and free memory that it allocated.
 fn threads_share_what_a_scope_owns() {
     for round in 0..50 {
         let mut parts: Vec<Vec<String>> = (0..4).map(|index| words(round + index)).collect();
@@ -67,7 +67,7 @@ fn threads_share_what_a_scope_owns() {
                     let more = words(round * index);
                     part.retain(|word| word.len() % 2 == 0);
                     part.extend(more);
-                    *total.lock().expect("nobody panicked") += letters(part);
+                    *total.lock().expect("no thread panicked") += characters(part);
                 });
             }
         });
@@ -75,16 +75,16 @@ fn threads_share_what_a_scope_owns() {
             .map(|index| {
                 let mut part = words(round + index);
                 part.retain(|word| word.len() % 2 == 0);
-                letters(&part) + letters(&words(round * index))
+                characters(&part) + characters(&words(round * index))
             })
             .sum();
-        assert_eq!(total.into_inner().expect("nobody panicked"), expected);
-        assert_eq!(parts.iter().map(|part| letters(part)).sum::<usize>(), expected);
+        assert_eq!(total.into_inner().expect("no thread panicked"), expected);
+        assert_eq!(parts.iter().map(|part| characters(part)).sum::<usize>(), expected);
     }
 }
 
 /// Producers allocate, consumers free: every block is freed by another thread than its owner.
-fn channels_hand_memory_over() {
+fn channels_pass_memory() {
     const MESSAGES: usize = 5000;
     let (sender, receiver) = sync_channel::<(usize, Vec<String>)>(100);
     let (totals, sums) = channel::<Box<usize>>();
@@ -95,7 +95,7 @@ fn channels_hand_memory_over() {
             thread::spawn(move || {
                 for index in 0..MESSAGES {
                     let number = producer * MESSAGES + index;
-                    sender.send((number, words(number))).expect("somebody receives");
+                    sender.send((number, words(number))).expect("the receiver exists");
                 }
             })
         })
@@ -106,10 +106,10 @@ fn channels_hand_memory_over() {
             let (receiver, totals) = (Arc::clone(&receiver), totals.clone());
             thread::spawn(move || {
                 loop {
-                    let message = receiver.lock().expect("nobody panicked").recv();
+                    let message = receiver.lock().expect("no thread panicked").recv();
                     let Ok((number, received)) = message else { break };
                     assert_eq!(received, words(number));
-                    totals.send(Box::new(letters(&received))).expect("the sum is awaited");
+                    totals.send(Box::new(characters(&received))).expect("the sum is awaited");
                 }
             })
         })
@@ -117,12 +117,12 @@ fn channels_hand_memory_over() {
     drop(totals);
     let sum: usize = sums.iter().map(|total| *total).sum();
     for thread in producers.into_iter().chain(consumers) {
-        thread.join().expect("a thread that does not panic");
+        thread.join().expect("no panic");
     }
-    assert_eq!(sum, (0..3 * MESSAGES).map(|number| letters(&words(number))).sum());
+    assert_eq!(sum, (0..3 * MESSAGES).map(|number| characters(&words(number))).sum());
 }
 
-/// All of them at once: every thread works while every other does, and they pass what they hold in a ring.
+/// All threads work at the same time, and pass their values around a ring.
 fn a_crowd_works_at_once(threads: usize) {
     let barrier = Arc::new(Barrier::new(threads));
     let (senders, receivers): (Vec<_>, Vec<_>) =
@@ -145,7 +145,7 @@ fn a_crowd_works_at_once(threads: usize) {
                     let origin = (index + 2 * threads * 20 - round - 1) % threads;
                     for (key, found) in &mut held {
                         assert_eq!(*found, words(origin + key), "what thread {origin} made, in round {round}");
-                        // The content stays, the memory is another.
+                        // The same content in new memory.
                         *found = found.clone();
                     }
                 }
@@ -155,12 +155,12 @@ fn a_crowd_works_at_once(threads: usize) {
         })
         .collect();
     for worker in workers {
-        assert_eq!(worker.join().expect("a thread that does not panic"), 50);
+        assert_eq!(worker.join().expect("no panic"), 50);
     }
 }
 
-/// Blocks grow in one thread and in the next, up to some 100 KiB.
-fn memory_is_resized_and_handed_on() {
+/// Blocks grow in one thread after another, up to about 100 KiB.
+fn memory_is_resized_and_passed_on() {
     let mut numbers: Vec<u64> = Vec::new();
     for round in 0..12u64 {
         let begin = numbers.len() as u64;
@@ -170,7 +170,7 @@ fn memory_is_resized_and_handed_on() {
             numbers
         })
         .join()
-        .expect("a thread that does not panic");
+        .expect("no panic");
     }
     assert!(numbers.iter().copied().eq(0..numbers.len() as u64));
     #[repr(align(256))]
@@ -183,10 +183,10 @@ fn memory_is_resized_and_handed_on() {
         }
     })
     .join()
-    .expect("a thread that does not panic");
+    .expect("no panic");
 }
 
-/// A thread-local value that is dropped when its thread ends allocates then, and frees.
+/// The destructor of a thread-local value allocates and frees when its thread ends.
 fn destructors_of_threads_allocate() {
     static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -195,7 +195,7 @@ fn destructors_of_threads_allocate() {
     impl Drop for Leaves {
         fn drop(&mut self) {
             let joined = self.0.join(" ");
-            LEFT.lock().expect("nobody panicked").push(joined);
+            LEFT.lock().expect("no thread panicked").push(joined);
             self.0.clear();
         }
     }
@@ -205,10 +205,8 @@ fn destructors_of_threads_allocate() {
     }
 
     for number in 0..50 {
-        thread::spawn(move || LEAVES.with_borrow_mut(|leaves| leaves.0 = words(number)))
-            .join()
-            .expect("a thread that does not panic");
+        thread::spawn(move || LEAVES.with_borrow_mut(|leaves| leaves.0 = words(number))).join().expect("no panic");
     }
-    let left = std::mem::take(&mut *LEFT.lock().expect("nobody panicked"));
+    let left = std::mem::take(&mut *LEFT.lock().expect("no thread panicked"));
     assert_eq!(left, (0..50).map(|number| words(number).join(" ")).collect::<Vec<_>>());
 }

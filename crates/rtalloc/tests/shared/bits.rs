@@ -1,5 +1,5 @@
-//! A pool of equal blocks, a bit for each, that several users share: the simplest heap that is wait-free. Each of its faults
-//! is one that the tests of shared heaps must find.
+//! A shared pool of equal blocks with a bit for each: the simplest wait-free heap. The tests of shared heaps must find
+//! each of its faults.
 
 use rtalloc::concurrent::atomics::{Atomics, Native, Shared};
 use rtalloc::contract::{
@@ -11,39 +11,39 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// What is wrong with the pool.
+/// The faults of the pool.
 pub mod fault {
     pub const NONE: u8 = 0;
     /// A bit is read and then cleared, in two steps.
     pub const TORN_CLAIM: u8 = 1;
     /// A bit is set in two steps.
     pub const TORN_FREE: u8 = 2;
-    /// Who finds nothing while others free begins anew, as often as that happens.
+    /// A search that finds nothing while others free restarts, any number of times.
     pub const RETRIES: u8 = 3;
-    /// Users take turns under a lock.
+    /// Users wait for a lock.
     pub const LOCKED: u8 = 4;
-    /// Nobody asks whether a block was freed during the search.
+    /// A search does not check whether a block was freed meanwhile.
     pub const RASH_EXHAUSTION: u8 = 5;
     /// Refusals are counted in two steps.
     pub const TORN_TALLY: u8 = 6;
-    /// What an operation is about is noted in the heap, and read again.
+    /// An operation writes its argument to the heap, and reads it back.
     pub const SCRATCH: u8 = 7;
-    /// The second user gets a block that reaches into the next one.
+    /// The second user gets a block that overlaps the next.
     pub const TOO_LONG: u8 = 8;
     /// One step too many.
     pub const LONG_WAY: u8 = 9;
-    /// A free writes into the block after it was given back.
+    /// A free writes to the block after releasing it.
     pub const LATE_WRITE: u8 = 10;
-    /// A freed block is lost now and then.
+    /// Some freed blocks are lost.
     pub const LEAK: u8 = 11;
-    /// Most blocks are handed out only if one was freed during the search.
+    /// Most blocks are allocated only if one was freed during the search.
     pub const RESERVE: u8 = 12;
 }
 use fault::*;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 64;
-/// Blocks behind one word: few, so that small heaps have several.
+/// Blocks per word: few, so that small heaps have several words.
 const BLOCKS_PER_WORD: usize = 2;
 
 #[repr(C)]
@@ -70,12 +70,12 @@ unsafe impl<const FAULT: u8, A: Atomics> Sync for Bits<'_, FAULT, A> {}
 
 impl<const FAULT: u8, A: Atomics> Bits<'_, FAULT, A> {
     fn head(&self) -> &Head<A> {
-        // SAFETY: `new` made it, and the region is this heap's.
+        // SAFETY: `new` initialised it in the region, which this heap owns.
         unsafe { self.head.as_ref() }
     }
 
     fn word(&self, index: usize) -> &Shared<usize, A> {
-        // SAFETY: the words lie behind the head; `index` is one of them.
+        // SAFETY: the words follow the head; `index` is one of them.
         unsafe { Shared::at(self.head.add(1).cast::<usize>().add(index).as_ptr()) }
     }
 
@@ -133,8 +133,8 @@ impl<const FAULT: u8, A: Atomics> Bits<'_, FAULT, A> {
         let words = self.head().words;
         // Acquire: the bit of a free that was counted is seen.
         let frees = self.head().frees.load(Acquire);
-        for turn in 0..words {
-            let index = (first + turn) % words;
+        for offset in 0..words {
+            let index = (first + offset) % words;
             if let Some(block) = self.claim(index) {
                 if FAULT == RESERVE && index >= 2 && self.head().frees.load(Relaxed) == frees {
                     let offset = block.addr().get() - self.blocks();
@@ -147,7 +147,7 @@ impl<const FAULT: u8, A: Atomics> Bits<'_, FAULT, A> {
         if FAULT == LONG_WAY {
             self.head().scratch.load(Relaxed);
         }
-        // No bit was set behind the search's back, but by frees that are not done. An addition reads the last value.
+        // Only unfinished frees set a bit after the search passed it. An RMW reads the last value.
         let is_certain = self.head().frees.fetch_add(0, Relaxed) == frees || FAULT == RASH_EXHAUSTION;
         if FAULT == RETRIES && !is_certain {
             return self.search(first);
@@ -173,8 +173,8 @@ pub struct BitsSlot<'h, const FAULT: u8, A: Atomics> {
     number: usize,
 }
 
-// SAFETY: without a fault, a block is handed out to who cleared its bit. With one the pool breaks this promise on purpose; only
-// the tests use it.
+// SAFETY: without a fault, only the user that cleared a block's bit gets the block. With one, the pool breaks this on
+// purpose; only the tests use it.
 unsafe impl<const FAULT: u8, A: Atomics> Slot for BitsSlot<'_, FAULT, A> {
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
         let heap = self.heap;
@@ -193,7 +193,7 @@ unsafe impl<const FAULT: u8, A: Atomics> Slot for BitsSlot<'_, FAULT, A> {
         if FAULT == SCRATCH {
             heap.head().scratch.store(first, Relaxed);
             first = heap.head().scratch.load(Relaxed);
-            assert!(first == self.number, "the note is another's");
+            assert!(first == self.number, "another user overwrote the argument");
         }
         let answer = heap.search(first);
         heap.unlock();
@@ -206,7 +206,7 @@ unsafe impl<const FAULT: u8, A: Atomics> Slot for BitsSlot<'_, FAULT, A> {
         let index = (block.addr().get() - heap.blocks()) / BLOCK_BYTES;
         let (word, bit) = (heap.word(index / BLOCKS_PER_WORD), 1 << (index % BLOCKS_PER_WORD));
         if FAULT == LEAK && index % 4 == 1 {
-            // Kept from everybody.
+            // Lost.
         } else if FAULT == TORN_FREE {
             let old = word.load(Relaxed);
             word.store(old | bit, Release);
@@ -215,10 +215,10 @@ unsafe impl<const FAULT: u8, A: Atomics> Slot for BitsSlot<'_, FAULT, A> {
             word.fetch_or(bit, Release);
         }
         if FAULT == LATE_WRITE {
-            // SAFETY: the block lies in the region; that somebody else may have it by now is the fault.
+            // SAFETY: the block lies in the region. Another user may own it by now, which is the fault.
             unsafe { Shared::<usize, A>::at(block.as_ptr().cast()) }.store(0, Relaxed);
         }
-        // Release: who sees the free counted sees the bit.
+        // Release: a user that sees the free counted sees the bit.
         heap.head().frees.fetch_add(1, Release);
         heap.unlock();
     }
@@ -295,7 +295,7 @@ unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FA
             lock: counter(),
             scratch: counter(),
         };
-        // SAFETY: the region begins with room for the head and, behind it, for the words.
+        // SAFETY: the region begins with room for the head and then for the words.
         unsafe {
             head.write(fresh);
             for index in 0..words {
@@ -316,7 +316,7 @@ unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FA
     unsafe fn release(&self, _slot: usize) {}
 
     unsafe fn slot(&self, slot: usize) -> Self::Slot<'_> {
-        // SAFETY: a shorter borrow of the same heap: one pointer, which nothing is written through but by `A`.
+        // SAFETY: a shorter borrow of the same heap, one pointer; all writes through it are atomic accesses of `A`.
         let heap = unsafe { &*std::ptr::from_ref(self).cast() };
         BitsSlot { heap, number: slot }
     }
@@ -330,7 +330,7 @@ unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FA
             Operation::Deallocate { .. } => Steps { loads: 0, read_modify_writes: 2, stores: 0 },
             Operation::Reallocate { .. } | Operation::Reclaim { .. } => Steps::default(),
         };
-        // These faults are to be found by what they do, not by the steps they take.
+        // These faults must be found by their effects, not by their steps.
         let is_torn = matches!(FAULT, LOCKED | RESERVE | TORN_CLAIM | TORN_FREE | TORN_TALLY | SCRATCH | LATE_WRITE);
         let more = if is_torn {
             Steps { loads: words * BLOCKS_PER_WORD, stores: words * BLOCKS_PER_WORD, ..bound }

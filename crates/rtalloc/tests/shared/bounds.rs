@@ -1,11 +1,11 @@
-//! Bounds on steps hold for blocks of every alignment that are resized in every way where they stand, which random sizes seldom do.
-//! Every operation is held against its bound at each step ([`watch`](crate::watch)).
+//! Step bounds hold for blocks of every alignment that are resized in place in every way, which random sizes seldom do.
+//! [`watch`](crate::watch) checks every operation against its bound at each step.
 
 use crate::subject::Subject;
 use crate::world::{Live, User, World};
 
-/// Alone in the heap: a block of each alignment grows as far as it can, is cut, grows again, and is freed.
-pub fn resized_where_it_stands(subject: &'static Subject) {
+/// Alone in the heap, a block of each alignment grows as far as it can, shrinks, grows again, and is freed.
+pub fn resized_in_place(subject: &'static Subject) {
     const MOST_BYTES: usize = 0x8000;
     let len_bytes = subject.large_bytes.min(MOST_BYTES);
     let world = World::new(subject.watched, len_bytes, 1);
@@ -24,7 +24,7 @@ pub fn resized_where_it_stands(subject: &'static Subject) {
     }
 }
 
-/// As large as it gets: by half, and then by ever smaller steps.
+/// Grows a block as far as it can: by half, then by ever smaller steps.
 fn grown(user: &mut User, mut live: Live, most_bytes: usize) -> Live {
     let mut more_bytes = most_bytes;
     while more_bytes >= 16 {

@@ -1,24 +1,24 @@
-//! Where exhaustion is certain, nobody is told of it while there is a free block.
+//! Where exhaustion is certain, no request reports it while a block is free.
 
-use crate::effort::Effort;
 use crate::schedules;
 use crate::subject::Subject;
+use crate::tier::Tiers;
 use crate::world::{Random, User, World};
 use rtalloc::contract::SharedError;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use std::sync::Arc;
 
-const SCHEDULES: Effort<usize> = Effort { daily: 500, in_earnest: 4_000 };
+const SCHEDULES: Tiers<usize> = Tiers { daily: 500, full: 4_000 };
 const USERS: usize = 3;
 
-/// There is a free block for everybody at every moment. Where exhaustion is certain, nobody may be told of it.
+/// A block is free for every user at every moment, so no request may report exhaustion.
 fn enough_for_all(subject: &'static Subject, scheduler: impl Scheduler + 'static) -> usize {
     schedules::run(scheduler, || {
         let world = World::new(subject.watched, subject.small_bytes, USERS);
         let size_bytes = subject.sizes[0];
         let mut first = User::new(&world, 0, 1);
         let mut held: Vec<_> = std::iter::from_fn(|| first.allocate(size_bytes, 1).ok()).collect();
-        assert!(held.len() >= USERS, "a block for everybody");
+        assert!(held.len() >= USERS, "a block for every user");
         for _ in 0..USERS {
             let index = first.random.below(held.len());
             let live = held.swap_remove(index);
@@ -33,23 +33,25 @@ fn enough_for_all(subject: &'static Subject, scheduler: impl Scheduler + 'static
                 shuttle::thread::spawn(move || {
                     let mut random = Random(number as u64);
                     for _ in 0..4 {
-                        // Slots are hints: who begins to search elsewhere each time meets what others moved.
+                        // Slots are hints: a user that begins its search elsewhere each time meets what others changed.
                         let mut user = User::new(&world, random.below(8), 1);
                         match user.allocate(size_bytes, 1) {
                             Ok(live) => user.free(live),
-                            Err(SharedError::Exhausted) => panic!("exhausted, while a block was free all the time"),
+                            Err(SharedError::Exhausted) => {
+                                panic!("reported exhaustion while a block was free all the time")
+                            }
                             Err(_) => {}
                         }
                     }
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("a user who ends"));
+        threads.into_iter().for_each(|thread| thread.join().expect("the user finishes"));
         schedules::end();
     })
 }
 
-/// Of a heap whose users share all memory.
+/// For heaps whose users share all memory.
 pub fn exhaustion_is_certain(subject: &'static Subject) {
     let contract = subject.contract;
     if !contract.exhaustion_is_certain || contract.slots_are_exclusive {

@@ -1,4 +1,4 @@
-//! That the suite finds faults: the pool with each of many, and the tests that must fail for it.
+//! The suite finds faults: the pool with each of many faults, and the tests that must fail for it.
 
 use crate::bits::{Bits, fault};
 use crate::subject::{Family, Subject};

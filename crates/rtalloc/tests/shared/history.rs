@@ -1,19 +1,19 @@
-//! The history rule (the paper's 3.4.2): what several users did without a refusal, a single one could have done, in an order in
-//! which nothing comes before what was over when it began.
+//! The history rule (the paper's 3.4.2): a single user could have done what several did without a refusal, in an order
+//! in which no operation precedes one that had ended when it began.
 
-use crate::effort::Effort;
 use crate::schedules;
 use crate::subject::Subject;
+use crate::tier::Tiers;
 use crate::world::{User, World};
 use shuttle::scheduler::RandomScheduler;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-const SCHEDULES: Effort<usize> = Effort { daily: 300, in_earnest: 2_000 };
+const SCHEDULES: Tiers<usize> = Tiers { daily: 300, full: 2_000 };
 const USERS: usize = 3;
 
-/// What a user did, and when.
+/// An operation and its times.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     begun: usize,
@@ -24,13 +24,13 @@ struct Event {
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// Allocated a block of a size, called by a number.
+    /// Allocated a block of a size, identified by a number.
     Allocate(usize, usize),
     /// Freed the block of that number.
     Free(usize),
 }
 
-/// Whether one user after the other can do the rest of a history; `blocks` are those there are, by number.
+/// Whether one user after the other can do the rest of a history; `blocks` are the live ones, by number.
 fn is_possible(world: &World, rest: &mut Vec<Event>, blocks: &mut Vec<(usize, NonNull<u8>)>) -> bool {
     if rest.is_empty() {
         return true;
@@ -40,7 +40,7 @@ fn is_possible(world: &World, rest: &mut Vec<Event>, blocks: &mut Vec<(usize, No
         if rest[index].begun > first_done {
             continue;
         }
-        // SAFETY: nobody is at work, here and below.
+        // SAFETY: no operation is running, here and below.
         let image = unsafe { world.image() };
         let event = rest.swap_remove(index);
         // SAFETY: as above.
@@ -84,7 +84,7 @@ pub fn without_refusal(subject: &'static Subject) {
     let executions = schedules::run(RandomScheduler::new_from_seed(0x415, SCHEDULES.now()), move || {
         let seed = seeds.fetch_add(1, Ordering::Relaxed) as u64;
         let world = World::new(subject.watched, subject.small_bytes, USERS);
-        // SAFETY: nobody is at work.
+        // SAFETY: no operation is running.
         let fresh = unsafe { world.image() };
         let history = Arc::new(Mutex::new(Vec::new()));
         let clock = Arc::new(AtomicUsize::new(0));
@@ -103,7 +103,7 @@ pub fn without_refusal(subject: &'static Subject) {
                         let Ok(live) = live else { return };
                         let allocate = Act::Allocate(size_bytes, name);
                         let event = Event { begun, done: now(), user: number, act: allocate };
-                        history.lock().expect("nobody panicked").push(event);
+                        history.lock().expect("no thread panicked").push(event);
                         if !is_freed {
                             user.mine.push(live);
                             continue;
@@ -111,19 +111,19 @@ pub fn without_refusal(subject: &'static Subject) {
                         let begun = now();
                         user.free(live);
                         let event = Event { begun, done: now(), user: number, act: Act::Free(name) };
-                        history.lock().expect("nobody panicked").push(event);
+                        history.lock().expect("no thread panicked").push(event);
                     }
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("a user who ends"));
+        threads.into_iter().for_each(|thread| thread.join().expect("the user finishes"));
         schedules::end();
         if world.heap.refusals() != Default::default() {
             return;
         }
         judged.fetch_add(1, Ordering::Relaxed);
-        let mut events = history.lock().expect("nobody panicked").clone();
-        // In the order of their ends first: it is an order that respects what was over.
+        let mut events = history.lock().expect("no thread panicked").clone();
+        // Tries the order of their ends first, which obeys the rule.
         events.sort_by_key(|event| event.done);
         // SAFETY: the users are gone.
         unsafe { world.restore(&fresh) };

@@ -1,10 +1,10 @@
-//! Signals: a handler, which has a slot of its own, allocates and frees while the thread it interrupts is in an operation.
+//! Signals: a handler with its own slot allocates and frees while the thread that it interrupts is in an operation.
 //!
-//! A test of these has a process of its own. What the handler and the thread share lies in statics; the handler takes no
-//! lock and asks the system for no memory.
+//! Each of these tests runs in its own process. The handler and the thread share statics; the handler takes no lock and
+//! does not allocate from the system.
 
-use crate::effort::Effort;
 use crate::subject::{Heap, Subject};
+use crate::tier::Tiers;
 use crate::watch;
 use crate::world::{Books, User, World};
 use rtalloc::contract::{Operation, Refusals, SharedError};
@@ -14,19 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// How long the timer runs.
-const SECONDS: Effort<u64> = Effort { daily: 1, in_earnest: 3 };
+const SECONDS: Tiers<u64> = Tiers { daily: 1, full: 3 };
 /// Between two signals of the timer, in nanoseconds.
 const PERIOD_NS: libc::c_long = 60_000;
-/// What the interrupted thread does at every step of which a signal comes.
-pub const ACTS: Effort<usize> = Effort { daily: 2_000, in_earnest: 10_000 };
+/// Operations of the interrupted thread; a signal arrives at every step.
+pub const ACTS: Tiers<usize> = Tiers { daily: 2_000, full: 10_000 };
 /// Slots of the thread and of the handler.
 const THREAD: usize = 0;
 const HANDLER: usize = 1;
 
-/// What the handler uses, and what it asks for.
+/// The world of the handler, and the size it requests.
 static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
 static SIZE_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// A block on its way from the thread to the handler or back: all have the same size.
+/// A block in transit between the thread and the handler; all have the same size.
 static PARCEL: AtomicUsize = AtomicUsize::new(0);
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 static SERVED: AtomicUsize = AtomicUsize::new(0);
@@ -36,19 +36,19 @@ static REFUSED: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 extern "C" fn on_signal(_signal: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
     let world = WORLD.load(Ordering::Acquire);
-    // SAFETY: the world is there as long as signals come.
+    // SAFETY: the world exists as long as signals arrive.
     let world = unsafe { &*world };
     exchange(&world.heap, &world.books, HANDLER, SIZE_BYTES.load(Ordering::Acquire));
 }
 
-/// Takes a block out of the parcel and frees it, and puts a new one in its place: as the handler, or as the thread.
+/// Frees the block in the parcel and replaces it by a new one, as the handler or the thread.
 fn exchange(heap: &Heap, books: &Books, number: usize, size_bytes: usize) {
     // SAFETY: thread and handler each have their slot.
     let mut slot = unsafe { heap.slot(number) };
     if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(PARCEL.swap(0, Ordering::AcqRel))) {
         books.disown(block, size_bytes);
         let most = heap.most_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
-        // SAFETY: the block was in the parcel: it is this one's alone.
+        // SAFETY: the block was in the parcel, so this caller alone owns it.
         watch::measured(most, || unsafe { slot.deallocate(block) });
     }
     let most = heap.most_steps(Operation::Allocate { size_bytes, align_bytes: 1 });
@@ -63,13 +63,13 @@ fn exchange(heap: &Heap, books: &Books, number: usize, size_bytes: usize) {
     };
     SERVED.fetch_add(1, Ordering::Relaxed);
     books.own(block, size_bytes, number);
-    // SAFETY: the block is this one's.
+    // SAFETY: this caller owns the block.
     unsafe { block.write_bytes(number as u8, size_bytes) };
     let other = PARCEL.swap(block.expose_provenance().get(), Ordering::AcqRel);
     if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(other)) {
         books.disown(block, size_bytes);
         let most = heap.most_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
-        // SAFETY: as above.
+        // SAFETY: the block was in the parcel, so this caller alone owns it.
         watch::measured(most, || unsafe { slot.deallocate(block) });
     }
     let most = heap.most_steps(Operation::Reclaim { budget: 1 });
@@ -80,7 +80,7 @@ thread_local! {
     static WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A signal at this step, unless the handler is at work.
+/// Raises a signal at this step, unless the handler is running.
 pub fn raise() {
     if !WITHIN.replace(true) {
         // SAFETY: the handler is installed.
@@ -89,14 +89,14 @@ pub fn raise() {
     }
 }
 
-/// Has this called for every signal.
+/// Installs a handler for both signals.
 pub fn install(handler: extern "C" fn(libc::c_int)) {
     for signal in [libc::SIGUSR1, libc::SIGALRM] {
         // SAFETY: an empty action, and then one with a function of the right kind.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as usize;
-            // What the handler interrupts goes on where it was; the other signal waits meanwhile.
+            // Interrupted system calls restart; the other signal is blocked during the handler.
             action.sa_flags = libc::SA_RESTART;
             libc::sigaddset(&mut action.sa_mask, libc::SIGUSR1);
             libc::sigaddset(&mut action.sa_mask, libc::SIGALRM);
@@ -105,7 +105,7 @@ pub fn install(handler: extern "C" fn(libc::c_int)) {
     }
 }
 
-/// Calls `act` while signals may come, for a world of two.
+/// Calls `act` while signals may arrive, for a world of two users.
 fn interrupted(subject: &'static Subject, begin: fn(), act: impl FnOnce(&mut User, &World), end: fn()) {
     let fresh = || World::new(subject.watched, subject.small_bytes, 2);
     let capacity = fresh().capacity(2, subject.sizes[0]);
@@ -128,10 +128,10 @@ fn interrupted(subject: &'static Subject, begin: fn(), act: impl FnOnce(&mut Use
         unsafe { world.heap.slot(THREAD).deallocate(block) };
     }
     drop(user);
-    // SAFETY: no signal comes any more.
+    // SAFETY: no more signals arrive.
     unsafe { world.heap.release(HANDLER) };
     let [exhausted, contended, pending] = REFUSED.each_ref().map(|count| count.load(Ordering::Relaxed));
-    world.tell(Refusals { request: 0, exhausted, contended, pending });
+    world.add_refusals(Refusals { request: 0, exhausted, contended, pending });
     world.close(2, subject.sizes[0], capacity);
 }
 
@@ -148,10 +148,10 @@ pub fn at_every_step(subject: &'static Subject) {
     interrupted(subject, begin, act, end);
 }
 
-/// Calls `act` again and again, for some seconds, while signals from a timer come at whatever place the thread is.
+/// Calls `act` repeatedly for some seconds, while a timer's signals interrupt the thread anywhere.
 pub fn timed(mut act: impl FnMut()) {
     let mut timer: libc::timer_t = std::ptr::null_mut();
-    // SAFETY: a valid event: the signal is this thread's, and not that of the one that waits for it. All out pointers are valid.
+    // SAFETY: a valid event that signals this thread, not the one that waits for it. All out pointers are valid.
     unsafe {
         let mut event: libc::sigevent = std::mem::zeroed();
         event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -173,7 +173,7 @@ pub fn timed(mut act: impl FnMut()) {
     set(0);
 }
 
-/// Signals from a timer, at whatever place the thread is.
+/// Signals from a timer, anywhere in the thread.
 pub fn at_any_time(subject: &'static Subject) {
     let act = |user: &mut User, world: &World| {
         timed(|| {

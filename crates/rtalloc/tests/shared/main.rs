@@ -1,23 +1,22 @@
-//! The suite of shared heaps: every test, instantiated for every one of them by one macro.
+//! The test suite of the concurrent heaps: one macro instantiates every test for every heap.
 //!
 //! | module | what it tests |
 //! |---|---|
-//! | [`effort`] | how much is tried |
-//! | [`subject`] | the heap under test, whichever it is, behind one type |
-//! | [`watch`] | every step of a heap: counted, held against the bound, a point where something happens |
-//! | [`world`] | a heap, its users, and the books beside it: who owns which granule, what was refused |
-//! | [`stress`] | threads of the operating system |
-//! | [`schedules`] | steps in an order that a scheduler chooses |
-//! | [`stalls`] | one user stands still for ever, at every step |
-//! | [`bounds`] | that bounds on steps hold however a block came to its size |
-//! | [`refusals`] | that a refusal says what is true |
-//! | [`certainty`] | that nobody is told of exhaustion while there is a free block |
-//! | [`history`] | that users together do what one alone can do |
-//! | [`interrupts`] | signal handlers who use the heap they interrupt |
+//! | [`subject`] | the heap under test, type-erased |
+//! | [`watch`] | every step of a heap: counts it, checks it against the bound, and runs an event |
+//! | [`world`] | a heap, its users, and a record of owners and refusals |
+//! | [`stress`], [`compact_fit_threads`] | threads of the operating system |
+//! | [`schedules`] | a scheduler orders the users' steps |
+//! | [`stalls`] | one user stops for good, at each of its steps |
+//! | [`bounds`] | step bounds hold however a block got its size |
+//! | [`refusals`] | a refusal gives the right reason |
+//! | [`certainty`] | no request reports exhaustion while a block is free |
+//! | [`history`] | linearizability: one user alone could do the same |
+//! | [`interrupts`] | signal handlers that use the heap they interrupt |
 //! | [`processes`] | processes that share a heap, one of them stopped |
-//! | [`objects`] | the same of a heap of handles, whose objects move and are pinned |
+//! | [`objects`] | the same for a heap of handles, whose objects move and are pinned |
 //! | [`bits`] | the simplest shared heap, with faults |
-//! | [`detection`] | that the tests find them |
+//! | [`detection`] | the tests find these faults |
 
 #[path = "../suite/apart.rs"]
 mod apart;
@@ -25,9 +24,9 @@ mod bits;
 mod bounds;
 #[cfg(target_pointer_width = "64")]
 mod certainty;
+mod compact_fit_threads;
 #[cfg(target_pointer_width = "64")]
 mod detection;
-mod effort;
 #[cfg(target_pointer_width = "64")]
 mod history;
 #[cfg(target_os = "linux")]
@@ -45,6 +44,8 @@ mod schedules;
 mod stalls;
 mod stress;
 mod subject;
+#[path = "../tier/mod.rs"]
+mod tier;
 mod watch;
 mod world;
 
@@ -58,7 +59,7 @@ use rtalloc::{TagConfig, Tlsf};
 use subject::{Family, family};
 use watch::Watched;
 
-/// Calls a macro with a family and every test that heaps pass whose users may wait for each other.
+/// Calls a macro with a family and every test for heaps whose users may wait for each other.
 macro_rules! tests_of_blocking {
     ($with:ident, $family:ty) => {
         $with! { $family;
@@ -67,7 +68,7 @@ macro_rules! tests_of_blocking {
             threads_come_and_go: crate::stress::threads_come_and_go,
             refused_alone: crate::refusals::alone,
             freed_by_another: crate::refusals::freed_by_another,
-            resized_where_it_stands: crate::bounds::resized_where_it_stands,
+            resized_in_place: crate::bounds::resized_in_place,
         }
     };
 }
@@ -106,7 +107,7 @@ macro_rules! instantiate {
     };
 }
 
-/// Calls a test, in a process of its own if it is marked so.
+/// Calls a test, in its own process if it is marked `apart`.
 macro_rules! call {
     ($test:ident, $function:expr) => {
         ($function)()
@@ -116,7 +117,7 @@ macro_rules! call {
     };
 }
 
-/// Instantiates every test for heaps, each in a module of its name.
+/// Instantiates every test for each heap, in a module of the given name.
 macro_rules! suite {
     ($($name:ident: $heap:ty, config: |$users:ident| $config:expr, regions: $small:literal $large:literal, sizes: $sizes:expr;)*) => {
         $(
@@ -130,7 +131,8 @@ macro_rules! suite {
     };
 }
 
-/// The same for heaps whose users may wait for each other: no signal handler uses them, and nobody is stopped in an operation.
+/// The same for heaps whose users may wait for each other: no signal handler uses them, and no user stops in an
+/// operation.
 macro_rules! suite_of_blocking {
     ($($name:ident: $heap:ty, config: |$users:ident| $config:expr, regions: $small:literal $large:literal, sizes: $sizes:expr;)*) => {
         $(
@@ -144,7 +146,7 @@ macro_rules! suite_of_blocking {
     };
 }
 
-/// Arenas for so many users.
+/// Arenas for `users`.
 fn slots<C: Default>(users: usize) -> ArenasConfig<C> {
     ArenasConfig { slots: users, ..ArenasConfig::default() }
 }

@@ -1,7 +1,8 @@
-//! The concurrent Compact-fit, whose users have handles: schedules, a user who stands still at every step, and signals, while objects
-//! are moved, pinned and freed.
+//! The concurrent Compact-fit, whose users have handles: schedules, a user that stops at each of its steps, and
+//! signals, while objects are moved, pinned and freed.
 //!
-//! An object holds one byte all over, which its handle tells. Whoever pins it finds nothing else, however often it was moved meanwhile.
+//! Every byte of an object has the same value, derived from its handle. A user that pins it finds no other, however
+//! often it moved.
 
 use crate::schedules::{self, ACTS, DEPTH, SCHEDULES};
 use crate::stalls::{self, ORDERS};
@@ -19,33 +20,33 @@ use std::sync::{Arc, Mutex};
 
 /// Pages of 1 KiB.
 type Ladder = Geometric<1024, 32, 8>;
-/// Moves of 16 bytes: one of an object is many operations long.
+/// Moves of 16 bytes: moving an object takes many operations.
 type Heap = SharedCompactFit<'static, 16, Ladder, Watched>;
 type Hand<'w> = CompactFitSlot<'w, 'static, 16, Ladder, Watched>;
 
 /// Bytes of most objects, eight on a page; and of others.
 const BYTES: usize = 100;
 const SIZES: [usize; 4] = [BYTES, BYTES, 28, 300];
-/// Pages of each slot, and of them full when users begin.
+/// Pages of each slot, and how many are full when users begin.
 const PAGES: usize = 6;
 const FULL: usize = 3;
 /// Objects that a slot may have.
 const OBJECTS: usize = 48;
 
 thread_local! {
-    /// Moves that were under way when somebody pinned the object.
+    /// Moves in progress when a user pinned the object.
     static ENDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What an object holds.
+/// The byte that fills an object.
 fn content(handle: Handle) -> u8 {
     handle.to_bits().get() as u8 ^ 0x5A
 }
 
-/// A heap, and what users have for each other.
+/// A heap and the objects that its users share.
 struct World {
     heap: Heap,
-    /// Objects that anybody may read, and whoever takes them out may free.
+    /// Objects that every user may read. A user that removes one may free it.
     board: Mutex<Vec<Handle>>,
     refused: Mutex<Refusals>,
 }
@@ -55,7 +56,7 @@ impl World {
     fn new(users: usize) -> Self {
         let len_bytes = Heap::region_bytes(users, OBJECTS, PAGES);
         let memory = world::memory(len_bytes);
-        // SAFETY: the memory is this long; the worlds before this one are gone, or stand still for ever.
+        // SAFETY: the memory is this long; users of earlier worlds have finished or are stopped for good.
         let region = unsafe {
             memory.write_bytes(0xA5, len_bytes);
             std::slice::from_raw_parts_mut(memory.as_ptr(), len_bytes)
@@ -65,7 +66,7 @@ impl World {
         World { heap, board: Mutex::default(), refused: Mutex::default() }
     }
 
-    /// The same, with full pages of everybody's, which are on the board: as soon as two of them have lost an object, others are moved.
+    /// The same, with full pages of every user on the board: once two of them have lost an object, others move.
     fn furnished(users: usize) -> Arc<Self> {
         let world = World::new(users);
         watch::undisturbed(|| {
@@ -77,48 +78,48 @@ impl World {
         Arc::new(world)
     }
 
-    /// Objects of a whole page, for which a fresh heap of so many users has room.
+    /// How many objects of a whole page a fresh heap of `users` holds.
     fn capacity(users: usize) -> usize {
         watch::undisturbed(|| World::new(users).room(users))
     }
 
     fn room(&self, users: usize) -> usize {
         let room = |number| {
-            let mut hand = self.heap.claim(number).expect("nobody has it");
+            let mut hand = self.heap.claim(number).expect("the slot is free");
             (0..).take_while(|_| hand.allocate(Heap::LARGEST_BYTES).is_ok()).count()
         };
         (0..users).map(room).sum()
     }
 
-    /// All users are gone: what they left is as it should be, and when it is freed the heap has the room it began with.
+    /// All users are gone: the objects they left are intact, and once they are freed the heap has its initial capacity.
     fn close(mut self, users: usize, capacity: usize) {
         watch::undisturbed(|| {
             assert_eq!(
                 self.heap.refusals(),
-                *self.refused.lock().expect("nobody panicked"),
-                "refusals, counted and told"
+                *self.refused.lock().expect("no thread panicked"),
+                "refusals, as the heap and its users counted them"
             );
             self.heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
             let mut first = User::new(&self, 0, 0);
-            let left = std::mem::take(&mut *self.board.lock().expect("nobody panicked"));
+            let left = std::mem::take(&mut *self.board.lock().expect("no thread panicked"));
             for handle in left {
                 assert!(first.visit(handle), "{handle:?} is live");
                 first.free(handle);
             }
             drop(first);
             for number in 0..users {
-                let mut hand = self.heap.claim(number).expect("nobody has it any more");
+                let mut hand = self.heap.claim(number).expect("the slot is free again");
                 while hand.reclaim(usize::MAX) != 0 {}
                 while hand.compact(1 << 12) != 0 {}
-                assert!(!hand.owes(), "slot {number}: nothing is pinned, and something is owed");
+                assert!(!hand.owes(), "slot {number}: nothing is pinned, but compaction is pending");
             }
             self.heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
-            assert_eq!(self.room(users), capacity, "what a fresh heap has room for, and this one");
+            assert_eq!(self.room(users), capacity, "capacity of this heap, and of a fresh one");
         });
     }
 }
 
-/// A user: a slot, objects nobody else knows of, and at most one that it keeps pinned.
+/// A user: a slot, objects of its own, and at most one that it keeps pinned.
 struct User<'w> {
     world: &'w World,
     hand: ManuallyDrop<Hand<'w>>,
@@ -130,7 +131,7 @@ struct User<'w> {
 
 impl<'w> User<'w> {
     fn new(world: &'w World, number: usize, seed: u64) -> Self {
-        let hand = ManuallyDrop::new(world.heap.claim(number).expect("nobody has it"));
+        let hand = ManuallyDrop::new(world.heap.claim(number).expect("the slot is free"));
         let random = Random(seed ^ (number as u64) << 32);
         User { world, hand, mine: Vec::new(), pinned: None, random, refused: Refusals::default() }
     }
@@ -140,7 +141,7 @@ impl<'w> User<'w> {
         let (answer, changes) = watch::measured(Some(heap.most_steps(Operation::Pin)), || {
             (heap.pin(handle), watch::ledger().taken.read_modify_writes)
         });
-        // The second change ended a move.
+        // The second RMW ended a move.
         ENDED.set(ENDED.get() + usize::from(answer.is_ok() && changes > 1));
         answer
     }
@@ -149,7 +150,7 @@ impl<'w> User<'w> {
         watch::measured(Some(self.world.heap.most_steps(Operation::Unpin)), || drop(guard));
     }
 
-    /// The object kept pinned is what it was, and is pinned no more.
+    /// Verifies and unpins the object kept pinned.
     fn let_go(&mut self) {
         if let Some(guard) = self.pinned.take() {
             let guard = ManuallyDrop::into_inner(guard);
@@ -165,7 +166,7 @@ impl<'w> User<'w> {
         let answer = watch::measured(Some(most), || self.hand.allocate(size_bytes));
         match answer {
             Ok(handle) => {
-                let guard = self.pin(handle).expect("live, and nobody else's");
+                let guard = self.pin(handle).expect("live, and this user's own");
                 assert_eq!(guard.size_bytes(), size_bytes);
                 guard.write(0, &vec![content(handle); size_bytes]).expect("inside");
                 self.unpin(guard);
@@ -179,14 +180,14 @@ impl<'w> User<'w> {
         answer
     }
 
-    /// Frees an object, whosever it is.
+    /// Frees an object of any user.
     fn free(&mut self, handle: Handle) {
         let most = self.world.heap.most_steps(Operation::Deallocate);
         let answer = watch::measured(Some(most), || self.hand.deallocate(handle));
         assert_eq!(answer, Ok(()), "{handle:?} was live");
     }
 
-    /// Reads an object, if it is live; keeps it pinned or not. Whether it was.
+    /// Reads an object if it is live, and perhaps keeps it pinned. Returns whether it was live.
     fn visit(&mut self, handle: Handle) -> bool {
         let guard = match self.pin(handle) {
             Ok(guard) => guard,
@@ -206,14 +207,14 @@ impl<'w> User<'w> {
         true
     }
 
-    /// Something of the board: what is there stays there, unless it is taken.
+    /// A random object on the board, removed from it if `is_taken`.
     fn of_board(&mut self, is_taken: bool) -> Option<Handle> {
-        let mut board = self.world.board.lock().expect("nobody panicked");
+        let mut board = self.world.board.lock().expect("no thread panicked");
         let at = self.random.below(board.len().max(1));
         if is_taken && !board.is_empty() { Some(board.swap_remove(at)) } else { board.get(at).copied() }
     }
 
-    /// Something.
+    /// Performs a random operation.
     fn act(&mut self) {
         match self.random.below(12) {
             0..=2 => {
@@ -222,7 +223,7 @@ impl<'w> User<'w> {
             }
             3 => {
                 let oldest = self.mine.pop();
-                self.world.board.lock().expect("nobody panicked").extend(oldest);
+                self.world.board.lock().expect("no thread panicked").extend(oldest);
             }
             4..=6 => {
                 if let Some(handle) = self.of_board(true) {
@@ -249,24 +250,24 @@ impl<'w> User<'w> {
 
 impl Drop for User<'_> {
     fn drop(&mut self) {
-        // A user who stands still for ever has what it had.
+        // A user that is stopped for good keeps what it has.
         if std::thread::panicking() {
             return;
         }
         self.let_go();
-        self.world.board.lock().expect("nobody panicked").append(&mut self.mine);
-        let mut refused = self.world.refused.lock().expect("nobody panicked");
+        self.world.board.lock().expect("no thread panicked").append(&mut self.mine);
+        let mut refused = self.world.refused.lock().expect("no thread panicked");
         refused.request += self.refused.request;
         refused.exhausted += self.refused.exhausted;
         refused.contended += self.refused.contended;
         refused.pending += self.refused.pending;
         drop(refused);
-        // SAFETY: it is not used any more.
+        // SAFETY: the user no longer uses the slot.
         unsafe { ManuallyDrop::drop(&mut self.hand) };
     }
 }
 
-/// Users who do this and that, under a scheduler.
+/// Users that perform random operations under a scheduler.
 fn users_under(scheduler: impl Scheduler + 'static, users: usize, name: &str) {
     let capacity = World::capacity(users);
     let seeds = AtomicU64::new(0);
@@ -283,7 +284,7 @@ fn users_under(scheduler: impl Scheduler + 'static, users: usize, name: &str) {
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("a user who ends"));
+        threads.into_iter().for_each(|thread| thread.join().expect("the user finishes"));
         schedules::end();
         Arc::into_inner(world).expect("the users are gone").close(users, capacity);
     });
@@ -291,7 +292,7 @@ fn users_under(scheduler: impl Scheduler + 'static, users: usize, name: &str) {
     println!(
         "compact-fit: {users} users, {name}: {executions} schedules, {ended} moves ended by pins, at most {longest} steps"
     );
-    assert!(ended > 0, "nobody pinned an object that was being moved");
+    assert!(ended > 0, "no user pinned an object that was being moved");
 }
 
 #[test]
@@ -305,12 +306,12 @@ fn schedules_by_priorities() {
     users_under(PctScheduler::new_from_seed(0x5EED, DEPTH, SCHEDULES.now() / 10), 8, "PCT");
 }
 
-/// Users beside the one who stands still, and what each of them does at least.
+/// Users besides the one that stops, and the least operations of each.
 const OTHERS: usize = 3;
 
-/// What the victim does: everything a user can do, while an object of its own is half moved.
+/// The victim performs every kind of operation while an object of its own is half moved.
 fn script(user: &mut User<'_>, [first, second, foreign]: [Handle; 3]) {
-    // Two pages that are not full: the last one's objects are moved to the first, 16 bytes at a time.
+    // Two pages that are not full: objects move from the last to the first, 16 bytes at a time.
     user.free(first);
     user.free(second);
     let _ = user.allocate(28);
@@ -326,15 +327,15 @@ fn script(user: &mut User<'_>, [first, second, foreign]: [Handle; 3]) {
     assert!(user.allocate(usize::MAX / 2).is_err(), "no heap has memory for that");
 }
 
-/// One execution: the victim stops after so many steps. Whether it did.
+/// Runs one execution in which the victim stops after `after` steps; returns whether it did.
 fn stalled(after: usize, seed: u64) -> bool {
     let [finished, served] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let counts = (finished.clone(), served.clone());
-    let stands = stalls::standing(after, seed, move || {
+    let is_stopped = stalls::stops_at(after, seed, move || {
         let world = World::furnished(OTHERS + 1);
         let given: [Handle; 3] = {
-            let mut board = world.board.lock().expect("nobody panicked");
-            // Of two pages of the victim's, and of somebody else's.
+            let mut board = world.board.lock().expect("no thread panicked");
+            // From two pages of the victim, and from another user's.
             [3 * 8, 8, 0].map(|at| board.remove(at))
         };
         schedules::begin(stalls::step);
@@ -354,19 +355,19 @@ fn stalled(after: usize, seed: u64) -> bool {
             })
             .collect();
         for other in others {
-            other.join().expect("a user who ends");
+            other.join().expect("the user finishes");
             finished.fetch_add(1, Ordering::Relaxed);
         }
-        victim.join().expect("a user who ends, unless it stands");
+        victim.join().expect("the user finishes, unless it is stopped");
     });
     let (finished, served) = counts;
     let [finished, served] = [finished, served].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(
         (finished, served),
         (OTHERS, OTHERS),
-        "users who ended, and were served, while one stood after {after} steps"
+        "users that finished, and were served, while one was stopped after {after} steps"
     );
-    stands
+    is_stopped
 }
 
 #[test]
@@ -378,15 +379,12 @@ fn stalled_at_every_step() {
         places = places.max(after);
     }
     assert!(places > 0, "the victim makes no step");
-    println!(
-        "compact-fit: {places} places to stand still, {executions} executions, at most {} steps",
-        watch::longest()
-    );
+    println!("compact-fit: {places} steps to stop at, {executions} executions, at most {} steps", watch::longest());
 }
 
 #[cfg(target_os = "linux")]
 mod signals {
-    //! A handler, which has a slot of its own, allocates, pins and frees while the thread that it interrupts is in an operation.
+    //! A handler with its own slot allocates, pins and frees while the thread that it interrupts is in an operation.
 
     use super::*;
     use crate::interrupts;
@@ -398,7 +396,7 @@ mod signals {
     const HANDLER: usize = 1;
 
     static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
-    /// An object on its way from the thread to the handler or back.
+    /// An object in transit between the thread and the handler.
     static PARCEL: AtomicU64 = AtomicU64::new(0);
     /// Objects of the thread that the handler reads.
     static SHOWN: [AtomicU64; 12] = [const { AtomicU64::new(0) }; 12];
@@ -416,13 +414,13 @@ mod signals {
 
     extern "C" fn on_signal(_signal: libc::c_int) {
         let count = SIGNALS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the world is there as long as signals come.
+        // SAFETY: the world exists as long as signals arrive.
         let world = unsafe { &*WORLD.load(Ordering::Acquire) };
-        // None of this is a step of the operation that was interrupted.
+        // None of this counts as a step of the interrupted operation.
         watch::measured(None, || {
-            let mut hand = world.heap.claim(HANDLER).expect("nobody else has it");
+            let mut hand = world.heap.claim(HANDLER).expect("no other user");
             exchange(&world.heap, &mut hand);
-            // What is shown is live for as long as this runs, whatever the thread is doing with it.
+            // Shown objects stay live while this runs, whatever the thread does with them.
             if let Some(handle) = NonZeroU64::new(SHOWN[count % SHOWN.len()].load(Ordering::Acquire)) {
                 look(&world.heap, Handle::from_bits(handle));
                 READ.fetch_add(1, Ordering::Relaxed);
@@ -430,7 +428,7 @@ mod signals {
         });
     }
 
-    /// The object holds what it should. The handler asks the system for no memory.
+    /// Verifies an object. The handler does not allocate from the system.
     fn look(heap: &Heap, handle: Handle) {
         let guard = watch::measured(Some(heap.most_steps(Operation::Pin)), || heap.pin(handle)).expect("a live object");
         let mut bytes = [0; BYTES];
@@ -444,14 +442,14 @@ mod signals {
         answer.expect("a live object");
     }
 
-    /// A new object with its content, if there is room.
+    /// Allocates an object and fills it, if there is room.
     fn new(heap: &Heap, hand: &mut Hand<'_>) -> Option<Handle> {
         let handle = watch::measured(Some(heap.most_steps(Operation::Allocate)), || hand.allocate(BYTES)).ok()?;
         heap.pin(handle).expect("live").write(0, &[content(handle); BYTES]).expect("inside");
         Some(handle)
     }
 
-    /// Takes the object out of the parcel, looks at it and frees it, and puts a new one in its place: as the handler, or the thread.
+    /// Verifies and frees the object in the parcel and replaces it by a new one, as the handler or the thread.
     fn exchange(heap: &Heap, hand: &mut Hand<'_>) {
         if let Some(handle) = taken(&PARCEL) {
             look(heap, handle);
@@ -467,7 +465,7 @@ mod signals {
         watch::measured(Some(most), || hand.reclaim(1));
     }
 
-    /// The thread's acts, which [`SHOWN`] objects survive or not.
+    /// One operation of the thread, which may replace a [`SHOWN`] object.
     fn act(heap: &Heap, hand: &mut Hand<'_>, random: &mut Random) {
         exchange(heap, hand);
         let place = &SHOWN[random.below(SHOWN.len())];
@@ -484,13 +482,13 @@ mod signals {
         }
     }
 
-    /// Calls `run` with what the thread does, while signals may come.
+    /// Calls `run` with the thread's operation, while signals may arrive.
     fn interrupted(begin: fn(), run: impl FnOnce(&mut dyn FnMut()), end: fn()) {
         let capacity = World::capacity(2);
         let world = Arc::new(World::new(2));
         WORLD.store(Arc::as_ptr(&world).cast_mut(), Ordering::Release);
         interrupts::install(on_signal);
-        let mut hand = world.heap.claim(THREAD).expect("nobody has it");
+        let mut hand = world.heap.claim(THREAD).expect("the slot is free");
         let mut random = Random(0xBE11);
         begin();
         run(&mut || act(&world.heap, &mut hand, &mut random));
@@ -503,8 +501,8 @@ mod signals {
             free(&world.heap, &mut hand, handle);
         }
         drop(hand);
-        *world.refused.lock().expect("nobody panicked") = world.heap.refusals();
-        Arc::into_inner(world).expect("nobody else has it").close(2, capacity);
+        *world.refused.lock().expect("no thread panicked") = world.heap.refusals();
+        Arc::into_inner(world).expect("no other user").close(2, capacity);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Two processes share a heap: all of it is in the region, and the region is in memory that both have at the same address. One is
-//! stopped in the midst of an operation; the other goes on.
+//! Two processes share a heap: it lies in a region that both map at the same address. One stops in the middle of an
+//! operation; the other continues.
 
 use crate::subject::{HeapSlot, Subject};
 use crate::watch;
@@ -7,7 +7,7 @@ use crate::world::{User, World};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// What the process that goes on does while the other stands.
+/// Operations of the other process while one is stopped.
 const ACTS: usize = 40;
 
 thread_local! {
@@ -24,7 +24,7 @@ fn step() {
     }
 }
 
-/// Memory that this process and those it forks have in common.
+/// Memory that this process shares with its children.
 fn common(len_bytes: usize) -> NonNull<u8> {
     // SAFETY: a new mapping.
     let memory = unsafe {
@@ -35,10 +35,10 @@ fn common(len_bytes: usize) -> NonNull<u8> {
     NonNull::new(memory.cast()).expect("a mapping is not at zero")
 }
 
-/// Waits until a child stops or ends: whether it stopped.
+/// Waits until a child stops or ends; returns whether it stopped.
 fn stops(child: libc::pid_t) -> bool {
     let mut status = 0;
-    // SAFETY: the child is this process' own.
+    // SAFETY: the child is this process's own.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, libc::WUNTRACED) }, child);
     assert!(
         libc::WIFSTOPPED(status) || (libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0),
@@ -47,27 +47,28 @@ fn stops(child: libc::pid_t) -> bool {
     libc::WIFSTOPPED(status)
 }
 
-/// Stops a process at every step of an allocation and of a free, of its own block and of another's. It is killed there; or
-/// it goes on in the end, and then the heap is as good as new.
+/// Stops a process at every step of an allocation, of a free of its own block, and of a free of another's. The process
+/// is killed there, or continues, and then the heap is as good as new.
 pub fn stopped_at_every_step(subject: &'static Subject) {
     let memory = common(subject.large_bytes + 4096);
-    // SAFETY: the mapping is longer than that; nobody else uses it, here and below. What a heap holds may depend on where it is.
+    // SAFETY: the mapping is longer than that, and has no other user, here and below. The capacity may depend on the
+    // address.
     let fresh = unsafe { World::at(subject.watched, memory, subject.large_bytes, 2) };
     let capacity = fresh.capacity(2, subject.sizes[0]);
     let mut places = 0;
     for is_killed in [false, true] {
         for after in 0.. {
-            // SAFETY: the mapping is longer than that; the child before this one is gone.
+            // SAFETY: the mapping is longer than that; the previous child has ended.
             let world = unsafe { World::at(subject.watched, memory, subject.large_bytes, 2) };
             let mut user = User::new(&world, 0, after as u64);
-            let parcel = user.allocate(subject.sizes[0], 1).expect("a fresh heap serves");
+            let parcel = user.allocate(subject.sizes[0], 1).expect("a fresh heap has room");
             // SAFETY: the child does nothing but use the heap and end: it needs no lock that another thread may hold.
             let child = unsafe { libc::fork() };
             assert!(child >= 0, "a process more");
             if child == 0 {
-                // The heap's words tell this process nothing of who owns what: books are each process' own.
+                // The heap's words do not say which user owns a block, and each process has its own record.
                 let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    // SAFETY: slot 1 is this process' own.
+                    // SAFETY: slot 1 is this process's own.
                     let mut slot = unsafe { world.heap.slot(1) };
                     LEFT.set(after);
                     watch::at_every_step(Some(step), None);
@@ -81,22 +82,23 @@ pub fn stopped_at_every_step(subject: &'static Subject) {
             world.books.disown(parcel.pointer, parcel.usable_bytes);
             (0..ACTS).for_each(|_| user.act(&subject.sizes[..1]));
             let served = user.allocate(subject.sizes[0], 1);
-            let served =
-                served.unwrap_or_else(|error| panic!("refused while another stands after {after} steps: {error}"));
+            let served = served.unwrap_or_else(|error| {
+                panic!("refused while another process is stopped after {after} steps: {error}")
+            });
             user.free(served);
             if !has_stopped {
                 places += after;
                 break;
             }
             let signal = if is_killed { libc::SIGKILL } else { libc::SIGCONT };
-            // SAFETY: the child is this process' own.
+            // SAFETY: the child is this process's own.
             unsafe { libc::kill(child, signal) };
             if is_killed {
                 let mut status = 0;
-                // SAFETY: as above.
+                // SAFETY: the child is this process's own.
                 assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             } else {
-                assert!(!stops(child), "a process stops once");
+                assert!(!stops(child), "the process stops once");
                 drop(user);
                 world.close(2, subject.sizes[0], capacity);
             }
@@ -108,7 +110,7 @@ pub fn stopped_at_every_step(subject: &'static Subject) {
 
 fn use_heap(slot: &mut HeapSlot, sizes: &[usize], parcel: NonNull<u8>) {
     let mine = sizes.first().and_then(|&size_bytes| slot.allocate_bytes(size_bytes, 1).ok());
-    // SAFETY: the parent gave the parcel away, and the other block is this process' own.
+    // SAFETY: the parent no longer uses the parcel, and the other block is this process's own.
     unsafe {
         slot.deallocate(parcel);
         if let Some(block) = mine {

@@ -1,10 +1,10 @@
-//! A refusal is an answer, and says what is true.
+//! A refusal gives the right reason.
 
 use crate::subject::Subject;
 use crate::world::{User, World};
 use rtalloc::contract::SharedError;
 
-/// Alone, who is refused could not have been served, and what is freed can be had again.
+/// With one user, a refused request could not have been served, and freed memory can be allocated again.
 pub fn alone(subject: &'static Subject) {
     let world = World::new(subject.watched, subject.small_bytes, 1);
     let mut user = User::new(&world, 0, 1);
@@ -20,16 +20,16 @@ pub fn alone(subject: &'static Subject) {
             Ok(live) => held.push(live),
             Err(SharedError::Request(error)) => panic!("{size_bytes} bytes: {error}"),
             Err(error) => {
-                // SAFETY: nobody is at work.
+                // SAFETY: no operation is running.
                 let largest_bytes = unsafe { world.heap.largest_allocatable() };
-                assert!(largest_bytes < size_bytes, "{error}: {size_bytes} bytes, and {largest_bytes} are there");
+                assert!(largest_bytes < size_bytes, "{error}: {size_bytes} bytes, but {largest_bytes} are allocatable");
             }
         }
     }
     held.into_iter().for_each(|live| user.free(live));
 }
 
-/// What another freed is found by its owner, after a bounded number of refusals that say so.
+/// The owner gets blocks that another user freed, after a bounded number of refusals as pending.
 pub fn freed_by_another(subject: &'static Subject) {
     let world = World::new(subject.watched, subject.small_bytes, 2);
     let (mut owner, mut other) = (User::new(&world, 0, 1), User::new(&world, 1, 1));
@@ -41,8 +41,8 @@ pub fn freed_by_another(subject: &'static Subject) {
         let live = held.swap_remove(owner.random.below(count));
         other.free(live);
         let answer = owner.allocate(size_bytes, 1);
-        held.push(answer.unwrap_or_else(|error| panic!("{error}, when a block has been freed")));
-        // All of them, and each refusal in between is one that asks for patience.
+        held.push(answer.unwrap_or_else(|error| panic!("{error}, although a block was freed")));
+        // All of them; every refusal in between is `Pending`.
         held.into_iter().for_each(|live| other.free(live));
         let mut refused = 0;
         let mut again = Vec::new();

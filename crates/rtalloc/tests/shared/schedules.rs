@@ -1,11 +1,11 @@
-//! Users whose steps a scheduler puts in order: at random, or so that a fault of a certain depth is found with a certain
+//! A scheduler orders the users' steps: at random, or so that it finds a fault of a given depth with a known
 //! probability (PCT: Burckhardt, Kothari, Musuvathi and Nagarakatte 2010).
 //!
-//! A scheduler runs all users on one thread of the operating system, and every step of a heap is a point where another may go
-//! on. A load sees the last store: weaker orders are for the models.
+//! A scheduler runs all users on one operating-system thread, and may switch users at every step of a heap. A load sees
+//! the last store: the models test weaker orders.
 
-use crate::effort::Effort;
 use crate::subject::Subject;
+use crate::tier::Tiers;
 use crate::watch;
 use crate::world::{User, World};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -16,19 +16,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Schedules explored by each scheduler.
-pub const SCHEDULES: Effort<usize> = Effort { daily: 1_000, in_earnest: 12_000 };
-/// What each user does in a schedule.
+pub const SCHEDULES: Tiers<usize> = Tiers { daily: 1_000, full: 12_000 };
+/// Operations of each user in a schedule.
 pub const ACTS: usize = 5;
 /// Points where PCT changes priorities.
 pub const DEPTH: usize = 4;
-/// More steps than this in one schedule, and somebody waits for somebody.
+/// More steps than this in one schedule mean that one user waits for another.
 const MAX_STEPS: usize = 200_000;
 
 thread_local! {
     static POINT: RefCell<Option<Rc<AtomicUsize>>> = const { RefCell::new(None) };
 }
 
-/// Lets another user go on.
+/// Lets another user run.
 pub fn switch() {
     let point = POINT.with_borrow(|point| point.clone());
     if let Some(point) = point {
@@ -36,37 +36,37 @@ pub fn switch() {
     }
 }
 
-/// Number of the user who runs now.
+/// Number of the running user.
 pub fn who() -> usize {
     shuttle::current::get_current_task().map_or(0, usize::from)
 }
 
-/// Begins an execution: `event`, which may [`switch`], happens at every step.
+/// Begins an execution: `event`, which may [`switch`], runs at every step.
 pub fn begin(event: watch::Event) {
     POINT.set(Some(Rc::new(AtomicUsize::new(0))));
     watch::at_every_step(Some(event), Some(who));
 }
 
-/// The execution is over.
+/// Ends the execution.
 pub fn end() {
     watch::at_every_step(None, None);
     POINT.set(None);
 }
 
-/// Explores executions in the order of a scheduler, and says how many.
+/// Runs the executions of a scheduler; returns how many.
 pub fn run(scheduler: impl Scheduler + 'static, execution: impl Fn() + Send + Sync + 'static) -> usize {
     let mut config = shuttle::Config::new();
     config.silence_warnings = true;
     config.max_steps = shuttle::MaxSteps::FailAfter(MAX_STEPS);
     config.failure_persistence = shuttle::FailurePersistence::None;
-    // Code that is not optimised takes more than the usual.
+    // Unoptimised code needs more than the default.
     config.stack_size = 1 << 17;
     let executions = shuttle::Runner::new(scheduler, config).run(execution);
     end();
     executions
 }
 
-/// Users who do this and that, under a scheduler.
+/// Users that perform random operations under a scheduler.
 fn users_under(subject: &'static Subject, scheduler: impl Scheduler + 'static, users: usize, name: &str) {
     let fresh = move || World::new(subject.watched, subject.small_bytes, users);
     let capacity = fresh().capacity(users, subject.sizes[0]);
@@ -84,7 +84,7 @@ fn users_under(subject: &'static Subject, scheduler: impl Scheduler + 'static, u
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().expect("a user who ends"));
+        threads.into_iter().for_each(|thread| thread.join().expect("the user finishes"));
         end();
         world.close(users, subject.sizes[0], capacity);
     });

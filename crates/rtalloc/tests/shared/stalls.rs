@@ -1,10 +1,10 @@
-//! Wait-freedom: one user stands still for ever, at each of the steps of what it does; the others come to their end within the
-//! promised steps, and are served. And one user is slow: the others take many steps for each of its, and it comes to its end
-//! within the promised steps all the same.
+//! Wait-freedom: one user stops for good, at each of its steps in turn; the others finish within the promised steps,
+//! and are served. And one user is slow: the others take many steps for each of its steps, and it finishes within the
+//! promised steps.
 
-use crate::effort::Effort;
 use crate::schedules;
 use crate::subject::Subject;
+use crate::tier::Tiers;
 use crate::watch;
 use crate::world::{Random, User, World};
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
@@ -12,46 +12,46 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The user who stops: the first after the one who waits for all.
+/// The task of the user that stops: the first after the one that waits for all.
 const VICTIM: usize = 1;
 /// Other users.
 const OTHERS: usize = 3;
-/// What each of them does at least.
+/// Least operations of each of them.
 const ACTS: usize = 8;
-/// Orders of the others' steps for each place where the victim stops.
-pub const ORDERS: Effort<u64> = Effort { daily: 4, in_earnest: 16 };
+/// Orders of the others' steps for each step at which the victim stops.
+pub const ORDERS: Tiers<u64> = Tiers { daily: 4, full: 16 };
 
 #[derive(Clone, Copy, Default)]
 struct Stop {
-    /// The victim makes so many steps and no more.
+    /// The victim makes this many steps and stops.
     after: usize,
     taken: usize,
-    stands: bool,
+    is_stopped: bool,
 }
 
 thread_local! {
-    static STOP: Cell<Stop> = const { Cell::new(Stop { after: 0, taken: 0, stands: false }) };
+    static STOP: Cell<Stop> = const { Cell::new(Stop { after: 0, taken: 0, is_stopped: false }) };
 }
 
-/// A step of somebody: where the victim has made as many as it may, it stands.
+/// A step of any user; stops the victim once it has made its steps.
 pub fn step() {
     if schedules::who() == VICTIM {
         let mut stop = STOP.get();
-        stop.stands = stop.taken == stop.after;
-        stop.taken += usize::from(!stop.stands);
+        stop.is_stopped = stop.taken == stop.after;
+        stop.taken += usize::from(!stop.is_stopped);
         STOP.set(stop);
     }
     schedules::switch();
 }
 
-/// Users besides the slow one, who go on until it is done.
+/// Users besides the slow one; they continue until it is done.
 const FAST: usize = 3;
-/// Executions with a slow user, for each of the paces.
-const SLOW: Effort<u64> = Effort { daily: 20, in_earnest: 200 };
+/// Executions with a slow user, for each pace.
+const SLOW: Tiers<u64> = Tiers { daily: 20, full: 200 };
 
-/// One execution, in which the victim goes on no more once it stands.
+/// One execution, in which the victim never resumes once it is stopped.
 struct Stalling {
-    /// The victim begins, and the others see nothing of it before it stands.
+    /// The victim runs first, and the others start once it is stopped.
     victim_first: bool,
     random: Random,
     is_done: bool,
@@ -63,11 +63,11 @@ impl Scheduler for Stalling {
     }
 
     fn next_task(&mut self, runnable: &[&Task], _current: Option<TaskId>, _is_yielding: bool) -> Option<TaskId> {
-        let stands = STOP.get().stands;
+        let is_stopped = STOP.get().is_stopped;
         let able: Vec<TaskId> = runnable.iter().map(|task| task.id()).collect();
         let victim = TaskId::from(VICTIM);
-        if stands || !self.victim_first || !able.contains(&victim) {
-            let able: Vec<TaskId> = able.into_iter().filter(|&task| !stands || task != victim).collect();
+        if is_stopped || !self.victim_first || !able.contains(&victim) {
+            let able: Vec<TaskId> = able.into_iter().filter(|&task| !is_stopped || task != victim).collect();
             return (!able.is_empty()).then(|| able[self.random.below(able.len())]);
         }
         Some(victim)
@@ -78,16 +78,16 @@ impl Scheduler for Stalling {
     }
 }
 
-/// One execution, of which the first user, who is to be started first, stops after so many steps: whether it did. The users make
-/// [`step`]s.
-pub fn standing(after: usize, seed: u64, execution: impl Fn() + Send + Sync + 'static) -> bool {
+/// Runs one execution, whose first user, which it must start first, stops after `after` steps. Returns whether it did.
+/// The users make [`step`]s.
+pub fn stops_at(after: usize, seed: u64, execution: impl Fn() + Send + Sync + 'static) -> bool {
     STOP.set(Stop { after, ..Stop::default() });
     let scheduler = Stalling { victim_first: seed.is_multiple_of(2), random: Random(seed), is_done: false };
     schedules::run(scheduler, execution);
-    STOP.get().stands
+    STOP.get().is_stopped
 }
 
-/// What the victim does: everything a user can do, with blocks of several sizes, its own and others'.
+/// The victim performs every kind of operation, with blocks of several sizes, its own and others'.
 fn script(user: &mut User, parcel: Option<crate::world::Live>, sizes: &[usize]) {
     for &size_bytes in sizes {
         let answer = user.allocate(size_bytes, 1);
@@ -103,12 +103,12 @@ fn script(user: &mut User, parcel: Option<crate::world::Live>, sizes: &[usize]) 
     assert!(user.allocate(usize::MAX / 2, 1).is_err(), "no heap has memory for that");
 }
 
-/// One execution: the victim stops after so many steps. Whether it did.
+/// Runs one execution in which the victim stops after `after` steps; returns whether it did.
 fn stalled(subject: &'static Subject, after: usize, seed: u64, len_bytes: usize) -> bool {
     let finished = Arc::new(AtomicUsize::new(0));
     let served = Arc::new(AtomicUsize::new(0));
     let counts = (finished.clone(), served.clone());
-    let stands = standing(after, seed, move || {
+    let is_stopped = stops_at(after, seed, move || {
         let (finished, served) = (finished.clone(), served.clone());
         let world = World::new(subject.watched, len_bytes, OTHERS + 1);
         let parcel = User::new(&world, 1, seed).allocate(subject.sizes[0], 1).ok();
@@ -126,7 +126,7 @@ fn stalled(subject: &'static Subject, after: usize, seed: u64, len_bytes: usize)
                     while let Some(live) = user.mine.pop() {
                         user.free(live);
                     }
-                    // Others' frees, not taken back yet, may stand in the way a few times.
+                    // Others' frees that are not reclaimed yet may cause a few refusals.
                     let answer = (0..ACTS).find_map(|_| user.allocate(subject.sizes[0], 1).ok());
                     served.fetch_add(usize::from(answer.is_some()), Ordering::Relaxed);
                     user.mine.extend(answer);
@@ -134,22 +134,26 @@ fn stalled(subject: &'static Subject, after: usize, seed: u64, len_bytes: usize)
             })
             .collect();
         for other in others {
-            other.join().expect("a user who ends");
+            other.join().expect("the user finishes");
             finished.fetch_add(1, Ordering::Relaxed);
         }
-        victim.join().expect("a user who ends, unless it stands");
+        victim.join().expect("the user finishes, unless it is stopped");
     });
     let (finished, served) = counts;
     assert_eq!(
         finished.load(Ordering::Relaxed),
         OTHERS,
-        "users who came to their end while one stood after {after} steps"
+        "users that finished while one was stopped after {after} steps"
     );
-    assert_eq!(served.load(Ordering::Relaxed), OTHERS, "users who were served while one stood after {after} steps");
-    stands
+    assert_eq!(
+        served.load(Ordering::Relaxed),
+        OTHERS,
+        "users that were served while one was stopped after {after} steps"
+    );
+    is_stopped
 }
 
-/// A user stands still at every step of what it does.
+/// A user stops at each of its steps in turn.
 pub fn at_every_step(subject: &'static Subject) {
     let mut places = 0;
     let mut executions = 0;
@@ -163,7 +167,7 @@ pub fn at_every_step(subject: &'static Subject) {
     }
     assert!(places > 0, "the victim makes no step");
     let heap = subject.name();
-    println!("{heap}: {places} places to stand still, {executions} executions, at most {} steps", watch::longest());
+    println!("{heap}: {places} steps to stop at, {executions} executions, at most {} steps", watch::longest());
 }
 
 /// Executions in which the victim makes one step while the others make about `pace`.
@@ -194,7 +198,7 @@ impl Scheduler for Starving {
     }
 }
 
-/// A user is slow, where memory is short.
+/// A user is slow, and memory is short.
 pub fn slow_among_fast(subject: &'static Subject) {
     let capacity = World::new(subject.watched, subject.small_bytes, FAST + 1).capacity(FAST + 1, subject.sizes[0]);
     let mut executions = 0;
@@ -221,14 +225,14 @@ pub fn slow_among_fast(subject: &'static Subject) {
                         let mut user = User::new(&world, number, seed);
                         while !is_done.load(Ordering::Relaxed) {
                             user.act(subject.sizes);
-                            // An act may be none; a turn of this loop is a step in any case.
+                            // An operation may have no steps; an iteration of this loop has at least one.
                             schedules::switch();
                         }
                     })
                 })
                 .collect();
-            victim.join().expect("a user who ends");
-            others.into_iter().for_each(|other| other.join().expect("a user who ends"));
+            victim.join().expect("the user finishes");
+            others.into_iter().for_each(|other| other.join().expect("the user finishes"));
             schedules::end();
             world.close(FAST + 1, subject.sizes[0], capacity);
         });

@@ -1,13 +1,13 @@
-//! Threads of the operating system who do this and that, as fast as they can.
+//! Operating-system threads that perform random operations as fast as they can.
 
-use crate::effort::Effort;
 use crate::subject::{Subject, Table};
+use crate::tier::Tiers;
 use crate::watch;
 use crate::world::{User, World};
 use std::sync::Barrier;
 
-/// What each thread does.
-const ACTS: Effort<usize> = Effort { daily: 20_000, in_earnest: 100_000 };
+/// Operations of each thread.
+const ACTS: Tiers<usize> = Tiers { daily: 20_000, full: 100_000 };
 const THREADS: usize = 4;
 
 fn storm(table: &'static Table, len_bytes: usize, sizes: &'static [usize]) {
@@ -32,23 +32,23 @@ fn storm(table: &'static Table, len_bytes: usize, sizes: &'static [usize]) {
             }
         };
         let threads: Vec<_> = (0..THREADS).map(|number| scope.spawn(run(number))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a user who ends")).max()
+        threads.into_iter().map(|thread| thread.join().expect("the user finishes")).max()
     });
     world.close(THREADS, sizes[0], capacity);
     println!("{}: {THREADS} threads, {} acts each, at most {longest:?} steps", table.name, ACTS.now());
 }
 
-/// Where memory is short.
+/// With little memory.
 pub fn short_of_memory(subject: &'static Subject) {
     storm(subject.watched, subject.small_bytes, subject.sizes);
 }
 
-/// Where it is not, and nobody counts steps.
+/// With memory to spare, without counting steps.
 pub fn with_memory_to_spare(subject: &'static Subject) {
     storm(subject.bare, subject.large_bytes, subject.sizes);
 }
 
-/// Threads come and go: each takes a slot that somebody left, and frees what it finds.
+/// Threads come and go: each takes a slot that another left, and frees the blocks it finds.
 pub fn threads_come_and_go(subject: &'static Subject) {
     let capacity = World::new(subject.bare, subject.large_bytes, THREADS).capacity(THREADS, subject.sizes[0]);
     let world = World::new(subject.bare, subject.large_bytes, THREADS);

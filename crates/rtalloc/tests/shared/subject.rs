@@ -1,6 +1,6 @@
-//! The heap under test, whichever it is, behind one type: the suite is compiled once, not once per heap.
+//! The heap under test, type-erased: the suite is compiled once, not once per heap.
 //!
-//! What is behind the type is the heap itself, called through a table of functions; nothing is added or left out.
+//! A [`Heap`] calls the heap through a table of functions, and does nothing else.
 
 use rtalloc::contract::{
     Corruption, InitError, Operation, Refusals, SharedAllocator, SharedContract, SharedError, Slot, Steps,
@@ -9,18 +9,18 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// A heap's one word.
+/// A heap as one word.
 type Word = NonNull<u8>;
 type Memory = &'static mut [MaybeUninit<u8>];
 type Answer = Result<NonNull<u8>, SharedError>;
 
 /// A kind of heap, by type.
 pub trait Family: 'static {
-    /// What can be chosen.
+    /// Its configuration.
     type Config;
-    /// The heap, its steps watched.
+    /// The heap with watched steps.
     type Watched: SharedAllocator<'static, Config = Self::Config> + 'static;
-    /// The heap as users have it.
+    /// The heap with the processor's atomics.
     type Bare: SharedAllocator<'static, Config = Self::Config> + 'static;
     /// As the fields of [`Subject`].
     const SMALL_BYTES: usize;
@@ -28,10 +28,10 @@ pub trait Family: 'static {
     const LARGE_BYTES: usize;
     /// As above.
     const SIZES: &'static [usize];
-    /// The heap for so many users.
+    /// The configuration for `users`.
     fn config(users: usize) -> Self::Config;
 
-    /// What the tests are given.
+    /// The subject of the tests.
     const SUBJECT: &'static Subject = &Subject {
         contract: <Self::Bare as SharedAllocator<'static>>::CONTRACT,
         watched: Erased::<Self, Self::Watched>::TABLE,
@@ -45,17 +45,17 @@ pub trait Family: 'static {
 /// A kind of heap.
 #[derive(Debug)]
 pub struct Subject {
-    /// What it promises.
+    /// Its contract.
     pub contract: SharedContract,
-    /// The heap, its steps watched.
+    /// The heap with watched steps.
     pub watched: &'static Table,
-    /// The heap as users have it.
+    /// The heap with the processor's atomics.
     pub bare: &'static Table,
     /// Length of a region in which memory is short for a few users.
     pub small_bytes: usize,
-    /// Length of a region in which it is not.
+    /// Length of a region in which memory is not short.
     pub large_bytes: usize,
-    /// Sizes asked for.
+    /// Requested sizes.
     pub sizes: &'static [usize],
 }
 
@@ -66,7 +66,8 @@ impl Subject {
     }
 }
 
-/// A heap as a table of functions. Those that are unsafe ask what the methods of the same name ask; a number is a slot's.
+/// A heap as a table of functions. Unsafe ones have the requirements of the methods of the same name; a number is a
+/// slot's.
 #[derive(Debug)]
 pub struct Table {
     /// Its name.
@@ -92,13 +93,13 @@ impl<F: Family + ?Sized, H: SharedAllocator<'static, Config = F::Config> + 'stat
     const TABLE: &'static Table = &Table {
         name: H::CONTRACT.alone.name,
         new: |memory, users| {
-            const { assert!(size_of::<H>() == size_of::<Word>(), "the value in hand is one pointer") }
+            const { assert!(size_of::<H>() == size_of::<Word>(), "a heap is one pointer") }
             let heap = ManuallyDrop::new(H::new(memory, F::config(users))?);
-            // SAFETY: a heap is one pointer, and none is null.
+            // SAFETY: a heap is one pointer, which is not null.
             Ok(unsafe { std::mem::transmute_copy(&heap) })
         },
         take: |word, slot| Self::heap(word).take(slot),
-        // SAFETY: the caller's promise is handed on, here and below.
+        // SAFETY: the table's caller owns the slot and passes live blocks, as the methods require, here and below.
         release: |word, slot| unsafe { Self::heap(word).release(slot) },
         allocate_bytes: |word, slot, size_bytes, align_bytes| {
             // SAFETY: as above.
@@ -121,7 +122,7 @@ impl<F: Family + ?Sized, H: SharedAllocator<'static, Config = F::Config> + 'stat
     };
 
     fn heap(word: Word) -> ManuallyDrop<H> {
-        // SAFETY: the word was made of an `H`: a `Heap` keeps it beside this table.
+        // SAFETY: the word was made from an `H`: a `Heap` keeps it with this table.
         unsafe { std::mem::transmute_copy(&word) }
     }
 }
@@ -133,13 +134,13 @@ pub struct Heap {
     table: &'static Table,
 }
 
-// SAFETY: shared heaps are.
+// SAFETY: shared heaps are `Send` and `Sync`.
 unsafe impl Send for Heap {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    /// Makes a heap for so many users.
+    /// Makes a heap for `users`.
     pub fn new(table: &'static Table, memory: Memory, users: usize) -> Result<Self, InitError> {
         Ok(Heap { word: (table.new)(memory, users)?, table })
     }
@@ -150,9 +151,9 @@ impl Heap {
 
     /// # Safety
     ///
-    /// As the function of that name of the contract, here and below.
+    /// As the contract's method of the same name, here and below.
     pub unsafe fn release(&self, slot: usize) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller owns the slot, here and below.
         unsafe { (self.table.release)(self.word, slot) }
     }
 
@@ -173,7 +174,7 @@ impl Heap {
 
     /// # Safety
     ///
-    /// Nobody is at work, here and below.
+    /// No operation is running, here and below.
     pub unsafe fn largest_allocatable(&self) -> usize {
         // SAFETY: as above.
         unsafe { (self.table.largest_allocatable)(self.word) }
@@ -188,7 +189,7 @@ impl Heap {
     }
 }
 
-/// A heap in the hand of a slot. Whoever made it keeps the promise of [`Heap::slot`].
+/// A slot of a heap. Its maker ensures what [`Heap::slot`] requires.
 pub struct HeapSlot {
     word: Word,
     table: &'static Table,
@@ -197,15 +198,15 @@ pub struct HeapSlot {
 
 impl HeapSlot {
     pub fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Answer {
-        // SAFETY: the promise of whoever made this, here and below.
+        // SAFETY: the maker of this value owns the slot, here and below.
         unsafe { (self.table.allocate_bytes)(self.word, self.number, size_bytes, align_bytes) }
     }
 
     /// # Safety
     ///
-    /// As the function of that name of the contract, here and below.
+    /// As the contract's method of the same name, here and below.
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: as above, and the caller's promise, here and below.
+        // SAFETY: the slot as above; the block is live, as the caller guarantees, here and below.
         unsafe { (self.table.deallocate)(self.word, self.number, block) }
     }
 
@@ -231,7 +232,7 @@ impl HeapSlot {
     }
 }
 
-/// Makes a type tell heaps apart. The heap's type is one of `A`, its atomics.
+/// Defines a [`Family`]. The heap's type has the parameter `A`, its atomics.
 macro_rules! family {
     ($family:ident: $heap:ty, |$users:ident| $config:expr, $small:literal, $large:literal, $sizes:expr) => {
         struct $family;

@@ -1,5 +1,5 @@
-//! Every step of a heap under test is seen here before it is made: counted, held against the promised bound, and made a point
-//! where something may happen. Another thread goes on, a signal comes, a process stops.
+//! Sees every step of a heap under test before it happens: counts it, checks it against the promised bound, and runs an
+//! event: a switch to another thread, a signal, or the stop of a process.
 
 use rtalloc::concurrent::atomics::{Listener, Step, Told};
 use rtalloc::contract::Steps;
@@ -9,7 +9,7 @@ use std::panic::Location;
 /// The atomics of a heap under test.
 pub type Watched = Told<Watch>;
 
-/// Who is told.
+/// The listener.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch;
 
@@ -30,7 +30,7 @@ pub type Event = fn();
 
 thread_local! {
     static LEDGERS: [Cell<Ledger>; TASKS] = const { [const { Cell::new(Ledger { taken: NO_STEPS, most: None }) }; TASKS] };
-    /// Which ledger is that of who runs now.
+    /// Returns the task that runs now, the index of its ledger.
     static WHO: Cell<Option<fn() -> usize>> = const { Cell::new(None) };
     static EVENT: Cell<Option<Event>> = const { Cell::new(None) };
     static LONGEST: Cell<usize> = const { Cell::new(0) };
@@ -38,7 +38,7 @@ thread_local! {
 
 const NO_STEPS: Steps = Steps { read_modify_writes: 0, loads: 0, stores: 0 };
 
-// SAFETY: a panic ends the execution, and the heap goes with it.
+// SAFETY: a panic ends the execution, and the heap is dropped with it.
 unsafe impl Listener for Watch {
     #[track_caller]
     fn before(step: Step) {
@@ -61,7 +61,7 @@ fn who() -> usize {
     WHO.get().map_or(0, |who| who())
 }
 
-/// The operation that whoever runs now is in.
+/// The operation that the running task is in.
 pub fn ledger() -> Ledger {
     LEDGERS.with(|ledgers| ledgers[who()].get())
 }
@@ -70,7 +70,7 @@ fn set_ledger(ledger: Ledger) {
     LEDGERS.with(|ledgers| ledgers[who()].set(ledger));
 }
 
-/// Performs an operation that must end within `most` steps. It may be performed in the midst of another.
+/// Performs an operation that must end within `most` steps, perhaps within another operation.
 pub fn measured<R>(most: Option<Steps>, operation: impl FnOnce() -> R) -> R {
     let outer = ledger();
     set_ledger(Ledger { taken: NO_STEPS, most });
@@ -80,13 +80,12 @@ pub fn measured<R>(most: Option<Steps>, operation: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// Most steps that an operation of this thread took since it was last asked.
+/// Most steps of an operation of this thread since the last call.
 pub fn longest() -> usize {
     LONGEST.replace(0)
 }
 
-/// From now on `event` happens at every step of this thread of the operating system, which plays as many users as `who`
-/// tells apart.
+/// Runs `event` at every step of this operating-system thread from now on. `who` returns which user runs.
 pub fn at_every_step(event: Option<Event>, who: Option<fn() -> usize>) {
     EVENT.set(event);
     WHO.set(who);

@@ -1,5 +1,4 @@
-//! A heap, the users who share it, and the books kept beside it: who owns which granule, what was refused, what is in
-//! the hands of nobody.
+//! A heap, the users that share it, and a record of the owner of each granule, of refusals, and of blocks in transit.
 
 use crate::pattern::Pattern;
 use crate::subject::{Heap, HeapSlot, Table};
@@ -13,35 +12,35 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Ownership is watched by so many bytes.
+/// Ownership is recorded per granule of this many bytes.
 const GRANULE_BYTES: usize = 8;
 /// Regions begin at a multiple of this, so that what depends on addresses is the same in every run.
 const ALIGN_BYTES: usize = 1 << 16;
 /// What fresh memory holds.
 const FRESH: u8 = 0xA5;
-/// Bytes behind the region that nobody may touch.
+/// Bytes after the region, which must not change.
 const GUARD_BYTES: usize = 256;
 const GUARD: u8 = 0xC3;
 
-/// A block that somebody has.
+/// A block with an owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
     /// Where it is.
     pub pointer: NonNull<u8>,
-    /// What was asked.
+    /// Requested bytes.
     pub size_bytes: usize,
-    /// At a multiple of what.
+    /// Requested alignment.
     pub align_bytes: usize,
-    /// What may be used.
+    /// Usable bytes.
     pub usable_bytes: usize,
-    /// What is written in it.
+    /// The pattern written in it.
     pub pattern: u64,
 }
 
-// SAFETY: whoever has the value has the block.
+// SAFETY: the value is the only handle to the block, so sending it sends the block.
 unsafe impl Send for Live {}
 
-/// Numbers that look random, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 #[derive(Clone, Copy, Debug)]
 pub struct Random(pub u64);
 
@@ -60,14 +59,14 @@ impl Random {
     }
 }
 
-/// Who owns each granule of a region: 0 for nobody.
+/// The owner of each granule of a region; 0 for none.
 pub struct Books {
     start: usize,
     owners: Box<[AtomicU32]>,
 }
 
 impl Books {
-    /// Books for a region in which nobody owns anything.
+    /// A record for a region without owners.
     pub fn new(start: usize, len_bytes: usize) -> Self {
         Books { start, owners: (0..len_bytes.div_ceil(GRANULE_BYTES)).map(|_| AtomicU32::new(0)).collect() }
     }
@@ -78,46 +77,47 @@ impl Books {
         self.owners.get(granules).unwrap_or_else(|| panic!("{pointer:?} and {len_bytes} bytes are outside the region"))
     }
 
-    /// `user` has a block now, and nobody else any of its granules.
+    /// Records `user` as the owner of a block; fails if a granule of it has an owner.
     pub fn own(&self, pointer: NonNull<u8>, len_bytes: usize, user: usize) {
         for owner in self.granules(pointer, len_bytes) {
             let other = owner.swap(user as u32 + 1, Ordering::Relaxed);
-            assert!(other == 0, "{pointer:?}, given to user {user}, is user {}'s", other.wrapping_sub(1));
+            assert!(other == 0, "{pointer:?}, allocated by user {user}, belongs to user {}", other.wrapping_sub(1));
         }
     }
 
-    /// The block goes back.
+    /// Records that the block has no owner.
     pub fn disown(&self, pointer: NonNull<u8>, len_bytes: usize) {
         for owner in self.granules(pointer, len_bytes) {
-            assert!(owner.swap(0, Ordering::Relaxed) != 0, "{pointer:?} is freed, and was nobody's");
+            assert!(owner.swap(0, Ordering::Relaxed) != 0, "{pointer:?} is freed, but had no owner");
         }
     }
 }
 
-/// A heap and what is known about it.
+/// A heap and the record of it.
 pub struct World {
     /// The heap.
     pub heap: Heap,
-    /// Who owns what.
+    /// The owners.
     pub books: Books,
-    /// Blocks on their way from one user to another.
+    /// Blocks in transit from one user to another.
     pub parcels: Mutex<Vec<Live>>,
     refused: Mutex<Refusals>,
     memory: NonNull<u8>,
     len_bytes: usize,
 }
 
-// SAFETY: a heap is shared by its contract, and the pointer is only used while nobody else uses the world.
+// SAFETY: the heap is shared by its contract, and the pointer is only used while the world has no other user.
 unsafe impl Send for World {}
 // SAFETY: as above.
 unsafe impl Sync for World {}
 
 thread_local! {
-    /// Memory for a region of each length. A user whom nobody lets go on for ever keeps pointers into it: it is not given back.
+    /// Memory for a region of each length. It is never freed, because a user that was stopped for good keeps pointers
+    /// into it.
     static MEMORY: RefCell<HashMap<usize, NonNull<u8>>> = RefCell::default();
 }
 
-/// Memory for a region, with a guard behind it: the same whenever this thread asks, so that it has one world of a length at a
+/// Memory for a region, with a guard after it. A thread always gets the same, so it has one world of each length at a
 /// time.
 pub fn memory(len_bytes: usize) -> NonNull<u8> {
     let fresh = || {
@@ -132,7 +132,7 @@ impl World {
     /// A fresh heap in a region of this thread.
     pub fn new(table: &'static Table, len_bytes: usize, users: usize) -> Arc<Self> {
         let memory = memory(len_bytes);
-        // SAFETY: the memory is this long, and the worlds before this one are gone, or stand still for ever.
+        // SAFETY: the memory is this long; users of earlier worlds have finished or are stopped for good.
         unsafe { Self::at(table, memory, len_bytes, users) }
     }
 
@@ -140,9 +140,9 @@ impl World {
     ///
     /// # Safety
     ///
-    /// The memory is `len_bytes` long and a guard's length more; nobody uses it as long as the world is there.
+    /// The memory is `len_bytes` and a guard long, and has no other user while the world exists.
     pub unsafe fn at(table: &'static Table, memory: NonNull<u8>, len_bytes: usize, users: usize) -> Arc<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory is long enough and has no other user, as the caller guarantees.
         let region: &'static mut [MaybeUninit<u8>] = unsafe {
             memory.write_bytes(FRESH, len_bytes);
             memory.add(len_bytes).write_bytes(GUARD, GUARD_BYTES);
@@ -157,38 +157,38 @@ impl World {
     ///
     /// # Safety
     ///
-    /// Nobody is at work.
+    /// No operation is running.
     #[cfg(target_pointer_width = "64")]
     pub unsafe fn image(&self) -> Vec<u8> {
-        // SAFETY: the memory is initialised, and nobody writes it.
+        // SAFETY: the memory is initialised, and no operation writes it.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len_bytes) }.to_vec()
     }
 
-    /// Takes the heap back to what it was when the image was made.
+    /// Restores the heap from an image.
     ///
     /// # Safety
     ///
-    /// Nobody is at work.
+    /// No operation is running.
     #[cfg(target_pointer_width = "64")]
     pub unsafe fn restore(&self, image: &[u8]) {
-        // SAFETY: both are `len_bytes` long and apart; nobody else uses the memory.
+        // SAFETY: both are `len_bytes` long and do not overlap; no operation uses the memory.
         unsafe { self.memory.copy_from_nonoverlapping(NonNull::from(image).cast(), self.len_bytes) }
     }
 
-    /// Refusals that no [`User`] was told.
-    pub fn tell(&self, refusals: Refusals) {
-        let mut refused = self.refused.lock().expect("nobody panicked");
+    /// Adds refusals that no [`User`] counted.
+    pub fn add_refusals(&self, refusals: Refusals) {
+        let mut refused = self.refused.lock().expect("no thread panicked");
         refused.request += refusals.request;
         refused.exhausted += refusals.exhausted;
         refused.contended += refusals.contended;
         refused.pending += refusals.pending;
     }
 
-    /// What a fresh heap of this kind can hold: its largest request, and for each user the number of blocks of a size.
+    /// The capacity of a fresh heap: its largest request, and how many blocks of a size its users can have.
     pub fn capacity(self: Arc<Self>, users: usize, size_bytes: usize) -> (usize, usize) {
         watch::undisturbed(|| {
-            let world = Arc::new(Arc::into_inner(self).expect("nobody else is there"));
-            // SAFETY: nobody is at work.
+            let world = Arc::new(Arc::into_inner(self).expect("no other user"));
+            // SAFETY: no operation is running.
             let largest_bytes = unsafe { world.heap.largest_allocatable() };
             let mut blocks = 0;
             for number in 0..users {
@@ -201,7 +201,8 @@ impl World {
         })
     }
 
-    /// All users are gone: what they left is freed, and the heap is sound, and has the capacity it had when it was fresh.
+    /// Closes a world whose users are gone: frees what they left. The heap must pass its check and have the capacity of
+    /// a fresh one.
     pub fn close(self: Arc<Self>, users: usize, size_bytes: usize, capacity: (usize, usize)) {
         watch::undisturbed(|| {
             let left = std::mem::take(&mut *self.parcels.lock().unwrap_or_else(PoisonError::into_inner));
@@ -213,33 +214,37 @@ impl World {
                 while user.reclaim(usize::MAX) != 0 {}
             }
             let world = Arc::into_inner(self).expect("the users are gone");
-            // SAFETY: nobody is at work.
+            // SAFETY: no operation is running.
             unsafe { world.heap.check() }.unwrap_or_else(|corruption| panic!("{corruption:?}"));
             assert_eq!(
                 world.heap.refusals(),
-                *world.refused.lock().expect("nobody panicked"),
-                "refusals, counted and told"
+                *world.refused.lock().expect("no thread panicked"),
+                "refusals, as the heap and its users counted them"
             );
             assert!(
                 world.books.owners.iter().all(|owner| owner.load(Ordering::Relaxed) == 0),
-                "somebody owns a granule"
+                "a granule still has an owner"
             );
             // SAFETY: the guard is initialised and part of the memory.
             let guard = unsafe { std::slice::from_raw_parts(world.memory.add(world.len_bytes).as_ptr(), GUARD_BYTES) };
-            assert!(guard.iter().all(|&byte| byte == GUARD), "a byte behind the region was written");
-            assert_eq!(Arc::new(world).capacity(users, size_bytes), capacity, "what a fresh heap holds, and this one");
+            assert!(guard.iter().all(|&byte| byte == GUARD), "a byte after the region was written");
+            assert_eq!(
+                Arc::new(world).capacity(users, size_bytes),
+                capacity,
+                "capacity of this heap, and of a fresh one"
+            );
         });
     }
 }
 
-/// A user of a heap: a slot, what it has, and what it knows.
+/// A user of a heap: a slot, its blocks and its refusals.
 pub struct User {
     world: Arc<World>,
     /// The slot.
     pub number: usize,
     /// Its blocks.
     pub mine: Vec<Live>,
-    /// What it decides by.
+    /// Decides what it does.
     pub random: Random,
     refused: Refusals,
 }
@@ -247,7 +252,7 @@ pub struct User {
 impl User {
     /// Takes a slot.
     pub fn new(world: &Arc<World>, number: usize, seed: u64) -> Self {
-        assert!(world.heap.take(number), "slot {number} is somebody's");
+        assert!(world.heap.take(number), "slot {number} is taken");
         let random = Random(seed ^ (number as u64) << 32);
         User { world: world.clone(), number, mine: Vec::new(), random, refused: Refusals::default() }
     }
@@ -273,18 +278,18 @@ impl User {
     fn receive(&mut self, pointer: NonNull<u8>, size_bytes: usize, align_bytes: usize) -> Live {
         // SAFETY: the block is live.
         let usable_bytes = watch::undisturbed(|| unsafe { self.slot().usable_size(pointer) });
-        assert!(usable_bytes >= size_bytes, "{usable_bytes} usable bytes of {size_bytes} asked for");
+        assert!(usable_bytes >= size_bytes, "{usable_bytes} usable bytes for a request of {size_bytes}");
         assert!(pointer.addr().get().is_multiple_of(align_bytes), "{pointer:?} for an alignment of {align_bytes}");
         self.world.books.own(pointer, usable_bytes, self.number);
         let live = Live { pointer, size_bytes, align_bytes, usable_bytes, pattern: self.random.next() };
-        // SAFETY: the block is this user's.
+        // SAFETY: this user owns the block.
         unsafe { Pattern(live.pattern).write(pointer, usable_bytes) };
         live
     }
 
     /// Fails unless a block holds what was written to it.
     pub fn verify(&self, live: Live) {
-        // SAFETY: the block is this user's.
+        // SAFETY: this user owns the block.
         let is_kept = unsafe { Pattern(live.pattern).is_at(live.pointer, live.usable_bytes) };
         assert!(is_kept, "the content of {live:x?} changed");
     }
@@ -302,7 +307,7 @@ impl User {
         }
     }
 
-    /// Frees a block, whoever allocated it.
+    /// Frees a block of any user.
     pub fn free(&mut self, live: Live) {
         self.verify(live);
         self.world.books.disown(live.pointer, live.usable_bytes);
@@ -312,21 +317,21 @@ impl User {
         watch::measured(most, || unsafe { self.slot().deallocate(live.pointer) });
     }
 
-    /// Takes back what others freed.
+    /// Reclaims blocks that other users freed.
     pub fn reclaim(&mut self, budget: usize) -> usize {
         let most = self.most(Operation::Reclaim { budget });
         watch::measured(most, || self.slot().reclaim(budget))
     }
 
-    /// Resizes a block, or leaves it as it is.
+    /// Resizes a block, or leaves it unchanged.
     pub fn resize(&mut self, live: Live, size_bytes: usize) -> Live {
         self.verify(live);
         let Live { align_bytes, .. } = live;
         let most = self.most(Operation::Reallocate { old_bytes: live.size_bytes, size_bytes, align_bytes });
-        // What stays the block's content until the answer is known is this user's; what is not, is nobody's.
+        // During the operation, the record shows no owner.
         self.world.books.disown(live.pointer, live.usable_bytes);
         let answer = watch::measured(most, || {
-            // SAFETY: the block is this user's.
+            // SAFETY: this user owns the block.
             unsafe { self.slot().reallocate_bytes(live.pointer, size_bytes, align_bytes) }
         });
         match answer {
@@ -345,7 +350,7 @@ impl User {
         }
     }
 
-    /// One of its blocks, no longer its.
+    /// Removes a random one of its blocks.
     fn any(&mut self) -> Option<Live> {
         (!self.mine.is_empty()).then(|| {
             let index = self.random.below(self.mine.len());
@@ -353,7 +358,7 @@ impl User {
         })
     }
 
-    /// Something.
+    /// Performs a random operation.
     pub fn act(&mut self, sizes: &[usize]) {
         let size_bytes = sizes[self.random.below(sizes.len())];
         match self.random.below(12) {
@@ -369,11 +374,11 @@ impl User {
             }
             7..=8 => {
                 if let Some(live) = self.any() {
-                    self.world.parcels.lock().expect("nobody panicked").push(live);
+                    self.world.parcels.lock().expect("no thread panicked").push(live);
                 }
             }
             9 => {
-                let parcel = self.world.parcels.lock().expect("nobody panicked").pop();
+                let parcel = self.world.parcels.lock().expect("no thread panicked").pop();
                 if let Some(live) = parcel {
                     self.free(live);
                 }
@@ -386,7 +391,7 @@ impl User {
             }
             _ => {
                 let budget = self.random.below(4);
-                assert!(self.reclaim(budget) <= budget, "more was taken back than asked for");
+                assert!(self.reclaim(budget) <= budget, "reclaimed more than the budget");
             }
         }
     }
@@ -397,9 +402,9 @@ impl Drop for User {
         if std::thread::panicking() {
             return;
         }
-        self.world.parcels.lock().expect("nobody panicked").append(&mut self.mine);
-        self.world.tell(self.refused);
-        // SAFETY: `new` took the slot, and it is not used any more.
+        self.world.parcels.lock().expect("no thread panicked").append(&mut self.mine);
+        self.world.add_refusals(self.refused);
+        // SAFETY: `new` took the slot, and the user no longer uses it.
         unsafe { self.world.heap.release(self.number) }
     }
 }

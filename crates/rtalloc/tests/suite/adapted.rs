@@ -1,4 +1,4 @@
-//! Adapted heaps with other configurations than their default.
+//! Adapters with configurations other than the default.
 
 use rtalloc::RegionAllocator;
 use rtalloc::adapt::{Failing, FailingConfig, Failures, Guarded, GuardedConfig, Traced, TracedConfig};
@@ -8,19 +8,19 @@ use rtalloc::contract::{
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// [`Guarded`] with a quarantine for `BLOCKS`, and fences of `FENCE` bytes.
+/// [`Guarded`] with a quarantine of `BLOCKS` blocks and fences of `FENCE` bytes.
 #[repr(transparent)]
 pub struct Holding<const BLOCKS: usize, H, const FENCE: usize = 16>(Guarded<'static, H, FENCE>);
 
-/// A heap with a flight recorder of so few records that they run over all the time.
+/// A heap with a flight recorder of so few records that it wraps around all the time.
 #[repr(transparent)]
 pub struct WithRecords<const RECORDS: usize, H>(Traced<'static, H>);
 
-/// [`Failing`] that counts requests and refuses none.
+/// [`Failing`] that counts requests but refuses none.
 #[repr(transparent)]
 pub struct Armed<H>(Failing<'static, H>);
 
-/// What a heap does, by the one that it wraps.
+/// Methods that forward to the wrapped heap.
 macro_rules! by_the_heap_within {
     () => {
         fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
@@ -28,7 +28,7 @@ macro_rules! by_the_heap_within {
         }
 
         unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: the block is live in this heap, as the caller guarantees.
             unsafe { self.0.deallocate(block) }
         }
 
@@ -38,12 +38,12 @@ macro_rules! by_the_heap_within {
             size_bytes: usize,
             align_bytes: usize,
         ) -> Result<NonNull<u8>, AllocError> {
-            // SAFETY: as above.
+            // SAFETY: as for `deallocate`.
             unsafe { self.0.reallocate_bytes(block, size_bytes, align_bytes) }
         }
 
         unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-            // SAFETY: as above.
+            // SAFETY: as for `deallocate`.
             unsafe { self.0.usable_size(block) }
         }
 
@@ -84,8 +84,9 @@ where
     const CONTRACT: Contract = {
         let contract = Guarded::<'static, H, FENCE>::CONTRACT;
         match BLOCKS {
-            // Without a quarantine, a guarded heap coalesces and promises what the heap beneath does. That one's tag is not the
-            // guard's to judge: it reports damage to it by its own name, when it is given the block.
+            // Without a quarantine, a guarded heap coalesces and promises what the heap beneath does. The guard does
+            // not check that heap's tags: the heap beneath reports damage to them by its own name when the block is
+            // freed.
             0 => Contract {
                 coalescing: H::CONTRACT.coalescing,
                 detects_overwritten_tags: true,
@@ -137,18 +138,18 @@ unsafe impl<H: RegionAllocator<'static>> RegionAllocator<'static> for Armed<H> {
 
     by_the_heap_within!();
 
-    /// Without the number of requests, which what is refused counts too.
+    /// Without the number of requests, which refusals change too.
     fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
         self.0.inner().fingerprint(word);
     }
 }
 
-// SAFETY: as above.
+// SAFETY: as for the allocator above.
 unsafe impl<const RECORDS: usize, H: MultiRegion<'static>> MultiRegion<'static> for WithRecords<RECORDS, H> {
     by_the_heap_within!(regions);
 }
 
-// SAFETY: as above.
+// SAFETY: as for the allocator above.
 unsafe impl<H: MultiRegion<'static>> MultiRegion<'static> for Armed<H> {
     by_the_heap_within!(regions);
 }

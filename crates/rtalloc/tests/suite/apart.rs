@@ -1,12 +1,12 @@
-//! Tests that may crash the process run in a process of their own, so that a crash fails the one test and not all.
+//! Tests that may crash run in their own process, so that a crash fails one test instead of all.
 
 #[path = "../process/mod.rs"]
 mod process;
 
-/// Tells a process of this binary which test it runs apart.
+/// In a child process, the name of its test.
 const CHILD: &str = "TESTS_APART";
 
-/// Runs the test whose full name is `path` in a process of its own.
+/// Runs the test with the full name `path` in its own process.
 pub fn run(path: &str, test: fn()) {
     let (_crate_name, name) = path.split_once("::").expect("a path begins with the crate");
     if std::env::var_os(CHILD).is_some_and(|running| running == name) {

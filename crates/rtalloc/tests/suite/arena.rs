@@ -1,11 +1,11 @@
-//! Arenas of which the tests use the last: what the others have must not show.
+//! Arenas whose last slot the tests use: the memory of the others must not appear.
 
 use rtalloc::contract::{AllocError, Block, Contract, Corruption, InitError, Observable, SharedError, Stats};
 use rtalloc::{Arenas, ArenasConfig, RegionAllocator, SharedAllocator, Slot, Tlsf};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// The last slot of [`Arenas`] with so many.
+/// The last slot of [`Arenas`] with `SLOTS` slots.
 #[repr(transparent)]
 pub struct WithSlots<const SLOTS: usize, H: Observable<'static> + 'static = Tlsf<'static>>(Arenas<'static, H>);
 
@@ -13,13 +13,13 @@ type SlotOf<'h, H> = <Arenas<'static, H> as SharedAllocator<'static>>::Slot<'h>;
 
 impl<const SLOTS: usize, H: Observable<'static> + 'static> WithSlots<SLOTS, H> {
     fn slot(&self) -> SlotOf<'_, H> {
-        // SAFETY: there is such a slot, and one thread has the heap.
+        // SAFETY: the slot exists, and one thread uses the heap.
         unsafe { self.0.slot(SLOTS - 1) }
     }
 
-    /// The heap, for questions that need it whole.
+    /// The heap, for methods that need exclusive access.
     fn whole(&self) -> ManuallyDrop<Arenas<'static, H>> {
-        // SAFETY: a heap is one pointer, and nobody is at work.
+        // SAFETY: a heap is one pointer, and no operation is running.
         unsafe { std::mem::transmute_copy(&self.0) }
     }
 }
@@ -29,7 +29,7 @@ fn alone(error: SharedError) -> AllocError {
     match error {
         SharedError::Request(error) => error,
         SharedError::Exhausted => AllocError::Exhausted,
-        SharedError::Contended | SharedError::Pending => panic!("{error}, of a heap that one has alone"),
+        SharedError::Contended | SharedError::Pending => panic!("{error}, of a heap with one user"),
     }
 }
 
@@ -49,7 +49,7 @@ unsafe impl<const SLOTS: usize, H: Observable<'static> + 'static> RegionAllocato
     }
 
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the block is live in this heap, as the caller guarantees.
         unsafe { self.slot().deallocate(block) }
     }
 
@@ -59,12 +59,12 @@ unsafe impl<const SLOTS: usize, H: Observable<'static> + 'static> RegionAllocato
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: as above.
+        // SAFETY: as for `deallocate`.
         unsafe { self.slot().reallocate_bytes(block, size_bytes, align_bytes) }.map_err(alone)
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: as above.
+        // SAFETY: as for `deallocate`.
         unsafe { self.slot().usable_size(block) }
     }
 

@@ -4,23 +4,29 @@ use super::memory::{Buffer, servable, smallest_region_bytes, within_reach};
 use super::ops::Op;
 use super::shadow::Shadow;
 use super::subject::{Subject, facts};
+use super::tier::Tiers;
 use rtalloc::contract::{AllocError, InitError};
 
-/// Requests that nobody can serve, on a heap that is fresh, half full and exhausted: the shadow judges the error and
+/// After how many impossible requests the heap is audited.
+const AUDIT_EVERY: Tiers<usize> = Tiers { daily: 61, full: 1 };
+
+/// Requests that no heap can serve, on a heap that is fresh, half full and exhausted: the shadow judges each error, and
 /// compares state and bytes.
 pub fn impossible_requests() {
     let len_bytes = within_reach(1 << 13);
     let buffer = Buffer::new(len_bytes);
-    let mut shadow = Shadow::new(&buffer, len_bytes, 1);
+    let mut shadow = Shadow::new(&buffer, len_bytes, AUDIT_EVERY.now());
     for fill in 0..3 {
         let live = shadow.live.len();
-        for (size_bytes, align_bytes) in impossible(len_bytes) {
-            shadow.apply(&Op::Allocate { size_bytes, align_bytes });
-            for index in 0..live.min(3) {
-                shadow.apply(&Op::Reallocate { index, size_bytes, align_bytes });
+        shadow.assert_unchanged_by(|shadow| {
+            for (size_bytes, align_bytes) in impossible(len_bytes) {
+                shadow.apply(&Op::Allocate { size_bytes, align_bytes });
+                for index in 0..live.min(3) {
+                    shadow.apply(&Op::Reallocate { index, size_bytes, align_bytes });
+                }
+                assert_eq!(shadow.live.len(), live, "served {size_bytes} bytes at alignment {align_bytes}");
             }
-            assert_eq!(shadow.live.len(), live, "served {size_bytes} bytes at alignment {align_bytes}");
-        }
+        });
         match fill {
             0 => (0..20).for_each(|_| assert!(shadow.allocate(servable(48)))),
             _ => shadow.fill(1),
@@ -29,11 +35,11 @@ pub fn impossible_requests() {
     assert_eq!(shadow.allocator.allocate_bytes(1, 1).err(), Some(AllocError::Exhausted));
 }
 
-/// Sizes and alignments beyond everything in a heap of `len_bytes`.
+/// Sizes and alignments that a heap of `len_bytes` cannot serve.
 fn impossible(len_bytes: usize) -> Vec<(usize, usize)> {
     let mut requests = Vec::new();
-    // Every size around what may overflow, at the least alignment, at the greatest, and at one whose rounding up begins to overflow among
-    // them; some at others.
+    // Every size near an overflow, at the least alignment, at the greatest, and at one where rounding up starts to
+    // overflow within the range; a sample at other alignments.
     let greatest = 1 << (usize::BITS - 1);
     for align_bytes in [1, 8, 16, 64, 4096, 1 << 16, greatest] {
         let step = if matches!(align_bytes, 1 | 64) || align_bytes == greatest { 1 } else { 17 };
@@ -77,7 +83,7 @@ pub fn errors_are_typed() {
     assert_eq!(answer.err(), Some(AllocError::ZeroSize));
 }
 
-/// Alignments up to powers of two that need most of the heap: the largest that the promise covers is served.
+/// Alignments of every power of two, up to those that need most of the heap.
 pub fn large_alignments() {
     let len_bytes = within_reach(1 << 16);
     let buffer = Buffer::new(len_bytes);
@@ -97,13 +103,13 @@ pub fn large_alignments() {
     }
 }
 
-/// Regions of every length from nothing to more than enough, at every misalignment: refused with the error that tells
-/// how much is needed, and untouched; or accepted, and then a heap that keeps the contract. Acceptance is monotonic
-/// in the length, and what the error says is needed suffices at every misalignment.
+/// Regions of every length from zero to more than enough, at every misalignment. A refused region is untouched, and the
+/// error says how many bytes are needed, which suffice at that misalignment. An accepted region is a heap that keeps
+/// the contract. Acceptance is monotonic in the length.
 pub fn small_and_misaligned_regions() {
     let most_bytes = smallest_region_bytes() + 512;
     let buffer = Buffer::new(3 * most_bytes);
-    // Where a page alone is large, not every length and misalignment is tried.
+    // With large pages, only a sample of lengths and misalignments is tried.
     let (step_bytes, offset_step) = if most_bytes > 4096 { (61, 7) } else { (1, 1) };
     for offset_bytes in (0..64).step_by(offset_step) {
         let mut is_accepted = false;
@@ -138,7 +144,7 @@ pub fn small_and_misaligned_regions() {
     buffer.assert_guards();
 }
 
-/// Fills a tiny heap and empties it; the bytes around its region stay as they are.
+/// Fills and empties a tiny heap; the bytes around its region must not change.
 fn try_heap(mut allocator: Subject, buffer: &Buffer, untouched: &[u8], offset_bytes: usize, len_bytes: usize) {
     let outside = |bytes: &[u8]| (bytes[..offset_bytes].to_vec(), bytes[offset_bytes + len_bytes..].to_vec());
     assert!(allocator.largest_allocatable() > 0, "an accepted region of {len_bytes} bytes serves nothing");
@@ -158,7 +164,7 @@ fn try_heap(mut allocator: Subject, buffer: &Buffer, untouched: &[u8], offset_by
     assert!(outside(untouched) == outside(buffer.bytes()), "bytes around the region were written");
 }
 
-/// A region beyond the reach of the tags is refused before it is touched. For heaps whose reach a test can allocate.
+/// A region beyond the reach of the tags is refused untouched. For heaps whose reach a test can allocate.
 pub fn regions_out_of_reach() {
     let reach = facts().max_span_bytes;
     let buffer = Buffer::new(reach + 100);

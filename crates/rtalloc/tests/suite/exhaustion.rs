@@ -1,4 +1,4 @@
-//! Exhaustion and recovery: fill a heap until it refuses, empty it in some order, and find it as good as new.
+//! Exhaustion and recovery: a heap that is filled until it refuses, then emptied in some order, is as good as new.
 
 use super::memory::{Buffer, fingerprint, servable, smallest_region_bytes, within_reach};
 use super::ops::{Distribution, Op, Random};
@@ -19,8 +19,8 @@ impl Order {
     /// All of them.
     pub const ALL: [Order; 4] = [Order::Lifo, Order::Fifo, Order::Random, Order::EverySecond];
 
-    /// Frees everything in this order: `numbers` tells when each live block was handed out, `free` frees the one at an index
-    /// of them.
+    /// Frees everything in this order: `numbers` returns the number of each live block in order of allocation, `free`
+    /// frees the block at an index of them.
     pub fn empty<S>(self, shadow: &mut S, numbers: impl Fn(&S) -> Vec<u64>, free: impl Fn(&mut S, usize)) {
         let mut random = Random::new(1, Distribution::Small, 0, 0);
         let mut second = 0;
@@ -50,7 +50,7 @@ pub fn fill_and_empty() {
     let granule = facts().granule_bytes;
     let mut sizes =
         [1, 7, granule, granule + 1, 24, 100, 513, 1000, len_bytes / 5, len_bytes / 2, len_bytes - 1].to_vec();
-    // What lies beyond the largest request is refused once.
+    // Of the sizes beyond the largest request, one is enough.
     sizes.retain(|&size_bytes| size_bytes == len_bytes - 1 || size_bytes == servable(size_bytes));
     for size_bytes in sizes {
         for align_bytes in [1, 64, 1024] {
@@ -75,9 +75,9 @@ fn fill_and_empty_once(buffer: &Buffer, len_bytes: usize, request: &Op, order: O
     if facts().coalescing == Coalescing::Neighbours {
         assert_eq!(fresh, fingerprint(&shadow.allocator), "{request:?}, freed in {order:?} order");
     }
-    // A heap that never coalesces has blocks of the very size that is asked for.
+    // A heap that never coalesces has blocks of exactly the requested size.
     let again = fill(&mut shadow, request);
-    // Where blocks are held back, those that are let go first are taken first, wherever they are.
+    // With a quarantine, blocks are reused in the order in which it releases them, wherever they lie.
     assert!(
         filled == again || facts().coalescing == Coalescing::Later,
         "the second fill: {again} blocks, not {filled}"
@@ -95,8 +95,7 @@ fn fill(shadow: &mut Shadow<'_>, request: &Op) -> usize {
     }
 }
 
-/// The smallest region a heap accepts holds a block, and a region of the size that a refusal names is accepted and
-/// holds one too.
+/// The smallest region that a heap accepts holds a block.
 pub fn documented_size_serves() {
     let len_bytes = smallest_region_bytes();
     let buffer = Buffer::new(len_bytes);
@@ -112,7 +111,7 @@ pub fn documented_size_serves() {
     shadow.finish();
 }
 
-/// A request takes from a fresh heap about what it asks, not the whole.
+/// A request takes about its own size from a fresh heap, not the whole.
 pub fn request_leaves_the_rest() {
     let len_bytes = within_reach(1 << 14);
     let buffer = Buffer::new(len_bytes);

@@ -1,39 +1,52 @@
-//! Exhaustive exploration of small scope: every state that a tiny heap can reach, every operation in each.
+//! Exhaustive exploration at small scope: every state that a tiny heap can reach, and every operation in each.
 //!
-//! Breadth first from the fresh heap. A state is the allocator's fingerprint and nothing else; the live blocks are those
-//! of the walk, and each holds a pattern that follows from its address, so that a state needs no history. Operations
-//! start from a copy of the state's bytes, restored at the same addresses.
+//! Breadth first from the fresh heap. A state is the allocator's fingerprint. The walk lists the live blocks, and each
+//! holds a pattern derived from its address, so a state needs no history. Operations start from a copy of the state's
+//! bytes, restored at the same addresses.
 //!
-//! That the fingerprint is the whole state is verified too: of the transitions that lead to a known state, a sample
-//! keeps its bytes, and all operations on them must have the outcomes they had on the bytes the state was found with.
+//! The exploration also verifies that the fingerprint is the whole state. It samples the transitions to known states:
+//! all operations on the bytes of a sample must have the outcomes that they had on the bytes with which the state was
+//! found.
 
 use super::memory::{Buffer, Pattern, fingerprint, servable, smallest_region_bytes};
 use super::subject::{Subject, facts, has_frames};
+use super::tier;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use rtalloc::contract::{AllocError, Block, Coalescing};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr::NonNull;
 
-/// Bytes for blocks in the tiny heap: so many granules, and at least so many of the smallest blocks.
-const GRANULES: usize = 10;
+/// The tiny heap has room for this many granules, and for at least this many of the smallest blocks.
+pub const GRANULES: usize = 10;
 const SMALLEST_BLOCKS: usize = 9;
-/// The smallest blocks there is room for where nothing coalesces: their list can have them in any order, of any sizes.
+/// The same where nothing coalesces: the free list can hold the blocks in any order, in any sizes.
 const SEPARATE_BLOCKS: usize = 6;
-/// The smallest blocks there is room for where each has a frame.
+/// The same where each block has a frame.
 const FRAMED_BLOCKS: usize = 6;
 /// Of the transitions to a known state, one in this many is kept to compare behaviours.
 const SAMPLE_EVERY: usize = 101;
 
-/// The size of what was explored.
+/// The size of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// States reached.
     pub states: usize,
     /// Operations tried.
     pub transitions: usize,
-    /// Operations on the longest of the shortest ways to a state.
+    /// Operations on the longest of the shortest paths to a state.
     pub depth: usize,
+}
+
+/// Explores every state in the full tier; in the daily tier, those that `daily.depth` operations reach, where `daily`
+/// is given. `explore` takes the greatest depth. Fails unless it finds exactly what is expected.
+pub fn assert_explored(full: Explored, daily: Option<Explored>, explore: impl FnOnce(usize) -> Explored) {
+    let daily = daily.filter(|_| !tier::is_full());
+    let explored = explore(daily.map_or(usize::MAX, |daily| daily.depth));
+    // Pinned for the granules of 64-bit machines; elsewhere the exploration itself is the test.
+    if cfg!(target_pointer_width = "64") {
+        assert_eq!(explored, daily.unwrap_or(full));
+    }
 }
 
 /// One operation from a state.
@@ -44,7 +57,7 @@ enum Step {
     Reallocate(usize, usize),
 }
 
-/// What became of it.
+/// Its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Served(usize),
@@ -61,26 +74,27 @@ struct Explorer {
 }
 
 /// Explores every state of the usual tiny heap; fails if a fact of the contract does not hold in one.
-pub fn every_state() -> Explored {
-    every_state_of(GRANULES)
+#[cfg(target_pointer_width = "64")]
+pub fn every_state() {
+    states_within(usize::MAX, GRANULES);
 }
 
-/// Explores every state of a heap with so many granules: more for an allocator that has few states.
-pub fn every_state_of(granules: usize) -> Explored {
+/// Explores the states that `most_depth` operations reach in a heap of `granules`.
+pub fn states_within(most_depth: usize, granules: usize) -> Explored {
     let contract = facts();
     let smallest = contract.min_block_bytes;
     let block_sizes = [smallest, smallest + contract.granule_bytes, 2 * smallest, 3 * smallest, 5 * smallest];
     let wanted_bytes = match contract.coalescing {
         Coalescing::Never => SEPARATE_BLOCKS * smallest,
-        // With a frame, a block is many granules.
+        // A block with a frame is many granules.
         _ if has_frames() => FRAMED_BLOCKS * smallest,
         _ => (granules * contract.granule_bytes).max(SMALLEST_BLOCKS * smallest),
     };
     let (len_bytes, block_bytes) = tiny_heap_bytes(wanted_bytes);
     let buffer = Buffer::new(len_bytes);
-    // SAFETY: the heap ends with this function, and the explorer drops the buffer after it.
+    // SAFETY: the heap is not used after this function, and the explorer drops the buffer at its end.
     let mut allocator: Subject = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
-    // A tiny heap may be several blocks, none of which is as large as the largest of these sizes.
+    // A tiny heap may be several blocks, all smaller than the largest of these sizes.
     let most_bytes = servable(allocator.largest_allocatable());
     let mut sizes: Vec<usize> =
         block_sizes.iter().map(|bytes| (bytes - contract.header_bytes).min(most_bytes)).collect();
@@ -95,7 +109,8 @@ pub fn every_state_of(granules: usize) -> Explored {
     };
 
     let initial = (fingerprint(&allocator), explorer.buffer.save());
-    let (explored, compared) = breadth_first(initial, |bytes, found| explorer.expand(&mut allocator, bytes, found));
+    let (explored, compared) =
+        breadth_first(initial, most_depth, |bytes, found| explorer.expand(&mut allocator, bytes, found));
     explorer.buffer.assert_guards();
     println!(
         "{}, {}: {} states, {} transitions, depth {}, {} compared twice; {block_bytes} bytes for blocks, requests of {:?} bytes",
@@ -107,11 +122,12 @@ pub fn every_state_of(granules: usize) -> Explored {
 /// A state's fingerprint and bytes.
 type State = (Box<[usize]>, Vec<u8>);
 
-/// Finds every state from the first on. `expand` tries every operation on the state whose bytes it is given, hands each
-/// successor to the function it is given, and returns a digest of the outcomes. Returns also how many states were expanded a
-/// second time, with bytes of another history, and had the same digest.
+/// Finds every state that `most_depth` operations reach from the first. `expand` tries every operation on the state
+/// with the given bytes, passes each successor to the given function, and returns a digest of the outcomes. Also
+/// returns how many states were expanded a second time, with the bytes of another history, and had the same digest.
 pub fn breadth_first(
     (fingerprint, bytes): State,
+    most_depth: usize,
     mut expand: impl FnMut(&[u8], &mut dyn FnMut(Box<[usize]>, &Buffer)) -> u64,
 ) -> (Explored, usize) {
     let mut numbers: HashMap<Box<[usize]>, usize> = HashMap::new();
@@ -122,7 +138,7 @@ pub fn breadth_first(
     let mut samples: Vec<(usize, Vec<u8>)> = Vec::new();
     let mut explored = Explored { states: 1, transitions: 0, depth: 0 };
     let mut known = 0;
-    while !frontier.is_empty() {
+    while !frontier.is_empty() && explored.depth < most_depth {
         let mut next = Vec::new();
         for bytes in &frontier {
             let digest = expand(bytes, &mut |words, buffer| {
@@ -149,6 +165,8 @@ pub fn breadth_first(
         explored.states += next.len();
         frontier = next;
     }
+    // States at the greatest depth were not expanded.
+    samples.retain(|&(number, _)| number < digests.len());
     for (number, bytes) in &samples {
         let digest = expand(bytes, &mut |_, _| {});
         assert_eq!(digest, digests[*number], "two heaps with the fingerprint of state {number} behave differently");
@@ -156,11 +174,11 @@ pub fn breadth_first(
     (explored, samples.len())
 }
 
-/// The length of the smallest region whose fresh heap has at least `wanted_bytes` for blocks, and how many it has.
+/// The length of the smallest region whose fresh heap has at least `wanted_bytes` for blocks, and its bytes for blocks.
 fn tiny_heap_bytes(wanted_bytes: usize) -> (usize, usize) {
     for len_bytes in smallest_region_bytes().. {
         let buffer = Buffer::new(len_bytes);
-        // SAFETY: the heap ends here, before the buffer.
+        // SAFETY: the heap is not used after this iteration, before the buffer is dropped.
         let allocator: Subject = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
         let mut block_bytes = 0;
         allocator.walk(&mut |block| block_bytes += block.size_bytes);
@@ -172,7 +190,7 @@ fn tiny_heap_bytes(wanted_bytes: usize) -> (usize, usize) {
 }
 
 impl Explorer {
-    /// Tries every operation on the state whose bytes are given, and hands each successor to `found`. Returns a digest
+    /// Tries every operation on the state with the given bytes, and passes each successor to `found`. Returns a digest
     /// of all outcomes.
     fn expand(&mut self, allocator: &mut Subject, bytes: &[u8], found: &mut dyn FnMut(Box<[usize]>, &Buffer)) -> u64 {
         self.buffer.restore(bytes);
@@ -210,7 +228,7 @@ impl Explorer {
         digest.finish()
     }
 
-    /// Runs one operation and keeps the blocks' patterns right.
+    /// Runs one operation, verifies its result, and writes the pattern of the block it returns.
     fn run(&self, allocator: &mut Subject, step: Step, live: &[Block]) -> Outcome {
         let answer = match step {
             Step::Allocate(size_bytes, align_bytes) => allocator.allocate_bytes(size_bytes, align_bytes),
@@ -229,7 +247,7 @@ impl Explorer {
             Err(error) => return Outcome::Refused(error),
         };
         let address = pointer.addr().get();
-        // SAFETY: the heap says that the block is live.
+        // SAFETY: the heap returned the block just now, so it is live.
         let usable_bytes = unsafe { allocator.usable_size(pointer) };
         match step {
             Step::Reallocate(old, size_bytes) => {
@@ -249,7 +267,7 @@ impl Explorer {
             address >= self.buffer.start() && address + usable_bytes <= self.buffer.end(),
             "{step:x?} on {live:x?}"
         );
-        // SAFETY: the block is live and has this size; that it lies apart from the others their patterns tell.
+        // SAFETY: the block is live and has this size. If it overlapped another, that one's pattern would show it.
         unsafe { Pattern(address as u64).write(pointer, usable_bytes) };
         Outcome::Served(address)
     }

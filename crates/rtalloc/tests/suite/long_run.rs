@@ -4,15 +4,17 @@ use super::memory::{Buffer, within_reach};
 use super::ops::{Distribution, Random};
 use super::shadow::Shadow;
 use super::subject::facts;
+use super::tier::Tiers;
 
-/// Operations of a long run: what the release build bears, or a tenth of it where every check is on.
-pub const OPERATIONS: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+/// Operations of a long run: 10^6 in the full tier without debug assertions.
+pub const OPERATIONS: Tiers<usize> =
+    Tiers { daily: 30_000, full: if cfg!(debug_assertions) { 100_000 } else { 1_000_000 } };
 
-/// 10^6 operations in release, with three size distributions on a heap of 1 MiB or as large as the tags reach.
+/// Random operations with three size distributions, on a heap of 1 MiB or as large as the tags reach.
 pub fn fixed_seed() {
     let heap_bytes = within_reach(1 << 20);
     let buffer = Buffer::new(heap_bytes);
-    let each = OPERATIONS / Distribution::ALL.len() + 1;
+    let each = OPERATIONS.now() / Distribution::ALL.len() + 1;
     let mut done = 0;
     let mut most_live = 0;
     for (seed, distribution) in Distribution::ALL.into_iter().enumerate() {

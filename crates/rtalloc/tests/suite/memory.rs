@@ -1,7 +1,8 @@
-//! Memory for heaps under test: aligned alike in every run, guarded at both ends, saved and restored byte by byte.
+//! Memory for heaps under test: with the same alignment in every run, guarded at both ends, saved and restored byte by
+//! byte.
 //!
-//! All state of a heap lives in its regions. Copying their bytes back to the same addresses therefore takes the heap
-//! back in time, and lets a test branch: try an operation, look, and continue as if it had not happened.
+//! All state of a heap lives in its regions. Copying their bytes back to the same addresses therefore undoes
+//! operations, which lets a test branch: try an operation, inspect the result, and undo it.
 
 pub use super::pattern::Pattern;
 use super::subject::{Subject, facts, identity};
@@ -14,13 +15,13 @@ use std::ptr::NonNull;
 
 /// Memory starts at a multiple of this, so that what depends on addresses is the same in every run.
 const ALIGN_BYTES: usize = 1 << 16;
-/// Bytes behind and in front of the memory that nobody may touch.
+/// Bytes before and after the memory, which must not change.
 const GUARD_BYTES: usize = 512;
 const GUARD: u8 = 0xC3;
-/// What fresh memory holds: read as a tag, a live block of an absurd size.
+/// The bytes of fresh memory: read as a tag, a live block of an absurd size.
 const FRESH: u8 = 0xA5;
 
-/// Memory that regions are cut from.
+/// Memory for regions.
 pub struct Buffer {
     memory: NonNull<u8>,
     len_bytes: usize,
@@ -32,7 +33,7 @@ impl Buffer {
         let layout = Self::layout(len_bytes);
         // SAFETY: the layout is not empty.
         let raw = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        // SAFETY: the allocation has ALIGN_BYTES in front of the memory and GUARD_BYTES behind it.
+        // SAFETY: the allocation has ALIGN_BYTES before the memory and GUARD_BYTES after it.
         let buffer = unsafe {
             let memory = raw.add(ALIGN_BYTES);
             memory.sub(GUARD_BYTES).write_bytes(GUARD, GUARD_BYTES);
@@ -52,7 +53,7 @@ impl Buffer {
         self.memory.addr().get()
     }
 
-    /// First address behind the memory.
+    /// First address after the memory.
     pub fn end(&self) -> usize {
         self.start() + self.len_bytes
     }
@@ -63,15 +64,15 @@ impl Buffer {
         unsafe { self.memory.write_bytes(byte, self.len_bytes) }
     }
 
-    /// A part of the memory, to be given to a heap.
+    /// A part of the memory, for a heap.
     ///
     /// # Safety
     ///
-    /// The heap is gone before the buffer is, and nobody else uses the part meanwhile. (A test looks at the bytes of a
-    /// heap, and restores them, only between two calls of it.)
+    /// The heap is dropped before the buffer, and has the part to itself. (A test reads or restores the bytes of a heap
+    /// only between two calls of it.)
     pub unsafe fn region(&self, offset_bytes: usize, len_bytes: usize) -> &'static mut [MaybeUninit<u8>] {
         assert!(offset_bytes + len_bytes <= self.len_bytes, "the test asks for more memory than it made");
-        // SAFETY: the part lies in the memory; the caller promises the rest.
+        // SAFETY: the part lies in the memory, which is initialised; the caller ensures that the heap alone uses it.
         unsafe { std::slice::from_raw_parts_mut(self.memory.add(offset_bytes).as_ptr().cast(), len_bytes) }
     }
 
@@ -81,7 +82,7 @@ impl Buffer {
     ///
     /// As [`region`](Self::region).
     pub unsafe fn heap(&self, offset_bytes: usize, len_bytes: usize) -> Result<Subject, InitError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the heap is dropped before the buffer and alone uses the part, as the caller guarantees.
         Subject::new(unsafe { self.region(offset_bytes, len_bytes) })
     }
 
@@ -96,7 +97,7 @@ impl Buffer {
         self.bytes().to_vec()
     }
 
-    /// Takes the memory back to what it was when `saved` was made.
+    /// Restores the bytes of [`save`](Self::save).
     pub fn restore(&self, saved: &[u8]) {
         assert_eq!(saved.len(), self.len_bytes);
         // SAFETY: both are `len_bytes` long, and a copy does not overlap its original.
@@ -110,7 +111,7 @@ impl Buffer {
         unsafe { self.memory.add(address - self.start()) }
     }
 
-    /// Fails if somebody wrote in front of or behind the memory.
+    /// Fails if a byte before or after the memory was written.
     pub fn assert_guards(&self) {
         // SAFETY: the guards are initialised and part of the allocation.
         let guards = unsafe {
@@ -119,38 +120,41 @@ impl Buffer {
                 std::slice::from_raw_parts(self.memory.add(self.len_bytes).as_ptr(), GUARD_BYTES),
             ]
         };
-        assert!(guards.concat().iter().all(|&byte| byte == GUARD), "a byte outside the region was written");
+        assert!(
+            guards.iter().all(|guard| guard.iter().all(|&byte| byte == GUARD)),
+            "a byte outside the region was written"
+        );
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: `new` allocated it with this layout, ALIGN_BYTES in front of the memory.
+        // SAFETY: `new` allocated it with this layout, ALIGN_BYTES before the memory.
         unsafe { dealloc(self.memory.sub(ALIGN_BYTES).as_ptr(), Self::layout(self.len_bytes)) }
     }
 }
 
-/// An address that no heap handed out, as a pointer to be passed to one.
+/// An address that no heap returned, as a pointer to pass to one.
 pub fn foreign(address: usize) -> Option<NonNull<u8>> {
     NonNull::new(std::ptr::without_provenance_mut(address))
 }
 
 /// The words of a heap's abstract state.
 pub fn fingerprint(allocator: &Subject) -> Box<[usize]> {
-    let mut words = Vec::new();
+    let mut words = Vec::with_capacity(64);
     allocator.fingerprint(&mut |word| words.push(word));
     words.into_boxed_slice()
 }
 
 /// Length in bytes of the smallest region at the start of a buffer that the allocator accepts.
 pub fn smallest_region_bytes() -> usize {
-    // What is between two blocks of pages is not searched byte by byte.
+    // With pages, not every length is tried.
     let step_bytes = (facts().page_bytes / 64).max(1);
-    // SAFETY: the heap ends here, before the buffer.
+    // SAFETY: the heap is dropped here, before the buffer.
     smallest_region_bytes_for(step_bytes, |buffer, len_bytes| unsafe { buffer.heap(0, len_bytes) }.is_ok())
 }
 
-/// The same for whatever accepts regions, to within a step.
+/// The same for any `accepts`, to within a step.
 pub fn smallest_region_bytes_for(step_bytes: usize, accepts: impl Fn(&Buffer, usize) -> bool) -> usize {
     let buffer = Buffer::new(1 << 16);
     let mut lengths = (0..1 << 16).step_by(step_bytes);
@@ -158,13 +162,13 @@ pub fn smallest_region_bytes_for(step_bytes: usize, accepts: impl Fn(&Buffer, us
     found.unwrap_or_else(|| panic!("{} accepts no region below 64 KiB", facts().name))
 }
 
-/// Pages that a heap has room for where a test needs room for `len_bytes`.
+/// Least pages of a heap in a test.
 const PAGES: usize = 24;
 /// The same where blocks of all sizes share pages.
 const SHARED_PAGES: usize = 4;
 
-/// `len_bytes`, enough for some pages, and no more than the allocator's tags reach; more where less than half of that would
-/// be blocks, because the blocks of a fresh heap are those of a shape that does not fit twice.
+/// `len_bytes`, or more for enough pages, and no more than the allocator's tags reach. For buddies, more where less
+/// than half of the bytes would be blocks, because the shape of a fresh heap does not fit twice.
 pub fn within_reach(len_bytes: usize) -> usize {
     let pages = if facts().largest_covers_smaller { SHARED_PAGES } else { PAGES };
     let least_bytes = len_bytes.max(pages * facts().page_bytes).min(facts().max_span_bytes);
@@ -189,7 +193,7 @@ thread_local! {
 fn block_bytes(len_bytes: usize) -> usize {
     let buffer = Buffer::new(len_bytes);
     let mut bytes = 0;
-    // SAFETY: the heap ends here, before the buffer.
+    // SAFETY: the heap is dropped here, before the buffer.
     if let Ok(heap) = unsafe { buffer.heap(0, len_bytes) } {
         heap.walk(&mut |block| bytes += block.size_bytes);
     }

@@ -1,7 +1,7 @@
 //! Misuse: reported through the hook or harmless, and the heap's other blocks unharmed.
 //!
-//! The hook is one per process and tests run in threads, so the hook of this binary writes to a list that each thread
-//! has for itself. These tests run in processes of their own ([`crate::apart`]): a crash fails the test that caused it.
+//! A process has one hook and tests run in threads, so the hook of this binary writes to a thread-local list. These
+//! tests run in their own processes ([`crate::apart`]): a crash fails only the test that caused it.
 
 use super::memory::{Buffer, fingerprint, foreign, servable, within_reach};
 use super::ops::{self, Op};
@@ -25,7 +25,7 @@ pub fn record(misuse: &Misuse) {
     REPORTS.with_borrow_mut(|reports| reports.push(*misuse));
 }
 
-/// Takes what was reported on this thread since the last call, and sees to it that reports come here.
+/// Takes the reports of this thread since the last call; the first call sets the hook.
 pub fn reports() -> Vec<Misuse> {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| set_misuse_hook(Some(record)));
@@ -38,7 +38,7 @@ fn assert_reported(address: usize, what: &str) -> MisuseKind {
         [misuse] => {
             // A heap in an arena reports by its own name.
             let name = if facts().mechanism == Mechanism::Arenas { "tlsf" } else { facts().name };
-            // One that fails on purpose leaves blocks, and what is done to them, to the heap beneath.
+            // A failing heap leaves misuse to the heap beneath.
             let name = name.strip_prefix("failing-").unwrap_or(name);
             assert_eq!((misuse.allocator, misuse.address), (name, address), "{what}: {misuse}");
             misuse.kind
@@ -102,7 +102,7 @@ pub fn double_free() {
                 for (&again, when) in order[..=freed].iter().zip(["first", "second", "third"]) {
                     let address = three[again].addr().get();
                     let what = format!("second free of the {when} of {order:?} after {freed} more");
-                    // SAFETY: not what the contract asks; the block is free, and must be seen to be.
+                    // SAFETY: violates the contract on purpose: the block is free, which the heap must detect.
                     unsafe { allocator.deallocate(three[again]) };
                     assert_ne!(assert_reported(address, &what), MisuseKind::ForeignPointer, "{what}");
                     // SAFETY: as above.
@@ -132,7 +132,7 @@ pub fn stale_pointers() {
         for op in &ops {
             let before: Vec<usize> = shadow.live.iter().map(|block| block.address()).collect();
             shadow.apply(op);
-            assert_eq!(reports(), [], "{op:?} was reported although nobody erred");
+            assert_eq!(reports(), [], "{op:?} was reported without a misuse");
             stale.extend(before.into_iter().filter(|&address| shadow.find(address).is_none()));
             stale.retain(|&address| {
                 !shadow.live.iter().any(|block| {
@@ -150,8 +150,8 @@ pub fn stale_pointers() {
     });
 }
 
-/// Pointers that are none of the heap's blocks: outside its region, in its control structure, off the alignment that
-/// every block has, and inside a block whose content cannot be taken for a tag.
+/// Pointers that are not blocks of the heap: outside its region, in its control structure, misaligned, and inside a
+/// block whose content does not look like a tag.
 pub fn foreign_pointers() {
     let len_bytes = within_reach(HEAP_BYTES);
     let gap_bytes = 256;
@@ -168,8 +168,8 @@ pub fn foreign_pointers() {
         addresses.extend((0..100).map(|below| usize::MAX - below));
         addresses.extend(buffer.start() - 256..blocks[0].address);
         addresses.extend(first..blocks[0].address);
-        // Up to the granule behind the last block, where the header of a following block would end, tags decide; from
-        // there on the address does.
+        // Up to the granule after the last block, where the header of a following block would end, the tags decide;
+        // beyond it, the address.
         addresses.extend(end + contract.granule_bytes..buffer.end());
         addresses.extend((32..usize::BITS).map(|log2| blocks[0].address.wrapping_add(1 << log2)));
         addresses.extend((32..usize::BITS).map(|log2| blocks[0].address.wrapping_sub(1 << log2)));
@@ -190,14 +190,14 @@ pub fn foreign_pointers() {
         let unrecorded = if is_recorded() { first - buffer.start() } else { 0 };
         for address in addresses {
             let Some(pointer) = foreign(address) else { continue };
-            // SAFETY: not what the contract asks; the pointer is foreign, and must be seen to be.
+            // SAFETY: violates the contract on purpose: the pointer is foreign, which the heap must detect.
             unsafe { allocator.deallocate(pointer) };
             let kind = assert_reported(address, "a free of a foreign pointer");
             let is_outside = address < buffer.start() || address >= buffer.start() + len_bytes;
             if is_outside || !address.is_multiple_of(contract.alignment_bytes) {
-                // Who knows the blocks tells more: which of them it is in, or that another heap has been there.
-                let is_told = has_frames() && matches!(kind, MisuseKind::InteriorPointer | MisuseKind::WrongHeap);
-                assert!(kind == MisuseKind::ForeignPointer || is_told, "free of {address:#x}: {kind:?}");
+                // A heap with frames reports more: an interior pointer, or a block of another heap.
+                let is_known = has_frames() && matches!(kind, MisuseKind::InteriorPointer | MisuseKind::WrongHeap);
+                assert!(kind == MisuseKind::ForeignPointer || is_known, "free of {address:#x}: {kind:?}");
             }
             let is_kept = bytes[unrecorded..] == buffer.bytes()[unrecorded..];
             assert!(is_kept, "a free of {address:#x}, a foreign pointer, changed bytes");
@@ -220,9 +220,9 @@ pub fn foreign_pointers() {
     }
 }
 
-/// What the blocks of a damaged heap hold. What a tag looks like is the allocator's affair, so the contents are the
-/// extremes: no bit, every bit, and every bit but a small odd number in a block's last words, where a boundary tag in
-/// front of the next header would be.
+/// The content of the blocks of a damaged heap. The format of tags depends on the allocator, so the contents are
+/// extremes: no bit, every bit, and every bit but a small odd number in a block's last words, where a boundary tag
+/// before the next header would be.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     Zeros,
@@ -242,7 +242,7 @@ impl Victim {
         self.pointer.addr().get()
     }
 
-    /// The bytes a block holds.
+    /// The bytes written to a block.
     fn content(&self, content: Content, header_bytes: usize) -> Vec<u8> {
         let mut bytes = vec![if matches!(content, Content::Zeros) { 0 } else { 0xFF }; self.usable_bytes];
         if matches!(content, Content::OddLastWord) && header_bytes != 0 && bytes.len() >= header_bytes {
@@ -253,14 +253,14 @@ impl Victim {
         bytes
     }
 
-    /// The bytes it holds now.
+    /// Its present bytes.
     fn bytes(&self) -> &[u8] {
         // SAFETY: the block is live and filled.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.usable_bytes) }
     }
 }
 
-/// What is done with the damaged block.
+/// The operation on the damaged block.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Free,
@@ -278,12 +278,12 @@ struct Damage<'b> {
     /// Where blocks of the intact heap begin and end, or began before they were freed: tags are there.
     boundaries: BTreeSet<usize>,
     /// Whether a report may change bytes of the control structure.
-    has_tallies: bool,
+    has_stats: bool,
 }
 
 impl<'b> Damage<'b> {
     fn new(buffer: &'b Buffer, content: Content) -> Self {
-        // Memory that is free holds the same as the blocks, because a wrong size leads there as well.
+        // Free memory has the same content as the blocks, because a wrong size leads there as well.
         buffer.fill(if matches!(content, Content::Zeros) { 0 } else { 0xFF });
         let len_bytes = within_reach(HEAP_BYTES);
         // SAFETY: the buffer outlives the heap.
@@ -308,8 +308,8 @@ impl<'b> Damage<'b> {
             boundaries.insert(block.address);
             boundaries.insert(block.address - block.front_bytes + facts().header_bytes + block.size_bytes);
         });
-        let has_tallies = counts_refusals(&allocator);
-        Damage { buffer, has_tallies, saved: buffer.save(), allocator, blocks, content, boundaries }
+        let has_stats = counts_refusals(&allocator);
+        Damage { buffer, has_stats, saved: buffer.save(), allocator, blocks, content, boundaries }
     }
 
     /// Overwrites `damage.len()` bytes at an address, acts on `victim`, and judges. `ruined` is the block whose header,
@@ -322,7 +322,7 @@ impl<'b> Damage<'b> {
         unsafe { NonNull::from(damage).cast::<u8>().copy_to_nonoverlapping(place, damage.len()) };
         let damaged = self.buffer.save();
         reports();
-        // SAFETY: not what the contract asks, because somebody wrote over the tags.
+        // SAFETY: violates the contract on purpose: the tags were overwritten.
         let answer = unsafe {
             match act {
                 Act::Free => {
@@ -349,7 +349,7 @@ impl<'b> Damage<'b> {
             // It was moved before the damage was seen: the old block is lost, and nothing else.
             return self.assert_others_unharmed(victim, ruined, &what);
         }
-        assert!(damaged == self.buffer.bytes() || self.has_tallies, "{what}: reported, and bytes changed nevertheless");
+        assert!(damaged == self.buffer.bytes() || self.has_stats, "{what}: reported, and bytes changed nevertheless");
         // Undone, the damage leaves a whole heap.
         let offset = address - self.buffer.start();
         let original = &self.saved[offset..offset + damage.len()];
@@ -367,8 +367,8 @@ impl<'b> Damage<'b> {
         assert_eq!(self.allocator.check(), Ok(()), "{what}");
     }
 
-    /// The damage went unnoticed. Then the blocks that nobody damaged must keep their content while they are freed one
-    /// after the other, and blocks handed out later may not lie on one that is still live.
+    /// The damage went unnoticed. Then the undamaged blocks must keep their content while they are freed one after the
+    /// other, and blocks allocated later may not overlap a live one.
     fn assert_others_unharmed(&mut self, victim: Victim, ruined: usize, what: &str) {
         let header_bytes = facts().header_bytes;
         let is_other = |block: &&Victim| block.address() != victim.address() && block.address() != ruined;
@@ -381,7 +381,7 @@ impl<'b> Damage<'b> {
         };
         assert_content(&others);
         if !self.blocks.iter().any(|block| block.address() == ruined) {
-            return; // A free block's header: whoever is given that block next is a victim too.
+            return; // A free block's header: the next owner of that block is a victim too.
         }
         for (done, block) in freed.iter().enumerate() {
             // SAFETY: the block is live.
@@ -397,8 +397,42 @@ impl<'b> Damage<'b> {
         }
     }
 
+    /// Whether the heap, whose tags were damaged, returns live memory without a report before: frees `first`, then
+    /// every second block, then allocates everything.
+    fn goes_wrong(&mut self, first: Option<Victim>) -> bool {
+        let mut live: Vec<Victim> = self.blocks.clone();
+        let mut freed: Vec<Victim> = live.iter().copied().step_by(2).collect();
+        freed.retain(|block| first.is_none_or(|first| first.address() != block.address()));
+        for block in first.into_iter().chain(freed) {
+            // SAFETY: the block is live.
+            unsafe { self.allocator.deallocate(block.pointer) };
+            if !reports().is_empty() {
+                return false;
+            }
+            live.retain(|other| other.address() != block.address());
+        }
+        let size_bytes = servable(20);
+        for _ in 0..HEAP_BYTES {
+            let answer = self.allocator.allocate_bytes(size_bytes, 1);
+            if !reports().is_empty() {
+                return false;
+            }
+            let Ok(pointer) = answer else { break };
+            let taken = Victim { pointer, usable_bytes: size_bytes };
+            let is_inside = taken.address() >= self.buffer.start() && taken.address() + size_bytes <= self.buffer.end();
+            let is_shared = live.iter().any(|other| {
+                taken.address() < other.address() + other.usable_bytes && other.address() < taken.address() + size_bytes
+            });
+            if is_shared || !is_inside {
+                return true;
+            }
+            live.push(taken);
+        }
+        false
+    }
+
     /// Whether a header of `victim` that claims `claimed_bytes` for the whole block leads to where another block begins
-    /// or began: then all tags agree, and nobody can see the lie.
+    /// or began: then all tags agree, and the heap cannot detect it.
     fn is_plausible(&self, victim: Victim, claimed_bytes: usize) -> bool {
         self.boundaries.contains(&victim.address().wrapping_add(claimed_bytes))
     }
@@ -443,11 +477,74 @@ pub fn overwritten_header() {
     }
 }
 
-/// Every bit of the header behind a block flipped, one at a time; that header, and what follows it, overwritten with
+/// A heap that promises to detect overwritten tags reports a write to the byte after a block before it returns live
+/// memory, in at least 99 of 100 cases, for every value of the byte and whichever block is freed next.
+pub fn one_byte_overruns() {
+    if !is_promised(facts().detects_overwritten_tags && facts().header_bytes != 0, "to detect overwritten tags") {
+        return;
+    }
+    let buffer = Buffer::new(within_reach(HEAP_BYTES));
+    let (mut trials, mut harmed) = (0, 0);
+    for content in [Content::Zeros, Content::Ones, Content::OddLastWord] {
+        let mut heap = Damage::new(&buffer, content);
+        for victim in heap.blocks.clone() {
+            let end = victim.address() + victim.usable_bytes;
+            if end >= buffer.end() {
+                continue;
+            }
+            let original = heap.saved[end - buffer.start()];
+            for byte in (0..=0xFF).filter(|&byte| byte != original) {
+                for first in [Some(victim), None] {
+                    buffer.restore(&heap.saved);
+                    // SAFETY: the byte is in the buffer.
+                    unsafe { buffer.at(end).write(byte) };
+                    reports();
+                    trials += 1;
+                    harmed += usize::from(heap.goes_wrong(first));
+                }
+            }
+        }
+    }
+    assert!(
+        trials > 1000 && 100 * harmed <= trials,
+        "{harmed} of {trials} one-byte overruns harmed other blocks unseen"
+    );
+}
+
+/// A heap with frames distinguishes its own blocks from those of the previous heap of its region.
+pub fn blocks_of_the_previous_heap() {
+    if !is_promised(has_frames(), "to detect blocks of a region's previous heap") {
+        return;
+    }
+    let buffer = Buffer::new(within_reach(HEAP_BYTES));
+    let len_bytes = within_reach(HEAP_BYTES);
+    let made = |blocks: usize| {
+        // SAFETY: the buffer outlives the heap; the heap before is not used any more.
+        let mut allocator = unsafe { buffer.heap(0, len_bytes) }.expect("large enough");
+        let sizes = SIZES_BYTES.iter().take(blocks).map(|&size_bytes| servable(size_bytes));
+        let live: Vec<_> = sizes.map(|size_bytes| allocator.allocate_bytes(size_bytes, 1).expect("room")).collect();
+        (allocator, live)
+    };
+    for blocks in 0..4 {
+        buffer.fill(0);
+        let (_, before) = made(SIZES_BYTES.len());
+        let (mut allocator, live) = made(blocks);
+        reports();
+        for stale in before.into_iter().filter(|stale| !live.contains(stale)) {
+            let address = stale.addr().get();
+            // SAFETY: violates the contract on purpose: the block is the previous heap's, which the heap must detect.
+            unsafe { allocator.deallocate(stale) };
+            assert_reported(address, "a free of a block of the previous heap");
+        }
+        assert_eq!(allocator.check(), Ok(()));
+    }
+}
+
+/// Every bit of the header after a block flipped, one at a time; that header, and what follows it, overwritten with
 /// zeros and ones, as by a buffer overrun.
 pub fn overwritten_next_header() {
     if has_frames() && !has_fences() {
-        println!("{} has nothing behind a payload that it knows of", facts().name);
+        println!("{} checks nothing after a payload", facts().name);
         return;
     }
     let header_bytes = facts().header_bytes;
@@ -462,14 +559,15 @@ pub fn overwritten_next_header() {
             }
             let offset = header_at - buffer.start();
             if has_frames() && offset + header_bytes + 16 > heap.saved.len() {
-                continue; // As above: what is behind a payload is less than what is in front of one.
+                continue; // As above: a frame has fewer bytes after the payload than before it.
             }
             if cfg!(target_endian = "big") && !heap.blocks.iter().any(|block| block.address() == next) {
-                // A free block's size is believed by who is given the block. With the highest byte first, a flag that is taken for a
-                // part of the size, or a size whose first byte was overwritten, shows at once.
+                // The next owner of a free block relies on its size. With the highest byte first, a flag that is taken
+                // for part of the size, or a size whose first byte was overwritten, has an effect at once.
                 continue;
             }
-            // (The smallest fence is a word. What is between it and the next header, and its links, are not a frame's affair.)
+            // (The smallest fence is a word. What is between it and the next header, and its links, are not a frame's
+            // affair.)
             let header = heap.saved[offset..offset + header_bytes].to_vec();
             for act in [Act::Free, Act::Shrink, Act::Grow] {
                 for bit in promised_bits().filter(|&bit| bit < usize::BITS as usize || !has_frames()) {
@@ -478,7 +576,7 @@ pub fn overwritten_next_header() {
                 // A header of zeros is that of a free block: to see through it takes more than one test.
                 let bytes: &[u8] = match facts() {
                     Contract { detects_overwritten_tags: true, .. } => &[0x00, 0xFF],
-                    // Behind a block without a header is the user's own, or a page's bookkeeping.
+                    // A block without a header is followed by user data, or by a page's bookkeeping.
                     Contract { header_bytes: 0, .. } => &[],
                     _ => &[0xFF],
                 };

@@ -31,7 +31,7 @@ pub enum Op {
     },
 }
 
-/// Sizes: mostly those a small heap can serve, some that exhaust it, a few that nobody can serve.
+/// Sizes: mostly those a small heap can serve, some that exhaust it, a few that no heap can serve.
 pub fn sizes() -> impl Strategy<Value = usize> {
     prop_oneof![
         8 => 1..=64usize,
@@ -43,7 +43,7 @@ pub fn sizes() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Alignments: mostly small, up to powers of two beyond every region, a few that are no power of two.
+/// Alignments: mostly small, up to powers of two beyond every region, a few that are not powers of two.
 pub fn alignments() -> impl Strategy<Value = usize> {
     prop_oneof![
         10 => (0u32..=4).prop_map(|log2| 1 << log2),

@@ -16,13 +16,13 @@ impl Pattern {
     ///
     /// # Safety
     ///
-    /// `len_bytes` from `start` on belong to the test: they are a live block's.
+    /// `len_bytes` from `start` on are part of a live block, which the test owns.
     pub unsafe fn write(self, start: NonNull<u8>, len_bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller owns these bytes of a live block.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len_bytes) };
-        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
-            chunk.copy_from_slice(&self.word(index).to_le_bytes()[..chunk.len()]);
-        }
+        let (words, rest) = bytes.as_chunks_mut();
+        words.iter_mut().enumerate().for_each(|(index, word)| *word = self.word(index).to_le_bytes());
+        rest.copy_from_slice(&self.word(words.len()).to_le_bytes()[..rest.len()]);
     }
 
     /// Whether the pattern is there.
@@ -31,8 +31,10 @@ impl Pattern {
     ///
     /// As [`write`](Self::write).
     pub unsafe fn is_at(self, start: NonNull<u8>, len_bytes: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller owns these bytes of a live block.
         let bytes = unsafe { std::slice::from_raw_parts(start.as_ptr(), len_bytes) };
-        bytes.chunks(8).enumerate().all(|(index, chunk)| chunk == &self.word(index).to_le_bytes()[..chunk.len()])
+        let (words, rest) = bytes.as_chunks();
+        words.iter().enumerate().all(|(index, &word)| u64::from_le_bytes(word) == self.word(index))
+            && *rest == self.word(words.len()).to_le_bytes()[..rest.len()]
     }
 }

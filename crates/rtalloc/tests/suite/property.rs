@@ -1,6 +1,6 @@
 //! Property tests: random operation sequences on heaps of many sizes, shrunk to the shortest that fails.
 //!
-//! The seed is fixed, so that a failure is the same everywhere; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` ask for more.
+//! The seed is fixed, so that failures are reproducible; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` override it.
 
 use super::memory::{Buffer, servable, smallest_region_bytes, within_reach};
 use super::ops::{self, Op};
@@ -19,7 +19,7 @@ thread_local! {
     static IS_SHRINKING: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Runs `body` with properties that report the first failure as it is: for who wants to know only that there is one.
+/// Runs `body` with properties that do not shrink the first failure: enough to know that there is one.
 #[cfg(target_pointer_width = "64")]
 pub fn without_shrinking(body: impl FnOnce()) {
     IS_SHRINKING.set(false);
@@ -63,7 +63,7 @@ pub fn region_lengths() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Whatever the sequence, the heap keeps the contract.
+/// The heap keeps the contract through any sequence.
 pub fn any_sequence() {
     let buffer = Buffer::new(within_reach(MOST_BYTES).max(MOST_BYTES));
     let case = (region_lengths(), prop::collection::vec(ops::op(), 1..160));
@@ -91,14 +91,14 @@ pub fn largest_allocatable_is_kept() {
     });
 }
 
-/// Tries the promise of the heap's present state, and takes the heap back.
+/// Tries the promise of the heap's present state, and undoes the attempt.
 pub fn assert_largest(shadow: &mut Shadow<'_>) {
     let most = shadow.allocator.largest_allocatable();
     let align_bytes = facts().alignment_bytes;
     let saved = shadow.buffer.save();
     if most == 0 && facts().coalescing != Coalescing::Later {
         let answer = shadow.allocator.allocate_bytes(1, 1);
-        assert!(answer.is_err(), "one byte was allocatable although the heap said that nothing is");
+        assert!(answer.is_err(), "one byte was allocatable although the heap reported that nothing is");
     } else if most != 0 {
         let answer = shadow.allocator.allocate_bytes(most, align_bytes);
         assert!(answer.is_ok(), "{most} bytes were promised and refused: {answer:?}");
@@ -111,8 +111,8 @@ pub fn assert_largest(shadow: &mut Shadow<'_>) {
     shadow.buffer.restore(&saved);
 }
 
-/// A freed block serves the same request again: true of every allocator that searches no class above the one a block
-/// it granted belongs to. For every size, the heap is filled and any one block is replaced.
+/// A freed block serves the same request again, in every allocator that does not skip the class of a block it granted.
+/// For every size, the heap is filled and single blocks are replaced.
 pub fn freed_block_serves_again() {
     let len_bytes = within_reach(1 << 15);
     let buffer = Buffer::new(len_bytes);

@@ -1,7 +1,7 @@
-//! A naive allocator to try the suite on: right, it must pass; with any of the faults below, it must not.
+//! A naive allocator that tests the suite: without a fault it must pass; with any of the faults below it must fail.
 //!
-//! One byte of state per granule, searched first fit; nothing of it resembles the allocators of the library. The
-//! faults are those that real allocators had, one at a time.
+//! It has one byte of state per granule and searches first fit, unlike the allocators of the library. The faults are
+//! ones that real allocators had, one at a time.
 
 use super::misuse;
 use rtalloc::contract::{
@@ -13,14 +13,14 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 const GRANULE: usize = 16;
-/// Bytes of the words in front of the map.
+/// Bytes of the words before the map.
 const WORDS_BYTES: usize = size_of::<Words>();
 
 /// States of a granule.
 const FREE: u8 = 0;
 const START: u8 = 1;
 const REST: u8 = 2;
-/// Free, and not one block with the granule in front of it: only a fault makes these.
+/// Free, but not coalesced with the granule before it: only a fault makes these.
 const FENCE: u8 = 3;
 
 /// The fault of a [`Reference`].
@@ -74,7 +74,7 @@ pub mod fault {
     }
 }
 
-/// What stands in front of the map.
+/// The words before the map.
 #[repr(C)]
 struct Words {
     granules: usize,
@@ -109,7 +109,7 @@ impl<const FAULT: u8> Reference<'_, FAULT> {
     }
 
     fn map(&self) -> &[u8] {
-        // SAFETY: the map has a byte per granule and stands behind the words.
+        // SAFETY: the map has a byte per granule and follows the words in the region.
         unsafe { std::slice::from_raw_parts(self.map_start(), self.granules()) }
     }
 
@@ -214,7 +214,7 @@ impl<const FAULT: u8> Reference<'_, FAULT> {
         self.map_mut()[index + 1..index + len].fill(REST);
     }
 
-    fn tally(&mut self, index: usize, len: usize) {
+    fn counters(&mut self, index: usize, len: usize) {
         let stats = &mut self.words().stats;
         stats.live_bytes += len * GRANULE;
         stats.live_blocks += 1;
@@ -239,7 +239,7 @@ impl<const FAULT: u8> Reference<'_, FAULT> {
         let index = self.find(len, align_bytes).ok_or(AllocError::Exhausted)?;
         self.words().hidden += 1;
         self.mark(index, len);
-        self.tally(index, len);
+        self.counters(index, len);
         Ok(index)
     }
 
@@ -308,7 +308,7 @@ impl<const FAULT: u8> Reference<'_, FAULT> {
             self.map_mut()[index..index + old_len].fill(FREE);
             self.mark(index, len);
             self.untally(old_len);
-            self.tally(index, len);
+            self.counters(index, len);
             return Ok(index);
         }
         let moved = match self.serve(size_bytes, align_bytes) {
@@ -383,7 +383,7 @@ unsafe impl<'r, const FAULT: u8> RegionAllocator<'r> for Reference<'r, FAULT> {
         let mut heap = Reference { words, region: PhantomData };
         heap.map_mut().fill(FREE);
         if Self::has(fault::WRITES_BEHIND_REGION) {
-            // SAFETY: the fault; the guard of the buffer is behind the region.
+            // SAFETY: the fault; the guard of the buffer follows the region.
             unsafe { start.add(len_bytes).write(0) };
         }
         Ok(heap)

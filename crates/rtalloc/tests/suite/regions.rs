@@ -10,14 +10,14 @@ use proptest::prelude::*;
 use rtalloc::contract::{InitError, RegionId, RemoveError};
 use std::ops::Range;
 
-/// Bytes of the first region, and of each of the places for others behind it.
+/// Bytes of the first region, and of each of the places for others after it.
 const FIRST_BYTES: usize = 8192;
 const PLACE_BYTES: usize = 4096;
 const PLACES: usize = 3;
 const ALL_BYTES: usize = FIRST_BYTES + PLACES * PLACE_BYTES;
 
 /// The address range of a place. The first two touch each other and the first region; odd lengths and offsets give
-/// regions that are aligned to nothing.
+/// unaligned regions.
 fn place(buffer: &Buffer, number: usize) -> Range<usize> {
     let start = buffer.start() + FIRST_BYTES + number * PLACE_BYTES;
     match number {
@@ -37,12 +37,12 @@ fn add(shadow: &mut Shadow<'_>, number: usize) -> Result<RegionId, InitError> {
     Ok(id)
 }
 
-/// Removes the region at a place and verifies that it is what was added.
+/// Removes the region at a place and verifies that it is the one that was added.
 fn remove(shadow: &mut Shadow<'_>, number: usize, id: RegionId) -> Result<(), RemoveError> {
     let range = place(shadow.buffer, number);
     let region = shadow.allocator.remove_region(id)?;
     assert_eq!((region.as_ptr().addr(), region.len()), (range.start, range.len()), "another region came back");
-    // What came back is the user's again.
+    // The memory is the user's again.
     region.fill(std::mem::MaybeUninit::new(0x77));
     shadow.forget_extent(range);
     Ok(())
@@ -116,7 +116,7 @@ pub fn removed_region_is_foreign() {
     reports();
     for address in addresses.into_iter().filter(|address| inside.contains(address)) {
         let pointer = foreign(address).expect("not zero");
-        // SAFETY: not what the contract asks; the pointer is foreign now, and must be seen to be.
+        // SAFETY: violates the contract on purpose: the pointer is foreign now, which the heap must detect.
         unsafe { shadow.allocator.deallocate(pointer) };
         assert_eq!(reports().len(), 1, "a free in a removed region was not reported");
     }
@@ -179,8 +179,41 @@ pub fn refused_regions() {
     shadow.finish();
 }
 
-/// Regions that the tags cannot reach are refused, those they can are taken: below the first region only by tags of a
-/// whole machine word.
+/// A region that shares a byte with one of the heap's is refused; one between two is accepted.
+pub fn overlapping_regions() {
+    let buffer = Buffer::new(ALL_BYTES);
+    let first = PLACE_BYTES + 3..PLACE_BYTES + FIRST_BYTES;
+    let second = first.end + 1000..first.end + 3001;
+    // SAFETY: the heap ends with this function, before the buffer, and refuses what overlaps.
+    unsafe {
+        let mut allocator = buffer.heap(first.start, first.len()).expect("large enough");
+        let id = allocator.add_region(buffer.region(second.start, second.len())).expect("in reach");
+        let untouched = buffer.save();
+        for start in (0..ALL_BYTES).step_by(61) {
+            for len_bytes in [100, 700, 2000, 9000].into_iter().filter(|len_bytes| start + len_bytes <= ALL_BYTES) {
+                // An adapter does not know which bytes alignment cut off the start of its region, and does not use
+                // them.
+                let known = first.start.next_multiple_of(64)..first.end;
+                let is_part =
+                    [&known, &second].iter().any(|taken| start < taken.end && taken.start < start + len_bytes);
+                if is_part {
+                    let answer = allocator.add_region(buffer.region(start, len_bytes));
+                    assert_eq!(answer, Err(InitError::Overlap), "{len_bytes} bytes at {start}");
+                    assert!(untouched == buffer.bytes(), "a refused region changed bytes");
+                }
+            }
+        }
+        let between = allocator.add_region(buffer.region(first.end, second.start - first.end)).expect("of no other");
+        assert_eq!(allocator.check(), Ok(()));
+        assert!(allocator.remove_region(id).is_ok() && allocator.remove_region(between).is_ok());
+        assert!(
+            allocator.add_region(buffer.region(second.start + 7, 500)).is_ok(),
+            "what was removed is free to be added"
+        );
+    }
+}
+
+/// A region below the first is accepted if the tags are whole machine words, and refused as out of reach otherwise.
 pub fn region_below() {
     let buffer = Buffer::new(ALL_BYTES);
     // SAFETY: heap and region end with this function, before the buffer.
@@ -219,7 +252,7 @@ pub fn region_below() {
     }
 }
 
-/// One step of a heap whose regions come and go.
+/// One step of a heap with changing regions.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Heap(Op),
@@ -227,8 +260,8 @@ enum Step {
     Remove(usize),
 }
 
-/// Whatever the sequence of operations, additions and removals, the heap keeps the contract, and a region can be removed
-/// exactly if no block in it is live.
+/// For any sequence of operations, additions and removals, the heap keeps the contract, and a region can be removed if
+/// and only if no block in it is live.
 pub fn any_sequence() {
     let buffer = Buffer::new(ALL_BYTES);
     let step = prop_oneof![

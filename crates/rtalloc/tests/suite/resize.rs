@@ -4,10 +4,13 @@ use super::memory::{Buffer, fingerprint, servable, within_reach};
 use super::ops::Op;
 use super::shadow::Shadow;
 use super::subject::facts;
+use super::tier::Tiers;
 
 const HEAP_BYTES: usize = 1 << 13;
+/// Blocks of a size that the daily tier tries to grow in an exhausted heap, at most.
+const MOST_TRIED: usize = 50;
 
-/// A heap with nothing in it, audited after every operation.
+/// An empty heap, audited after every operation.
 fn fresh(buffer: &Buffer) -> Shadow<'_> {
     Shadow::new(buffer, within_reach(HEAP_BYTES), 1)
 }
@@ -27,8 +30,7 @@ fn take(shadow: &mut Shadow<'_>, size_bytes: usize, align_bytes: usize) -> usize
     shadow.live[before].address()
 }
 
-/// The live block in front of whose end another one begins, and that other one: found by the walk, because only the
-/// allocator knows where it puts things, and whether beside each other.
+/// Two adjacent live blocks, found by the walk, because the allocator decides where blocks lie.
 fn neighbours(shadow: &Shadow<'_>) -> Option<(usize, usize)> {
     let blocks = shadow.blocks();
     let pair = blocks.windows(2).find(|pair| !pair[0].free && !pair[1].free)?;
@@ -62,7 +64,7 @@ pub fn grows_in_place() {
     }
 }
 
-/// A shrunken block stays where it is and its tail is free again.
+/// A block shrinks in place and its tail becomes free.
 pub fn shrinking_returns_the_tail() {
     let buffer = Buffer::new(within_reach(HEAP_BYTES));
     for is_next_live in [false, true] {
@@ -93,7 +95,7 @@ pub fn shrinking_returns_the_tail() {
     }
 }
 
-/// Asking for the same size again changes nothing.
+/// Requesting the same size again changes nothing.
 pub fn same_size_is_nothing() {
     let buffer = Buffer::new(within_reach(HEAP_BYTES));
     for size_bytes in 1..servable(600) {
@@ -106,8 +108,8 @@ pub fn same_size_is_nothing() {
     }
 }
 
-/// A block that must move keeps its content and gets the alignment asked for, whether it is moved for its size or
-/// for its alignment.
+/// A block that moves keeps its content and gets the requested alignment, whether it moves for its size or for its
+/// alignment.
 pub fn moving_keeps_content_and_alignment() {
     let buffer = Buffer::new(within_reach(HEAP_BYTES));
     let most_log2 = facts().largest_alignment_bytes.ilog2().min(8);
@@ -120,7 +122,7 @@ pub fn moving_keeps_content_and_alignment() {
                 for _ in 0..4 {
                     take(&mut shadow, 24, 1);
                 }
-                // The shadow verifies content and alignment of wherever it went.
+                // The shadow verifies the content and alignment.
                 let moved = resize(&mut shadow, block, to_bytes, 1 << align_log2);
                 assert!(moved.is_multiple_of(1 << align_log2));
                 shadow.finish();
@@ -129,7 +131,7 @@ pub fn moving_keeps_content_and_alignment() {
     }
 }
 
-/// On an exhausted heap a block that cannot grow stays as it is.
+/// On an exhausted heap a block that cannot grow does not change.
 pub fn exhaustion_keeps_the_old_block() {
     let buffer = Buffer::new(within_reach(HEAP_BYTES));
     for size_bytes in [1, 24, 200, servable(1000)] {
@@ -137,7 +139,9 @@ pub fn exhaustion_keeps_the_old_block() {
         while shadow.allocate(size_bytes) {}
         shadow.fill(1);
         let live: Vec<usize> = shadow.live.iter().map(|block| block.address()).collect();
-        for address in live {
+        // Of thousands of blocks of the same size, the daily tier tries some.
+        let step = Tiers { daily: live.len() / MOST_TRIED + 1, full: 1 }.now();
+        for address in live.into_iter().step_by(step) {
             let usable_bytes = shadow.find(address).expect("live").usable_bytes;
             for to_bytes in [usable_bytes + 1, usable_bytes * 2, HEAP_BYTES / 2] {
                 let index = shadow.live.iter().position(|block| block.address() == address).expect("a live block");

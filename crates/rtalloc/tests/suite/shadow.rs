@@ -1,4 +1,4 @@
-//! The shadow allocator: does what it is told on a real heap, keeps its own books, and compares.
+//! The shadow allocator: runs operations on a heap and on a model of it, and compares.
 
 use super::memory::{Buffer, Pattern, fingerprint, foreign};
 use super::ops::Op;
@@ -8,24 +8,24 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Of the operations that fill a heap, one in so many is followed by an audit.
+/// Of the operations that fill a heap, one in this many is followed by an audit.
 const FILL_AUDIT_EVERY: usize = 61;
 
-/// A block the heap handed out.
+/// A block that the heap returned.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
     /// Where it is.
     pub pointer: NonNull<u8>,
-    /// What was asked.
+    /// Requested bytes.
     pub size_bytes: usize,
-    /// What may be used; all of it holds the pattern of `number`.
+    /// Its usable size; all of it holds the pattern of `number`.
     pub usable_bytes: usize,
-    /// Blocks are numbered in the order they were handed out.
+    /// Blocks are numbered in the order of allocation.
     pub number: u64,
 }
 
 impl Live {
-    /// Where it is, as a number.
+    /// Its address.
     pub fn address(&self) -> usize {
         self.pointer.addr().get()
     }
@@ -38,15 +38,15 @@ impl Live {
     }
 }
 
-/// What must stay as it is when an operation is refused.
+/// What a refused operation must not change.
 struct Image {
     fingerprint: Box<[usize]>,
     largest_bytes: usize,
-    /// The whole memory, where the heap keeps no tallies in it (a tally may count refusals).
+    /// The whole memory, unless the heap counts refusals in it.
     bytes: Option<Vec<u8>>,
 }
 
-/// A heap and what is known about it.
+/// A heap and a model of it.
 pub struct Shadow<'b> {
     /// The heap.
     pub allocator: Subject,
@@ -110,7 +110,7 @@ impl<'b> Shadow<'b> {
         self.extents.push(extent);
     }
 
-    /// Forgets a region that was removed.
+    /// Removes a region from the model.
     pub fn forget_extent(&mut self, region: Range<usize>) {
         self.extents.retain(|extent| !region.contains(&extent.start));
     }
@@ -146,14 +146,14 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// Allocates at the alignment every block has; tells whether the heap could.
+    /// Allocates at the alignment every block has; returns whether the heap served it.
     pub fn allocate(&mut self, size_bytes: usize) -> bool {
         let before = self.live.len();
         self.apply(&Op::Allocate { size_bytes, align_bytes: 1 });
         self.live.len() > before
     }
 
-    /// Allocates until the heap refuses. Where a heap of many pages takes thousands of blocks, not each is followed by an
+    /// Allocates until the heap refuses. A heap of many pages takes thousands of blocks, so not each is followed by an
     /// audit.
     pub fn fill(&mut self, size_bytes: usize) {
         let audit_every = core::mem::replace(&mut self.audit_every, FILL_AUDIT_EVERY);
@@ -197,8 +197,8 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// Enters a block that was handed out, or resized where it stood, from `kept_from_bytes`, which are 0 for the former; and
-    /// fills all of it.
+    /// Enters a block that was allocated, or resized in place from `kept_from_bytes` (otherwise 0), and fills all of
+    /// it.
     fn enter(&mut self, pointer: NonNull<u8>, size_bytes: usize, align_bytes: usize, kept_from_bytes: usize) {
         let contract = facts();
         let address = pointer.addr().get();
@@ -207,8 +207,8 @@ impl<'b> Shadow<'b> {
         // SAFETY: the heap says that the block is live.
         let usable_bytes = unsafe { self.allocator.usable_size(pointer) };
         assert!(usable_bytes >= size_bytes, "served {asked} with {usable_bytes} bytes");
-        // A class, a buddy or a page may grant up to twice the request, or the alignment it was rounded up to, or both where
-        // the payload was displaced; where such a one stands, it may leave most of a block in front of it.
+        // A class, a buddy or a page may grant up to twice the request, or the alignment it was rounded up to, or both
+        // where the payload was displaced; a displaced payload may have most of its block before it.
         let is_over_aligned = align_bytes > contract.alignment_bytes;
         let least_bytes = if is_over_aligned { size_bytes.max(align_bytes) } else { size_bytes };
         let coarsest_bytes = contract.min_block_bytes.max(contract.coarsest_bytes);
@@ -243,8 +243,8 @@ impl<'b> Shadow<'b> {
         self.peak_moving_bytes = self.peak_moving_bytes.max(self.live_bytes);
     }
 
-    /// Whether the live block at an address begins further in front of its payload than its header does, for the sake of an
-    /// alignment. The payload may then lie across the line at which the block could be divided.
+    /// Whether the live block at an address has more than its header before its payload, for an alignment. The payload
+    /// may then lie across the line at which the block could be divided.
     fn is_displaced(&self, address: usize) -> bool {
         let is_here = |block: &Block| block.address == address && block.front_bytes > facts().header_bytes;
         self.blocks().iter().any(is_here)
@@ -277,8 +277,8 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// A request without alignment that is large enough for one with it: the payload can be shifted, with a block in
-    /// front of it.
+    /// The size of an unaligned request that has room for an aligned one: the payload can be shifted, with a block
+    /// before it.
     fn with_room_to_align(size_bytes: usize, align_bytes: usize) -> usize {
         if align_bytes <= facts().alignment_bytes {
             return size_bytes;
@@ -323,18 +323,30 @@ impl<'b> Shadow<'b> {
         };
         assert!(is_right, "refused {asked} with the wrong error: {error:?}");
         let Some(before) = before else { return };
-        // Blocks that are held back may have been let go for the request, in vain.
+        // The heap may release quarantined blocks and still find no memory.
         let may_let_go = error == AllocError::Exhausted && facts().coalescing == Coalescing::Later;
-        if may_let_go {
-            return;
+        if !may_let_go {
+            self.assert_unchanged(before, &asked);
         }
+    }
+
+    fn assert_unchanged(&self, before: &Image, asked: &str) {
         assert_eq!(before.fingerprint, fingerprint(&self.allocator), "refusing {asked} changed the state");
         if let Some(bytes) = &before.bytes {
             assert!(bytes == self.buffer.bytes(), "refusing {asked} changed bytes");
         }
     }
 
-    /// Compares the books with what the heap says about itself.
+    /// Runs requests that must all be refused. Fails if they change the heap, unless it may release quarantined blocks.
+    pub fn assert_unchanged_by(&mut self, requests: impl FnOnce(&mut Self)) {
+        let before = self.image();
+        requests(self);
+        if facts().coalescing != Coalescing::Later {
+            self.assert_unchanged(&before, "impossible requests");
+        }
+    }
+
+    /// Compares the model with what the heap reports.
     pub fn audit(&self) {
         let contract = facts();
         self.allocator.check().unwrap_or_else(|corruption| panic!("{corruption}"));
@@ -351,7 +363,7 @@ impl<'b> Shadow<'b> {
         let peaks = self.peak_live_bytes..=self.peak_moving_bytes;
         assert!(peaks.contains(&stats.peak_live_bytes), "peak in {stats:?}, expected within {peaks:?}");
         let high = self.high_water_bytes;
-        // A granted block may end a few bytes behind its usable bytes, where tags follow them.
+        // A granted block may end a few bytes after its usable bytes, where tags follow them.
         let highs = high..=high + contract.granule_bytes;
         assert!(highs.contains(&stats.high_water_bytes), "high water in {stats:?}, expected {high}");
     }
@@ -376,10 +388,13 @@ impl<'b> Shadow<'b> {
                 }
             };
             assert!(Self::ends_at(expected, start), "{block:x?} leaves a gap or overlaps {expected:x}, in {extent:x?}");
-            // What is free shows as it does beneath, where blocks are smaller.
+            // Free blocks are those of the heap beneath, which may be smaller.
             let is_beneath = block.free && has_frames();
             assert!(block.size_bytes >= contract.min_block_bytes || is_beneath, "{block:x?} is smaller than a block");
-            assert!(block.size_bytes.is_multiple_of(contract.granule_bytes), "{block:x?} is no whole granules");
+            assert!(
+                block.size_bytes.is_multiple_of(contract.granule_bytes),
+                "{block:x?} is not a whole number of granules"
+            );
             assert!(block.front_bytes >= contract.header_bytes || is_beneath, "{block:x?}");
             assert!(block.usable_bytes + block.front_bytes <= block.size_bytes, "{block:x?}");
             assert!(start + block.size_bytes <= extent.end, "{block:x?} ends outside {extent:x?}");
@@ -425,7 +440,7 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// Whether what is expected at `cursor` is at `start`, or behind it with the bookkeeping of a page between.
+    /// Whether `start` is at `cursor`, or after it with only the bookkeeping of a page between.
     fn ends_at(cursor: usize, start: usize) -> bool {
         start == cursor || start > cursor && start - cursor < facts().page_bytes
     }
@@ -435,11 +450,11 @@ impl<'b> Shadow<'b> {
         self.live.iter().find(|block| block.address() == address)
     }
 
-    /// Frees an address that is none of a live block, which the heap must survive.
+    /// Frees an address that is not a live block's, which the heap must survive.
     pub fn misfree(&mut self, address: usize) {
         assert!(self.find(address).is_none(), "the test frees a live block by mistake");
         if let Some(pointer) = foreign(address) {
-            // SAFETY: not what the contract asks; what the tags show of it must be reported, which the caller verifies.
+            // SAFETY: violates the contract on purpose; the heap must detect it by its tags, which the caller verifies.
             unsafe { self.allocator.deallocate(pointer) }
         }
     }

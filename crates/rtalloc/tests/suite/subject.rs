@@ -1,7 +1,7 @@
-//! The allocator under test, whichever it is, behind one type: the suite is compiled once, not once per allocator.
+//! The allocator under test, type-erased: the suite is compiled once, not once per allocator.
 //!
-//! Which one it is, a thread is told by [`with`]; from then on [`facts`] are that allocator's, and heaps are its heaps.
-//! What is behind the type is the allocator itself, called through a table of functions; nothing is added or left out.
+//! [`with`] selects the allocator for a thread. From then on, [`facts`] returns its contract, and heaps are heaps of
+//! its type. A [`Subject`] calls the allocator through a table of functions, and does nothing else.
 
 use rtalloc::contract::{
     AllocError, Block, Contract, Corruption, InitError, MultiRegion, RegionAllocator, RegionId, RemoveError, Stats,
@@ -12,13 +12,13 @@ use std::ptr::NonNull;
 
 pub type Memory = &'static mut [MaybeUninit<u8>];
 
-/// A heap's one word.
+/// A heap as one word.
 pub type Word = NonNull<u8>;
 
-/// What a request is answered with.
+/// The result of a request.
 type Answer = Result<NonNull<u8>, AllocError>;
 
-/// An allocator as a table of functions. Those that are unsafe ask what the methods of the same name ask.
+/// An allocator as a table of functions. Unsafe ones have the requirements of the methods of the same name.
 struct Table {
     contract: Contract,
     new: fn(Memory) -> Result<Word, InitError>,
@@ -35,7 +35,7 @@ struct Table {
     is_recorded: fn() -> bool,
 }
 
-/// What a heap that takes further regions has besides.
+/// The functions of a heap that accepts more regions.
 struct RegionTable {
     add_region: fn(Word, Memory) -> Result<RegionId, InitError>,
     remove_region: fn(Word, RegionId) -> Result<Memory, RemoveError>,
@@ -47,54 +47,55 @@ thread_local! {
     static REGION_TABLE: Cell<Option<&'static RegionTable>> = const { Cell::new(None) };
 }
 
-/// A heap of the allocator that is under test on this thread.
+/// A heap of the allocator under test on this thread.
 #[derive(Debug)]
 pub struct Subject {
     word: Word,
 }
 
-/// The contract of the allocator that is under test on this thread.
+/// The contract of the allocator under test on this thread.
 pub fn facts() -> Contract {
-    *CONTRACT.get().expect("a test is told which allocator it tests")
+    *CONTRACT.get().expect("`with` selects the allocator")
 }
 
-/// Whether the allocator under test puts a frame around the blocks of another, whose free blocks may be too small for one.
+/// Whether the allocator under test frames the blocks of another, whose free blocks may be too small for a frame.
 pub fn has_frames() -> bool {
     facts().name.contains("guarded-") || facts().name.contains("quota-")
 }
 
-/// Whether those frames have a fence behind a payload: whether the outermost of them is a guard's.
+/// Whether the outermost frame is a guard's, which has a fence after the payload.
 pub fn has_fences() -> bool {
     let name = facts().name;
     name.find("guarded-").is_some_and(|guard| name.find("quota-").is_none_or(|quota| guard < quota))
 }
 
-/// A number that tells the allocator under test on this thread from others.
+/// A number that identifies the allocator under test on this thread.
 pub fn identity() -> usize {
     CONTRACT.get().map_or(0, |contract| std::ptr::from_ref(contract).addr())
 }
 
-/// Says which contract the allocator has that is under test on this thread.
+/// Sets the contract of the allocator under test on this thread.
 pub fn set_facts(contract: &'static Contract) {
     CONTRACT.set(Some(contract));
 }
 
-/// Whether whatever the allocator under test refuses may be counted in its memory, as do shared heaps, those that count requests and those with tallies.
+/// Whether the allocator under test may count refusals in its memory: shared heaps, heaps that count requests, and
+/// heaps with statistics do.
 pub fn counts_refusals(allocator: &Subject) -> bool {
     (table().counts_refusals)() || allocator.stats().is_some()
 }
 
-/// Whether the allocator under test writes down in front of its blocks whatever it is asked.
+/// Whether the allocator under test records its operations in the region, before its blocks.
 pub fn is_recorded() -> bool {
     (table().is_recorded)()
 }
 
 fn table() -> &'static Table {
-    TABLE.get().expect("a test is told which allocator it tests")
+    TABLE.get().expect("`with` selects the allocator")
 }
 
 fn region_table() -> &'static RegionTable {
-    REGION_TABLE.get().expect("an allocator that takes further regions")
+    REGION_TABLE.get().expect("the allocator accepts more regions")
 }
 
 /// Runs a test on an allocator.
@@ -104,7 +105,7 @@ pub fn with<A: RegionAllocator<'static>, R>(test: impl FnOnce() -> R) -> R {
     test()
 }
 
-/// Runs a test on an allocator that takes further regions.
+/// Runs a test on an allocator that accepts more regions.
 pub fn with_regions<A: MultiRegion<'static>>(test: fn()) {
     REGION_TABLE.set(Some(Erased::<A>::REGION_TABLE));
     with::<A, _>(test);
@@ -118,13 +119,13 @@ impl<A: RegionAllocator<'static>> Erased<A> {
         contract: A::CONTRACT,
         new: |memory| A::new(memory, A::Config::default()).map(word_of),
         allocate_bytes: |word, size_bytes, align_bytes| Self::heap(word).allocate_bytes(size_bytes, align_bytes),
-        // SAFETY: the caller's promise is handed on, here and below.
+        // SAFETY: the table's caller passes a live block of this heap, as the method requires.
         deallocate: |word, block| unsafe { Self::heap(word).deallocate(block) },
         reallocate_bytes: |word, block, size_bytes, align_bytes| {
-            // SAFETY: as above.
+            // SAFETY: as for `deallocate`.
             unsafe { Self::heap(word).reallocate_bytes(block, size_bytes, align_bytes) }
         },
-        // SAFETY: as above.
+        // SAFETY: as for `deallocate`.
         usable_size: |word, block| unsafe { Self::heap(word).usable_size(block) },
         largest_allocatable: |word| Self::heap(word).largest_allocatable(),
         stats: |word| Self::heap(word).stats(),
@@ -140,26 +141,26 @@ impl<A: RegionAllocator<'static>> Erased<A> {
     };
 
     fn heap(word: Word) -> ManuallyDrop<A> {
-        // SAFETY: the word was made of an `A`: a thread's table changes only between tests.
+        // SAFETY: the word was made from an `A`: a thread's table changes only between tests.
         unsafe { heap_of(word) }
     }
 }
 
-/// The word that a heap is.
+/// Turns a heap into a word.
 pub fn word_of<A>(heap: A) -> Word {
-    const { assert!(size_of::<A>() == size_of::<Word>(), "the value in hand is one pointer") }
+    const { assert!(size_of::<A>() == size_of::<Word>(), "a heap is one pointer") }
     let heap = ManuallyDrop::new(heap);
-    // SAFETY: a heap is one pointer, and none is null, because the region it points into does not begin at zero.
+    // SAFETY: a heap is one pointer, which is not null, because the region it points into does not begin at zero.
     unsafe { std::mem::transmute_copy(&heap) }
 }
 
-/// The heap that a word is.
+/// Turns a word back into a heap.
 ///
 /// # Safety
 ///
-/// [`word_of`] made the word of an `A`.
+/// [`word_of`] made the word from an `A`.
 pub unsafe fn heap_of<A>(word: Word) -> ManuallyDrop<A> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the word was an `A`, which has the size of a word.
     unsafe { std::mem::transmute_copy(&word) }
 }
 
@@ -185,9 +186,9 @@ impl Subject {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As the method requires.
     pub unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the block is live in this heap, as the caller guarantees.
         unsafe { (table().deallocate)(self.word, block) }
     }
 
@@ -195,9 +196,9 @@ impl Subject {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As the method requires.
     pub unsafe fn reallocate_bytes(&mut self, block: NonNull<u8>, size_bytes: usize, align_bytes: usize) -> Answer {
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the block is live in this heap, as the caller guarantees.
         unsafe { (table().reallocate_bytes)(self.word, block, size_bytes, align_bytes) }
     }
 
@@ -205,9 +206,9 @@ impl Subject {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As the method requires.
     pub unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the block is live in this heap, as the caller guarantees.
         unsafe { (table().usable_size)(self.word, block) }
     }
 

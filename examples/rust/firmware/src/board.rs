@@ -1,10 +1,10 @@
-//! What a board brings: the first instructions, a timer's interrupt, interrupts off, and words for whoever holds the debugger.
+//! Board support: startup, a timer interrupt, critical sections, and output through the debugger.
 
 use core::arch::{asm, global_asm};
 use core::fmt::{self, Write};
 use critical_section::{Impl, RawRestoreState, set_impl};
 
-// Zeros and constants go where statics expect them, and the unit for floating point is switched on.
+// Initializes .bss and .data, and enables the floating-point unit.
 global_asm!(
     ".section .vectors, \"a\"",
     ".word _stack_top",
@@ -44,15 +44,15 @@ global_asm!(
     "bl stopped_by_fault",
 );
 
-/// The interrupts of the core.
+/// The critical section of the core: interrupts off.
 struct Interrupts;
 set_impl!(Interrupts);
 
-// SAFETY: on one core nothing else runs while interrupts are off.
+// SAFETY: on one core, nothing else runs while interrupts are off.
 unsafe impl Impl for Interrupts {
     unsafe fn acquire() -> RawRestoreState {
         let mask: usize;
-        // SAFETY: reads the mask, then sets it.
+        // SAFETY: reads the interrupt mask, then disables interrupts.
         unsafe { asm!("mrs {}, PRIMASK", "cpsid i", out(reg) mask) };
         mask & 1 == 0
     }
@@ -65,18 +65,18 @@ unsafe impl Impl for Interrupts {
     }
 }
 
-/// 0 in the main program, 1 in an interrupt: interrupts of this board have one priority, so that none interrupts another.
+/// 0 in the main program, 1 in an interrupt. Interrupts of this board have one priority, so none interrupts another.
 pub fn level() -> usize {
     let exception: usize;
-    // SAFETY: reads a register.
+    // SAFETY: reads a register; accesses no memory.
     unsafe { asm!("mrs {}, IPSR", out(reg) exception, options(nomem, nostack, preserves_flags)) };
     usize::from(exception != 0)
 }
 
-/// Begins an interrupt every so many cycles.
+/// Starts a timer that interrupts every `cycles` cycles.
 pub fn start_ticks(cycles: u32) {
     const CONTROL: *mut u32 = 0xE000_E010 as *mut u32;
-    // SAFETY: the registers of the system's timer: reload, current value, control.
+    // SAFETY: these are the registers of the system timer: reload, current value, control.
     unsafe {
         CONTROL.add(1).write_volatile(cycles - 1);
         CONTROL.add(2).write_volatile(0);
@@ -84,35 +84,35 @@ pub fn start_ticks(cycles: u32) {
     }
 }
 
-/// A call of the debugger (semihosting).
+/// A semihosting call.
 ///
 /// # Safety
 ///
-/// The argument is what the operation expects.
+/// `argument` must be what the operation expects.
 unsafe fn debugger(operation: usize, argument: usize) {
-    // SAFETY: the caller's promise; the debugger changes the first register alone.
+    // SAFETY: the caller passes the argument that the operation expects; the debugger changes only r0.
     unsafe { asm!("bkpt 0xAB", inout("r0") operation => _, in("r1") argument, options(nostack)) };
 }
 
-/// Words for whoever holds the debugger.
+/// Prints through the debugger.
 pub struct Console;
 
 impl Write for Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The debugger wants a zero at the end.
+        // The debugger expects a terminating zero.
         for part in text.as_bytes().chunks(63) {
             let mut line = [0_u8; 64];
             line[..part.len()].copy_from_slice(part);
-            // SAFETY: operation 4 writes a string.
+            // SAFETY: operation 4 prints a zero-terminated string, which the buffer holds.
             unsafe { debugger(4, line.as_ptr().addr()) };
         }
         Ok(())
     }
 }
 
-/// The end of the program.
+/// Ends the program.
 pub fn stop(success: bool) -> ! {
-    // SAFETY: operation 24 ends it, with the reason: the application's own, or an error.
+    // SAFETY: operation 24 ends the program; its argument is the reason: application exit or runtime error.
     unsafe { debugger(24, if success { 0x2_0026 } else { 0x2_0023 }) };
     loop {
         core::hint::spin_loop();
@@ -126,7 +126,7 @@ extern "C" fn stopped_by_fault() -> ! {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    // Nobody can be told that nobody can be told.
+    // A failure to print cannot be reported.
     let _ = writeln!(Console, "{info}");
     stop(false)
 }

@@ -1,8 +1,8 @@
 //! Firmware for a Cortex-M4 whose main program and interrupt handler both allocate.
 //!
-//! `Vec`, `String` and `BTreeMap` are in a heap whose operations run with interrupts off: an interrupt may come late by one operation
-//! of TLSF. Samples of the handler are in arenas, where it has a slot of its own and no interrupt is ever off; the main
-//! program frees them, which mails them back.
+//! `Vec`, `String` and `BTreeMap` are in a heap whose operations run with interrupts off: one TLSF operation may delay
+//! an interrupt. The handler's samples are in arenas, where it has a slot of its own and interrupts stay on. The main
+//! program frees the samples, which queues them for the handler's slot.
 //!
 //! `ci/firmware.sh` builds this and runs it in an emulator.
 
@@ -37,20 +37,20 @@ static SAMPLE_MEMORY: Memory<{ 8 << 10 }> = Memory::new();
 const TWO_LEVELS: ArenasConfig<TagConfig> =
     ArenasConfig { slots: 2, taken_back: 2, taken_back_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
 
-/// For samples: a slot for the main program, and one for interrupts.
+/// For samples: a slot for the main program and one for interrupts.
 static SAMPLES: Global<Arenas<'static>, Numbered> =
     // SAFETY: one core; interrupts have one priority, and the main program is one task.
     Global::configured(&SAMPLE_MEMORY, unsafe { Numbered::new(board::level) }, TWO_LEVELS);
 
-/// What the interrupt handler measured.
+/// A sample of the interrupt handler.
 struct Sample {
     values: [u32; 8],
-    /// Allocated by the handler in the global heap.
+    /// The handler allocates it in the global heap.
     note: String,
     next: *mut Sample,
 }
 
-/// Samples that the main program has not seen yet, the last one first.
+/// Samples that the main program has not processed yet, newest first.
 static SAMPLED: AtomicPtr<Sample> = AtomicPtr::new(null_mut());
 static TICKS: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
@@ -66,7 +66,7 @@ extern "C" fn tick() {
     TICKS.store(tick + 1, Relaxed);
     let sample = Sample { values: [tick as u32; 8], note: format!("tick {tick}"), next: SAMPLED.load(Relaxed) };
     match Box::try_new_in(sample, &SAMPLES) {
-        // Nobody interrupts this handler, so that what was loaded is still there.
+        // No other interrupt preempts this handler, so the loaded value is current.
         Ok(sample) => SAMPLED.store(Box::into_raw(sample), Release),
         Err(_) => REFUSED.store(REFUSED.load(Relaxed) + 1, Relaxed),
     }
@@ -74,7 +74,8 @@ extern "C" fn tick() {
 
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
-    // Before the first interrupt: whoever comes first makes the heaps, and a handler could not wait for who is at it.
+    // The first user creates the heaps. Do it before the first interrupt, because a handler cannot wait for the main
+    // program.
     let made = HEAP.init().is_ok() && SAMPLES.init().is_ok();
     assert!(made, "both memories are large enough for their heaps");
     board::start_ticks(10_000);
@@ -83,13 +84,13 @@ extern "C" fn start() -> ! {
     let (mut seen, mut sum, mut letters) = (0, 0, 0);
     let mut round = 0_usize;
     while seen + REFUSED.load(Relaxed) < SAMPLED_AT_ALL {
-        // The main program's own work, which interrupts come in between of.
+        // The main program's own work, which interrupts preempt.
         let text: Vec<String> = (0..round % 8).map(|index| format!("{index} of round {round}")).collect();
         words.insert(round % 16, text.join(", "));
         round += 1;
         let mut next = SAMPLED.swap(null_mut(), AcqRel);
         while !next.is_null() {
-            // SAFETY: the handler made it of a box, and has given it away.
+            // SAFETY: the pointer came from `Box::into_raw` in the handler, which does not use it afterwards.
             let sample = unsafe { Box::from_raw_in(next, &SAMPLES) };
             seen += 1;
             sum += sample.values.iter().sum::<u32>();

@@ -1,7 +1,7 @@
-//! What an ELF file's headers say: which bytes are loaded where, with which rights, and where code ends.
+//! The layout of an ELF file, from its headers: which bytes are loaded where, with which rights, and where code ends.
 //!
-//! Bytes at an address always come from the segments, as a loader takes them; sections only say where code ends. The headers
-//! are checked once, here, so that everything behind can rely on ranges that lie within the file.
+//! Bytes at an address always come from the segments, as for a loader; sections only give the ends of code. The headers
+//! are checked once, here, so that all other code can rely on ranges that lie within the file.
 
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64, SectionType};
@@ -9,20 +9,23 @@ use object::read::elf::{FileHeader, SectionHeader};
 use object::read::{ReadRef, StringTable};
 use std::ops::Range;
 
-/// What the headers say.
+/// Access rights apply to whole pages.
+const PAGE: u64 = 4096;
+
+/// The contents of the headers.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// Whether the program is at the addresses of the file, wherever the file says so (`ET_EXEC`).
+    /// Whether the program is loaded at the addresses in the file (`ET_EXEC`).
     pub fixed: bool,
     /// Segments in the order of the file.
     pub segments: Vec<Segment>,
     /// Addresses that are read-only once the dynamic linker is done (`PT_GNU_RELRO`).
     pub relro: Vec<Range<u64>>,
-    /// The file's bytes of the dynamic section.
+    /// The dynamic section's bytes in the file.
     pub dynamic: Option<Range<usize>>,
-    /// Whether a dynamic linker is asked for (`PT_INTERP`).
-    pub interpreter: bool,
-    /// Sections in the order of the file; none where they are stripped.
+    /// Where the header of the unwind tables is (`PT_GNU_EH_FRAME`).
+    pub unwind_header: Option<u64>,
+    /// Sections in the order of the file; empty if they are stripped.
     pub sections: Vec<Section>,
 }
 
@@ -31,34 +34,34 @@ pub(super) struct Layout {
 pub(super) struct Segment {
     /// Addresses of the bytes that come from the file.
     pub address: Range<u64>,
-    /// End of the addresses, those that begin as zeros included.
+    /// End of the addresses, including zero-initialised memory.
     pub memory_end: u64,
-    /// The bytes, as long as `address`.
+    /// Its bytes in the file, of the same length as `address`.
     pub bytes: Range<usize>,
     /// Whether it can be written.
     pub writable: bool,
     /// Whether it can be executed.
     pub executable: bool,
-    /// The header's type, flags, offset, address and sizes, to recognise a loaded file by.
+    /// The header's flags, offset, address and sizes, which identify a loaded file.
     pub header: [u64; 5],
 }
 
 /// A section.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its name; empty where it is not known.
+    /// Its name; empty if unknown.
     pub name: Vec<u8>,
     /// What it holds.
     pub kind: SectionType,
-    /// Its addresses; empty where it is not loaded.
+    /// Its addresses; empty if it is not loaded.
     pub address: Range<u64>,
-    /// Its bytes in the file; empty where it has none.
+    /// Its bytes in the file; empty if it has none.
     pub bytes: Range<usize>,
     /// Whether it holds code.
     pub executable: bool,
     /// Number of the section it refers to.
     pub link: usize,
-    /// Size of its entries; 0 where they have none.
+    /// Size of its entries; 0 if it has none.
     pub entry: u64,
 }
 
@@ -77,9 +80,14 @@ impl Layout {
         for program in programs {
             layout.add_segment(program, file).ok_or_else(|| cut("its segments"))?;
         }
+        if layout.segments_collide() {
+            return Err(
+                "has segments that are loaded over each other, so that its code is ambiguous; link it again".to_owned()
+            );
+        }
         layout.add_sections(header, file).ok_or_else(|| cut("its sections"))?;
         if !layout.segments.iter().any(|segment| segment.executable && !segment.bytes.is_empty()) {
-            return Err("holds no code; debug information alone is not enough".to_owned());
+            return Err("holds no code; give the program or library itself, not its debug information".to_owned());
         }
         Ok(layout)
     }
@@ -102,15 +110,26 @@ impl Layout {
                 header: [u64::from(flags.0), offset, address, sizes[0], sizes[1]],
             });
         } else if kind == elf::PT_GNU_RELRO {
-            // The dynamic linker protects whole pages: what is behind the last page boundary stays writable.
-            const PAGE: u64 = 4096;
+            // The dynamic linker protects whole pages: bytes after the last page boundary stay writable.
             self.relro.push(address..memory_end / PAGE * PAGE);
         } else if kind == elf::PT_DYNAMIC {
             self.dynamic = Some(bytes?);
-        } else if kind == elf::PT_INTERP {
-            self.interpreter = true;
+        } else if kind == elf::PT_GNU_EH_FRAME {
+            self.unwind_header = Some(address);
         }
         Some(())
+    }
+
+    /// Whether any page is loaded from two places of the file.
+    fn segments_collide(&self) -> bool {
+        let shift = |s: &Segment| s.address.start.wrapping_sub(s.bytes.start as u64);
+        self.segments.iter().enumerate().any(|(number, one)| {
+            self.segments[..number].iter().any(|other| {
+                let within = one.address.start < other.memory_end && other.address.start < one.memory_end;
+                let (pages, others) = (one.pages(), other.pages());
+                within || shift(one) != shift(other) && pages.start < others.end && others.start < pages.end
+            })
+        })
     }
 
     fn add_sections(&mut self, header: &FileHeader64<LE>, file: &[u8]) -> Option<()> {
@@ -122,14 +141,14 @@ impl Layout {
         Some(())
     }
 
-    /// The bytes loaded from an address on, to the end of its segment's bytes in the file, and the segment.
+    /// The bytes loaded from an address on, up to the end of its segment's bytes in the file, and the segment.
     pub fn at<'a>(&self, file: &'a [u8], address: u64) -> Option<(&'a [u8], &Segment)> {
         let segment = self.segments.iter().find(|segment| segment.address.contains(&address))?;
         let skipped = usize::try_from(address - segment.address.start).ok()?;
         Some((file.get(segment.bytes.clone())?.get(skipped..)?, segment))
     }
 
-    /// The addresses of the code section that contains an address; of the segment where the file has no sections.
+    /// The addresses of the code section that contains an address, or of the segment if the file has no sections.
     pub fn code(&self, address: u64) -> Option<Range<u64>> {
         if self.sections.is_empty() {
             let mut segments = self.segments.iter();
@@ -142,8 +161,18 @@ impl Layout {
     pub fn constant(&self, address: u64) -> bool {
         let Some(end) = address.checked_add(8) else { return false };
         let within = |range: &Range<u64>| range.start <= address && end <= range.end;
-        self.segments.iter().any(|s| !s.writable && within(&(s.address.start..s.memory_end)))
-            || self.relro.iter().any(within)
+        self.relro.iter().any(within)
+            || self.segments.iter().any(|s| within(&(s.address.start..s.memory_end)))
+                && self.read_only_until(address).is_some_and(|limit| end <= limit)
+    }
+
+    /// The start of the first writable page after an address; `None` if the address itself is in a writable page. Of
+    /// segments that share a page, the last determines its rights and content.
+    pub fn read_only_until(&self, address: u64) -> Option<u64> {
+        let writable =
+            self.segments.iter().filter(|s| s.writable).map(Segment::pages).filter(|pages| pages.end > address);
+        let next = writable.map(|pages| pages.start).min().unwrap_or(u64::MAX);
+        (next > address).then_some(next)
     }
 
     /// Whether an address is loaded.
@@ -151,9 +180,16 @@ impl Layout {
         self.segments.iter().any(|s| (s.address.start..s.memory_end).contains(&address))
     }
 
-    /// The section of a name.
+    /// The section with a name.
     pub fn section(&self, name: &[u8]) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
+    }
+}
+
+impl Segment {
+    /// The pages it is loaded to.
+    fn pages(&self) -> Range<u64> {
+        self.address.start / PAGE * PAGE..self.memory_end.saturating_add(PAGE - 1) / PAGE * PAGE
     }
 }
 
@@ -177,14 +213,14 @@ impl Section {
     }
 }
 
-/// A range of the file, if it lies in it.
+/// A range of the file; `None` if it lies outside.
 fn within(file: &[u8], offset: u64, size: u64) -> Option<Range<usize>> {
     let start = usize::try_from(offset).ok()?;
     let end = start.checked_add(usize::try_from(size).ok()?)?;
     (end <= file.len()).then_some(start..end)
 }
 
-/// Says what a file is that is no linked ELF file for x86-64.
+/// Refuses a file that is not a linked ELF file for x86-64, and says what it is.
 fn refuse(file: &[u8]) -> Result<(), String> {
     if file.is_empty() {
         return Err("is empty".to_owned());
@@ -198,7 +234,7 @@ fn refuse(file: &[u8]) -> Result<(), String> {
         return Err("is not an ELF file".to_owned());
     }
     let Some(header) = file.first_chunk::<64>() else {
-        return Err(format!("is truncated: {} bytes do not hold the header of an ELF file", file.len()));
+        return Err(format!("is truncated: {} bytes are too few for the header of an ELF file", file.len()));
     };
     let big_endian = header[5] == elf::ELFDATA2MSB.0;
     let half = |at: usize| match big_endian {
@@ -209,7 +245,7 @@ fn refuse(file: &[u8]) -> Result<(), String> {
     if machine != elf::EM_X86_64.0 || header[4] != elf::ELFCLASS64.0 || big_endian {
         let bits = if header[4] == elf::ELFCLASS32.0 { "32-bit " } else { "" };
         let order = if big_endian { "big-endian " } else { "" };
-        return Err(format!("holds {order}{bits}code for {}; only 64-bit x86-64 is understood", machine_name(machine)));
+        return Err(format!("holds {order}{bits}code for {}; only 64-bit x86-64 is supported", machine_name(machine)));
     }
     match elf::FileType(kind) {
         elf::ET_EXEC | elf::ET_DYN => Ok(()),
@@ -221,7 +257,7 @@ fn refuse(file: &[u8]) -> Result<(), String> {
     }
 }
 
-/// What a machine number stands for.
+/// The name of a machine number.
 fn machine_name(machine: u16) -> String {
     let known = match elf::Machine(machine) {
         elf::EM_X86_64 => "x86-64",
@@ -243,7 +279,7 @@ fn machine_name(machine: u16) -> String {
     known.to_owned()
 }
 
-/// An array of entries in the file's bytes; empty where they do not lie there or are cut.
+/// Bytes as an array of whole entries; an incomplete last entry is ignored.
 pub(super) fn entries<T: object::Pod>(bytes: &[u8]) -> &[T] {
     bytes.read_slice_at(0, bytes.len() / size_of::<T>()).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! Source lines of addresses, from the debug information.
 //!
-//! The sections are copied out of the file when first asked for, so that the lines are those of the bytes that were analysed,
-//! whatever becomes of the file. Debug information in other files (`.dwo`, `.dwp`) is not read: with it, lines are known but not which
-//! functions were inlined.
+//! The sections are copied at first use from the bytes that were analysed, so that later changes of the file have no
+//! effect. Debug information in other files (`.dwo`, `.dwp`) is not read: lines are then known, but not inlined
+//! functions.
 
 use super::super::Source;
 use addr2line::{Context, Frame, LookupContinuation, LookupResult};
@@ -15,7 +15,7 @@ type Reader = EndianArcSlice<LittleEndian>;
 /// The debug information of a file.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// `None` where there is none that can be read. It reads on as it is asked, behind a lock.
+    /// `None` if there is none that can be read. It reads further data on demand, so it is behind a lock.
     context: OnceLock<Option<Mutex<Context<Reader>>>>,
 }
 

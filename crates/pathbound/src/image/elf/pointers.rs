@@ -1,8 +1,8 @@
 //! Which pointers of a file are constant, and what they hold once the dynamic linker is done.
 //!
-//! A pointer is constant when nothing can write it while the program runs: its segment is read-only, or it is read-only after
-//! relocation (RELRO). Slots of the global offset table count as constant wherever they lie (`GLOB_DAT`, `JUMP_SLOT`,
-//! `IRELATIVE`): no code but the dynamic linker's writes them, and it only ever writes what the symbol stands for.
+//! A pointer is constant when nothing can write it while the program runs: its segment is read-only, or it is read-only
+//! after relocation (RELRO). Slots of the global offset table count as constant wherever they lie (`GLOB_DAT`,
+//! `JUMP_SLOT`, `IRELATIVE`): only the dynamic linker writes them, and it only writes what the symbol resolves to.
 
 use super::super::Pointer;
 use super::layout::{Layout, entries};
@@ -12,20 +12,35 @@ use object::elf::{self, Dyn64, DynamicTag, Rela64, Relr64, Sym64};
 use object::read::ReadRef;
 use object::read::elf::RelrIterator;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The pointers that the dynamic linker fills in.
 #[derive(Debug)]
 pub(super) struct Pointers {
-    /// By address; `None` where they are not constant or hold no known address.
-    relocated: Vec<(u64, Option<Pointer>)>,
+    /// By address.
+    relocated: Vec<Relocated>,
+    /// Whether there are relocation tables that are not read.
+    incomplete: bool,
+    /// Whether relocations may change code.
+    in_code: bool,
 }
 
-/// The dynamic section, and what follows from it.
+/// A pointer that the dynamic linker fills in.
+#[derive(Debug)]
+struct Relocated {
+    address: u64,
+    /// Its content after relocation; `None` if that is not a known address.
+    pointer: Option<Pointer>,
+    /// Whether the program never changes it.
+    constant: bool,
+}
+
+/// The dynamic section, and what it implies for the binding of symbols.
 struct Linking<'a> {
     file: &'a [u8],
     layout: &'a Layout,
     tags: HashMap<i64, u64>,
-    /// Whether no other file's symbol can take the place of one that this file defines.
+    /// Whether no other file can interpose a symbol that this file defines.
     binds_own: bool,
     /// Whether functions are bound before the program runs, rather than at their first call.
     binds_now: bool,
@@ -38,32 +53,29 @@ impl Pointers {
         let mut relocated = Vec::new();
         for table in linking.tables() {
             for entry in entries::<Rela64<LE>>(table) {
-                relocated.push((entry.r_offset.get(LE), linking.pointer(entry, symbols)));
+                relocated.extend(linking.relocated(entry, symbols));
             }
         }
         for address in linking.packed() {
-            let pointer = layout.constant(address).then(|| word(file, layout, address)).flatten();
-            relocated.push((address, pointer.map(Pointer::Address)));
+            let pointer = word(file, layout, address).map(Pointer::Address);
+            relocated.push(Relocated { address, pointer, constant: layout.constant(address) });
         }
-        // Where a damaged file relocates an address twice, the last relocation is the one that stays.
+        // If a damaged file relocates an address twice, the last relocation wins.
         relocated.reverse();
-        relocated.sort_by_key(|(address, _)| *address);
-        relocated.dedup_by_key(|(address, _)| *address);
-        Self { relocated }
+        relocated.sort_by_key(|one| one.address);
+        relocated.dedup_by_key(|one| one.address);
+        Self { relocated, incomplete: linking.incomplete(), in_code: linking.in_code() }
     }
 
-    /// What the pointer at an address holds.
+    /// The content of the pointer at an address.
     pub fn at(&self, file: &[u8], layout: &Layout, address: u64) -> Option<Pointer> {
-        // Relocations before the last byte of the pointer; the last of them may reach into it.
-        let end = address.checked_add(8)?;
-        let before = self.relocated.partition_point(|(at, _)| *at < end);
-        match self.relocated[..before].last() {
-            Some((at, pointer)) if *at == address => return pointer.clone(),
-            Some((at, _)) if at.saturating_add(8) > address => return None,
-            _ => {}
+        match self.relocation(address)? {
+            Some(relocated) => return relocated.pointer.clone().filter(|_| relocated.constant),
+            None if self.incomplete => return None,
+            None => {}
         }
-        // Without a relocation the file's content is the pointer's where the program is not moved. What is read-only only
-        // after relocation may have been written by the start-up code, but not in the global offset table.
+        // Without a relocation, a pointer of a program at fixed addresses holds the file's content. Start-up code may
+        // have written memory that becomes read-only after relocation, but not the global offset table.
         let (_, segment) = layout.at(file, address)?;
         let offset_table = [b".got".as_slice(), b".got.plt"]
             .iter()
@@ -72,6 +84,41 @@ impl Pointers {
             return None;
         }
         word(file, layout, address).filter(|value| layout.loaded(*value)).map(Pointer::Address)
+    }
+
+    /// The content of the pointer at an address when the program starts; it may change later.
+    pub fn initially(&self, file: &[u8], layout: &Layout, address: u64) -> Option<Pointer> {
+        match self.relocation(address)? {
+            Some(relocated) => relocated.pointer.clone(),
+            None if self.incomplete || !layout.fixed => None,
+            None => word(file, layout, address).map(Pointer::Address),
+        }
+    }
+
+    /// The relocation of a pointer, if there is one; the outer `None` if one changes only a part of it.
+    fn relocation(&self, address: u64) -> Option<Option<&Relocated>> {
+        // Relocations before the last byte of the pointer; the last of them may reach into it.
+        let end = address.checked_add(8)?;
+        let before = self.relocated.partition_point(|one| one.address < end);
+        match self.relocated[..before].last() {
+            Some(one) if one.address == address => Some(Some(one)),
+            Some(one) if one.address.saturating_add(8) > address => None,
+            _ => Some(None),
+        }
+    }
+
+    /// Whether a relocation changes any of these bytes.
+    pub fn relocated(&self, bytes: Range<u64>) -> bool {
+        let before = self.relocated.partition_point(|one| one.address < bytes.end);
+        self.relocated[..before].last().is_some_and(|one| one.address.saturating_add(8) > bytes.start)
+    }
+
+    /// Where the first relocation after an address begins; `None` if one changes the byte at the address.
+    pub fn unchanged_until(&self, address: u64) -> Option<u64> {
+        let after = self.relocated.partition_point(|one| one.address <= address);
+        let here = self.relocated[..after].last().is_some_and(|one| one.address.saturating_add(8) > address);
+        let next = self.relocated.get(after).map_or(u64::MAX, |one| one.address);
+        (!(here || self.incomplete && self.in_code)).then_some(next)
     }
 }
 
@@ -84,30 +131,34 @@ impl<'a> Linking<'a> {
             if tag == elf::DT_NULL {
                 break;
             }
-            tags.entry(tag.0).or_insert_with(|| entry.d_val.get(LE));
+            // Of several entries with a tag, the dynamic linker uses the last.
+            tags.insert(tag.0, entry.d_val.get(LE));
         }
-        let value = |tag: DynamicTag| tags.get(&tag.0).copied();
-        let flag = |tag: DynamicTag, bits: u64| value(tag).unwrap_or(0) & bits != 0;
-        // A program comes first in the search for symbols, so that its own definitions win. One that is moved says so; one of
-        // an older linker asks for a dynamic linker and has no name as a library, which tells it from a library that
-        // can also be run.
-        let program = layout.fixed
-            || flag(elf::DT_FLAGS_1, elf::DF_1_PIE.0)
-            || layout.interpreter && value(elf::DT_SONAME).is_none();
-        let binds_own = program || value(elf::DT_SYMBOLIC).is_some() || flag(elf::DT_FLAGS, elf::DF_SYMBOLIC.0);
-        let binds_now = value(elf::DT_BIND_NOW).is_some()
-            || flag(elf::DT_FLAGS, elf::DF_BIND_NOW.0)
-            || flag(elf::DT_FLAGS_1, elf::DF_1_NOW.0);
-        Self { file, layout, tags, binds_own, binds_now }
+        let mut linking = Self { file, layout, tags, binds_own: false, binds_now: false };
+        // A program comes first in the search for symbols, so that its own definitions win. A position-independent
+        // program is marked as such; without the mark, from an older linker, it looks like a library that can be run.
+        linking.binds_own = layout.fixed
+            || linking.flag(elf::DT_FLAGS_1, elf::DF_1_PIE.0)
+            || linking.tags.contains_key(&elf::DT_SYMBOLIC.0)
+            || linking.flag(elf::DT_FLAGS, elf::DF_SYMBOLIC.0);
+        linking.binds_now = linking.tags.contains_key(&elf::DT_BIND_NOW.0)
+            || linking.flag(elf::DT_FLAGS, elf::DF_BIND_NOW.0)
+            || linking.flag(elf::DT_FLAGS_1, elf::DF_1_NOW.0);
+        linking
     }
 
-    /// The loaded bytes that two tags give the address and the size of.
+    /// Whether the value of a tag has any of these bits.
+    fn flag(&self, tag: DynamicTag, bits: u64) -> bool {
+        self.tags.get(&tag.0).is_some_and(|number| number & bits != 0)
+    }
+
+    /// The loaded bytes whose address and size are given by two tags.
     fn bytes(&self, address: DynamicTag, size: DynamicTag) -> Option<&'a [u8]> {
         let (bytes, _) = self.layout.at(self.file, *self.tags.get(&address.0)?)?;
         bytes.get(..usize::try_from(*self.tags.get(&size.0)?).ok()?)
     }
 
-    /// The tables of relocations.
+    /// The relocation tables.
     fn tables(&self) -> Vec<&'a [u8]> {
         if self.layout.dynamic.is_some() {
             let pairs = [(elf::DT_RELA, elf::DT_RELASZ), (elf::DT_JMPREL, elf::DT_PLTRELSZ)];
@@ -124,30 +175,57 @@ impl<'a> Linking<'a> {
         RelrIterator::<elf::FileHeader64<LE>>::new(LE, entries::<Relr64<LE>>(table))
     }
 
-    /// What a relocation makes of the pointer it is for.
-    fn pointer(&self, entry: &Rela64<LE>, symbols: &Symbols) -> Option<Pointer> {
-        let kind = entry.r_type(LE, false);
-        let (address, addend) = (entry.r_offset.get(LE), entry.r_addend.get(LE));
-        match kind {
-            elf::R_X86_64_JUMP_SLOT => match self.symbol(entry.r_sym(LE, false), 0)? {
-                // The first call through the slot goes through the dynamic linker, which a bound of the function
-                // itself would not contain.
-                (name, Pointer::Address(_)) if !self.binds_now => Some(Pointer::External(name)),
-                (_, pointer) => Some(pointer),
-            },
-            elf::R_X86_64_GLOB_DAT => self.symbol(entry.r_sym(LE, false), 0).map(|(_, pointer)| pointer),
-            // Which function it is, is decided when the program starts.
-            elf::R_X86_64_IRELATIVE => symbols.chosen_at(self.file, addend.cast_unsigned()).map(Pointer::External),
-            elf::R_X86_64_RELATIVE if self.layout.constant(address) => Some(Pointer::Address(addend.cast_unsigned())),
-            elf::R_X86_64_64 if self.layout.constant(address) => {
-                self.symbol(entry.r_sym(LE, false), addend).map(|(_, pointer)| pointer)
-            }
-            _ => None,
-        }
+    /// Whether there are relocation tables in a form that is not read, or outside the file.
+    fn incomplete(&self) -> bool {
+        // `DT_REL`, and the compact forms of LLVM and of Android.
+        const OTHERS: [i64; 4] = [17, 0x26, 0x6000_000f, 0x6000_0011];
+        let tables =
+            [(elf::DT_RELA, elf::DT_RELASZ), (elf::DT_JMPREL, elf::DT_PLTRELSZ), (elf::DT_RELR, elf::DT_RELRSZ)];
+        OTHERS.iter().any(|tag| self.tags.contains_key(tag))
+            || tables
+                .into_iter()
+                .any(|(address, size)| self.tags.contains_key(&address.0) && self.bytes(address, size).is_none())
     }
 
-    /// The name of a symbol, and what a pointer to it, so many bytes further on, holds.
-    fn symbol(&self, index: u32, addend: i64) -> Option<(String, Pointer)> {
+    /// Whether the dynamic linker may write to code.
+    fn in_code(&self) -> bool {
+        self.tags.contains_key(&elf::DT_TEXTREL.0) || self.flag(elf::DT_FLAGS, elf::DF_TEXTREL.0)
+    }
+
+    /// The pointer that a relocation fills in; `None` if it changes nothing.
+    fn relocated(&self, entry: &Rela64<LE>, symbols: &Symbols) -> Option<Relocated> {
+        let kind = entry.r_type(LE, false);
+        let (address, addend) = (entry.r_offset.get(LE), entry.r_addend.get(LE));
+        let mut constant = self.layout.constant(address);
+        let pointer = match kind {
+            elf::R_X86_64_NONE => return None,
+            elf::R_X86_64_JUMP_SLOT => {
+                constant = true;
+                match self.symbol(kind, entry.r_sym(LE, false), 0) {
+                    // The first call through the slot goes through the dynamic linker, which a bound of the function
+                    // itself would not contain.
+                    Some((name, Pointer::Address(_))) if !self.binds_now => Some(Pointer::External(name)),
+                    symbol => symbol.map(|(_, pointer)| pointer),
+                }
+            }
+            elf::R_X86_64_GLOB_DAT => {
+                constant = true;
+                self.symbol(kind, entry.r_sym(LE, false), 0).map(|(_, pointer)| pointer)
+            }
+            // The resolver chooses the function when the program starts.
+            elf::R_X86_64_IRELATIVE => {
+                constant = true;
+                symbols.chosen_at(self.file, addend.cast_unsigned()).map(Pointer::External)
+            }
+            elf::R_X86_64_RELATIVE => Some(Pointer::Address(addend.cast_unsigned())),
+            elf::R_X86_64_64 => self.symbol(kind, entry.r_sym(LE, false), addend).map(|(_, pointer)| pointer),
+            _ => None,
+        };
+        Some(Relocated { address, pointer, constant })
+    }
+
+    /// The name of a symbol, and the content of a pointer to `addend` bytes after it.
+    fn symbol(&self, kind: elf::RelocationType, index: u32, addend: i64) -> Option<(String, Pointer)> {
         let table = *self.tags.get(&elf::DT_SYMTAB.0)?;
         let (bytes, _) =
             self.layout.at(self.file, table.checked_add(u64::from(index) * size_of::<Sym64<LE>>() as u64)?)?;
@@ -156,7 +234,13 @@ impl<'a> Linking<'a> {
         let name = names.get(symbol.st_name.get(LE) as usize..)?.split(|byte| *byte == 0).next()?;
         let name = String::from_utf8_lossy(name).into_owned();
         let section = symbol.st_shndx.get(LE);
-        let own = symbol.st_bind() == elf::STB_LOCAL || symbol.st_visibility() != elf::STV_DEFAULT || self.binds_own;
+        // The address of a protected function may be that of a stub in the program.
+        let sees_own = match symbol.st_visibility() {
+            elf::STV_DEFAULT => false,
+            elf::STV_PROTECTED => kind == elf::R_X86_64_JUMP_SLOT,
+            _ => true,
+        };
+        let own = symbol.st_bind() == elf::STB_LOCAL || sees_own || self.binds_own;
         if section == elf::SHN_UNDEF || symbol.st_type() == elf::STT_GNU_IFUNC || !own {
             return (!name.is_empty() && addend == 0).then(|| (name.clone(), Pointer::External(name)));
         }

@@ -4,7 +4,8 @@ use super::super::Symbol;
 use super::layout::{Layout, Section, entries};
 use addr2line::demangle_auto;
 use object::LittleEndian as LE;
-use object::elf::{self, Sym64};
+use object::elf::{self, FileHeader64, Sym64};
+use object::read::elf::{FileHeader as _, Sym as _};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -13,11 +14,11 @@ use std::sync::OnceLock;
 /// The functions of a file.
 #[derive(Debug)]
 pub(super) struct Symbols {
-    /// Every name, by address; of names at one address the best first.
+    /// All names, by address; of the names at one address, the best first.
     named: Vec<Named>,
-    /// The best name of each address that is a function's, by address.
+    /// The best name of each function, by address.
     functions: Vec<Function>,
-    /// Hashes of names, of linkage and demangled, with the index of what they name, in order. Made when first asked for.
+    /// Hashes of linkage and demangled names with their indexes in `named`, sorted. Made at first use.
     by_name: OnceLock<Vec<(u64, u32)>>,
 }
 
@@ -25,16 +26,16 @@ pub(super) struct Symbols {
 #[derive(Clone, Debug)]
 struct Named {
     address: u64,
-    /// Bytes of code; 0 where the file does not say.
+    /// Size of its code in bytes; 0 if the file does not give it.
     size: u64,
     /// The bytes of the name in the file.
     name: Range<usize>,
     /// Whether it is a local label without type or size, as in assembly: usually a place within a function.
     label: bool,
-    /// Whether other files do not see it.
+    /// Whether it is local to this file.
     local: bool,
-    /// Whether the address is that of code which chooses the function when the program starts.
-    chooses: bool,
+    /// Whether it is an indirect function (IFUNC), so that the address is that of its resolver.
+    indirect: bool,
 }
 
 /// A function in [`Symbols::functions`].
@@ -42,18 +43,18 @@ struct Named {
 struct Function {
     /// Index of its best name.
     named: usize,
-    /// The furthest end of this and all functions before it: no function before reaches past it.
+    /// The highest end address of this and all earlier functions.
     reach: u64,
 }
 
 impl Symbols {
-    /// Reads the symbol table; the dynamic one where there is no other.
+    /// Reads the symbol table, or the dynamic one if there is no other.
     pub fn read(file: &[u8], layout: &Layout) -> Self {
         let table = |kind| layout.sections.iter().find(|section| section.kind == kind);
         let table = table(elf::SHT_SYMTAB).or_else(|| table(elf::SHT_DYNSYM));
         let mut named = table.map_or_else(Vec::new, |table| read_table(file, layout, table));
-        // Identical functions may be folded into one, so that an address has several names. The choice among them is a
-        // matter of taste, but must not depend on the order of the table.
+        // Identical functions may be folded into one, so that an address has several names. The choice among them is
+        // arbitrary, but must not depend on the order of the table.
         named.sort_by(|a, b| {
             let key = |n: &Named| (n.address, n.label, n.size == 0, n.local, n.name.len());
             key(a).cmp(&key(b)).then_with(|| file[a.name.clone()].cmp(&file[b.name.clone()]))
@@ -94,7 +95,7 @@ impl Symbols {
         Some(self.named[first].symbol(file))
     }
 
-    /// The functions of a name, by address.
+    /// The functions with a name, in order of address.
     pub fn find(&self, file: &[u8], name: &str) -> Vec<Symbol> {
         let short = without_hash(name);
         let index = self.by_name.get_or_init(|| self.index(file));
@@ -113,11 +114,11 @@ impl Symbols {
         found
     }
 
-    /// The name of the indirect function whose choice is made by the code at an address.
+    /// The name of the indirect function (IFUNC) whose resolver is at an address.
     pub fn chosen_at(&self, file: &[u8], address: u64) -> Option<String> {
         let first = self.named.partition_point(|named| named.address < address);
         let here = self.named[first..].iter().take_while(|named| named.address == address);
-        here.clone().find(|named| named.chooses).map(|named| named.linkage_name(file).into_owned())
+        here.clone().find(|named| named.indirect).map(|named| named.linkage_name(file).into_owned())
     }
 
     fn index(&self, file: &[u8]) -> Vec<(u64, u32)> {
@@ -146,6 +147,25 @@ impl Named {
     }
 }
 
+/// Reads [`ElfFile::versions`](super::ElfFile::versions) from the dynamic symbol table.
+pub(super) fn versions(file: &[u8], function: &Symbol) -> Option<Vec<String>> {
+    let sections = FileHeader64::<LE>::parse(file).ok()?.sections(LE, file).ok()?;
+    let symbols = sections.symbols(LE, file, elf::SHT_DYNSYM).ok()?;
+    let versions = sections.versions(LE, file).ok()??;
+    let mut found = Vec::new();
+    for (index, symbol) in symbols.enumerate() {
+        let name = symbol.name(LE, symbols.strings());
+        if symbol.st_value.get(LE) == function.address && name == Ok(function.linkage_name.as_bytes()) {
+            let version = versions.version_index(LE, index);
+            if let Ok(Some(named)) = versions.version(version.index()) {
+                let mark = if version.is_hidden() { "@" } else { "@@" };
+                found.push(format!("{mark}{}", String::from_utf8_lossy(named.name())));
+            }
+        }
+    }
+    Some(found)
+}
+
 /// The symbols of a table that name code.
 fn read_table(file: &[u8], layout: &Layout, table: &Section) -> Vec<Named> {
     let Some(names) = layout.sections.get(table.link).map(|section| section.bytes.clone()) else { return Vec::new() };
@@ -172,25 +192,25 @@ fn read_table(file: &[u8], layout: &Layout, table: &Section) -> Vec<Named> {
             name: start..start + length,
             label: local && size == 0 && kind == elf::STT_NOTYPE,
             local,
-            chooses: kind == elf::STT_GNU_IFUNC,
+            indirect: kind == elf::STT_GNU_IFUNC,
         });
     }
     named
 }
 
-/// A name as its programmer wrote it. What is not mangled is not touched: `f` is also how C++ mangles `float`.
+/// The demangled name. A name that is not mangled stays as it is: `f` is also how C++ mangles `float`.
 fn demangled(linkage_name: &str) -> String {
     let mangled = ["_Z", "__Z", "_R"].iter().any(|prefix| linkage_name.starts_with(prefix));
     if mangled { demangle_auto(Cow::Borrowed(linkage_name), None).into_owned() } else { linkage_name.to_owned() }
 }
 
-/// A Rust name without the hash that ends it; `None` where it ends in none.
-fn without_hash(name: &str) -> Option<&str> {
+/// A Rust name without its hash; `None` if it has none.
+pub(crate) fn without_hash(name: &str) -> Option<&str> {
     let (short, hash) = name.rsplit_once("::h")?;
     (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(short)
 }
 
-/// Whether a name is a symbol's demangled name and the hash that ends its mangled one.
+/// Whether a name is a symbol's demangled name followed by the hash of its mangled one.
 fn has_hash(symbol: &Symbol, name: &str) -> bool {
     let hash = without_hash(name).filter(|short| *short == symbol.name).map(|short| &name[short.len() + 2..]);
     hash.is_some_and(|hash| symbol.linkage_name.contains(&format!("17{hash}E")))

@@ -1,24 +1,27 @@
 //! `rtalloc reproduce all`
 
-use super::{Keeping, Scale, environments, print_chapter, puaut, robson, store, thesis, tlsf, wait_free, write_json};
+use super::{
+    Keeping, Scale, environments, print_chapter, print_measured, puaut, robson, store, thesis, tlsf, wait_free,
+    write_json,
+};
 use crate::analysis::Analysis;
 use crate::campaign::shard::Shard;
 use crate::campaign::{self, Experiment, Tasks, kept};
-use crate::cmd::destination::{Destination, Output};
-use crate::cmd::inspect::print;
+use crate::cmd::destination::print;
 use crate::cmd::progress::Bar;
 use crate::cmd::shipped;
 use crate::present::papers::Papers;
 use crate::present::table::Look;
 use crate::result::claim::Claim;
 use crate::result::compact_fit::CompactFit;
+use crate::result::document::Schema;
 use crate::result::overview::Overview;
 use crate::result::puaut::Puaut;
 use crate::result::robson::Robson;
 use crate::result::thesis::Thesis;
 use crate::result::tlsf::Tlsf;
 use crate::result::wait_free::WaitFree;
-use crate::{experiment, present, subject};
+use crate::{experiment, present};
 use anyhow::Context as _;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -26,10 +29,10 @@ use std::process::ExitCode;
 
 /// All five papers and worst-case memory: every experiment, one after another, and the list of all verdicts
 ///
-/// What counts is performed on all processors at a time, and what is timed by itself, after it; nothing else should run then. Needs
-/// about 1 GiB of memory, with --full 5 GiB (the thesis' 1000 replicas). Seeds are fixed: 1, or 1 to N where there are several.
-/// Performed are the tasks that the store has no result of; so the same command goes on after an interruption, and several
-/// machines can each perform a slice of it (docs/CAMPAIGNS.md).
+/// What counts is performed on all processors at a time, and what is timed by itself, after it; nothing else should run
+/// then. Needs about 1 GiB of memory, with --full 5 GiB (the thesis' 1000 replicas). Seeds are fixed: 1, or 1 to N
+/// where there are several. Performed are the tasks that the store has no result of; so the same command goes on after
+/// an interruption, and several machines can each perform a slice of it (docs/CAMPAIGNS.md).
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// All experiments, reduced replication: under ten minutes on two cores.
@@ -44,7 +47,8 @@ pub struct Arguments {
     #[arg(long, value_name = "K/N", requires = "store")]
     shard: Option<Shard>,
 
-    /// Writes one HTML file with everything in it: which allocator when, all verdicts, every table and figure, what the papers err in.
+    /// Writes one HTML file with everything in it: which allocator when, all verdicts, every table and figure, what the
+    /// papers err in.
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     report: Option<PathBuf>,
 
@@ -75,13 +79,14 @@ struct All<'a> {
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let scale = Scale::of(arguments.quick, arguments.full);
-    let report = arguments.report.as_deref().map(Destination::open).transpose().context("--report")?;
-    let json = arguments.json.as_deref().map(Output::open).transpose().context("--json")?;
+    let mut files = arguments.keeping.files()?;
+    let report = files.file("--report", arguments.report.as_deref())?;
+    let json = files.output("--json", arguments.json.as_deref())?;
     let analysis = Analysis::of_this_program()?;
     let traces = shipped::unpack()?;
     let overview = experiment::overview::Everybody {
         analysis: &analysis,
-        subjects: subject::all().iter().collect(),
+        subjects: rtalloc_subjects::all().iter().collect(),
         traces: shipped::names().zip(traces.paths.iter().cloned()).collect(),
     };
     let decoder = puaut::decoder()?;
@@ -136,7 +141,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             compact_fit: &compact_fit,
             robson: &robson,
         };
-        if write_json(json, &all)? {
+        if write_json(json, Schema::ALL_PAPERS, &all)? {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -146,5 +151,6 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     chapters.iter().try_for_each(print_chapter)?;
     let verdicts: Vec<(&str, &[Claim])> = chapters.iter().map(|chapter| (chapter.id, &*chapter.claims)).collect();
     print(&present::campaign::verdicts(&verdicts, Look::of_stdout())).context("standard output")?;
+    print_measured(&environments)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,16 +3,18 @@
 use super::{Keeping, Outputs};
 use crate::experiment::compact_fit;
 use crate::present;
+use crate::result::document::Schema;
 use pathbound::image::Process;
 use std::process::ExitCode;
 
 /// Compact-fit (2008), figures 6 to 8: time with and without compaction, and the room left in a fragmented heap
 ///
-/// First-fit, best-fit, DL (dlmalloc), half-fit, TLSF and Compact-fit, moving (CFM) and non-moving (CFNM), on the paper's two
-/// loads: objects of 8, 12, 16, ... B, every second one freed and allocated again (figure 6), and five periodic tasks (figure
-/// 7), with full and with partial compaction; and how many objects of a size a heap still has room for when a fifth of small
-/// objects was freed (figure 8). Besides: what a dereference costs, the making of a heap, pages and back references, and from
-/// which block-frame on CFNM frees with fewer instructions than CFM. Counts are exact. Takes about a minute.
+/// First-fit, best-fit, DL (dlmalloc), half-fit, TLSF and Compact-fit, moving (CFM) and non-moving (CFNM), on the
+/// paper's two loads: objects of 8, 12, 16, ... B, every second one freed and allocated again (figure 6), and five
+/// periodic tasks (figure 7), with full and with partial compaction; and how many objects of a size a heap still has
+/// room for when a fifth of small objects was freed (figure 8). Besides: what a dereference costs, the making of a
+/// heap, pages and back references, and from which block-frame on CFNM frees with fewer instructions than CFM. Counts
+/// are exact. Takes about a minute.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Seed of the tasks' sizes and of the random frees.
@@ -40,8 +42,8 @@ pub struct Arguments {
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let outputs = arguments.outputs.open()?;
+    let outputs = arguments.outputs.open(&arguments.keeping)?;
     let process = Process::current()?;
     let experiments = compact_fit::Experiments { process: &process, seed: arguments.seed };
-    outputs.tell(&experiments, &arguments.keeping, present::compact_fit::chapter)
+    outputs.tell(Schema::COMPACT_FIT, &experiments, &arguments.keeping, present::compact_fit::chapter)
 }

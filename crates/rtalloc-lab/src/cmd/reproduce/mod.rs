@@ -8,8 +8,7 @@ mod thesis;
 mod tlsf;
 mod wait_free;
 
-use super::destination::{Destination, Output};
-use super::inspect::print;
+use super::destination::{Destination, Files, Output, print};
 use super::progress::Bar;
 use super::shipped;
 use crate::campaign::store::Store;
@@ -19,6 +18,7 @@ use crate::present::chapter::Chapter;
 use crate::present::plot::PlotError;
 use crate::present::table::Look;
 use crate::probe::cycles::Clock;
+use crate::result::document::{self, Schema};
 use crate::result::schema::Environment;
 use anyhow::Context as _;
 use serde::Serialize;
@@ -27,8 +27,8 @@ use std::process::ExitCode;
 
 /// Repeats published experiments and prints published and own figures side by side.
 ///
-/// Every figure stands beside the one that was published, and their ratio. A ratio far from 1 is a result, not a failure:
-/// machines, word sizes and traces differ, and what differs is said below the tables.
+/// Every figure stands beside the one that was published, and their ratio. A ratio far from 1 is a result, not a
+/// failure: machines, word sizes and traces differ, and what differs is said below the tables.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -72,10 +72,19 @@ The exit status is 0 when every experiment was performed, whatever came out.";
 /// Where results are kept.
 #[derive(Debug, clap::Args)]
 struct Keeping {
-    /// Keeps each task's result in FILE at once (an SQLite file, created if missing) and performs only tasks that are not in it
-    /// yet; so the same command resumes. docs/CAMPAIGNS.md tells more.
+    /// Keeps each task's result in FILE at once (an SQLite file, created if missing) and performs only tasks that are
+    /// not in it yet; so the same command resumes. docs/CAMPAIGNS.md tells more.
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
+}
+
+impl Keeping {
+    /// The files of the call so far.
+    fn files(&self) -> anyhow::Result<Files> {
+        let mut files = Files::new();
+        self.store.as_deref().map_or(Ok(()), |store| files.changes("--store", store))?;
+        Ok(files)
+    }
 }
 
 /// How much is performed.
@@ -165,23 +174,26 @@ struct Outputs {
 
 /// The same, found writable.
 struct Opened<'a> {
-    report: Option<Destination<'a>>,
+    files: Files,
+    report: Option<Destination>,
     plots: Option<&'a Path>,
-    json: Option<Output<'a>>,
+    json: Option<Output>,
 }
 
 impl Outputs {
     /// Finds out whether all of it can be written, before anything is measured.
-    fn open(&self) -> anyhow::Result<Opened<'_>> {
+    fn open(&self, keeping: &Keeping) -> anyhow::Result<Opened<'_>> {
+        let mut files = keeping.files()?;
         if let Some(folder) = &self.plots {
             std::fs::create_dir_all(folder).with_context(|| {
                 format!("--plots: cannot make the folder {}; choose another place", folder.display())
             })?;
         }
         Ok(Opened {
-            report: self.report.as_deref().map(Destination::open).transpose().context("--report")?,
+            report: files.file("--report", self.report.as_deref())?,
             plots: self.plots.as_deref(),
-            json: self.json.as_deref().map(Output::open).transpose().context("--json")?,
+            json: files.output("--json", self.json.as_deref())?,
+            files,
         })
     }
 }
@@ -190,36 +202,45 @@ impl Opened<'_> {
     /// Performs an experiment and shows what came of it.
     fn tell<E: Experiment<Conclusion: Serialize>>(
         self,
+        schema: Schema,
         experiment: &E,
         keeping: &Keeping,
         chapter: impl FnOnce(&E::Conclusion) -> Result<Chapter, PlotError>,
     ) -> anyhow::Result<ExitCode> {
         let (found, environments) = performed(experiment, keeping)?;
         let chapter = chapter(&found)?;
-        if !self.write(&found, &chapter, &environments)? {
+        if !self.write(schema, &found, &chapter, &environments)? {
             print_chapter(&chapter)?;
+            print_measured(&environments)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// Writes what is asked for; tells whether it took the place of the tables.
-    fn write(self, found: &impl Serialize, chapter: &Chapter, environments: &[Environment]) -> anyhow::Result<bool> {
+    fn write(
+        mut self,
+        schema: Schema,
+        found: &impl Serialize,
+        chapter: &Chapter,
+        environments: &[Environment],
+    ) -> anyhow::Result<bool> {
         if let Some(folder) = self.plots {
             for (name, content) in chapter.files() {
-                let path = folder.join(name);
-                std::fs::write(&path, content).with_context(|| format!("--plots: cannot write {}", path.display()))?;
+                if let Some(plot) = self.files.file("--plots", Some(&folder.join(name)))? {
+                    plot.write(&content).context("--plots")?;
+                }
             }
         }
         if let Some(report) = self.report {
             report.write(&present::papers::of_one(chapter, environments))?;
         }
-        self.json.map_or(Ok(false), |json| write_json(json, found))
+        self.json.map_or(Ok(false), |json| write_json(json, schema, found))
     }
 }
 
 /// Writes figures as JSON; tells whether they took the place of the tables.
-fn write_json(json: Output<'_>, found: &impl Serialize) -> anyhow::Result<bool> {
-    json.write(&(serde_json::to_string(found).context("the figures as JSON")? + "\n"))
+fn write_json(json: Output, schema: Schema, found: &impl Serialize) -> anyhow::Result<bool> {
+    json.write(&document::compact(schema, found).context("the figures as JSON")?)
 }
 
 /// Performs an experiment and keeps its results where that is asked for; tells where they were measured, too.
@@ -231,7 +252,8 @@ fn performed<E: Experiment>(experiment: &E, keeping: &Keeping) -> anyhow::Result
     Ok((conclusion?, environments(&[experiment], &store)?))
 }
 
-/// Where results were measured: first the last of the timed ones, if any is, then all other machines that have timed ones.
+/// Where results were measured: first the last of the timed ones, if any is, then all other machines that have timed
+/// ones.
 fn environments(experiments: &[&dyn Tasks], store: &Store) -> anyhow::Result<Vec<Environment>> {
     let mut all = Vec::new();
     for experiment in experiments {
@@ -254,6 +276,11 @@ fn environments(experiments: &[&dyn Tasks], store: &Store) -> anyhow::Result<Vec
 fn print_chapter(chapter: &Chapter) -> anyhow::Result<()> {
     let look = Look::of_stdout();
     print(&chapter.text(Look { columns: look.columns.min(120), ..look })).context("standard output")
+}
+
+/// Prints when the figures above were measured, and by which code.
+fn print_measured(environments: &[Environment]) -> anyhow::Result<()> {
+    environments.first().map_or(Ok(()), |first| print(&(present::measured(first) + "\n")).context("standard output"))
 }
 
 #[cfg(test)]

@@ -5,15 +5,18 @@ use crate::analysis::Analysis;
 use crate::cmd::shipped;
 use crate::experiment::puaut::{Experiments, GROWTH_BYTES};
 use crate::present;
+use crate::result::document::Schema;
 use crate::trace::Event;
 use std::process::ExitCode;
 
-/// Puaut (2002), tables 1 to 3 and figures 1 to 4: the worst case of malloc and free, the mean, and what they mean for a program
+/// Puaut (2002), tables 1 to 3 and figures 1 to 4: the worst case of malloc and free, the mean, and what they mean for
+/// a program
 ///
 /// Seven allocators in a heap of 4 MiB: the paper's worst-case scenarios, the MEAN model, and a decoder's trace (lame
-/// --decode, which allocates for every frame as mpg123 did). Hers are cycles and ours instructions, with their ratio. The most
-/// observed, the scenario and the static bound are three numbers, never one for another. Besides: the share of a program's time that
-/// malloc takes by what each is charged with, and the worst malloc in heaps of 64 KiB to 64 MiB. Counts are exact. Takes about a minute.
+/// --decode, which allocates for every frame as mpg123 did). Hers are cycles and ours instructions, with their ratio.
+/// The most observed, the scenario and the static bound are three numbers, never one for another. Besides: the share of
+/// a program's time that malloc takes by what each is charged with, and the worst malloc in heaps of 64 KiB to 64 MiB.
+/// Counts are exact. Takes about a minute.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Seed of the MEAN model.
@@ -41,12 +44,12 @@ pub struct Arguments {
 ///
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let outputs = arguments.outputs.open()?;
+    let outputs = arguments.outputs.open(&arguments.keeping)?;
     let decoder = decoder()?;
     let analysis = Analysis::of_this_program()?;
     let scale = Scale::of(arguments.quick, arguments.full);
     let experiments = experiments(&analysis, &decoder, arguments.seed, scale);
-    outputs.tell(&experiments, &arguments.keeping, present::puaut::chapter)
+    outputs.tell(Schema::PUAUT, &experiments, &arguments.keeping, present::puaut::chapter)
 }
 
 /// What is performed at a scale.

@@ -4,7 +4,7 @@ use super::{Keeping, Outputs, Scale};
 use crate::cmd::after_help;
 use crate::experiment::robson::{self, Settings};
 use crate::present;
-use crate::subject;
+use crate::result::document::Schema;
 use anyhow::Context as _;
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -19,12 +19,12 @@ Examples:
 
 /// Worst-case memory (Robson): what adversaries make each allocator need, beside the bounds of theory
 ///
-/// An adversary has at most M units live, in requests of 1 to n units, and chooses each request by the addresses that it was given. A unit
-/// is the smallest block of the allocator. Reported, for each n, is the smallest heap in which no request is refused, divided by M; a heap
-/// one granule smaller was tried and refused a request. Eight adversaries: Robson's program for powers of two, which needs
-/// M(1/2 log2 n + 1) - n + 1 of everyone who moves nothing; requests of every size; those that half-fit, buddies, best-fit and next-fit
-/// are worst at; one size after another; one object left in each page. Beside them the guarantees of theory, and verdicts. The same on
-/// every machine.
+/// An adversary has at most M units live, in requests of 1 to n units, and chooses each request by the addresses that
+/// it was given. A unit is the smallest block of the allocator. Reported, for each n, is the smallest heap in which no
+/// request is refused, divided by M; a heap one granule smaller was tried and refused a request. Nine adversaries:
+/// Robson's program for powers of two, which needs M(1/2 log2 n + 1) - n + 1 of everyone who moves nothing; requests of
+/// every size; those that half-fit, buddies, best-fit and next-fit are worst at; one size after another; one object
+/// left in each page. Beside them the guarantees of theory, and verdicts. The same on every machine.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = after_help("Allocators and groups for --on", names(), EXAMPLES))]
 pub struct Arguments {
@@ -32,8 +32,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
-    /// Units that may be live, M [default: 4096; with --quick 1024, with --full 16384]. The comb against best-fit, whose work grows with
-    /// the square, has at most 1024 of them (with --quick 512, with --full 2048).
+    /// Units that may be live, M [default: 4096; with --quick 1024, with --full 16384]. The comb against best-fit,
+    /// whose work grows with the square, has at most 1024 of them (with --quick 512, with --full 2048).
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u64).range(64..=65_536))]
     m: Option<u64>,
 
@@ -57,7 +57,7 @@ pub struct Arguments {
 }
 
 fn names() -> Vec<&'static str> {
-    subject::all().iter().filter(|subject| !subject.own_pages).map(|subject| subject.name).collect()
+    rtalloc_subjects::all().iter().filter(|subject| !subject.own_pages).map(|subject| subject.name).collect()
 }
 
 /// Performs it and shows what came of it.
@@ -67,7 +67,12 @@ fn names() -> Vec<&'static str> {
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let settings = settings(arguments)?;
-    arguments.outputs.open()?.tell(&settings, &arguments.keeping, present::robson::chapter)
+    arguments.outputs.open(&arguments.keeping)?.tell(
+        Schema::ROBSON,
+        &settings,
+        &arguments.keeping,
+        present::robson::chapter,
+    )
 }
 
 fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {

@@ -4,6 +4,7 @@ use super::{Keeping, Outputs, Scale};
 use crate::analysis::Analysis;
 use crate::experiment::tlsf;
 use crate::present;
+use crate::result::document::Schema;
 use crate::result::tlsf::Settings;
 use crate::workload::Holding;
 use anyhow::Context as _;
@@ -12,10 +13,11 @@ use std::process::ExitCode;
 
 /// TLSF (2008), tables I to VI and figures 6 to 9: cycles, instructions and fragmentation under periodic tasks
 ///
-/// Binary buddy, dlmalloc, half-fit and TLSF, and others beside them, serve task sets of three profiles from a pool of 16 MiB.
-/// Worst-case scenarios with harder ones, the most observed and static bounds; what each operation of TLSF executes by what it does;
-/// cycles, instructions and F with the published figures beside them; the readings of the paper's holding time, which has no unit, side
-/// by side; and verdicts on what the paper says. Instructions and memory are the same for the same sets, bit for bit. Takes about a minute.
+/// Binary buddy, dlmalloc, half-fit and TLSF, and others beside them, serve task sets of three profiles from a pool of
+/// 16 MiB. Worst-case scenarios with harder ones, the most observed and static bounds; what each operation of TLSF
+/// executes by what it does; cycles, instructions and F with the published figures beside them; the readings of the
+/// paper's holding time, which has no unit, side by side; and verdicts on what the paper says. Instructions and memory
+/// are the same for the same sets, bit for bit. Takes about a minute.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Allocators and groups beside the paper's four, a leading - excludes [default: ours that serve any size].
@@ -56,11 +58,11 @@ pub struct Arguments {
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let settings = settings(arguments)?;
-    let outputs = arguments.outputs.open()?;
+    let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
     let experiments = tlsf::Experiments::new(&analysis, settings)
         .context("cannot make a folder for traces; set TMPDIR to a directory with room")?;
-    outputs.tell(&experiments, &arguments.keeping, present::tlsf::chapter)
+    outputs.tell(Schema::TLSF, &experiments, &arguments.keeping, present::tlsf::chapter)
 }
 
 fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {

@@ -2,13 +2,13 @@
 
 use super::{Keeping, Outputs, Scale, performed, print_chapter};
 use crate::cmd::after_help;
-use crate::cmd::destination::{Output, is_stdout};
-use crate::cmd::run::parse_size;
+use crate::cmd::arguments::parse_size;
 use crate::experiment::wait_free;
 use crate::present;
-use crate::subject::shared::{self, SharedSubject};
+use crate::result::document::Schema;
 use anyhow::Context as _;
 use clap::Parser as _;
+use rtalloc_subjects::shared::{self, SharedSubject};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,18 +24,19 @@ Examples:
 
 /// Wait-free DSA (2010), figure 10: how long operations take when threads share a heap, in cases I to IV
 ///
-/// Every shared allocator in a heap of 64 MiB, with 1, 2 and 16 threads: I allocates 948 B until that is refused; II allocates and
-/// frees 948 B; III allocates 10 B and 1.25 times as much each time, until refused; IV frees each of these at once. Threads are
-/// pinned to processors and run at the highest real-time priority where that is permitted; where there are more threads than
-/// processors, the figures say nothing of the paper's. Besides: steps (accesses to shared words) beside the published bounds, one
-/// thread alone with arenas and TLSF in turns, throughput by threads, and memory when every free is remote. Peers that are not
-/// installed, and locks that a thread may not take, are said to be so. Takes up to an hour with every allocator and number of
-/// threads, and 72 MiB of memory for a heap; nothing else should run meanwhile.
+/// Every shared allocator in a heap of 64 MiB, with 1, 2 and 16 threads: I allocates 948 B until that is refused; II
+/// allocates and frees 948 B; III allocates 10 B and 1.25 times as much each time, until refused; IV frees each of
+/// these at once. Threads are pinned to processors and run at the highest real-time priority where that is permitted;
+/// where there are more threads than processors, the figures say nothing of the paper's. Besides: steps (accesses to
+/// shared words) beside the published bounds, one thread alone with arenas and TLSF in turns, throughput by threads,
+/// and memory when every free is remote. Peers that are not installed, and locks that a thread may not take, are said
+/// to be so. Takes up to an hour with every allocator and number of threads, and 72 MiB of memory for a heap; nothing
+/// else should run meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), EXAMPLES))]
 pub struct Arguments {
-    /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A leading `-`
-    /// leaves out: --on=-options. They are listed below; all without this.
+    /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A
+    /// leading `-` leaves out: --on=-options. They are listed below; all without this.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
@@ -43,13 +44,14 @@ pub struct Arguments {
     #[arg(long, value_name = "P,Q", value_enum, value_delimiter = ',')]
     parts: Vec<wait_free::Part>,
 
-    /// Numbers of threads, separated by commas: the cases and the throughput are measured with each of them, one after another.
-    /// `--threads 1,2,16` is alone, two at a time, and sixteen as in the paper.
+    /// Numbers of threads, separated by commas: the cases and the throughput are measured with each of them, one after
+    /// another. `--threads 1,2,16` is alone, two at a time, and sixteen as in the paper.
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [1, 2, 16],
           value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Vec<u8>,
 
-    /// Bytes of the heap, with suffix K, M or G. A tree buddy gets its counters besides, so that 64M takes 72 MiB of memory.
+    /// Bytes of the heap, with suffix K, M or G. A tree buddy gets its counters besides, so that 64M takes 72 MiB of
+    /// memory.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
     heap: u64,
 
@@ -73,8 +75,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     frees: Option<u64>,
 
-    /// Seconds for one allocator in one case with one number of threads; what is not done by then is marked [default: 20; with --quick 4,
-    /// with --full 120].
+    /// Seconds for one allocator in one case with one number of threads; what is not done by then is marked [default:
+    /// 20; with --quick 4, with --full 120].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 
@@ -96,15 +98,11 @@ pub struct Arguments {
 /// Whatever stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = shared::select(&arguments.on).context("--on")?;
-    anyhow::ensure!(
-        !(is_stdout(arguments.outputs.json.as_deref()) && is_stdout(arguments.csv.as_deref())),
-        "--json and --csv cannot both go to standard output; give one of them a file"
-    );
-    let outputs = arguments.outputs.open()?;
-    let csv = arguments.csv.as_deref().map(Output::open).transpose().context("--csv")?;
+    let mut outputs = arguments.outputs.open(&arguments.keeping)?;
+    let csv = outputs.files.output("--csv", arguments.csv.as_deref())?;
     let (found, environments) = performed(&settings(arguments, subjects), &arguments.keeping)?;
     let chapter = present::wait_free::chapter(&found)?;
-    let mut replaced = outputs.write(&found, &chapter, &environments)?;
+    let mut replaced = outputs.write(Schema::WAIT_FREE, &found, &chapter, &environments)?;
     if let Some(csv) = csv {
         replaced |= csv.write(&present::wait_free::csv(&found))?;
     }

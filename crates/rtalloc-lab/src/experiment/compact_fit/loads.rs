@@ -21,8 +21,8 @@ impl Script {
     }
 }
 
-/// Section 5.2: objects of 8, 12, 16, ... bytes until there are 7 MB of them; every second one is freed; those are allocated
-/// once more. Frees and the later allocations are measured.
+/// Section 5.2: objects of 8, 12, 16, ... bytes until there are 7 MB of them; every second one is freed; those are
+/// allocated once more. Frees and the later allocations are measured.
 pub(super) fn incremental() -> Load {
     let mut script = Script { events: Vec::new() };
     let mut bytes = 0;
@@ -51,8 +51,8 @@ struct Periodic {
     objects: u64,
 }
 
-/// The five tasks of section 5.3, whose parameters the paper does not tell: two with small objects held shortly, three with
-/// large ones held long.
+/// The five tasks of section 5.3, whose parameters the paper does not tell: two with small objects held shortly, three
+/// with large ones held long.
 const PERIODIC: [Periodic; 5] = [
     Periodic { period: 10, hold: 20, sizes: (24, 100), objects: 4 },
     Periodic { period: 15, hold: 30, sizes: (32, 200), objects: 3 },
@@ -61,8 +61,8 @@ const PERIODIC: [Periodic; 5] = [
     Periodic { period: 100, hold: 1000, sizes: (788, 1272), objects: 2 },
 ];
 
-/// Section 5.3: at every tick, what was held long enough is freed, and then the tasks whose period begins allocate, those of the
-/// shortest period first.
+/// Section 5.3: at every tick, what was held long enough is freed, and then the tasks whose period begins allocate,
+/// those of the shortest period first.
 pub(super) fn rate_monotonic(seed: u64, times: u64, operations: usize) -> Load {
     let mut random = Random::new(seed);
     let mut script = Script { events: Vec::new() };

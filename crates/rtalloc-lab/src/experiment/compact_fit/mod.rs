@@ -1,7 +1,8 @@
 //! The experiments of the Compact-fit paper (2008, section 5), with every allocator of it in the same run.
 //!
-//! What the paper leaves open is chosen here, and said below the tables: the heap of the experiments on time, which is large
-//! enough for every allocator, so that none fails; the parameters of the five tasks of figure 7; the sizes of figure 8.
+//! What the paper leaves open is chosen here, and said below the tables: the heap of the experiments on time, which is
+//! large enough for every allocator, so that none fails; the parameters of the five tasks of figure 7; the sizes of
+//! figure 8.
 
 mod claims;
 mod loads;
@@ -10,17 +11,18 @@ mod watch;
 
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::probe::reads;
 use crate::published::COMPACT_FIT;
 use crate::published::compact_fit::PEERS;
 use crate::replay::isolate::Board;
 use crate::result::compact_fit::{
     CompactFit, Dereference, Fragmentation, Frame, Initialisation, Left, Overhead, Panel, Room, Series,
 };
-use crate::subject::compact_fit::{self as variants, Variant};
-use crate::subject::{Heap, Region, Subject, handles, one};
 use crate::workload::random::Random;
 use loads::{Load, incremental, rate_monotonic};
 use pathbound::image::Process;
+use rtalloc_subjects::compact_fit::{self as variants, Variant};
+use rtalloc_subjects::{Heap, InitialiseEntry, Region, Subject, one};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::c_void;
@@ -205,8 +207,8 @@ impl Experiments<'_> {
     }
 }
 
-/// Section 5.4: a heap of 7 MB is filled with objects of 20 to 100 bytes, a fifth of them is freed at random, and then, on a
-/// heap of its own for each size, objects of one size are allocated until that is refused.
+/// Section 5.4: a heap of 7 MB is filled with objects of 20 to 100 bytes, a fifth of them is freed at random, and then,
+/// on a heap of its own for each size, objects of one size are allocated until that is refused.
 fn fragmentation(seed: u64) -> Fragmentation {
     let mut sizes: Vec<u64> =
         (0..).map(|step| (20.0 * 1.15_f64.powi(step)).round() as u64).take_while(|size| *size < 16_000).collect();
@@ -264,13 +266,13 @@ fn dereference(process: &Process) -> Vec<Dereference> {
     let row =
         |through: String, published: Option<u64>, ours: Result<u64, String>| Dereference { through, published, ours };
     let mut rows = vec![
-        row(POINTER.into(), Some(published.pointer), handles::counted_read(process, None)),
-        row(ABSTRACT.into(), Some(published.moving), variants::abstract_read(process)),
+        row(POINTER.into(), Some(published.pointer), reads::counted_read(process, None)),
+        row(ABSTRACT.into(), Some(published.moving), reads::abstract_read(process)),
     ];
     rows.extend(variants::FULL.iter().map(|(name, subject)| {
         // The paper's handles of the non-moving implementation are all there is; those of the moving one are unchecked.
         let published = (*name == "CFNM").then_some(published.non_moving);
-        row(format!("a handle, {name}"), published, handles::counted_read(process, Some(subject)))
+        row(format!("a handle, {name}"), published, reads::counted_read(process, Some(subject)))
     }));
     rows
 }
@@ -286,17 +288,17 @@ fn initialised(process: &Process, subject: &Subject, bytes: usize) -> Result<u64
     let region = Region::new(bytes, false).map_err(|error| error.to_string())?;
     let start = region.start();
     let mut made = std::ptr::null_mut();
-    let count = handles::count_call(process, handles.initialise as usize as u64, |entry| {
+    let count = reads::count_call(process, handles.initialise as usize as u64, |entry| {
         // SAFETY: the copy of a function is called as the function is.
-        let initialise = unsafe { std::mem::transmute::<*const c_void, handles::InitialiseEntry>(entry) };
+        let initialise = unsafe { std::mem::transmute::<*const c_void, InitialiseEntry>(entry) };
         // SAFETY: the region is nobody else's.
         made = unsafe { initialise(start, bytes) };
     })?;
     if made.is_null() { Err("the heap was refused".into()) } else { Ok(count) }
 }
 
-/// What pages and page-blocks cost, read off heaps: the directory's bytes for a page more, and what a page-block of the smallest
-/// class has beyond what its object may use.
+/// What pages and page-blocks cost, read off heaps: the directory's bytes for a page more, and what a page-block of the
+/// smallest class has beyond what its object may use.
 fn overhead() -> Vec<Overhead> {
     let (pages, page_blocks) = (&COMPACT_FIT.section_3_1, &COMPACT_FIT.section_3_2);
     let row = |what: &str, unit: &str, published: f64, ours| Overhead {

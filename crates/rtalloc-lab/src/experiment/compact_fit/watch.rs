@@ -2,11 +2,12 @@
 
 use super::HEAP_BYTES;
 use super::loads::Load;
+use crate::probe::Counted;
 use crate::replay::{Block, Observer, Replay};
 use crate::result::compact_fit::Counts;
-use crate::subject::{Counted, Entries, Heap, Region, Subject};
 use pathbound::counter::{Record, executed};
 use pathbound::image::Process;
+use rtalloc_subjects::{Entries, Heap, Region, Subject};
 use std::collections::HashMap;
 use std::ffi::c_void;
 
@@ -161,6 +162,6 @@ impl Observer for Watch<'_> {
 /// What came of operations: size of the object and instructions.
 #[cfg(test)]
 pub(super) fn of_operations(operations: &[(u32, u32)]) -> Counts {
-    let subject = crate::subject::one("tlsf").expect("a subject");
+    let subject = rtalloc_subjects::one("tlsf").expect("a subject");
     Watch { operations: operations.to_vec(), ..Watch::of(subject) }.counts()
 }

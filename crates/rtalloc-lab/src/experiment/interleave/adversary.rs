@@ -1,7 +1,8 @@
 //! Who decides which thread goes on.
 //!
-//! Thread 0 makes the heap, starts the others, waits and looks at what they left; only the others are played off against each
-//! other. Everything is decided by the seed and by what threads did before, so that a run repeats itself exactly.
+//! Thread 0 makes the heap, starts the others, waits and looks at what they left; only the others are played off
+//! against each other. Everything is decided by the seed and by what threads did before, so that a run repeats itself
+//! exactly.
 
 use super::turn;
 use super::world;
@@ -21,8 +22,8 @@ pub enum Adversary {
     Stall,
     /// Between any two steps of one thread the others make many.
     Crowd,
-    /// Looks for a schedule in which one operation of one thread takes most steps: changes the best one so far, and keeps what
-    /// is no worse.
+    /// Looks for a schedule in which one operation of one thread takes most steps: changes the best one so far, and
+    /// keeps what is no worse.
     Greedy,
 }
 
@@ -43,7 +44,8 @@ impl Adversary {
         }
     }
 
-    /// Schedules it makes where `schedules` are wanted. Without interleaving there are as many as threads: who comes first.
+    /// Schedules it makes where `schedules` are wanted. Without interleaving there are as many as threads: who comes
+    /// first.
     pub(super) fn schedules(self, schedules: usize, threads: usize) -> usize {
         if self == Self::Alone { threads } else { schedules }
     }
@@ -183,7 +185,8 @@ impl Tactic for Stall {
 
     fn choose(&mut self, able: &[usize], _current: usize) -> usize {
         let stopped = turn::steps(self.victim).total() >= self.at;
-        // Until it is there the victim goes first, so that its steps are met and not what is left when the others are done.
+        // Until it is there the victim goes first, so that its steps are met and not what is left when the others are
+        // done.
         if !stopped && able.contains(&self.victim) && self.random.below(2) == 0 {
             return self.victim;
         }

@@ -67,7 +67,7 @@ impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
     ///
     /// As [`SharedAllocator::slot`].
     pub(super) unsafe fn new(heap: &'h H, slot: usize, number: usize, region: std::ops::Range<usize>) -> Self {
-        let align = H::CONTRACT.alone.alignment_bytes.min(crate::subject::NATURAL_ALIGN_BYTES);
+        let align = H::CONTRACT.alone.alignment_bytes.min(rtalloc_subjects::NATURAL_ALIGN_BYTES);
         // SAFETY: the caller's promise.
         Self { heap, slot: unsafe { heap.slot(slot) }, number, region, align }
     }

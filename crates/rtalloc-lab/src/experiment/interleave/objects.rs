@@ -1,9 +1,11 @@
-//! The concurrent Compact-fit, whose threads have handles: what they pin, free and allocate while others' objects are moved.
+//! The concurrent Compact-fit, whose threads have handles: what they pin, free and allocate while others' objects are
+//! moved.
 //!
-//! The loads are those of all heaps. In the mixed one and in the one of handed-over blocks, all threads begin with full pages of objects that
-//! anybody may read and free, so that from the second free on something has to be moved; and threads read what is there, and keep
-//! it pinned while they do something else. An object holds one byte all over, which its handle tells: whoever reads anything else
-//! has found a copy that was not whole, or memory that was used again too early.
+//! The loads are those of all heaps. In the mixed one and in the one of handed-over blocks, all threads begin with full
+//! pages of objects that anybody may read and free, so that from the second free on something has to be moved; and
+//! threads read what is there, and keep it pinned while they do something else. An object holds one byte all over,
+//! which its handle tells: whoever reads anything else has found a copy that was not whole, or memory that was used
+//! again too early.
 
 use super::load::{BUDGET, FIRST_BYTES, Load, OPERATIONS, PAIRS, PAPERS_BYTES};
 use super::turn::{self, Turnstile};
@@ -25,7 +27,8 @@ type Ladder = Geometric<1024, 32, 8>;
 type Heap<const IOTA: usize> = SharedCompactFit<'static, IOTA, Ladder, A>;
 type Hand<'h, const IOTA: usize> = CompactFitSlot<'h, 'static, IOTA, Ladder, A>;
 
-/// Bytes of the objects of the pages that are full when threads begin; so many on a page, and so many pages of each slot.
+/// Bytes of the objects of the pages that are full when threads begin; so many on a page, and so many pages of each
+/// slot.
 const FURNITURE_BYTES: usize = 100;
 const ON_A_PAGE: usize = 8;
 const FULL_PAGES: usize = 3;
@@ -115,7 +118,8 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         let _ = self.counted((Kind::Unpin, 0), Some(Operation::Unpin), end, |()| None);
     }
 
-    /// Whether what is pinned holds one byte all over. Movers read it only, and whoever used its memory again would be found later.
+    /// Whether what is pinned holds one byte all over. Movers read it only, and whoever used its memory again would be
+    /// found later.
     fn is_whole(guard: &Guard<'_, A>, byte: Option<u8>) -> bool {
         let mut bytes = vec![0; guard.size_bytes()];
         turn::undisturbed(|| guard.read(0, &mut bytes)).is_ok()
@@ -276,7 +280,8 @@ fn perform<const IOTA: usize>(execution: &Execution) {
     world::begin(threads);
     let fresh = || {
         let start: *mut u8 = std::ptr::with_exposed_provenance_mut(execution.start);
-        // SAFETY: the region is ours for as long as the execution lasts, and was written once. The heap made in it before is gone.
+        // SAFETY: the region is ours for as long as the execution lasts, and was written once. The heap made in it
+        // before is gone.
         let memory: &'static mut [u8] = unsafe { std::slice::from_raw_parts_mut(start, execution.heap_bytes) };
         let config = SharedCompactFitConfig { slots: threads, objects: OBJECTS, ..SharedCompactFitConfig::default() };
         Heap::<IOTA>::new(memory, config)
@@ -318,8 +323,8 @@ fn perform<const IOTA: usize>(execution: &Execution) {
     }
 }
 
-/// When all is quiet the heap is sound, with what is live and when everything was freed; then nothing is owed, and it has the room
-/// it began with.
+/// When all is quiet the heap is sound, with what is live and when everything was freed; then nothing is owed, and it
+/// has the room it began with.
 fn look_at<const IOTA: usize>(mut heap: Heap<IOTA>, board: &Board, before: &[usize]) {
     let corrupt = |answer: Result<(), Corruption>| {
         if let Err(corruption) = answer {

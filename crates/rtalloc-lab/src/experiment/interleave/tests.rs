@@ -1,10 +1,10 @@
 use super::*;
-use crate::subject::shared::Tuned;
 use rtalloc::concurrent::atomics::{Atomics, Shared};
 use rtalloc::contract::{
     AllocError, Block, Corruption, InitError, Operation, Progress, Refusals, SharedContract, SharedError, Slot, Steps,
 };
 use rtalloc::{RegionAllocator as _, Tlsf};
+use rtalloc_subjects::shared::Tuned;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -12,8 +12,9 @@ use std::sync::atomic::Ordering;
 const CELL_BYTES: usize = 1024;
 const CELLS: usize = 8;
 
-/// Cells of one size behind a word with a bit for each free one. `LOOPS` takes a bit by compare-and-swap until that works, which
-/// ends only where others let it; otherwise each bit is asked for once. Both claim the bound of the second.
+/// Cells of one size behind a word with a bit for each free one. `LOOPS` takes a bit by compare-and-swap until that
+/// works, which ends only where others let it; otherwise each bit is asked for once. Both claim the bound of the
+/// second.
 struct Pool<const LOOPS: bool, const LEAKS: bool, A: Atomics>(*mut u8, PhantomData<A>);
 
 // SAFETY: the region is shared by atomic words alone, and cells belong to who took their bits.

@@ -1,6 +1,7 @@
 //! Whose turn it is, and how many steps each thread has taken: what stands between a heap and the scheduler.
 //!
-//! All threads of an execution are coroutines of one thread of the system, so a variable of that thread is one they share.
+//! All threads of an execution are coroutines of one thread of the system, so a variable of that thread is one they
+//! share.
 
 use rtalloc::concurrent::atomics::{Listener, Step};
 use rtalloc::contract::Steps;

@@ -1,9 +1,10 @@
-//! What all threads of an execution, the scheduler and the experiment share: the record of operations, and who owns what.
+//! What all threads of an execution, the scheduler and the experiment share: the record of operations, and who owns
+//! what.
 
 use super::turn;
 use crate::result::interleave::Steps3;
-use crate::subject::shared::Refused;
 use rtalloc::contract::{SharedError, Steps};
+use rtalloc_subjects::shared::Refused;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

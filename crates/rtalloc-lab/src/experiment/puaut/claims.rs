@@ -1,5 +1,5 @@
-//! What the paper says of its figures, held against ours. Every rule stands in its claim, and the published figures pass it, which a
-//! test shows, but where the paper contradicts itself.
+//! What the paper says of its figures, held against ours. Every rule stands in its claim, and the published figures
+//! pass it, which a test shows, but where the paper contradicts itself.
 
 use crate::result::costs::{Class, Point};
 use crate::result::puaut::{Claim, Load, Ours, Puaut, Row, charges, published_charges, published_gap, share};
@@ -387,7 +387,7 @@ mod tests {
     use crate::published::puaut::ALLOCATORS;
     use crate::result::costs::{Finding, Fit, OperationCosts, SubjectCosts};
     use crate::result::schema::Distribution;
-    use crate::subject::one;
+    use rtalloc_subjects::one;
 
     /// A class, and the instructions by heap size.
     type Curve = (Class, fn(u64) -> u64);
@@ -406,7 +406,7 @@ mod tests {
                 .collect(),
             finding: Finding::AsStated(Fit { class, base: 0.0, step: 1.0, residual: 0.0 }),
         };
-        let subject = one(name).expect("an allocator").facts();
+        let subject = crate::catalogue::facts(one(name).expect("an allocator"));
         let operations = vec![of("allocate", curves[0]), of("deallocate", curves[1])];
         SubjectCosts { subject, operations, troubles: Vec::new() }
     }

@@ -1,9 +1,9 @@
 //! What theory says, held against what adversaries came to.
 //!
-//! Of a heap, some units at its ends are no blocks: marks, what an alignment leaves. [`ENDS`] of them are forgiven where a figure is
-//! held against a formula from above; lower bounds are held as they are.
+//! Of a heap, some units at its ends are no blocks: marks, what an alignment leaves. [`ENDS`] of them are forgiven
+//! where a figure is held against a formula from above; lower bounds are held as they are.
 
-use super::theory::{comb, half_fit_bytes, lower_bound};
+use super::theory::{comb, lower_bound, refuted_of_half_fit, teeth};
 use crate::result::robson::{Adversary, Claim, Need, Robson, Row};
 
 /// Units at the ends of a heap.
@@ -14,7 +14,6 @@ pub(super) fn claims(found: &Robson) -> Vec<Claim> {
     claims.extend(exactly(found));
     claims.extend(guarantees(found));
     claims.extend(buddies(found));
-    claims.extend(half_fit(found));
     claims.extend(combs(found));
     claims.extend(ranking(found));
     claims.extend(moving(found));
@@ -149,7 +148,7 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
         let all: Vec<f64> = members.iter().flat_map(|row| judged(row)).map(|(.., share)| share).collect();
         Claim {
             claim: format!(
-                "{formula} suffices for {}, whoever plays (but for {ENDS} units at the ends of the heap)",
+                "{formula}: none of these adversaries makes {} need more (but for {ENDS} units at the ends of the heap)",
                 members.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>().join(", ")
             ),
             confirmed: verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
@@ -169,8 +168,8 @@ fn buddies(found: &Robson) -> Option<Claim> {
     let most = needs(row, Adversary::Powers).max_by(|one, other| share(one).total_cmp(&share(other)));
     Some(Claim {
         claim: format!(
-            "requests that are powers of two: M(1 + log2 n) + n - 1 suffices for the binary buddy (but for {ENDS} units at the ends of \
-             the heap)"
+            "requests that are powers of two: Robson's program does not make the binary buddy need more than M(1 + log2 n) + n - 1 (but for \
+             {ENDS} units at the ends of the heap)"
         ),
         confirmed: most.map(|need| share(need) <= 1.0),
         figures: most.map_or_else(
@@ -182,29 +181,8 @@ fn buddies(found: &Robson) -> Option<Claim> {
     })
 }
 
-/// Half-fit's guarantee in bytes.
-fn half_fit(found: &Robson) -> Option<Claim> {
-    let row = found.rows.iter().find(|row| row.subject == "half-fit")?;
-    let all = row.answers.iter().flat_map(|answer| answer.needs.iter().flatten());
-    let allowed = |need: &Need| {
-        let [unit, header, m, n] = [need.unit_bytes, need.header_bytes, need.m, need.n].map(|count| count as usize);
-        // Requested are all bytes but one header for each object, of which there are m / n at the least.
-        half_fit_bytes(m * unit - m.div_ceil(n) * header, n * unit - header, unit - header, header)
-    };
-    let share = |need: &Need| need.needed_bytes as f64 / allowed(need);
-    let most = all.max_by(|one, other| share(one).total_cmp(&share(other)));
-    Some(Claim {
-        claim: "half-fit's guarantee in bytes, a\u{b7}k + 2\u{b7}l\u{b7}n\u{b7}M'(\u{2308}log2 n'\u{2309} + 1)/(l + n), suffices, whoever plays".into(),
-        confirmed: verdict(most.map(|need| share(need) <= 1.0), is_whole(row)),
-        figures: most.map_or_else(
-            || "-".into(),
-            |need| format!("nearest to it: {} of {:.0} B with n = {}", need.needed_bytes, allowed(need), need.n),
-        ),
-    })
-}
-
 /// What the combs come to.
-fn combs(found: &Robson) -> [Claim; 2] {
+fn combs(found: &Robson) -> [Claim; 3] {
     let reached = |names: &[&str], adversary: Adversary, sizes: [u64; 2], confirmed: &dyn Fn(&Need) -> bool| {
         let rows: Vec<&Row> = found.rows.iter().filter(|row| names.contains(&row.subject.as_str())).collect();
         let all: Vec<(&Row, &Need)> =
@@ -225,6 +203,11 @@ fn combs(found: &Robson) -> [Claim; 2] {
     let (best, best_figures) = reached(&["best-fit", "tree-best-fit", "tlsf"], Adversary::Comb, [16, 32], &is_comb);
     let is_march = |need: &Need| units(need) >= (need.n * (need.m - need.n)) as f64;
     let (next, next_figures) = reached(&["next-fit"], Adversary::March, [16, 64], &is_march);
+    let are_teeth = |need: &Need| {
+        let (m, n) = (need.m as usize, need.n as usize);
+        units(need) >= teeth(m, n) && units(need) > refuted_of_half_fit(m, n) as f64 + ENDS
+    };
+    let (half, half_figures) = reached(&["half-fit"], Adversary::Teeth, [16, 64], &are_teeth);
     [
         Claim {
             claim: "best-fit, and TLSF like it, is led to use (M - 4n + 11)(n - 2) units of ample memory, and to need (M - 5n)(n - 2) at \
@@ -237,6 +220,13 @@ fn combs(found: &Robson) -> [Claim; 2] {
             claim: "next-fit is led to need n(M - n) units, with n of 16 and 64".into(),
             confirmed: next,
             figures: next_figures,
+        },
+        Claim {
+            claim: "half-fit is led to need n(M - 2n) units, with n of 16 and 64: 2M(1 + \u{2308}log2 n\u{2309}), which o1heap's \
+                    documentation states, does not suffice"
+                .into(),
+            confirmed: half,
+            figures: half_figures,
         },
     ]
 }

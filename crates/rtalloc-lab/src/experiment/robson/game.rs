@@ -1,56 +1,40 @@
 //! A game between an adversary and an allocator: requests in units, frees, and where everything lies.
 
-use crate::subject::{Heap, Region, Subject};
+use rtalloc_subjects::{Heap, Region, Subject, Unit};
 
-/// What adversaries count in: a block of `k` units takes `k * bytes` bytes, of which `header_bytes` are the allocator's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unit {
-    /// Bytes of the smallest block.
-    pub bytes: usize,
-    /// What of it cannot be requested.
-    pub header_bytes: usize,
+/// Bytes of the heap that is looked at, and blocks taken from it for each size.
+const HEAP_BYTES: usize = 1 << 20;
+const BLOCKS: usize = 8;
+/// No smallest block is larger.
+const MOST_BYTES: usize = 256;
+
+/// The unit of a subject, by experiment: the least distance of blocks of one byte, and the largest request that has the
+/// same distance.
+///
+/// # Errors
+///
+/// A subject that makes no heap, or serves no small request.
+pub fn unit_of(subject: &Subject) -> Result<Unit, String> {
+    let bytes = distance(subject, 1)?;
+    let mut most = 1;
+    while most < MOST_BYTES && distance(subject, most + 1)? == bytes {
+        most += 1;
+    }
+    bytes.checked_sub(most).map(|header_bytes| Unit { bytes, header_bytes }).ok_or_else(|| "blocks overlap".into())
 }
 
-impl Unit {
-    /// Bytes of the heap that is looked at, and blocks taken from it for each size.
-    const HEAP_BYTES: usize = 1 << 20;
-    const BLOCKS: usize = 8;
-    /// No smallest block is larger.
-    const MOST_BYTES: usize = 256;
-
-    /// The unit of a subject, found by looking: the least distance of blocks of one byte, and the largest request for which it
-    /// stays the same.
-    ///
-    /// # Errors
-    ///
-    /// A subject that makes no heap, or serves no small request.
-    pub fn of(subject: &Subject) -> Result<Self, String> {
-        let bytes = Self::distance(subject, 1)?;
-        let mut most = 1;
-        while most < Self::MOST_BYTES && Self::distance(subject, most + 1)? == bytes {
-            most += 1;
-        }
-        bytes.checked_sub(most).map(|header_bytes| Self { bytes, header_bytes }).ok_or_else(|| "blocks overlap".into())
+/// The least distance of neighbouring blocks of `request_bytes`.
+fn distance(subject: &Subject, request_bytes: usize) -> Result<usize, String> {
+    let mut region = Region::new(HEAP_BYTES, false).map_err(|error| error.to_string())?;
+    let heap = Heap::new(subject, &mut region, HEAP_BYTES).map_err(|error| error.to_string())?;
+    let plain = Unit { bytes: request_bytes, header_bytes: 0 };
+    let mut game = Game::new(&heap, plain, usize::MAX);
+    for _ in 0..BLOCKS {
+        game.take(1).map_err(|_| format!("refused {request_bytes} bytes"))?;
     }
-
-    /// What is requested for a block of so many units.
-    #[must_use]
-    pub fn request_bytes(&self, units: usize) -> usize {
-        units * self.bytes - self.header_bytes
-    }
-
-    fn distance(subject: &Subject, request_bytes: usize) -> Result<usize, String> {
-        let mut region = Region::new(Self::HEAP_BYTES, false).map_err(|error| error.to_string())?;
-        let heap = Heap::new(subject, &mut region, Self::HEAP_BYTES).map_err(|error| error.to_string())?;
-        let plain = Unit { bytes: request_bytes, header_bytes: 0 };
-        let mut game = Game::new(&heap, plain, usize::MAX);
-        for _ in 0..Self::BLOCKS {
-            game.take(1).map_err(|_| format!("refused {request_bytes} bytes"))?;
-        }
-        let placed = game.placed();
-        let distances = placed.windows(2).map(|pair| pair[1].at - pair[0].at);
-        distances.min().map(|distance| distance as usize).ok_or_else(|| "no blocks".into())
-    }
+    let placed = game.placed();
+    let distances = placed.windows(2).map(|pair| pair[1].at - pair[0].at);
+    distances.min().map(|distance| distance as usize).ok_or_else(|| "no blocks".into())
 }
 
 /// Names an object of a game.
@@ -71,7 +55,8 @@ pub enum Over {
 pub struct Placed {
     /// Which.
     pub id: Id,
-    /// Its block's first byte, from the first address blocks may have on. Blocks whose header is elsewhere may begin before it.
+    /// Its block's first byte, from the first address blocks may have on. Blocks whose header is elsewhere may begin
+    /// before it.
     pub at: i64,
     /// Units.
     pub units: usize,

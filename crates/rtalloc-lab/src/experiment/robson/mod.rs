@@ -1,8 +1,8 @@
 //! Worst-case memory (Robson): what adversaries make each allocator need, and what theory says of it.
 //!
-//! An adversary may have M units live, in requests of 1 to n units, and reads the addresses it is given ([`adversary`]). What it makes an
-//! allocator `need` is the smallest heap in which no request of it is refused; it was tried, and so was a heap that
-//! is smaller by one granule, in which one is.
+//! An adversary may have M units live, in requests of 1 to n units, and reads the addresses it is given
+//! ([`adversary`]). What it makes an allocator `need` is the smallest heap in which no request of it is refused; it was
+//! tried, and so was a heap that is smaller by one granule, in which one is.
 
 pub mod adversary;
 mod claims;
@@ -16,11 +16,10 @@ use crate::campaign::store::Kept;
 use crate::campaign::{self, Experiment, Task, Tasks};
 use crate::replay::isolate::Board;
 use crate::result::robson::{Adversary, Answer, Need, Robson, Row};
-use crate::subject::{SelectError, Subject, select};
-use game::Unit;
+use game::unit_of;
 use need::Question;
+use rtalloc_subjects::{SelectError, Subject, select};
 use serde_json::Value;
-use theory::Guarantee;
 
 /// What is to be found.
 #[derive(Clone, Debug)]
@@ -56,12 +55,13 @@ impl Settings {
     }
 
     fn needs(&self, subject: &Subject, adversary: Adversary) -> Result<Vec<Need>, String> {
-        let unit = Unit::of(subject)?;
+        let unit = unit_of(subject)?;
+        let page_bytes = subject.view.map_or(0, |view| view.contract.page_bytes);
         let m = self.m_of(adversary);
         let served = |n: &&usize| unit.request_bytes(**n) <= subject.reach.request_bytes && **n <= m;
         let need = |n: &usize| {
             let need = Question { subject, unit, adversary, m, n: *n }.need()?;
-            let guarantee = Guarantee::of(subject).and_then(|guarantee| guarantee.bytes(unit, m, *n));
+            let guarantee = subject.about.guarantee.and_then(|guarantee| guarantee.bytes(page_bytes, unit, m, *n));
             Ok(Need { guaranteed_bytes: guarantee, ..need })
         };
         self.sizes.iter().filter(served).map(need).collect()
@@ -110,7 +110,7 @@ impl Settings {
             subject: subject.name.into(),
             family: subject.family.into(),
             moves: subject.entries.handles.is_some(),
-            guarantee: Guarantee::of(subject).map(|guarantee| guarantee.formula()),
+            guarantee: subject.about.guarantee.map(|guarantee| guarantee.formula()),
             answers: Adversary::ALL
                 .into_iter()
                 .zip(answers)

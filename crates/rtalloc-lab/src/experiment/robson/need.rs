@@ -1,9 +1,10 @@
 //! How much memory an adversary makes a subject need.
 
 use super::adversary::play;
-use super::game::{Game, Over, Unit};
+use super::game::{Game, Over};
 use crate::result::robson::{Adversary, Need};
-use crate::subject::{Heap, Region, Subject};
+use rtalloc_subjects::Unit;
+use rtalloc_subjects::{Heap, Region, Subject};
 
 /// What is asked: an adversary with requests of up to `n` units of which `m` may be live.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +62,8 @@ impl Question<'_> {
         Some(Played { over, area_bytes: heap.end - heap.start, highest_bytes, served: game.served })
     }
 
-    /// The smallest heap in which no request is refused, and next to which a heap smaller by one granule is too small. Success is not
-    /// monotone in the heap's size; what is returned was tried, in both sizes.
+    /// The smallest heap in which no request is refused, and next to which a heap smaller by one granule is too small.
+    /// Success is not monotone in the heap's size; what is returned was tried, in both sizes.
     ///
     /// # Errors
     ///

@@ -1,20 +1,8 @@
 //! Who takes part: the thesis' seven allocators, and Bitframe with what the thesis proposes for it.
 
 use crate::published::thesis::ALLOCATORS;
-use crate::subject::{Subject, adapter, one};
-use rtalloc::bitmapped::bitframe::{BITFRAME_PAGE, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
-
-/// The thesis' quantum, in bytes.
-const QUANTUM: usize = 8;
-
-/// Bitframe at the thesis' quantum with a decision of section 5.7 or footnotes 9 and 11: how it is called here, and the allocator.
-/// The base, `bframe`, takes footnote 11's way of initialising a page.
-pub static VARIANTS: [(&str, Subject); 4] = [
-    ("bframe, eager", adapter::ours::<BitframeEager<'static, BITFRAME_PAGE, QUANTUM>>("bitframe-8-eager")),
-    ("bframe, 16 bits", adapter::ours::<Bitframe16<'static, BITFRAME_PAGE, QUANTUM>>("bitframe-8-16")),
-    ("bframe, 4 chunks", adapter::ours::<Bitframe4<'static, BITFRAME_PAGE, QUANTUM>>("bitframe-8-4")),
-    ("bframe, crossing", adapter::ours::<BitframeCrossing<'static, BITFRAME_PAGE, QUANTUM>>("bitframe-8-crossing")),
-];
+use rtalloc_subjects::bitframes::VARIANTS;
+use rtalloc_subjects::{Subject, one};
 
 /// Names of everybody, the thesis' first.
 #[must_use]
@@ -39,6 +27,7 @@ pub fn subject(name: &str) -> Result<&'static Subject, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rtalloc_subjects::bitframes::QUANTUM;
 
     #[test]
     fn everybody_is_there_and_serves_512_bytes() {

@@ -1,12 +1,12 @@
-//! The experiments of the Bitframe thesis (2012), chapter 6: time, memory and fragmentation of seven allocators of small blocks on
-//! four traces, in a heap of 3 MiB; and Bitframe with what the thesis proposes for it.
+//! The experiments of the Bitframe thesis (2012), chapter 6: time, memory and fragmentation of seven allocators of
+//! small blocks on four traces, in a heap of 3 MiB; and Bitframe with what the thesis proposes for it.
 //!
-//! The recordings *boot* and *stable* are not available: parts of other [recordings](traces) stand for them. The thesis' runs end at the
-//! first request that fails, so that its figures are of different lengths of a trace; beside them stand ours at the *equal
-//! prefix*, up to the first failure of any allocator.
+//! The recordings *boot* and *stable* are not available: parts of other [recordings](traces) stand for them. The
+//! thesis' runs end at the first request that fails, so that its figures are of different lengths of a trace; beside
+//! them stand ours at the *equal prefix*, up to the first failure of any allocator.
 //!
-//! H includes the control structure here, as it must in the thesis, where it exceeds the heap. L, the *bookkeeping*, is the
-//! control structure, the headers of live blocks, and what pages keep for themselves.
+//! H includes the control structure here, as it must in the thesis, where it exceeds the heap. L, the *bookkeeping*, is
+//! the control structure, the headers of live blocks, and what pages keep for themselves.
 
 mod cast;
 mod claims;
@@ -102,16 +102,16 @@ impl<'a> Experiments<'a> {
         }
     }
 
-    /// A run in a process of its own. Where that was too slow or ended from outside, so is the task: how fast the machine was
-    /// must not become a result.
+    /// A run in a process of its own. Where that was too slow or ended from outside, so is the task: how fast the
+    /// machine was must not become a result.
     fn apart(&self, name: &str, events: &[Event]) -> Result<Run, String> {
         let subject = cast::subject(name)?;
         let perform = |_: &Board| run::run(self.analysis.process(), subject, events, self.settings.heap_bytes as usize);
         match Child::spawn(perform).map_err(|error| error.to_string())?.wait::<Result<Run, String>>(LIMIT) {
             Ok(run) => run,
             Err(death) if death.is_from_outside() => undecided(&format!("{name} was ended from outside")),
-            Err(Death::Crashed { what, .. }) => Err(what),
-            Err(Death::Hung { .. }) => undecided(&format!("{name} was not done within {} seconds", LIMIT.as_secs())),
+            Err(death @ Death::Hung { .. }) => undecided(&format!("{name}: {death}")),
+            Err(death) => Err(death.to_string()),
         }
     }
 }

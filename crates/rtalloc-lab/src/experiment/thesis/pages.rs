@@ -1,12 +1,13 @@
-//! What requests of every size are granted, and what taking a page costs Bitframe: both were left out of the thesis' measurements.
+//! What requests of every size are granted, and what taking a page costs Bitframe: both were left out of the thesis'
+//! measurements.
 
 use super::super::tlsf::counting;
 use super::cast;
 use crate::replay::isolate::{Child, Death, undecided};
 use crate::result::thesis::{Granted, LARGEST_BYTES, Opening, Openings};
-use crate::subject::{Entries, Heap, Region, Subject};
 use pathbound::counter::executed;
 use pathbound::image::Process;
+use rtalloc_subjects::{Entries, Heap, Region, Subject};
 use std::time::Duration;
 
 /// Alignment of the requests, in bytes.
@@ -102,8 +103,8 @@ fn apart<T: serde::Serialize + serde::de::DeserializeOwned>(
     match Child::spawn(|_| job()).map_err(|error| error.to_string())?.wait::<Result<T, String>>(LIMIT) {
         Ok(found) => found,
         Err(death) if death.is_from_outside() => undecided("ended from outside"),
-        Err(Death::Crashed { what, .. }) => Err(what),
-        Err(Death::Hung { .. }) => undecided(&format!("not done within {} seconds", LIMIT.as_secs())),
+        Err(death @ Death::Hung { .. }) => undecided(&death.to_string()),
+        Err(death) => Err(death.to_string()),
     }
 }
 

@@ -4,18 +4,19 @@ use super::super::tlsf::counting;
 use crate::probe::cycles::{self, Clock};
 use crate::probe::{Counts, Task};
 use crate::replay::isolate::Board;
+use crate::replay::processor::Budget;
 use crate::replay::{Block, Nobody, Observer, Replay};
 use crate::result::schema::Outcome;
 use crate::result::thesis::{Costs, Figures, Moment, Run};
-use crate::subject::{Entries, Heap, Region, Subject, View};
 use crate::trace::Event;
 use pathbound::counter::executed;
 use pathbound::image::Process;
 use rtalloc::contract::Mechanism;
+use rtalloc_subjects::{Entries, Heap, Region, Subject, View};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the bookkeeping is added up in a run.
 const SAMPLES: usize = 200;
@@ -88,8 +89,8 @@ fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes:
     })
 }
 
-/// Ticks of the operations up to the first request that fails: of each the least of `replicas`. The trace is written to `path`
-/// meanwhile.
+/// Ticks of the operations up to the first request that fails: of each the least of `replicas`. The trace is written to
+/// `path` meanwhile.
 ///
 /// # Errors
 ///
@@ -110,7 +111,7 @@ pub fn time(
         peak_live_bytes: super::traces::facts(events).peak_live_bytes,
         subject,
         heap_bytes,
-        deadline: Instant::now() + LIMIT,
+        budget: Budget::new(LIMIT),
         board,
     };
     let report = cycles::measure(&task, Clock::calibrate(), replicas);
@@ -136,14 +137,14 @@ fn served(subject: &Subject, events: &[Event], heap_bytes: usize) -> Result<usiz
     Ok(events.len())
 }
 
-/// Bytes of the control structure, without those left free behind it so that the first page is aligned: the thesis (6.5) omits them.
-/// It is what lies in front of the first page in the region that ends in the fewest such bytes.
+/// Bytes of the control structure, without those left free behind it so that the first page is aligned: the thesis
+/// (6.5) omits them. It is what lies in front of the first page in the region that ends in the fewest such bytes.
 fn unpadded(subject: &Subject, heap_bytes: usize) -> Result<usize, String> {
     let page_bytes = subject.view.as_ref().map_or(0, |view| view.contract.page_bytes);
     let region = Region::new(heap_bytes, false).map_err(|error| error.to_string())?;
     let control_bytes = |skipped_bytes: usize| {
-        // SAFETY: ours take regions at any address; this one is nobody else's, and the heaps are forgotten one after another. What
-        // is skipped is less than the region has.
+        // SAFETY: ours take regions at any address; this one is nobody else's, and the heaps are forgotten one after
+        // another. What is skipped is less than the region has.
         unsafe {
             let start = region.start().add(skipped_bytes);
             let made = (subject.make)(start, heap_bytes - skipped_bytes)?;
@@ -187,8 +188,8 @@ fn bookkeeping(heap: &Heap<'_>, view: &View, high: usize) -> Own {
         let between = high - heap.start - blocks.iter().map(Range::len).sum::<usize>();
         return Own { bytes: fronts + between, room_bytes: None };
     }
-    // A page's blocks are of one class, or one behind the other: what is left at its end, too short for a block, is as lost as
-    // the inside of a block.
+    // A page's blocks are of one class, or one behind the other: what is left at its end, too short for a block, is as
+    // lost as the inside of a block.
     let own_bytes = in_use.iter().map(|page| page_bytes - covered(&blocks, page * page_bytes, page_bytes)).min();
     let pages_bytes = in_use.len() * own_bytes.unwrap_or(0);
     // A region's dead blocks wait for its last one; a reap's are taken again.

@@ -10,14 +10,15 @@ use std::path::Path;
 /// Alignment of every request: the thesis' blocks are aligned to 8 bytes and know no other alignment.
 const ALIGN_BYTES: u32 = 8;
 
-/// The share of the most live memory at which the heap is said to have stopped growing: above it single requests decide.
+/// The share of the most live memory at which the heap is said to have stopped growing: above it single requests
+/// decide.
 const GROWN: f64 = 0.9;
 
 /// Most points of a curve of live memory.
 const CURVE_POINTS: usize = 400;
 
-/// The recordings that stand for the thesis', which are not available. The first one has the live memory that is nearest to
-/// theirs, the second one as many operations.
+/// The recordings that stand for the thesis', which are not available. The first one has the live memory that is
+/// nearest to theirs, the second one as many operations.
 pub const RECORDINGS: [&str; 2] = ["sqlite-shop", "lua-entities"];
 
 /// A program's requests, in two parts.
@@ -84,6 +85,7 @@ pub fn write(path: &Path, load: &Load, events: &[Event]) -> Result<(), TraceErro
         origin: Origin::Program { command: Vec::new() },
         tick_unit: TickUnit::Logical,
         created_unix_seconds: None,
+        incomplete: None,
     };
     let mut writer = Writer::create(path, &meta)?;
     for event in events {
@@ -195,8 +197,9 @@ fn small(events: &[Event]) -> Vec<Event> {
     sequence.events
 }
 
-/// The part up to the operation behind which [`GROWN`] of the most live memory was live, and the rest without the frees of what was
-/// allocated before: the thesis' *stable* begins with an empty heap too, since its live memory is below that of *boot*.
+/// The part up to the operation behind which [`GROWN`] of the most live memory was live, and the rest without the frees
+/// of what was allocated before: the thesis' *stable* begins with an empty heap too, since its live memory is below
+/// that of *boot*.
 fn split(events: &[Event]) -> (Vec<Event>, Vec<Event>) {
     let mut live = Live::default();
     let after: Vec<u64> = events

@@ -1,14 +1,15 @@
-//! Figure 6: what every malloc and free of TLSF executes, beside what it did, which the blocks before and behind it tell.
+//! Figure 6: what every malloc and free of TLSF executes, beside what it did, which the blocks before and behind it
+//! tell.
 
 use super::counting;
 use crate::replay::{Observer, Replay};
 use crate::result::tlsf::{Kind, Octave, Seen};
-use crate::subject::{Heap, Region, Subject, View, one};
 use crate::trace::Event;
 use crate::workload::Model;
 use pathbound::counter::executed;
 use pathbound::image::Process;
 use rtalloc::contract::Block;
+use rtalloc_subjects::{Heap, Region, Subject, View, one};
 
 /// The paper's pool, in bytes.
 const POOL_BYTES: usize = 16 << 20;
@@ -16,7 +17,8 @@ const POOL_BYTES: usize = 16 << 20;
 /// The paper's small requests, in bytes.
 const SMALL_BYTES: usize = 128;
 
-/// The operations of a random load: sizes log-uniform in 16 B to 4 KiB, 400 blocks live, a random one replaced over and over.
+/// The operations of a random load: sizes log-uniform in 16 B to 4 KiB, 400 blocks live, a random one replaced over and
+/// over.
 ///
 /// # Errors
 ///
@@ -53,8 +55,8 @@ fn viewed(name: &str) -> Result<(&'static Subject, View), String> {
     Ok((subject, view))
 }
 
-/// The list of TLSF that holds free blocks of a size, for J = 5 and a granule of 16 bytes: below 2^5 granules a list for
-/// each size, from there on 2^5 lists between powers of two.
+/// The list of TLSF that holds free blocks of a size, for J = 5 and a granule of 16 bytes: below 2^5 granules a list
+/// for each size, from there on 2^5 lists between powers of two.
 fn list_of(block_bytes: usize) -> (u32, usize) {
     const GRANULE_BYTES: usize = 16;
     const J: u32 = 5;
@@ -129,8 +131,8 @@ impl Observer for Watch {
     }
 }
 
-/// What requests lose in their own block at the most, between powers of two from 512 B to 4 MiB: each at all borders of 32 lists
-/// and beside them, alone in an empty pool.
+/// What requests lose in their own block at the most, between powers of two from 512 B to 4 MiB: each at all borders of
+/// 32 lists and beside them, alone in an empty pool.
 ///
 /// # Errors
 ///

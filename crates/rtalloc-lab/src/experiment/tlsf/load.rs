@@ -4,16 +4,17 @@ use super::counting;
 use crate::probe::cycles::{self, Clock};
 use crate::probe::{Counts, Task};
 use crate::replay::isolate::Board;
+use crate::replay::processor::Budget;
 use crate::replay::{Block, Fault, Observer, Replay};
 use crate::result::schema::Outcome;
 use crate::result::tlsf::{Costs, Load, Moment, Profile, Run, SHOWN, Space, Variants};
-use crate::subject::{Heap, Region, Subject, one};
 use crate::trace::{Event, TraceError};
 use crate::workload::{Model, Sink};
 use pathbound::counter::executed;
 use pathbound::image::Process;
+use rtalloc_subjects::{Heap, Region, Subject, one};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Events that are performed at once.
 const CHUNK: usize = 1024;
@@ -72,7 +73,7 @@ pub fn time(folder: &Path, load: &Load, replicas: u32, board: &Board) -> Result<
         peak_live_bytes: totals.peak_live_bytes,
         subject,
         heap_bytes: load.pool_bytes as usize,
-        deadline: Instant::now() + LIMIT,
+        budget: Budget::new(LIMIT),
         board,
     };
     let report = cycles::measure(&task, Clock::calibrate(), replicas);

@@ -1,7 +1,8 @@
 //! The experiments of the TLSF paper (2008), sections 5.3, 6 and 7.
 //!
-//! Whatever is measured is a [`Unit`]: its parameters determine instructions and memory, bit for bit, and each is measured in
-//! a process of its own. What is printed is made of the [cells](Cell) alone: [`pools()`] puts the task sets of a profile together,
+//! Whatever is measured is a [`Unit`]: its parameters determine instructions and memory, bit for bit, and each is
+//! measured in a process of its own. What is printed is made of the [cells](Cell) alone: [`pools()`] puts the task sets
+//! of a profile together,
 //! [`claims()`] holds what the paper says against them.
 
 pub mod bands;
@@ -17,13 +18,14 @@ pub use pools::pools;
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::probe::Counted;
 use crate::published;
 use crate::replay::isolate::Board;
 use crate::result::tlsf::{Cell, Found, Load, Profile, SIZE_BIN_BYTES, Settings, Tlsf, Unit};
-use crate::subject::{Counted, Entries, SelectError, Subject, select};
 use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
 use pathbound::counter::Record;
 use pathbound::image::Process;
+use rtalloc_subjects::{Entries, SelectError, Subject, select};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -51,8 +53,8 @@ const BAND_MALLOCS: u64 = 3000;
 /// Time for one unit.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// The allocators of a choice, the paper's four first, since nothing can be judged without them; all of [`OTHERS`] besides where
-/// nothing was chosen.
+/// The allocators of a choice, the paper's four first, since nothing can be judged without them; all of [`OTHERS`]
+/// besides where nothing was chosen.
 ///
 /// # Errors
 ///
@@ -187,7 +189,8 @@ impl Experiment for Experiments<'_> {
     }
 }
 
-/// Calls `job` with entry points that count, again with more code copied as long as computed jumps lead to code that was not.
+/// Calls `job` with entry points that count, again with more code copied as long as computed jumps lead to code that
+/// was not.
 pub(super) fn counting<R>(
     process: &Process,
     subject: &Subject,
@@ -209,8 +212,8 @@ pub(super) fn counting<R>(
     Err("not all code that computed jumps lead to was found".into())
 }
 
-/// Figure 7: how many of a thousand requests of table III's task set have a size, by bins. A task makes as many requests in a
-/// period as its mean goes into g.
+/// Figure 7: how many of a thousand requests of table III's task set have a size, by bins. A task makes as many
+/// requests in a period as its mean goes into g.
 fn sizes(bin_bytes: u64) -> Vec<(u64, f64)> {
     const REQUESTS: u64 = 100_000;
     let mut random = Random::new(1);

@@ -1,20 +1,22 @@
 //! Tables I and II: what the steps of TLSF's malloc and free execute.
 //!
-//! The paper's steps are functions; ours are functions too, which the compiler has put into one another. Every executed instruction
-//! belongs to the innermost function of `STEPS` that the debug information says it comes from, the rest to [`REST`], and so does
-//! what an operation executes again (nothing in a release build, where no function is called twice): an
-//! optimiser shares instructions between functions and moves them, so that the parts are less sharp than their sum, which is
-//! exact.
+//! The paper's steps are functions; ours are functions too, which the compiler has put into one another. Every executed
+//! instruction belongs to the innermost function of `STEPS` that the debug information says it comes from, the rest to
+//! [`REST`], and so does what an operation executes again (nothing in a release build, where no function is called
+//! twice): an optimiser shares instructions between functions and moves them, so that the parts are less sharp than
+//! their sum, which is exact.
 
 use super::bands::load;
+use crate::probe::Counted;
 use crate::replay::{Observer, Replay};
 use crate::result::tlsf::{REST, Steps};
-use crate::subject::{Counted, Heap, Region, Subject, one};
 use pathbound::counter::{Record, executed};
 use pathbound::image::{Image as _, Process, Source};
+use rtalloc_subjects::{Heap, Region, Subject, one};
 use std::collections::{BTreeMap, HashMap};
 
-/// Our functions, file and name, and the paper's steps. Ours look for the next block when they test whether the one to be freed is live.
+/// Our functions, file and name, and the paper's steps. Ours look for the next block when they test whether the one to
+/// be freed is live.
 const STEPS: [(&str, &str, &str); 10] = [
     ("size_class.rs", "class_for", "mapping_search"),
     ("bitmap.rs", "find", "find_suitable_block"),
@@ -140,8 +142,9 @@ mod tests {
         assert_eq!(step(&[]), REST);
     }
 
-    /// Which steps this build has is up to its optimiser: one that puts a function elsewhere, or makes one of two that are alike,
-    /// leaves others in the debug information. `ci/steps.sh` looks for all of them in the release build, whose figures are told.
+    /// Which steps this build has is up to its optimiser: one that puts a function elsewhere, or makes one of two that
+    /// are alike, leaves others in the debug information. `ci/steps.sh` looks for all of them in the release build,
+    /// whose figures are told.
     #[test]
     fn steps_add_up_to_what_operations_execute() {
         let process = Process::current().expect("this process");

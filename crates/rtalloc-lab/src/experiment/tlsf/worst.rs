@@ -6,7 +6,7 @@ use crate::experiment::puaut::{Count, bound};
 use crate::observe::scenario::{self, Recipe};
 use crate::observe::{Observation, Operation, Stage};
 use crate::result::tlsf::{Scenario, Worst};
-use crate::subject::one;
+use rtalloc_subjects::one;
 
 /// Both operations of an allocator.
 ///

@@ -1,19 +1,20 @@
 //! Test cases I to IV.
 //!
-//! A repetition has a heap of its own and threads of their own, which begin together. What is timed is the call and nothing
-//! else: counts, purses and the question whether the time is over come after the second reading of the clock.
+//! A repetition has a heap of its own and threads of their own, which begin together. What is timed is the call and
+//! nothing else: counts, purses and the question whether the time is over come after the second reading of the clock.
 //!
-//! *Spurious* refusals. In case I and III nothing is freed. So if a request that was refused is served when all threads have
-//! stopped, the memory was there all along. In case II every thread has one block at a time, so that every refusal is
-//! spurious. In case IV nobody can tell.
+//! *Spurious* refusals. In case I and III nothing is freed. So if a request that was refused is served when all threads
+//! have stopped, the memory was there all along. In case II every thread has one block at a time, so that every refusal
+//! is spurious. In case IV nobody can tell.
 
 use super::crew::Crew;
+use crate::probe::Counts;
 use crate::probe::cycles::{Clock, ticks};
-use crate::probe::{Counts, steps};
 use crate::result::wait_free::{Case, Figures, Interval};
-use crate::subject::Region;
-use crate::subject::shared::{Refused, SharedHeap, SharedSubject, User};
 use rtalloc::contract::Steps;
+use rtalloc_subjects::Region;
+use rtalloc_subjects::shared::{Refused, SharedHeap, SharedSubject, User};
+use rtalloc_subjects::steps;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Bytes of cases I and II: what the paper's node of 64 B leaves of 15 of them.
@@ -392,7 +393,7 @@ pub(super) fn interval(values: &[f64]) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::shared::one;
+    use rtalloc_subjects::shared::one;
 
     fn plan() -> Plan {
         let clock = Clock { overhead_ticks: 0, step_ticks: 1 };

@@ -2,11 +2,11 @@
 
 use super::cases::{Plan, SIZE, Stepper, perform, unpacked};
 use super::crew::Crew;
-use crate::probe::steps::taken;
 use crate::result::wait_free::{Case, StepRow, Stepped, What};
-use crate::subject::Region;
-use crate::subject::shared::{SharedHeap, SharedSubject, User};
 use rtalloc::contract::{Operation, Steps};
+use rtalloc_subjects::Region;
+use rtalloc_subjects::shared::{SharedHeap, SharedSubject, User};
+use rtalloc_subjects::steps::taken;
 
 /// Blocks that are allocated, and freed here or there.
 const BLOCKS: usize = 2000;

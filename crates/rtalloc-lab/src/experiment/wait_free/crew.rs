@@ -11,7 +11,8 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// The processors this process may use, no more of them than the system gives it time for, and the highest priority it may have.
+    /// The processors this process may use, no more of them than the system gives it time for, and the highest priority
+    /// it may have.
     pub fn here() -> Self {
         let mut processors = Vec::new();
         let parallelism = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
@@ -44,7 +45,8 @@ impl Crew {
         self.processors.len().max(1)
     }
 
-    /// Gives the calling thread the priority of the workers, for what it does when they are done: some locks are for no other.
+    /// Gives the calling thread the priority of the workers, for what it does when they are done: some locks are for no
+    /// other.
     pub fn lead(&self) {
         if let Ok(priority) = self.priority {
             // What was permitted before is permitted now; if it is not, the figures are those of an ordinary thread.

@@ -1,13 +1,13 @@
-//! The wait-free paper's evaluation (2010, section 3.5), with every shared allocator in the same run, and what its text leads to:
-//! steps, throughput, memory over time.
+//! The wait-free paper's evaluation (2010, section 3.5), with every shared allocator in the same run, and what its text
+//! leads to: steps, throughput, memory over time.
 //!
 //! Every cell is a process of its own, whose threads are pinned to processors in turns and run at the highest real-time
 //! priority where that is permitted. What the paper leaves open is chosen here:
 //!
 //! - The sizes of cases III and IV are the whole parts of 10 · 1.25^k.
 //! - Only requests that are served are timed; the others are counted.
-//! - In case IV a thread whose request is refused tries again, until nobody has been served since its attempt began and everybody
-//!   was refused last.
+//! - In case IV a thread whose request is refused tries again, until nobody has been served since its attempt began and
+//!   everybody was refused last.
 //! - A heap is the paper's 2^26 bytes. Trees, which are complete or nothing, get their counters besides
 //!   ([`region_bytes`]). Whose memory comes from the system gets requests of 2^26 bytes and no more.
 
@@ -27,9 +27,9 @@ use crate::replay::isolate::Board;
 use crate::result::environment::ticks_per_second;
 use crate::result::schema::Origin;
 use crate::result::wait_free::{Case, Cell, Drift, Facts, Scaling, Setting, WaitFree};
-use crate::subject::shared::{SharedSubject, alone};
 use anyhow::Context as _;
 use crew::Crew;
+use rtalloc_subjects::shared::{SharedSubject, alone};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -149,8 +149,12 @@ impl Tasks for Settings {
     fn tasks(&self) -> Vec<Task> {
         /// For what cannot be stopped in between.
         const GRACE: Duration = Duration::from_secs(20);
-        let task =
-            |work| Task { limit: self.limit_of(work) + GRACE, ..Task::timed(self.key(work), self.seconds(work)) };
+        // A task ends by itself after its time, in which every processor may be at work.
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        let task = |work| Task {
+            limit: (self.limit_of(work) + GRACE) * processors,
+            ..Task::timed(self.key(work), self.seconds(work))
+        };
         work(self).into_iter().map(task).collect()
     }
 

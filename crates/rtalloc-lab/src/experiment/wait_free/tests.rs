@@ -43,7 +43,7 @@ fn published() -> WaitFree {
             ticks,
             mean: Interval { mean: column.mean, half: 0.0 },
             utilisation: column.utilisation.map(|mean| Interval { mean, half: 0.0 }),
-            refused: crate::subject::shared::Refused::default(),
+            refused: rtalloc_subjects::shared::Refused::default(),
             spurious: None,
             unfinished: false,
         };
@@ -80,6 +80,17 @@ fn the_published_figures_pass_the_rules() {
     for claim in &claims::of_the_paper(&published())[..OF_FIGURE_10] {
         assert_eq!(claim.confirmed, Some(true), "{}: {}", claim.claim, claim.figures);
     }
+}
+
+/// Two threads do not contend as sixteen do: their ticks neither confirm nor refute; memory does.
+#[test]
+fn ticks_of_fewer_threads_than_the_papers_are_not_judged() {
+    let mut found = published();
+    found.setting.processors = 2;
+    found.cells.iter_mut().for_each(|cell| cell.threads = 2);
+    let verdicts: Vec<Option<bool>> =
+        claims::of_the_paper(&found)[..OF_FIGURE_10].iter().map(|claim| claim.confirmed).collect();
+    assert_eq!(verdicts, [None, None, None, Some(true)]);
 }
 
 #[test]

@@ -1,13 +1,14 @@
-//! Threads that work for a while: throughput with own blocks, with blocks that another thread frees, and memory over time.
+//! Threads that work for a while: throughput with own blocks, with blocks that another thread frees, and memory over
+//! time.
 
 use super::cases::SIZE;
 use super::crew::Crew;
 use crate::probe::cycles::{Clock, empty_ticks, ticks};
 use crate::result::wait_free::{Drift, Load, Local, LocalLoad, Memory, Scaling, Throughput};
-use crate::subject::Region;
-use crate::subject::shared::{SharedHeap, SharedSubject, User, alone, one};
 use crate::trace::Op;
 use crate::workload::Model;
+use rtalloc_subjects::Region;
+use rtalloc_subjects::shared::{SharedHeap, SharedSubject, User, alone, one};
 use std::ptr::null_mut;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

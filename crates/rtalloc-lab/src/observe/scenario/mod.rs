@@ -1,8 +1,8 @@
 //! Worst cases by name: where the *scenario maximum* comes from, and what `rtalloc generate worst:ALLOCATOR` writes.
 //!
-//! A scenario is one operation on a heap prepared for it, in a heap of any size. What its author took for the worst case need not
-//! be: that is what tables show, with the observed maximum and the bound beside it. Where the bound of an allocator showed that
-//! more is possible, there is a *harder* recipe of our own, told apart by [`Recipe`].
+//! A scenario is one operation on a heap prepared for it, in a heap of any size. What its author took for the worst
+//! case need not be: that is what tables show, with the observed maximum and the bound beside it. Where the bound of an
+//! allocator showed that more is possible, there is a *harder* recipe of our own, told apart by [`Recipe`].
 //!
 //! | allocators | allocate | deallocate |
 //! |---|---|---|
@@ -23,8 +23,9 @@ mod recipes;
 mod rehearsal;
 
 use super::{Meter, Observation, ObserveError, Operation, Script, Stage};
-use crate::subject::{Heap, Region, Subject};
 use rehearsal::Rehearsal;
+use rtalloc_subjects::WorstCases;
+use rtalloc_subjects::{Heap, Region, Subject};
 use std::fmt;
 
 /// Whose idea of the worst case.
@@ -59,7 +60,7 @@ pub struct Scenario {
     /// Whose it is.
     pub recipe: Recipe,
     /// The allocators it is for; empty: all that none of the operation names.
-    pub subjects: &'static [&'static str],
+    pub subjects: &'static [WorstCases],
     /// Performs the operations; `None` where the heap is too small for them.
     build: fn(&mut Rehearsal<'_>) -> Option<()>,
 }
@@ -71,9 +72,7 @@ pub const HEAP_BYTES: usize = 16 << 20;
 
 /// The scenarios for an allocator.
 pub fn of(subject: &Subject) -> impl Iterator<Item = &'static Scenario> + use<'_> {
-    // Types of one allocator that differ in their parameters share a contract's name.
-    let names = [Some(subject.name), subject.view.map(|view| view.contract.name)];
-    let named = move |scenario: &Scenario| names.iter().flatten().any(|name| scenario.subjects.contains(name));
+    let named = |scenario: &Scenario| scenario.subjects.contains(&subject.about.worst_cases);
     ALL.iter().filter(move |scenario| {
         let others = || ALL.iter().filter(|other| other.operation == scenario.operation);
         named(scenario) || (scenario.subjects.is_empty() && !others().any(named))
@@ -100,7 +99,8 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// Performs every scenario of the stage's subject in a heap of `heap_bytes` bytes, and hands the last operation of each to `sink`.
+/// Performs every scenario of the stage's subject in a heap of `heap_bytes` bytes, and hands the last operation of each
+/// to `sink`.
 ///
 /// # Errors
 ///

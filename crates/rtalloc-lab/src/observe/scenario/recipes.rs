@@ -6,6 +6,7 @@ use super::rehearsal::Rehearsal;
 use super::{Recipe, Scenario};
 use crate::observe::Operation;
 use crate::observe::script::Slot;
+use rtalloc_subjects::WorstCases::*;
 
 const TLSF_PAPER: &str = "Masmano et al. 2008, section 6.1";
 const PUAUT_ALLOCATE: &str = "Puaut 2002, section 3.1.1";
@@ -18,33 +19,6 @@ const THESIS: &str = "bitframe thesis 2012, section 6.3";
 
 const WAIT_FREE: &str = "Wait-free DSA 2010, section 3.3 and Fig. 8";
 
-/// TLSF and half-fit in all their types; arenas, which are TLSF as long as there is no mail, and who is alone has none.
-const GOOD_FITS: &[&str] = &["tlsf", "tlsf-exact", "tlsf-thorough", "half-fit", "arenas"];
-/// Those that search a list of free blocks.
-const SEQUENTIAL: &[&str] = &["first-fit", "first-fit-address", "best-fit", "next-fit", "next-fit-lifo"];
-/// Those of them that keep the list in address order.
-const ADDRESS_ORDERED: &[&str] = &["first-fit-address", "next-fit"];
-/// The splay tree of sizes.
-const SPLAY: &[&str] = &["tree-best-fit"];
-/// The Cartesian tree.
-const CARTESIAN: &[&str] = &["fast-fit", "fast-fit-leftmost"];
-/// Those that divide blocks in two.
-const BUDDIES: &[&str] = &["binary-buddy", "bbuddy", "fibonacci-buddy", "weighted-buddy", "double-buddy"];
-/// Fragments in pages, and runs of pages.
-const QUICK: &[&str] = &["quick-fit"];
-/// Those whose pages hold blocks of one kind and go when they are empty.
-const PAGED: &[&str] = &["regis1", "regis2", "reaps"];
-/// Bitmaps of chunks, in pages.
-const BITFRAMES: &[&str] = &["bitframe", "bitframe-eager", "bitframe-16", "bitframe-4", "bitframe-crossing"];
-/// Those whose objects move within their class; named by their contracts.
-const COMPACTING: &[&str] = &["compact-fit", "compact-fit-non-moving"];
-/// Trees of counters.
-const TREES: &[&str] = &["tree-buddy", "tree-buddy-in-band"];
-/// Hierarchies of bitmaps.
-const BITMAPS: &[&str] = &["bitmap-buddy"];
-/// Those that cut blocks off and never give them back.
-const BUMPING: &[&str] = &["simple-segregated", "kingsley"];
-
 /// Every scenario.
 pub const ALL: &[Scenario] = &[
     Scenario {
@@ -52,7 +26,7 @@ pub const ALL: &[Scenario] = &[
         source: COMPACT_FIT,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: COMPACTING,
+        subjects: &[Compacting],
         build: of_a_full_page,
     },
     Scenario {
@@ -60,7 +34,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: COMPACTING,
+        subjects: &[Compacting],
         build: to_another_class,
     },
     Scenario {
@@ -92,7 +66,7 @@ pub const ALL: &[Scenario] = &[
         source: TLSF_PAPER,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: GOOD_FITS,
+        subjects: &[GoodFit, HalfFit],
         build: both_neighbours_free,
     },
     Scenario {
@@ -100,7 +74,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: GOOD_FITS,
+        subjects: &[GoodFit, HalfFit],
         build: lonely_neighbours_free,
     },
     Scenario {
@@ -108,7 +82,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: &["half-fit"],
+        subjects: &[HalfFit],
         build: accompanied_neighbours_free,
     },
     Scenario {
@@ -116,7 +90,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_ALLOCATE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: SEQUENTIAL,
+        subjects: &[Sequential, AddressOrdered],
         build: alternating_allocate,
     },
     Scenario {
@@ -124,7 +98,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: SEQUENTIAL,
+        subjects: &[Sequential, AddressOrdered],
         build: alternating_reallocate,
     },
     Scenario {
@@ -132,7 +106,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_FREE,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: &["first-fit", "best-fit", "next-fit-lifo"],
+        subjects: &[Sequential],
         build: both_neighbours_free,
     },
     Scenario {
@@ -140,7 +114,7 @@ pub const ALL: &[Scenario] = &[
         source: "ours: the last place of an address-ordered list",
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: ADDRESS_ORDERED,
+        subjects: &[AddressOrdered],
         build: alternating_deallocate,
     },
     Scenario {
@@ -148,7 +122,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_ALLOCATE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: SPLAY,
+        subjects: &[SplayTree],
         build: |r| {
             rising(r)?;
             r.allocate(r.smallest()).map(drop)
@@ -159,7 +133,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_FREE,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: SPLAY,
+        subjects: &[SplayTree],
         build: |r| {
             let block = rising(r)?;
             r.deallocate(block);
@@ -171,7 +145,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: SPLAY,
+        subjects: &[SplayTree],
         build: |r| {
             let block = rising(r)?;
             r.reallocate(block, RISING_WIDE_GRANULES * r.granule())
@@ -182,7 +156,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_ALLOCATE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: CARTESIAN,
+        subjects: &[CartesianTree],
         build: |r| {
             descending(r)?;
             r.allocate(r.smallest()).map(drop)
@@ -193,7 +167,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_FREE,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: CARTESIAN,
+        subjects: &[CartesianTree],
         build: |r| {
             let block = descending(r)?;
             r.deallocate(block);
@@ -205,7 +179,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: CARTESIAN,
+        subjects: &[CartesianTree],
         build: |r| {
             let block = descending(r)?;
             r.reallocate(block, (sizes_of_descending(r.heap_bytes()) + 2) * r.granule())
@@ -216,7 +190,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_ALLOCATE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: BUDDIES,
+        subjects: &[Buddies],
         build: |r| {
             one_largest_free(r)?;
             r.allocate(r.smallest()).map(drop)
@@ -227,7 +201,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_FREE,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: BUDDIES,
+        subjects: &[Buddies],
         build: |r| {
             one_largest_free(r)?;
             let block = r.allocate(r.smallest())?;
@@ -240,7 +214,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: BUDDIES,
+        subjects: &[Buddies],
         build: deepest_of_largest,
     },
     Scenario {
@@ -248,7 +222,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: BUDDIES,
+        subjects: &[Buddies],
         build: |r| {
             let largest = one_largest_free(r)?;
             let block = r.allocate(r.smallest())?;
@@ -260,7 +234,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_ALLOCATE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: QUICK,
+        subjects: &[QuickFit],
         build: smallest_of_all,
     },
     Scenario {
@@ -268,7 +242,7 @@ pub const ALL: &[Scenario] = &[
         source: "Puaut 2002, section 5.1",
         operation: Operation::Allocate,
         recipe: Recipe::Harder,
-        subjects: QUICK,
+        subjects: &[QuickFit],
         build: |r| {
             alternate(r, r.page())?;
             r.allocate(REQUEST_BLOCKS * r.page()).map(drop)
@@ -279,7 +253,7 @@ pub const ALL: &[Scenario] = &[
         source: PUAUT_FREE,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: QUICK,
+        subjects: &[QuickFit],
         build: fragment_between_pages,
     },
     Scenario {
@@ -287,7 +261,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: QUICK,
+        subjects: &[QuickFit],
         build: |r| {
             let page = alternate(r, r.page())?;
             r.deallocate(page);
@@ -300,7 +274,7 @@ pub const ALL: &[Scenario] = &[
         source: THESIS,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: PAGED,
+        subjects: &[Pages],
         build: smallest_of_all,
     },
     Scenario {
@@ -308,7 +282,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Allocate,
         recipe: Recipe::Harder,
-        subjects: PAGED,
+        subjects: &[Pages],
         build: |r| {
             only_block(r)?;
             r.allocate(r.smallest()).map(drop)
@@ -319,7 +293,7 @@ pub const ALL: &[Scenario] = &[
         source: THESIS,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: PAGED,
+        subjects: &[Pages],
         build: only_block,
     },
     Scenario {
@@ -327,7 +301,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: PAGED,
+        subjects: &[Pages],
         build: page_emptied,
     },
     Scenario {
@@ -335,7 +309,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: PAGED,
+        subjects: &[Pages],
         build: |r| {
             let block = r.allocate(r.smallest())?;
             // More than the rest of the page, for those that cut blocks of any size off one.
@@ -347,7 +321,7 @@ pub const ALL: &[Scenario] = &[
         source: THESIS,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: BITFRAMES,
+        subjects: &[Bitframes],
         build: smallest_of_all,
     },
     Scenario {
@@ -355,7 +329,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Allocate,
         recipe: Recipe::Harder,
-        subjects: BITFRAMES,
+        subjects: &[Bitframes],
         build: |r| {
             only_block(r)?;
             r.allocate(r.smallest()).map(drop)
@@ -366,7 +340,7 @@ pub const ALL: &[Scenario] = &[
         source: THESIS,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: BITFRAMES,
+        subjects: &[Bitframes],
         build: longest_sequence,
     },
     Scenario {
@@ -374,7 +348,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: BITFRAMES,
+        subjects: &[Bitframes],
         build: page_emptied,
     },
     Scenario {
@@ -382,7 +356,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: BITFRAMES,
+        subjects: &[Bitframes],
         build: |r| {
             let block = r.allocate(r.smallest())?;
             r.reallocate(block, r.largest_request())
@@ -393,7 +367,7 @@ pub const ALL: &[Scenario] = &[
         source: WAIT_FREE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: TREES,
+        subjects: &[CounterTree],
         build: |r| {
             every_second_leaf(r)?;
             r.refuse(r.granule() + 1)
@@ -404,7 +378,7 @@ pub const ALL: &[Scenario] = &[
         source: WAIT_FREE,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: TREES,
+        subjects: &[CounterTree],
         build: |r| {
             let largest = r.largest()?;
             let block = r.allocate(largest)?;
@@ -417,7 +391,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: TREES,
+        subjects: &[CounterTree],
         build: |r| {
             let block = every_second_leaf(r)?;
             r.refuse_to_move(block, r.granule() + 1)
@@ -428,7 +402,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Allocate,
         recipe: Recipe::Harder,
-        subjects: BITMAPS,
+        subjects: &[BitmapHierarchy],
         build: |r| {
             r.fill(LEAST);
             r.refuse(LEAST)
@@ -439,7 +413,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_BOUND,
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
-        subjects: BITMAPS,
+        subjects: &[BitmapHierarchy],
         build: |r| {
             one_largest_free(r)?;
             let block = r.allocate(LEAST)?;
@@ -452,7 +426,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: BITMAPS,
+        subjects: &[BitmapHierarchy],
         build: |r| {
             let block = r.fill(LEAST).pop()?;
             r.refuse_to_move(block, r.granule() + 1)
@@ -463,7 +437,7 @@ pub const ALL: &[Scenario] = &[
         source: THESIS,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
-        subjects: BUMPING,
+        subjects: &[Carving],
         build: smallest_of_all,
     },
     Scenario {
@@ -471,7 +445,7 @@ pub const ALL: &[Scenario] = &[
         source: THESIS,
         operation: Operation::Deallocate,
         recipe: Recipe::Paper,
-        subjects: BUMPING,
+        subjects: &[Carving],
         build: only_block,
     },
     Scenario {
@@ -479,7 +453,7 @@ pub const ALL: &[Scenario] = &[
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
-        subjects: BUMPING,
+        subjects: &[Carving],
         build: |r| {
             let block = r.allocate(r.smallest())?;
             r.reallocate(block, r.largest_request().min(1000))
@@ -534,9 +508,9 @@ const WIDE_BLOCKS: usize = 6;
 /// A request is for so many of them: more than a block and its two neighbours.
 const REQUEST_BLOCKS: usize = 5;
 
-/// `[L][f][L][f][L] ... [f][L][f wide]`: the wide block is the oldest and has the highest address, so that a search finds it last
-/// whatever the order of the list. Blocks are freed from the highest address down, which an address-ordered list takes at its
-/// head. Returns a live block between two free ones.
+/// `[L][f][L][f][L] ... [f][L][f wide]`: the wide block is the oldest and has the highest address, so that a search
+/// finds it last whatever the order of the list. Blocks are freed from the highest address down, which an
+/// address-ordered list takes at its head. Returns a live block between two free ones.
 fn alternate(r: &mut Rehearsal<'_>, size: usize) -> Option<Slot> {
     let mut slots = r.fill_by_address(size);
     let wide = slots.split_off(slots.len().checked_sub(WIDE_BLOCKS)?);
@@ -579,9 +553,9 @@ const RISING_GRANULES: usize = 4;
 /// Granules of the one large free block of [`rising`].
 const RISING_WIDE_GRANULES: usize = 8;
 
-/// `[f 4][*][f 5][L][f 6][L] ... [f k][L]`, sizes in granules: as many different sizes as the heap has room for, freed from the
-/// smallest up. Each becomes the root of a tree by size above all others, which are a path down its left side. Returns the live
-/// block between the two smallest.
+/// `[f 4][*][f 5][L][f 6][L] ... [f k][L]`, sizes in granules: as many different sizes as the heap has room for, freed
+/// from the smallest up. Each becomes the root of a tree by size above all others, which are a path down its left side.
+/// Returns the live block between the two smallest.
 fn rising(r: &mut Rehearsal<'_>) -> Option<Slot> {
     let (granule, small) = (r.granule(), r.smallest());
     // Room for control structures and headers.
@@ -605,8 +579,8 @@ fn rising(r: &mut Rehearsal<'_>) -> Option<Slot> {
     between
 }
 
-/// How many sizes [`descending`] uses: the tree is built by walking it, which takes the square of the number of blocks of one size.
-/// One in small heaps, then the more the larger the heap, so that the number of blocks grows as well.
+/// How many sizes [`descending`] uses: the tree is built by walking it, which takes the square of the number of blocks
+/// of one size. One in small heaps, then the more the larger the heap, so that the number of blocks grows as well.
 fn sizes_of_descending(heap_bytes: usize) -> usize {
     let quarters = heap_bytes as f64 / f64::from(256 << 10);
     (quarters.powf(0.75) as usize).max(1)
@@ -615,9 +589,10 @@ fn sizes_of_descending(heap_bytes: usize) -> usize {
 /// Granules of the one large free block of [`descending`], and of what is moved to it.
 const DESCENDING_WIDE_GRANULES: usize = 12;
 
-/// `[f a][*][f a][L] ... [f a][L][f b][L] ... [f b][L] ... [f wide][L]`, a < b < ...: the sizes rise with the addresses, and blocks of
-/// one size are freed from the highest address down. Of equals the one freed later goes below: the tree is a path down the left
-/// side, of every free block, the one with the lowest address at its end. Returns the live block between the two lowest.
+/// `[f a][*][f a][L] ... [f a][L][f b][L] ... [f b][L] ... [f wide][L]`, a < b < ...: the sizes rise with the
+/// addresses, and blocks of one size are freed from the highest address down. Of equals the one freed later goes below:
+/// the tree is a path down the left side, of every free block, the one with the lowest address at its end. Returns the
+/// live block between the two lowest.
 fn descending(r: &mut Rehearsal<'_>) -> Option<Slot> {
     let (granule, small) = (r.granule(), r.smallest());
     let sizes = sizes_of_descending(r.heap_bytes());
@@ -645,8 +620,8 @@ fn descending(r: &mut Rehearsal<'_>) -> Option<Slot> {
     between
 }
 
-/// `[f largest][L][L][L] ...`: the largest block that a request gets is free, and of what is around it everything is live in
-/// smallest blocks. Returns the largest request.
+/// `[f largest][L][L][L] ...`: the largest block that a request gets is free, and of what is around it everything is
+/// live in smallest blocks. Returns the largest request.
 fn one_largest_free(r: &mut Rehearsal<'_>) -> Option<usize> {
     let largest = r.largest()?;
     let block = r.allocate(largest)?;
@@ -658,7 +633,8 @@ fn one_largest_free(r: &mut Rehearsal<'_>) -> Option<usize> {
 /// A request that any leaf serves, in bytes.
 const LEAST: usize = 1;
 
-/// Of each two leaves below a node the left one is free and the right one, which cannot grow, live. Returns the last of these.
+/// Of each two leaves below a node the left one is free and the right one, which cannot grow, live. Returns the last of
+/// these.
 fn every_second_leaf(r: &mut Rehearsal<'_>) -> Option<Slot> {
     let leaves = r.fill_by_address(LEAST);
     r.deallocate_all(leaves.iter().copied().step_by(2));
@@ -675,9 +651,10 @@ fn fragment_between_pages(r: &mut Rehearsal<'_>) -> Option<()> {
     Some(())
 }
 
-/// `[*][f][f 2][f 4] ... `: the block with the lowest address of a largest one, which is full of smallest blocks before all but this
-/// are freed. Where buddies differ in size it was divided off more often than any other, because lower parts are the larger
-/// ones. What is around the largest block is free too, but for one smallest block, so that no list is ever empty.
+/// `[*][f][f 2][f 4] ... `: the block with the lowest address of a largest one, which is full of smallest blocks before
+/// all but this are freed. Where buddies differ in size it was divided off more often than any other, because lower
+/// parts are the larger ones. What is around the largest block is free too, but for one smallest block, so that no list
+/// is ever empty.
 fn deepest_of_largest(r: &mut Rehearsal<'_>) -> Option<()> {
     let largest = r.largest()?;
     let block = r.allocate(largest)?;
@@ -694,8 +671,8 @@ fn deepest_of_largest(r: &mut Rehearsal<'_>) -> Option<()> {
     Some(())
 }
 
-/// Full pages of smallest blocks; the first eight but one of a page are freed, and then that one: two free sequences of its frame
-/// become one, longer than any other of the page.
+/// Full pages of smallest blocks; the first eight but one of a page are freed, and then that one: two free sequences of
+/// its frame become one, longer than any other of the page.
 fn longest_sequence(r: &mut Rehearsal<'_>) -> Option<()> {
     let mut page = full_pages(r)?.swap_remove(1);
     page.truncate(8);

@@ -1,12 +1,12 @@
 //! How a recipe is written down: by performing it.
 //!
-//! A recipe says "until the heap is full", "every second block", "the block with the highest address". What that comes to
-//! depends on the allocator's headers, minima and order, so a recipe is performed on a heap of the allocator while it is
-//! written down. What comes out is a list of operations like any other: performing it again does the same.
+//! A recipe says "until the heap is full", "every second block", "the block with the highest address". What that comes
+//! to depends on the allocator's headers, minima and order, so a recipe is performed on a heap of the allocator while
+//! it is written down. What comes out is a list of operations like any other: performing it again does the same.
 
 use super::super::script::{Script, Slot};
-use crate::subject::{Heap, Subject};
 use rtalloc::contract::Contract;
+use rtalloc_subjects::{Heap, Subject};
 
 /// A recipe underway, on a heap of the allocator it is for.
 pub(super) struct Rehearsal<'heap> {
@@ -116,7 +116,8 @@ impl<'heap> Rehearsal<'heap> {
 
     fn call(&mut self, size: usize) -> Option<usize> {
         let align = self.heap.entries.natural_align_bytes;
-        // SAFETY: the heap is live, and the size is neither zero nor beyond a `Layout`: recipes ask for less than a heap.
+        // SAFETY: the heap is live, and the size is neither zero nor beyond a `Layout`: recipes ask for less than a
+        // heap.
         let block = unsafe { (self.heap.entries.allocate)(self.heap.context, size, align) };
         (!block.is_null()).then_some(block as usize)
     }

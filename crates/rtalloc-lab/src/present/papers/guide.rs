@@ -1,13 +1,14 @@
 //! Which allocator when, by rules that can be checked against the overview's table.
 //!
-//! **The rule** is the verdict's of the main job, with what is proved in place of what was observed: candidates are the allocators
-//! that served every trace and of whose allocate and free a static bound is known. Each figure, the bound and the largest
-//! quotient of smallest heap and M, is divided by the best candidate's; the smallest product wins.
+//! **The rule** is the verdict's of the main job, with what is proved in place of what was observed: candidates are the
+//! allocators that served every trace and of whose allocate and free a static bound is known. TLSF is taken where it is
+//! a candidate. Else each figure, the bound and the largest quotient of smallest heap and M, is divided by the best
+//! candidate's, and the smallest product is named.
 
 use crate::present::metric;
 use crate::present::number;
 use crate::present::standing::{HeapNeed, Standing, Worst};
-use crate::present::verdict::{choose, figures_of, front};
+use crate::present::verdict::{choose, figures_of, front, is_default, memory_caution};
 use crate::result::overview::{Need, Overview, Row};
 use crate::result::schema::Outcome;
 
@@ -35,7 +36,10 @@ pub(super) fn guide(overview: &Overview) -> Guide {
     let take = choose(&candidates, &standings);
     let front = front(&candidates);
     let headline = match take {
-        Some(take) => format!("Where a deadline has to hold, take {}.", standings[take].subject.name),
+        Some(take) if is_default(&standings[take]) => {
+            format!("Where a deadline has to hold, take {}.", standings[take].subject.name)
+        }
+        Some(take) => format!("Of these, {} has the smallest product of bound and heap.", standings[take].subject.name),
         None => "No allocator with a bound served every trace.".into(),
     };
     let paragraph = paragraph(overview, &standings, take, &front, candidates.len());
@@ -69,7 +73,7 @@ fn trouble(need: &Need) -> Option<String> {
         Outcome::Completed => Some("no smallest heap within the time".into()),
         Outcome::Failures { failed, .. } => Some(format!("{} failed", number::counted(*failed, "allocation"))),
         Outcome::TimedOut { .. } => Some("not done within the time".into()),
-        Outcome::Broken { what } => Some(what.clone()),
+        Outcome::Broken { what } | Outcome::NotMeasured { what } => Some(what.clone()),
     }
 }
 
@@ -103,11 +107,17 @@ fn paragraph(
         ))
     };
     if let Some((take, words)) = take.and_then(|take| Some((take, told(take)?))) {
-        sentences.push(format!(
-            "Where a deadline has to hold, {}: {words}. Of the {candidates} allocators whose allocate and free have a proved bound and that \
-             served all {traces} it has the smallest product of bound and heap.",
-            standings[take].subject.name
-        ));
+        let why = if is_default(&standings[take]) {
+            format!(
+                "It is the default among the {candidates} allocators whose allocate and free have a proved bound and that served all {traces}."
+            )
+        } else {
+            format!(
+                "Of the {candidates} allocators whose allocate and free have a proved bound and that served all {traces} it has the smallest \
+                 product of bound and heap."
+            )
+        };
+        sentences.push(format!("Where a deadline has to hold, {}: {words}. {why}", standings[take].subject.name));
         for (which, of) in [
             ("instructions matter more than memory", front.first()),
             ("memory matters more than instructions", front.last()),
@@ -115,9 +125,15 @@ fn paragraph(
             if let Some((index, words)) =
                 of.filter(|index| **index != take).and_then(|index| Some((*index, told(*index)?)))
             {
-                sentences.push(format!("If {which}, {}: {words}.", standings[index].subject.name));
+                let caution = memory_caution(&standings[index]);
+                sentences.push(format!("If {which}, {}: {words}.{caution}", standings[index].subject.name));
             }
         }
+        sentences.push(
+            "These heaps are of recorded programs and promise nothing of another: where it must be proved that no request is refused, take a \
+             pool for each size, the binary buddy, Compact-fit's pages or first-fit in address order (its proof is published, not checked here), by their formulas."
+                .into(),
+        );
     }
     let frugal = standings
         .iter()
@@ -166,7 +182,7 @@ fn paragraph(
 pub(super) mod tests {
     use super::*;
     use crate::result::overview::Bounds;
-    use crate::subject;
+    use rtalloc_subjects;
 
     /// Bounds and heaps of some allocators on two traces.
     pub(in crate::present::papers) fn overview(rows: &[(&str, Option<u64>, Option<u64>)]) -> Overview {
@@ -177,7 +193,7 @@ pub(super) mod tests {
                 smallest_heap_bytes: heap.map(|heap| heap + more),
             };
             Row {
-                subject: subject::one(name).expect("a subject").facts(),
+                subject: crate::catalogue::facts(rtalloc_subjects::one(name).expect("a subject")),
                 bounds: Bounds { in_heap: [*bound, bound.map(|bound| bound - 1)], in_largest: [*bound; 2] },
                 needs: vec![need(0), need(10)],
             }
@@ -190,10 +206,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_smallest_product_of_bound_and_heap_is_taken() {
+    fn tlsf_is_taken_though_half_fit_has_the_smaller_product() {
         let overview = overview(&[
             ("tlsf", Some(100), Some(1100)),
-            ("half-fit", Some(90), Some(1500)),
+            ("half-fit", Some(60), Some(1500)),
             ("binary-buddy", Some(400), Some(1090)),
             ("best-fit", None, Some(1050)),
             ("bbuddy", Some(50), None),
@@ -203,7 +219,10 @@ pub(super) mod tests {
         assert_eq!(guide.headline, "Where a deadline has to hold, take tlsf.");
         for words in [
             "tlsf: at most 100 instructions in a heap of 16.0 MiB, 1.11 x M of heap (on lua)",
-            "If instructions matter more than memory, half-fit: at most 90",
+            "It is the default among the 3 allocators",
+            "If instructions matter more than memory, half-fit: at most 60",
+            "(on lua). Its worst-case memory is n times M",
+            "take a pool for each size, the binary buddy",
             "If memory matters more than instructions, binary-buddy: at most 400",
             "Where no deadline has to hold, best-fit got by with the least memory of all, 1.06 x M (on lua), and has no static bound.",
             "1 of the 5 allocators have no static bound",
@@ -211,6 +230,12 @@ pub(super) mod tests {
             assert!(guide.paragraph.contains(words), "{words}: {}", guide.paragraph);
         }
         assert!(!guide.paragraph.contains("bbuddy"), "it did not serve: {}", guide.paragraph);
+    }
+
+    #[test]
+    fn without_tlsf_the_smallest_product_is_named_and_nothing_advised() {
+        let guide = guide(&overview(&[("half-fit", Some(60), Some(1500)), ("binary-buddy", Some(400), Some(1090))]));
+        assert_eq!(guide.headline, "Of these, half-fit has the smallest product of bound and heap.");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::Papers;
 use crate::present::number;
+use crate::result::version;
 use maud::{Markup, html};
 
 /// The documents of the repository: where they lie, seen from its folder docs, and their names.
@@ -13,7 +14,7 @@ const DOCUMENTS: [(&str, &str, &str); 3] = [
 
 pub(super) fn methods(papers: &Papers<'_>) -> Markup {
     let heap = number::bytes(papers.overview.heap_bytes);
-    let version = papers.environments.first().map_or(env!("CARGO_PKG_VERSION"), |first| &first.rtalloc);
+    let version = papers.environments.first().map_or(version::TEXT, |first| &first.rtalloc);
     html! {
         section id="methods" {
             h2 { "Methods" }
@@ -60,9 +61,10 @@ pub(super) fn methods(papers: &Papers<'_>) -> Markup {
                 dd { "Ours / published." }
                 dt { "the guide at the top" }
                 dd {
-                    "Candidates are the allocators whose allocate and free have a static bound and that served every trace. Bound, and the \
-                     largest quotient of smallest heap and M, are each divided by the best candidate's; the smallest product wins. Ties go to \
-                     the fewer instructions, then to ours, then to the first name."
+                    "Candidates are the allocators whose allocate and free have a static bound and that served every trace. TLSF is taken, \
+                     the default, unless it is none of them; then bound, and the largest quotient of smallest heap and M, are each divided by \
+                     the best candidate's, and the smallest product is named. Ties go to the fewer instructions, then to ours, then to the \
+                     first name."
                 }
                 dt { "colours" }
                 dd {

@@ -1,4 +1,5 @@
-//! All papers on a page: the answer, the verdicts, a chapter for each paper, what the papers err in, and how it was found out.
+//! All papers on a page: the answer, the verdicts, a chapter for each paper, what the papers err in, and how it was
+//! found out.
 
 mod guide;
 mod methods;
@@ -7,7 +8,7 @@ mod roll;
 use super::chapter::{Chapter, Figure, Section};
 use super::claims::{VERDICTS_MEAN, verdict};
 use super::number;
-use super::page::{Tabled, environments, figure, page};
+use super::page::{Tabled, environments, figure, measured, page};
 use super::plot::{self, Field, PlotError};
 use super::standing::Standing;
 use super::table::Look;
@@ -68,6 +69,7 @@ pub fn of_one(chapter: &Chapter, of: &[Environment]) -> String {
     let mut roll = Roll::default();
     let drawn = all_entered(chapter, &mut roll);
     let body = html! {
+        @if let Some(first) = of.first() { p { (measured(first)) } }
         (verdicts(std::slice::from_ref(chapter)))
         (of_paper(chapter, &drawn, &roll))
         @if !chapter.errata.is_empty() { (errata(std::slice::from_ref(chapter))) }
@@ -109,6 +111,7 @@ fn answer(papers: &Papers<'_>, guide: &Guide, roll: &mut Roll) -> Result<Markup,
         section.verdict id="answer" {
             h2 { (guide.headline) }
             p { (guide.paragraph) }
+            @if let Some(first) = papers.environments.first() { p { (measured(first)) } }
         }
         (figure(drawn.as_deref(), &html! {
             b { "Proved instructions against heap needed. " }
@@ -296,6 +299,7 @@ mod tests {
     use crate::present::compact_fit::standing;
     use crate::present::plot::canvas::sheet;
     use crate::probe::cycles::Clock;
+    use crate::result::version;
 
     fn chapter(id: &'static str) -> Chapter {
         let svg = sheet(100, 100, 1, "a curve", |canvas| {
@@ -347,6 +351,7 @@ mod tests {
             "It climbs.",
             "it errs",
             "1 confirmed, 1 refuted, 1 not reproduced.",
+            "<p>Measured ",
         ] {
             assert!(page.contains(words), "{words}");
         }
@@ -368,6 +373,7 @@ mod tests {
     fn a_page_of_one_paper_tells_what_it_errs_in_if_it_does() {
         let environments = [Environment::here(Clock::calibrate())];
         let page = of_one(&chapter("one"), &environments);
+        assert!(page.contains(&measured(&environments[0])) && page.contains(version::TEXT));
         assert!(page.contains("it errs") && page.contains("href=\"#errata\"") && page.contains(VERDICTS_MEAN));
         assert!(!page.contains("unlike machines"));
         let page = of_one(&Chapter { errata: Vec::new(), ..chapter("one") }, &environments);

@@ -1,4 +1,5 @@
-//! Everybody on a page: one number for each allocator in all figures and tables, so that pointing at it anywhere shows it everywhere.
+//! Everybody on a page: one number for each allocator in all figures and tables, so that pointing at it anywhere shows
+//! it everywhere.
 
 use crate::present::palette::{self, Style};
 use crate::present::plot::canvas::renumbered;
@@ -11,7 +12,8 @@ pub(super) struct Roll {
     identities: Vec<String>,
     /// Names that figures give it.
     labels: Vec<String>,
-    /// One allocator that a figure has several times, under several labels, looks differently each time, and so is several here.
+    /// One allocator that a figure has several times, under several labels, looks differently each time, and so is
+    /// several here.
     pub(super) styles: Vec<Style>,
 }
 

@@ -250,8 +250,9 @@ impl Canvas<'_> {
         }
     }
 
-    /// Lays down what lies at some places of allocator `index`, for whoever points there on a page. `axes` are what is counted
-    /// along x and y. Of places closer together than a pointer tells apart, the first and those at the ends are kept.
+    /// Lays down what lies at some places of allocator `index`, for whoever points there on a page. `axes` are what is
+    /// counted along x and y. Of places closer together than a pointer tells apart, the first and those at the ends are
+    /// kept.
     pub fn tell(&mut self, whose: (usize, &str), axes: [&str; 2], places: impl IntoIterator<Item = Told>) {
         const APART: i32 = 14;
         let mut kept: Vec<Told> = Vec::new();

@@ -1,5 +1,5 @@
-//! Worst cases over heap sizes: one panel for each operation, both axes logarithmic, so that a constant is level and what is
-//! linear climbs by the same angle whoever it is of. Puaut's figure 4, measured.
+//! Worst cases over heap sizes: one panel for each operation, both axes logarithmic, so that a constant is level and
+//! what is linear climbs by the same angle whoever it is of. Puaut's figure 4, measured.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};

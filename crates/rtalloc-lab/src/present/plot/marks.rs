@@ -1,4 +1,5 @@
-//! Marks on a scale: a row for each allocator, what was published above what is ours, and panels side by side with one scale.
+//! Marks on a scale: a row for each allocator, what was published above what is ours, and panels side by side with one
+//! scale.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, NAMES, WIDTH, row_middle, row_names, rows_height};

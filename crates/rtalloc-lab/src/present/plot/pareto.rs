@@ -1,4 +1,5 @@
-//! The verdict's picture: the worst operation's instructions, observed or proved, against the heap needed, over all traces.
+//! The verdict's picture: the worst operation's instructions, observed or proved, against the heap needed, over all
+//! traces.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Point, Scale, sheet};
 use super::{WIDTH, shortened};

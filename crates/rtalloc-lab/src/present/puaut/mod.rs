@@ -11,7 +11,6 @@ use crate::published::PUAUT;
 use crate::result::costs::Class;
 use crate::result::puaut::{Load, Ours, Puaut, Row, charges, published_charges, published_gap, share};
 use crate::result::schema::Distribution;
-use crate::subject;
 
 /// The paper's chapter.
 ///
@@ -92,7 +91,7 @@ fn allocators(found: &Puaut) -> Tabled {
         ["\npaper", "\nours", "least block\npaper", "\nours", "threshold\npaper", "longest list\npaper", "\nours"];
     let rows = found.rows.iter().map(|row| {
         let blocks = PUAUT.table_1.rows[&row.published_as];
-        let ours = subject::one(&row.subject).ok().and_then(|subject| subject.view);
+        let ours = rtalloc_subjects::one(&row.subject).ok().and_then(|subject| subject.view);
         let ours = ours.map(|view| view.contract.min_block_bytes as u64);
         let longest = |least: u64| number::grouped(found.heap_bytes / (2 * least));
         vec![

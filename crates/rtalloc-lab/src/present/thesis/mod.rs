@@ -1,4 +1,5 @@
-//! What the experiments of the Bitframe thesis came to: tables 3 to 8, figures 14 to 33, what it left out, and what it proposes.
+//! What the experiments of the Bitframe thesis came to: tables 3 to 8, figures 14 to 33, what it left out, and what it
+//! proposes.
 
 mod figures;
 mod words;

@@ -2,7 +2,7 @@
 
 use super::{head, memory, notes, operations, sentences, ticks};
 use crate::present::number;
-use crate::present::page::{environment, figure, page};
+use crate::present::page::{environment, figure, measured, page};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing, curves};
 use crate::present::plot::{Cast, PlotError};
@@ -43,6 +43,7 @@ pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
         section id="notes" {
             h2 { "Notes" }
             ul.notes { @for note in notes(run) { li { (note) } } }
+            p { (measured(&run.environment)) }
         }
         (environment(&run.environment))
     };

@@ -370,8 +370,8 @@ fn notes(found: &Tlsf) -> Vec<String> {
          address: who serves from the heap's end, or goes around it, uses nearly all of it. *: requests were refused, so that F is of \
          what was served."
             .into(),
-        "The paper's holding time has no unit. fit, U[300, 500] ticks, is the reading under which F of TLSF and of binary buddy came \
-         out as published with original implementations; literal, U[30, 50] ticks; periods, 10 to 20 of the task's own. g and N_r are drawn once for \
+        "The paper's holding time has no unit. fit, U[300, 500] ticks, was chosen because F of binary buddy, dlmalloc and TLSF comes near \
+         the published one: agreement with it is not judged; literal, U[30, 50] ticks; periods, 10 to 20 of the task's own. g and N_r are drawn once for \
          each task, phases at random, sizes Normal(g/N_r, 10 %), non-positive ones again."
             .into(),
     ];

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// What has to be known of the tables.
 pub(super) const ABOUT: &str = "Instructions by the function that the debug information says they come from, under the load of figure 6. Ours are put into one \
      another by the compiler, which shares instructions between them: the parts are less sharp than their sum, which is exact. Our step \
-     next_physical tests besides whether the block is live, and split keeps the tally.";
+     next_physical tests besides whether the block is live, and split keeps the counters.";
 
 /// So many different counts of a step are told one by one: as many as the paper has of any.
 const VALUES: usize = 8;

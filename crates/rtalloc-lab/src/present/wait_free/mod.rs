@@ -411,7 +411,7 @@ fn fields(figures: &Figures) -> String {
 mod tests {
     use super::*;
     use crate::result::schema::Distribution;
-    use crate::subject::shared::Refused;
+    use rtalloc_subjects::shared::Refused;
 
     fn figures() -> Figures {
         let ticks =

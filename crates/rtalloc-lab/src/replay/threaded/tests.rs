@@ -1,7 +1,7 @@
 use super::super::tests::{random_events, written};
 use super::*;
-use crate::subject::Region;
-use crate::subject::shared::{all, one};
+use rtalloc_subjects::Region;
+use rtalloc_subjects::shared::{all, one};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 
@@ -30,7 +30,7 @@ fn course<'a>(
         threads: totals.threads,
         copies,
         ordering,
-        deadline: Instant::now() + Duration::from_secs(60),
+        budget: Budget::new(Duration::from_secs(60)),
         board,
     }
 }
@@ -188,7 +188,8 @@ fn a_block_that_two_have_is_found() {
 fn a_thread_that_waits_in_vain_ends_with_the_time() {
     let (file, totals) = written(&crossing(2000, 2, 6));
     let board = Board::new().expect("a board");
-    let late = Course { deadline: Instant::now(), ..course(file.path(), &totals, 1, Ordering::Causal, &board) };
+    let late =
+        Course { budget: Budget::new(Duration::ZERO), ..course(file.path(), &totals, 1, Ordering::Causal, &board) };
     let mut region = Region::new(BYTES, false).expect("memory");
     let heap = SharedHeap::new(one("tlsf-mutex").expect("ours"), &mut region, BYTES, 2).expect("room");
     let (summary, _) = run(late, &heap, vec![(), ()]).expect("sound");

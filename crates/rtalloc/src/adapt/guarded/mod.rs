@@ -1,54 +1,58 @@
-//! A heap that watches its user: fences around every block, fills, and a quarantine of freed blocks.
+//! A heap that detects misuse: fences around every block, fill patterns, and a quarantine of freed blocks.
 //!
 //! # Idea
 //!
-//! Every block of the heap beneath gets a frame, and a freed block waits in a ring before it is given back:
+//! Every block of the inner heap gets a frame, and a freed block waits in a ring before it returns there:
 //!
 //! ```text
-//! region: [control structure][ring of the last N freed blocks] [the region of the heap beneath ...]
+//! region: [control structure][ring of the last N freed blocks] [the region of the inner heap ...]
 //!
-//! block:  [record][fence >= F][payload: what was requested, to the byte][fence F] what the heap granted beyond
+//! block:  [record][fence >= F][payload: exactly the requested bytes][fence F] the excess that the heap granted
 //! ```
 //!
-//! | misuse | seen | reported as |
+//! | misuse | detected | reported as |
 //! |---|---|---|
-//! | one byte or more written behind what was *requested* | when the block is freed or resized; by [`check`](RegionAllocator::check) | [`Overrun`](MisuseKind::Overrun) |
-//! | bytes written in front of a block | the same | [`Underrun`](MisuseKind::Underrun) |
+//! | one byte or more written after the *requested* bytes | when the block is freed or resized; by [`check`](RegionAllocator::check) | [`Overrun`](MisuseKind::Overrun) |
+//! | bytes written before a block | the same | [`Underrun`](MisuseKind::Underrun) |
 //! | a block written after it was freed | when it leaves the quarantine; by `check` | [`UseAfterFree`](MisuseKind::UseAfterFree) |
-//! | freed or resized after it was freed | at once: for certain as long as its memory was not handed out again at the same address | [`DoubleFree`](MisuseKind::DoubleFree) |
+//! | a block of an earlier heap in the same region | at once | depends on what the memory is now: a [`DoubleFree`](MisuseKind::DoubleFree) where it is free |
+//! | freed or resized after it was freed | at once: guaranteed as long as its memory was not allocated again at the same address | [`DoubleFree`](MisuseKind::DoubleFree) |
 //! | an address inside a block | at once | [`InteriorPointer`](MisuseKind::InteriorPointer) |
 //! | the block of another guarded heap | at once | [`WrongHeap`](MisuseKind::WrongHeap) |
 //! | any other address | at once | [`ForeignPointer`](MisuseKind::ForeignPointer) |
-//! | memory read before it is written, or after it was freed | it holds [`FRESH`] or [`FREED`] bytes | nothing: what the program does with them shows |
+//! | memory read before it is written, or after it was freed | it holds [`FRESH`] or [`FREED`] bytes | not reported: visible in what the program does with them |
 //!
-//! All reports go to the [`hook`], with the address that the user knows. A block whose fences are broken is *kept*: the
-//! call is ignored, as every misuse is, the block stays live, and what was written stays there to be looked at. If the bytes
-//! in front of a block are so damaged that its record is gone, or a double free comes so late that the memory was divided anew, the
-//! report says what the memory shows then.
+//! All reports go to the [`hook`], with the address that the user knows. A block with a damaged fence is *kept*: as
+//! with every misuse the call is ignored, the block stays live, and the bytes written remain for inspection. If the
+//! bytes before a block are so damaged that its record is gone, or a double free comes so late that the memory was
+//! divided anew, the report describes the current state of the memory.
 //!
 //! # Costs
 //!
-//! Each operation is one of the heap beneath, a constant number of instructions for record and fences, and a pass over the
-//! payload: it is filled when it is handed out and when it is freed, and compared when it leaves the quarantine. So
-//! deallocate is linear in the freed block and in the one that leaves for it, whose size is any. Allocate is linear in its block;
-//! only a request that the heap beneath refuses is linear in the quarantine, from which it takes the oldest blocks, one after the
-//! other, until it is served: no request is refused because of the quarantine. (A quota beneath is no lack of memory: there, what is held
-//! back counts as its owner's until it leaves, and leaving is an operation of whoever asks then. A [`Quota`](super::Quota) around the
-//! guard counts what the program has.) The contract states the sum as linear in the region.
-//! [`GuardedConfig::quarantine_blocks`] = 0 leaves the blocks' own sizes. A report of a wrong address verifies and walks the heap.
+//! Each operation is one of the inner heap, a constant number of instructions for record and fences, and a pass over
+//! the payload: it is filled when it is allocated and when it is freed, and compared when it leaves the quarantine. So
+//! deallocate is linear in the freed block and in the block of any size that leaves the quarantine in exchange.
+//! Allocate is linear in its block; only a request that the inner heap refuses is linear in the quarantine, from which
+//! the oldest blocks are released, one after the other, until the request is served: no request is refused because of
+//! the quarantine. (The quota of an inner [`Quota`](super::Quota) is not a lack of memory: there, a quarantined block
+//! counts as its owner's until it leaves, and leaving counts as an operation of the current component. A `Quota` around
+//! the guard counts what the program has.) The contract states the sum as linear in the region. With
+//! [`GuardedConfig::quarantine_blocks`] = 0 only the blocks' own sizes remain. A report of a wrong address verifies
+//! and walks the heap.
 //!
-//! Memory: four words and two fences for each block (64 bytes on a 64-bit machine with the default fence of 16), and two words for
-//! each place in the quarantine, beside what is in it.
+//! Memory: four words and two fences for each block (64 bytes on a 64-bit machine with the default fence of 16), and
+//! two words for each place in the quarantine, besides the blocks in it.
 //!
 //! # When it wins, when it loses
 //!
-//! It is for tests, and for a program in the field whose memory is suspected. What writes far behind a block, over the fence and into
-//! the next block's payload, is not seen. Nor is a read. A byte that happens to equal the fence's is not seen
-//! either; that is impossible for letters of ASCII, for 0 and for 255, and one in 256 for random ones. Where a block was written
-//! after it left the quarantine, the heap beneath may be harmed as without guards.
+//! It is for tests, and for programs in the field suspected of corrupting memory. A write far after a block, past the
+//! fence and into the next block's payload, is not detected. Nor is a read. Nor is a byte that happens to equal the
+//! fence's: that is impossible for ASCII letters, for 0 and for 255, and has a probability of one in 256 for random
+//! bytes. Writing to a block after it left the quarantine may harm the inner heap as without guards.
 //!
-//! A smaller size is given back to the heap beneath at once; a larger one that does not fit always moves, so that pointers to
-//! the old block are stale, and are found. A block's size is what was requested: [`usable_size`](RegionAllocator::usable_size) says so too.
+//! The excess of a shrunken block is returned to the inner heap at once; a growing block that does not fit always
+//! moves, so that pointers to the old block are stale, and detected. A block's size is the requested one:
+//! [`usable_size`](RegionAllocator::usable_size) returns it too.
 
 mod quarantine;
 mod regions;
@@ -59,29 +63,31 @@ use crate::contract::{
     AllocError, Block, Coalescing, Contract, Corruption, Cost, InitError, MisuseKind, RegionAllocator, Stats,
 };
 use crate::hook;
-use crate::mechanism::tally::{Tallied, Tally};
+use crate::mechanism::stats::{StatsPolicy, WithStats};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use quarantine::{Held, Quarantine};
 
-/// What fresh memory is filled with: as an address it is not aligned, as a number large and negative.
+/// The fill of fresh memory: as an address it is not aligned, as a number large and negative.
 pub const FRESH: u8 = 0xA5;
-/// What freed memory is filled with.
+/// The fill of freed memory.
 pub const FREED: u8 = 0xDD;
 /// Bytes of a fence by default.
 pub const FENCE_BYTES: usize = 16;
 
-/// What can be chosen when a guarded heap is made.
+/// Configuration of a guarded heap.
 #[derive(Clone, Copy, Debug)]
 pub struct GuardedConfig<C> {
-    /// The configuration of the heap beneath.
+    /// The configuration of the inner heap.
     pub heap: C,
-    /// How many freed blocks are held back, the oldest of which leaves for the next; 16 by default. 0 gives each back at once.
+    /// How many freed blocks are held back, the oldest leaving for the next; 16 by default. 0 returns each at once.
     pub quarantine_blocks: usize,
-    /// What seals and fences depend on beside addresses. Any number: 0, the default, is as good, and the same in every run. With
-    /// another number than an earlier heap in the same region had, that one's blocks are never taken for this one's.
+    /// An input of seals and fences, besides addresses and the number of heaps with frames that the program made
+    /// before. Any number works: 0, the default, is as good, and reproducible. Blocks of an earlier heap of the program
+    /// in the same region are never taken for this one's. If another program made the earlier heap, in shared memory or
+    /// in memory that outlives a reset, use a different number than it did.
     pub secret: usize,
 }
 
@@ -96,18 +102,18 @@ impl<C: Default> Default for GuardedConfig<C> {
 struct Control<H, const FENCE: usize> {
     heap: H,
     frames: Frames<H, FENCE>,
-    /// The digest of `frames`, by which `check` knows that nobody wrote over them.
+    /// The digest of `frames`, by which `check` detects an overwrite.
     seal: usize,
-    /// The largest payload that the fresh heap promised; no alignment is larger.
+    /// The largest payload that the fresh heap guaranteed; no alignment is larger.
     most_bytes: usize,
-    /// Where the first block's front is, from which the high-water mark counts.
+    /// Address of the first block's front, from which the high-water mark counts.
     origin: usize,
-    /// Of payloads; a block in quarantine is not live.
-    tally: Tallied,
+    /// Counts payloads; a block in quarantine is not live.
+    counters: WithStats,
     quarantine: Quarantine,
 }
 
-/// The region allocator `H` under guard, with fences of at least `FENCE` bytes, a multiple of a word's; see the [module](self).
+/// The region allocator `H` with guards: fences of at least `FENCE` bytes, whole words; see the [module](self).
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -119,7 +125,7 @@ struct Control<H, const FENCE: usize> {
 /// let mut memory = [MaybeUninit::uninit(); 8192];
 /// let mut heap: Guarded<Tlsf> = Guarded::new(&mut memory, Default::default())?;
 /// let block = heap.allocate_bytes(10, 1)?;
-/// // SAFETY: not what the contract asks: the eleventh byte is not the block's. The hook is told when the block is freed.
+/// // SAFETY: a deliberate overrun: the eleventh byte is not the block's. The hook is called when the block is freed.
 /// unsafe {
 ///     block.add(10).write(0);
 ///     heap.deallocate(block);
@@ -134,7 +140,7 @@ pub struct Guarded<'r, H, const FENCE: usize = FENCE_BYTES> {
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
-// SAFETY: the control structure and the heap beneath are this heap's alone, and the latter may go to another thread.
+// SAFETY: the control structure and the inner heap belong to this value alone, and the latter is `Send`.
 unsafe impl<H: Send, const FENCE: usize> Send for Guarded<'_, H, FENCE> {}
 
 impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
@@ -143,24 +149,24 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
 
     #[inline(always)]
     fn control(&self) -> &Control<H, FENCE> {
-        // SAFETY: initialised when the heap was made, and changed only by who has the heap exclusively.
+        // SAFETY: initialised when the heap was made, and changed only under `&mut self`.
         unsafe { self.control.as_ref() }
     }
 
     #[inline(always)]
     fn control_mut(&mut self) -> &mut Control<H, FENCE> {
-        // SAFETY: as above; this heap is borrowed exclusively.
+        // SAFETY: initialised when the heap was made; `self` is borrowed exclusively.
         unsafe { self.control.as_mut() }
     }
 
-    /// Where the ring of the quarantine is.
+    /// Address of the quarantine's ring.
     #[inline(always)]
     fn ring(&self) -> NonNull<Held> {
-        // SAFETY: the region has the ring behind the control structure.
+        // SAFETY: the region has the ring after the control structure.
         unsafe { self.control.add(1).cast() }
     }
 
-    /// The heap beneath, to be asked something: its own statistics, for example, in which fences and quarantine are live.
+    /// The inner heap, for queries: for example its own statistics, in which fences and quarantine are live.
     pub fn inner(&self) -> &H {
         &self.control().heap
     }
@@ -174,7 +180,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         self.control().quarantine.len()
     }
 
-    /// Gives every block in the quarantine back to the heap beneath; those that were written meanwhile are reported.
+    /// Returns every block in the quarantine to the inner heap; those that were written meanwhile are reported.
     ///
     /// # Time
     ///
@@ -191,22 +197,22 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         hook::report(Self::NAME, kind, address);
     }
 
-    /// Counts and answers a refusal.
+    /// Counts a refusal, and returns it.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, error: AllocError) -> AllocError {
-        self.control_mut().tally.refused();
+        self.control_mut().counters.refused();
         error
     }
 
-    /// What no heap of this size could serve.
+    /// Refuses requests that no heap of this size could serve.
     #[inline(always)]
-    fn judge(&self, size_bytes: usize, align_bytes: usize) -> Result<usize, AllocError> {
+    fn validate(&self, size_bytes: usize, align_bytes: usize) -> Result<usize, AllocError> {
         let control = self.control();
-        control.frames.judge(size_bytes, align_bytes, control.most_bytes)
+        control.frames.validate(size_bytes, align_bytes, control.most_bytes)
     }
 
-    /// The record of a live block whose fences are whole.
+    /// The record of a live block whose fences are intact.
     ///
     /// # Errors
     ///
@@ -216,7 +222,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         let frames = &self.control().frames;
         match frames.find(address) {
             Some((record, State::Live)) => {
-                // SAFETY: a live block's record has the seal of none but a live block.
+                // SAFETY: only a live block's record has the seal of a live block.
                 unsafe { frames.check_fences(address, record.size_bytes) }?;
                 Ok(record)
             }
@@ -224,7 +230,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         }
     }
 
-    /// What is wrong with an address that has no live block's record in front of it.
+    /// The kind of misuse for an address without a live block's record before it.
     #[cold]
     #[inline(never)]
     fn diagnose(&self, address: usize) -> MisuseKind {
@@ -238,7 +244,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         frames.diagnose(heap, address)
     }
 
-    /// Allocates; the arguments were judged.
+    /// Allocates; the arguments are valid.
     #[inline(always)]
     fn serve(
         &mut self,
@@ -257,21 +263,21 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         let payload = Frames::<H, FENCE>::payload_in(block, align_bytes);
         let control = self.control_mut();
         let record = Record { offset_bytes: payload - block, size_bytes, tag: 0 };
-        // SAFETY: the block is this adapter's, and as large as payload and frame, wherever in it the payload is.
+        // SAFETY: the block belongs to this adapter, and is large enough for payload and frame.
         unsafe {
             control.frames.write(payload, record, State::Live);
             control.frames.write_fences(payload, size_bytes);
             fill(payload, size_bytes, FRESH);
         }
-        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        control.counters.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
         Ok(Frames::<H, FENCE>::pointer(payload))
     }
 
-    /// Takes a live block that was examined from its user.
+    /// Frees a live block that was examined.
     #[inline(always)]
     fn retire(&mut self, payload: usize, record: Record) {
-        self.control_mut().tally.freed(record.size_bytes);
-        // SAFETY: the block is the adapter's again, and this large.
+        self.control_mut().counters.freed(record.size_bytes);
+        // SAFETY: the block belongs to the adapter again, and has this size.
         unsafe { fill(payload, record.size_bytes, FREED) };
         if self.control().quarantine.capacity() == 0 {
             self.give_back(payload, record);
@@ -282,23 +288,23 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         }
         let ring = self.ring();
         let control = self.control_mut();
-        // SAFETY: as above.
+        // SAFETY: the block belongs to the adapter again, and has a frame.
         unsafe { control.frames.write(payload, record, State::Held) };
         control.quarantine.push(ring, Held { payload, block: payload - record.offset_bytes });
     }
 
-    /// Gives a block with its record back to the heap beneath.
+    /// Returns a block with its record to the inner heap.
     #[inline(always)]
     fn give_back(&mut self, payload: usize, record: Record) {
         let control = self.control_mut();
-        // SAFETY: the block is this adapter's, and nobody uses it any more. What is left of its record says so.
+        // SAFETY: the block belongs to this adapter, and is no longer used. Its record is marked as gone.
         unsafe {
             control.frames.write(payload, record, State::Gone);
             control.heap.deallocate(Frames::<H, FENCE>::pointer(payload - record.offset_bytes));
         }
     }
 
-    /// Verifies the block that is longest in the quarantine, and gives it back; false if there is none.
+    /// Verifies the oldest block in the quarantine, and returns it to the inner heap; false if there is none.
     #[inline(never)]
     fn evict_oldest(&mut self) -> bool {
         let ring = self.ring();
@@ -315,15 +321,15 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         true
     }
 
-    /// The record of a block in the quarantine that nobody wrote to.
+    /// The record of an unmodified block in the quarantine.
     ///
     /// # Errors
     ///
-    /// The record of one that somebody wrote to; `None` if that was over the record.
+    /// The record of a block that was written; `None` if the record itself was overwritten.
     fn examine_held(&self, held: Held) -> Result<Record, Option<Record>> {
         let frames = &self.control().frames;
         let Some((record, State::Held)) = frames.find(held.payload) else { return Err(None) };
-        // SAFETY: a block in the quarantine is the adapter's, and was filled.
+        // SAFETY: a block in the quarantine belongs to the adapter, and was filled.
         let is_whole = unsafe {
             frames.check_fences(held.payload, record.size_bytes).is_ok()
                 && is_filled(held.payload, record.size_bytes, FREED)
@@ -335,7 +341,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`RegionAllocator::reallocate_bytes`].
     #[inline(never)]
     unsafe fn resize(
         &mut self,
@@ -343,7 +349,7 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        let request_bytes = match self.judge(size_bytes, align_bytes) {
+        let request_bytes = match self.validate(size_bytes, align_bytes) {
             Ok(request_bytes) => request_bytes,
             Err(error) => return Err(self.refuse(error)),
         };
@@ -362,29 +368,30 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
             Ok(moved) => moved,
             Err(error) => return Err(self.refuse(error)),
         };
-        // SAFETY: both blocks are live and apart, and neither is shorter than what is copied.
+        // SAFETY: both blocks are live and disjoint, and both are at least as long as the copy.
         unsafe { block.copy_to_nonoverlapping(moved, size_bytes.min(record.size_bytes)) };
         self.retire(payload, record);
         Ok(moved)
     }
 
-    /// Bytes that a payload may have where it is.
+    /// Bytes that a payload may have in place.
     #[inline(always)]
     fn room_bytes(&self, payload: usize, record: Record) -> usize {
-        // SAFETY: the block of the heap beneath is live.
+        // SAFETY: the block of the inner heap is live.
         let usable_bytes =
             unsafe { self.control().heap.usable_size(Frames::<H, FENCE>::pointer(payload - record.offset_bytes)) };
         usable_bytes.saturating_sub(record.offset_bytes + FENCE)
     }
 
-    /// Gives a block another size that it has room for.
+    /// Gives a block another size for which it has room.
     fn resize_in_place(&mut self, payload: usize, record: Record, size_bytes: usize) -> NonNull<u8> {
         let old_bytes = record.size_bytes;
         let control = self.control_mut();
         let mut block = payload - record.offset_bytes;
         if size_bytes < old_bytes {
-            // What the heap beneath takes back keeps no record that looks live, wherever it puts the rest.
-            // SAFETY: the block is live, and its user keeps the first `size_bytes` only.
+            // Memory returned to the inner heap must not contain a record that looks live, wherever the heap moves the
+            // rest.
+            // SAFETY: the block is live, and its user keeps only the first `size_bytes`.
             unsafe {
                 fill(payload + size_bytes, old_bytes - size_bytes, FREED);
                 control.frames.unseal(payload);
@@ -404,13 +411,13 @@ impl<'r, H: RegionAllocator<'r>, const FENCE: usize> Guarded<'r, H, FENCE> {
             control.frames.write_fences(payload, size_bytes);
             fill(payload + old_bytes.min(size_bytes), size_bytes.saturating_sub(old_bytes), FRESH);
         }
-        control.tally.freed(old_bytes);
-        control.tally.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
+        control.counters.freed(old_bytes);
+        control.counters.allocated(size_bytes, (payload + size_bytes).wrapping_sub(control.origin));
         Frames::<H, FENCE>::pointer(payload)
     }
 }
 
-// SAFETY: payloads lie in blocks of the heap beneath, apart from records and fences, aligned as asked, and stay where they are.
+// SAFETY: payloads lie in blocks of the inner heap, disjoint from records and fences, aligned as requested.
 unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> for Guarded<'r, H, FENCE> {
     type Config = GuardedConfig<H::Config>;
 
@@ -430,35 +437,36 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
         grows_in_place: false,
         detects_double_free: true,
         detects_stale_pointers: true,
-        // Of records and fences, always; of the heap beneath only when it gets the block back, after its neighbours perhaps.
+        // Those of records and fences are always detected; those of the inner heap only when it gets the block back,
+        // possibly after its neighbours.
         detects_overwritten_tags: false,
         largest_is_exact: false,
         ..H::CONTRACT
     };
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
-        const { assert!(FENCE > 0, "a fence has a word at least") }
+        const { assert!(FENCE > 0, "a fence must have at least one word") }
         let len_bytes = region.len();
         let end = region.as_ptr().addr() + len_bytes;
         let capacity = config.quarantine_blocks;
         let ring_bytes = capacity
             .checked_mul(size_of::<Held>())
-            .ok_or(InitError::Configuration { what: "a quarantine of fewer blocks than there are addresses" })?;
+            .ok_or(InitError::Configuration { what: "a quarantine that fits the address space" })?;
         let spare_bytes = Frames::<H, FENCE>::SPARE_BYTES;
         let (control, heap) = divide::<Control<H, FENCE>, H>(region, config.heap, ring_bytes, spare_bytes)?;
         let most_bytes = heap.largest_allocatable().saturating_sub(Frames::<H, FENCE>::FRAME_BYTES);
         if most_bytes == 0 {
-            // A heap of this kind needs more for a block with a frame than any that is known.
+            // A heap of this kind needs an unknown amount more for a block with a frame.
             return Err(InitError::TooSmall { needed_bytes: len_bytes.saturating_mul(2) });
         }
         let start = control.addr().get() + size_of::<Control<H, FENCE>>() + ring_bytes;
         let frames = Frames::new(start, end, config.secret);
         let origin = Frames::<H, FENCE>::origin(&heap);
         let quarantine = Quarantine::new(capacity);
-        let tally = Tallied::default();
-        // SAFETY: the place is in the region, aligned, and nobody else's.
+        let counters = WithStats::default();
+        // SAFETY: the place is in the region, aligned, and not used by the inner heap.
         unsafe {
-            control.write(Control { heap, frames, seal: !frames.digest(), most_bytes, origin, tally, quarantine })
+            control.write(Control { heap, frames, seal: !frames.digest(), most_bytes, origin, counters, quarantine })
         };
         regions::remember(start, end);
         Ok(Guarded { control, region: PhantomData })
@@ -466,7 +474,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
 
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        match self.judge(size_bytes, align_bytes).and_then(|bytes| self.serve(bytes, size_bytes, align_bytes)) {
+        match self.validate(size_bytes, align_bytes).and_then(|bytes| self.serve(bytes, size_bytes, align_bytes)) {
             Ok(block) => Ok(block),
             Err(error) => Err(self.refuse(error)),
         }
@@ -488,7 +496,7 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller guarantees that the block is live in this heap.
         unsafe { self.resize(block, size_bytes, align_bytes) }
     }
 
@@ -501,27 +509,27 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
     }
 
     fn stats(&self) -> Option<Stats> {
-        self.control().tally.stats(self.largest_allocatable())
+        self.control().counters.stats(self.largest_allocatable())
     }
 
-    /// Blocks in the quarantine are shown as free, those that the heap beneath has free as it shows them.
+    /// Blocks in the quarantine are reported as free, other free blocks as the inner heap reports them.
     fn walk(&self, visitor: &mut dyn FnMut(Block)) {
         let Control { heap, frames, .. } = self.control();
         heap.walk(&mut |block| visitor(frames.shown(block)));
     }
 
     fn check(&self) -> Result<(), Corruption> {
-        let Control { heap, frames, quarantine, tally, seal, .. } = self.control();
+        let Control { heap, frames, quarantine, counters, seal, .. } = self.control();
         let broken = |invariant, address| Err(Corruption { invariant, address });
         if *seal != !frames.digest() || !quarantine.is_sound() {
-            return broken("the guard's own words are as it left them", self.control.addr().get());
+            return broken("the guard's own words are unchanged", self.control.addr().get());
         }
         heap.check()?;
         let mut held_blocks = 0;
         // turns: blocks in the quarantine
         for held in quarantine.iter(self.ring()) {
             if self.examine_held(held).is_err() {
-                return broken("nobody writes to a block that was freed", held.payload);
+                return broken("a freed block is not written", held.payload);
             }
             held_blocks += 1;
         }
@@ -541,17 +549,17 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
                     // SAFETY: the record is that of a live block.
                     match unsafe { frames.check_fences(payload, record.size_bytes) } {
                         Ok(()) => return,
-                        Err(MisuseKind::Overrun) => ("the fence behind a block is whole", payload),
-                        Err(_) => ("the fence in front of a block is whole", payload),
+                        Err(MisuseKind::Overrun) => ("the fence after a block is intact", payload),
+                        Err(_) => ("the fence before a block is intact", payload),
                     }
                 }
-                _ => ("a block's record is in front of its payload", block.address + Frames::<H, FENCE>::FRONT_BYTES),
+                _ => ("a block's record is before its payload", block.address + Frames::<H, FENCE>::FRONT_BYTES),
             };
             found = broken(invariant.0, invariant.1);
         });
         found?;
-        if held_blocks != 0_isize || tally.stats(0).is_some_and(|stats| stats.live_blocks != live_blocks) {
-            return broken("live and freed blocks are as many as were counted", self.control.addr().get());
+        if held_blocks != 0_isize || counters.stats(0).is_some_and(|stats| stats.live_blocks != live_blocks) {
+            return broken("the numbers of live and freed blocks match the counts", self.control.addr().get());
         }
         Ok(())
     }

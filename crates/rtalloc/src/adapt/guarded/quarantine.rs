@@ -8,22 +8,22 @@ use core::ptr::NonNull;
 pub(super) struct Held {
     /// Its payload.
     pub(super) payload: usize,
-    /// The block of the heap beneath, which is not taken from the record: somebody may have written over that.
+    /// The block of the inner heap, stored separately because the record may be overwritten.
     pub(super) block: usize,
 }
 
-/// Where in the ring the blocks are. The ring itself lies behind the control structure, and whoever has that says where.
+/// The positions of the blocks in the ring. The caller passes the ring, which follows the control structure.
 #[derive(Debug)]
 pub(super) struct Quarantine {
     capacity: usize,
-    /// The place of the oldest block, less than the capacity unless that is 0.
+    /// The position of the oldest block, less than the capacity unless that is 0.
     oldest: usize,
-    /// Not more than the capacity.
+    /// At most the capacity.
     len: usize,
 }
 
 impl Quarantine {
-    /// An empty one for so many blocks.
+    /// An empty one with this capacity.
     pub(super) fn new(capacity: usize) -> Self {
         Quarantine { capacity, oldest: 0, len: 0 }
     }
@@ -40,21 +40,21 @@ impl Quarantine {
         self.len == self.capacity
     }
 
-    /// Whether the numbers are those of a ring.
+    /// Whether the fields are valid.
     pub(super) fn is_sound(&self) -> bool {
         self.len <= self.capacity && (self.oldest < self.capacity || self.oldest == 0)
     }
 
-    /// The place that is so many behind the oldest, which are at most the capacity.
+    /// The position `behind` places after the oldest block; `behind` is at most the capacity.
     fn place(&self, behind: usize) -> usize {
         let place = self.oldest + behind;
         if place >= self.capacity { place - self.capacity } else { place }
     }
 
-    /// Puts a block behind the others. There is a free place.
+    /// Appends a block. There is a free place.
     pub(super) fn push(&mut self, ring: NonNull<Held>, held: Held) {
         let place = self.place(self.len);
-        // SAFETY: the ring has as many places as the capacity says.
+        // SAFETY: the ring has `capacity` places, and `place` is less.
         unsafe { ring.add(place).write(held) };
         self.len += 1;
     }
@@ -64,16 +64,16 @@ impl Quarantine {
         if self.len == 0 {
             return None;
         }
-        // SAFETY: as above, and there is a block at the oldest place.
+        // SAFETY: the ring has `capacity` places, and there is a block at the oldest one.
         let held = unsafe { ring.add(self.oldest).read() };
         self.oldest = self.place(1);
         self.len -= 1;
         Some(held)
     }
 
-    /// The blocks, the oldest first.
+    /// The blocks, from the oldest on.
     pub(super) fn iter(&self, ring: NonNull<Held>) -> impl Iterator<Item = Held> + '_ {
-        // SAFETY: as above.
+        // SAFETY: the ring has `capacity` places, and there are blocks at these.
         (0..self.len).map(move |behind| unsafe { ring.add(self.place(behind)).read() })
     }
 

@@ -1,25 +1,24 @@
-//! Where guarded heaps are, so that a pointer to the block of another heap is told from a stray one.
+//! The regions of guarded heaps, to distinguish a pointer to another heap's block from a stray one.
 //!
-//! A process remembers the regions of the heaps that were made last, as numbers: nothing is ever read there, because a region may
-//! be gone. One that was made where an older one had been takes its place. Whatever is remembered decides the word in a report,
-//! nothing else.
+//! A process remembers the addresses of the most recent heaps' regions. It never reads there, because a region may be
+//! gone. A region that overlaps the start of an older one replaces it. This decides only the kind in a report.
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// How many regions are remembered.
 const PLACES: usize = 16;
 
-/// A region, and both addresses mixed, by which a half-written place is told.
+/// A region, and a mix of both addresses, by which a half-written entry is detected.
 struct Place {
     start: AtomicUsize,
     end: AtomicUsize,
     seal: AtomicUsize,
 }
 
-/// Places are zero where nothing is remembered.
+/// Entries are zero where no region is remembered.
 static PLACE: [Place; PLACES] =
     [const { Place { start: AtomicUsize::new(0), end: AtomicUsize::new(0), seal: AtomicUsize::new(0) } }; PLACES];
-/// The place that the next region takes if no other offers itself.
+/// The entry that the next region takes if no other is suitable.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
@@ -45,7 +44,7 @@ pub(super) fn remember(start: usize, end: usize) {
     // turns: 16
     for place in &PLACE {
         match place.get() {
-            // Whatever began inside is gone. (What this one is inside of is the region of a heap that lent a block for it.)
+            // A region that began inside this one is gone. (A region around this one lent a block for it.)
             Some((other_start, _)) if (start..end).contains(&other_start) => {
                 place.set(0, 0);
                 chosen = Some(place);
@@ -61,7 +60,7 @@ pub(super) fn remember(start: usize, end: usize) {
     NEXT.store(next.wrapping_add(1), Relaxed);
 }
 
-/// Whether an address is in a region other than that which begins at `own_start`, and not around it.
+/// Whether an address is in a remembered region that does not contain `own_start`.
 pub(super) fn is_elsewhere(address: usize, own_start: usize) -> bool {
     // turns: 16
     PLACE.iter().filter_map(Place::get).any(|(start, end)| {
@@ -74,17 +73,17 @@ pub(super) fn is_elsewhere(address: usize, own_start: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Other tests make guarded heaps meanwhile: these addresses are beyond theirs, and half of the places enough.
+    /// Other tests make guarded heaps concurrently: these addresses are beyond theirs, and half of the entries suffice.
     #[test]
     fn regions_are_remembered_and_replaced() {
         let base = 7 << 10;
         remember(base, base + 100);
         assert!(is_elsewhere(base + 99, base + 200));
         assert!(!is_elsewhere(base + 100, base + 200) && !is_elsewhere(base + 99, base));
-        // A heap in a block of another: what is in its region is its own, for the other one as well.
+        // A heap in a block of another: its region is its own, for the outer heap as well.
         remember(base + 10, base + 20);
         assert!(is_elsewhere(base + 15, base) && !is_elsewhere(base + 25, base + 10));
-        // Another heap where both were.
+        // Another heap at the same place as both.
         remember(base, base + 50);
         assert!(!is_elsewhere(base + 15, base));
     }

@@ -4,9 +4,9 @@
 //!
 //! Memory is divided into pages, pages into chunks of one size, and chunks are managed eight at a time by *bitframes*
 //! (Bitframe thesis 2012, chapter 5). A block is a sequence of chunks of one frame. A request is rounded up to whole
-//! chunks; the class of a page is the longest free sequence that any of its frames has; a bit scan finds the page whose
-//! class suffices and is least, another one the list of frames in it, and a table tells where in the frame the sequence
-//! begins. Nothing is searched, and no block has a header.
+//! chunks. The class of a page is the longest free sequence in any of its frames. One bit scan finds a page of the
+//! lowest class that suffices, another one the list of frames in it, and a table gives the place in the frame where the
+//! sequence begins. There is no search, and no block has a header.
 //!
 //! ```text
 //! size_class_bits  .. 0 1 0 0 1 ..      first set bit at or above the request's class
@@ -15,7 +15,7 @@
 //!                      | head_bits, frames by their longest free sequence
 //!                      v
 //! frame  bits 0 1 1 0 0 0 1 0   allocated chunks: looked up, 3 free ones begin at chunk 2
-//!        ends 0 1 0 0 0 0 1 0   the last chunk of each block (termination bits): what tells its length
+//!        ends 0 1 0 0 0 0 1 0   the last chunk of each block (termination bits), which gives its length
 //!        prev, next             8 bits each: frames of a page are numbered
 //! ```
 //!
@@ -25,14 +25,14 @@
 //! | largest request | 512 bytes | 64 quanta: 1024 bytes |
 //! | page | 16 KB, aligned, with a header | `PAGE` bytes, 16 KiB, aligned, with a footer: chunks are aligned to their size |
 //! | frame | 4 bytes for 8 chunks; 8 dummy frames as heads | the same |
-//! | list of frames | the request's own, `head_idx` | the first one at or above it that is not empty: its own may be |
-//! | pages | one of each chunk size at first; then on demand | all on demand; of the request's chunk size while there is room for one, then whatever class above has a sequence |
-//! | empty page | not told | given back, for whatever chunk size asks next |
+//! | list of frames | the request's own, `head_idx` | the first non-empty one at or above it: the request's own may be empty |
+//! | pages | one of each chunk size initially; then on demand | all on demand; of the request's chunk size while there is room for one, then any class above that has a sequence |
+//! | empty page | not stated | returned, for any chunk size |
 //! | equal classes (8 small chunks, 1 large) | left open | the small ones |
-//! | initialisation of frames | all of a page at once, or (footnote 11) when they are needed | `S`: [`Eager`], or [`Lazy`], the default |
+//! | initialisation of frames | all of a page at once, or (footnote 11) on demand | `S`: [`Eager`], or [`Lazy`], the default |
 //! | frames | 8 chunks; proposed: 16 chunks, at most 4, across frames | `F`: see [`frame`](crate::mechanism::frame) |
 //!
-//! With `Bitframe<..., QUANTUM = 8>` the figures are the thesis'.
+//! `Bitframe<..., QUANTUM = 8>` has the figures of the thesis.
 //!
 //! The proposals of 5.7, by type:
 //!
@@ -43,20 +43,20 @@
 //! | `bitframe-4` | [`Bitframe4`] | chunk sizes q, 4q, 16q; at most 4 chunks in a row: two blocks per frame at least |
 //! | `bitframe-crossing` | [`BitframeCrossing`] | the same, and a block may end in the next frame: the bits of both are merged and looked up in tables of 2^11; an operation updates up to three frames |
 //!
-//! An alignment beyond the chunk size is served from a sequence that is longer by the alignment: the block is its aligned
-//! part, and what is around stays free. The largest alignment is the largest chunk.
+//! An alignment beyond the chunk size is served from a sequence that is longer by the alignment: the block is its
+//! aligned part, and the chunks around it stay free. The largest alignment is the largest chunk.
 //!
 //! # Costs
 //!
-//! No loop, but for the dummy heads of a new page and, where it is [`Eager`], its frames. Half a byte per chunk. A pointer
-//! is taken for a block if a block begins at its chunk: allocated, and the chunk in front of it free, or the last of another
-//! block.
+//! No loop, except over the dummy heads of a new page and, if it is [`Eager`], over its frames. Half a byte per chunk.
+//! A pointer is accepted if a block begins at its chunk: the chunk is allocated, and the previous one is free or the
+//! last of another block.
 //!
 //! # When it wins, when it loses
 //!
-//! Small blocks of all sizes share pages and coalesce in them without headers. A request just above the longest sequence of
-//! small chunks takes two large ones: 65 bytes take 128 at quantum 8. A frame holds one block of 5 chunks. A page is free
-//! again when all of it is.
+//! Small blocks of all sizes share pages and coalesce in them without headers. A request just above the longest
+//! sequence of small chunks takes two large ones: 65 bytes take 128 at quantum 8. A frame holds only one block of 5
+//! chunks. A page is returned only when all of it is free.
 //!
 //! # Figures
 //!
@@ -69,6 +69,8 @@
 //! | `bitframe-16` | 477, 502, 260 | 0 B | 16 B | 16,384 B, 16,384 B | -, 25.9 % (blocks up to 4,096 B) |
 //! | `bitframe-4` | 327, 349, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //! | `bitframe-crossing` | 581, 625, 385 | 0 B | 16 B | 16,384 B, 16,384 B | -, 20.4 % (blocks up to 1,024 B) |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 mod page;
@@ -83,7 +85,7 @@ use crate::mechanism::page::ring::{self, Node};
 use crate::mechanism::page::{self as pages, Pool};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::region::room_behind;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
@@ -93,8 +95,8 @@ use page::{NO_CLASS, Page};
 /// The thesis' page, in bytes.
 pub const BITFRAME_PAGE: usize = 16 * 1024;
 
-/// A bitframe heap with frames `F`, initialised as `I` says, pages of `PAGE` bytes, and `SIZES` chunk sizes from `QUANTUM`
-/// bytes on, keeping the statistics `T`.
+/// A bitframe heap with frames `F`, initialisation `I`, pages of `PAGE` bytes, `SIZES` chunk sizes from `QUANTUM` bytes
+/// on, and statistics `T`.
 pub type Bitframe<
     'r,
     F = Frames<8, 8, 0>,
@@ -102,23 +104,19 @@ pub type Bitframe<
     const PAGE: usize = BITFRAME_PAGE,
     const QUANTUM: usize = { pages::QUANTUM },
     const SIZES: usize = 2,
-    T = Untallied,
+    T = NoStats,
 > = PolicyHeap<'r, BitframePolicy<F, I, PAGE, QUANTUM, SIZES>, T>;
 
-/// Bitframe whose pages are initialised whole.
-pub type BitframeEager<
-    'r,
-    const PAGE: usize = BITFRAME_PAGE,
-    const QUANTUM: usize = { pages::QUANTUM },
-    T = Untallied,
-> = Bitframe<'r, Frames<8, 8, 0>, Eager, PAGE, QUANTUM, 2, T>;
+/// Bitframe that initialises all frames of a page at once.
+pub type BitframeEager<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = NoStats> =
+    Bitframe<'r, Frames<8, 8, 0>, Eager, PAGE, QUANTUM, 2, T>;
 
 /// Bitframe with frames of 16 chunks.
-pub type Bitframe16<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = Untallied> =
+pub type Bitframe16<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = NoStats> =
     Bitframe<'r, Frames<16, 16, 0>, Lazy, PAGE, QUANTUM, 2, T>;
 
 /// Bitframe with sequences of at most 4 chunks.
-pub type Bitframe4<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = Untallied> =
+pub type Bitframe4<'r, const PAGE: usize = BITFRAME_PAGE, const QUANTUM: usize = { pages::QUANTUM }, T = NoStats> =
     Bitframe<'r, Frames<8, 4, 0>, Lazy, PAGE, QUANTUM, 3, T>;
 
 /// Bitframe with sequences of at most 4 chunks that cross frames.
@@ -126,7 +124,7 @@ pub type BitframeCrossing<
     'r,
     const PAGE: usize = BITFRAME_PAGE,
     const QUANTUM: usize = { pages::QUANTUM },
-    T = Untallied,
+    T = NoStats,
 > = Bitframe<'r, Frames<8, 4, 3>, Lazy, PAGE, QUANTUM, 3, T>;
 
 /// When the frames of a page are initialised.
@@ -145,7 +143,7 @@ impl Initialisation for Eager {
     const EAGER: bool = true;
 }
 
-/// One frame after the other, as they are needed (the thesis, footnote 11): taking a page costs a constant.
+/// One frame at a time, on demand (the thesis, footnote 11): taking a page has constant cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Lazy;
 
@@ -158,13 +156,13 @@ impl Initialisation for Lazy {
 /// A live block.
 struct LiveBlock<F, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> {
     page: Page<F, PAGE, QUANTUM, SIZES>,
-    /// The frame in which it begins, and the chunk of it.
+    /// The frame in which it begins, and its first chunk there.
     frame: usize,
     place: usize,
     chunks: usize,
 }
 
-/// The policy of a [`Bitframe`] heap. The rings of pages (`size_class_lists`) are behind it.
+/// The policy of a [`Bitframe`] heap. The rings of pages (`size_class_lists`) follow it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct BitframePolicy<F, I, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> {
@@ -187,7 +185,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// Bytes of the heads of the rings.
     const HEADS_BYTES: usize = Self::CLASSES * size_of::<Node>();
 
-    /// Address of the head of a class' ring.
+    /// Address of the head of a class's ring.
     #[inline(always)]
     fn head(&self, class: usize) -> usize {
         room_behind(self).wrapping_add(class * size_of::<Node>())
@@ -199,8 +197,8 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         Page::at(Pool::<BitframePage, PAGE>::page_of(address))
     }
 
-    /// Bytes of the chunk sequence that a request needs in chunks of a size: longer by the alignment if that is coarser than
-    /// the chunks are.
+    /// Bytes of the chunk sequence that a request needs with chunks of a size: longer by the alignment if that is
+    /// coarser than the chunks.
     #[inline(always)]
     fn sequence_bytes(size_bytes: usize, align_bytes: usize, chunk_log2: u32) -> usize {
         let excess_bytes = align_bytes.saturating_sub(1 << chunk_log2);
@@ -214,7 +212,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// The page is in use.
     #[inline(always)]
     unsafe fn class_of(page: Page<F, PAGE, QUANTUM, SIZES>) -> u8 {
-        // SAFETY: the page is in use.
+        // SAFETY: the page is in use, so its footer is initialised.
         let (head_bits, kind) = unsafe { ((*page.footer()).head_bits, (*page.footer()).kind) };
         match NonZeroUsize::new(usize::from(head_bits)) {
             Some(bits) => (usize::from(kind) * F::LONGEST) as u8 + floor_log2(bits) as u8,
@@ -229,7 +227,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// The page is in use.
     #[inline(always)]
     unsafe fn leave(&mut self, page: Page<F, PAGE, QUANTUM, SIZES>) {
-        // SAFETY: the page is in the ring of its class, if it has one.
+        // SAFETY: the page is in use, and in the ring of its class if it has one.
         unsafe {
             let class = (*page.footer()).class;
             if class != NO_CLASS {
@@ -247,7 +245,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// The page is in use.
     #[inline(always)]
     unsafe fn settle(&mut self, page: Page<F, PAGE, QUANTUM, SIZES>) {
-        // SAFETY: the page is in use, and in the ring of the class it had.
+        // SAFETY: the page is in use, and still in the ring of its previous class, if it had one.
         unsafe {
             let class = Self::class_of(page);
             if class == (*page.footer()).class {
@@ -266,11 +264,11 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Policy::begin) has run.
     #[cold]
     #[inline(never)]
     unsafe fn open(&mut self, kind: usize) -> Option<Page<F, PAGE, QUANTUM, SIZES>> {
-        // SAFETY: the page is the policy's from now on; it has at least one frame.
+        // SAFETY: the policy owns the page that it takes, which has at least one frame.
         unsafe {
             let page: Page<F, PAGE, QUANTUM, SIZES> = Page::at(self.pool.take()?);
             page.begin(kind);
@@ -286,11 +284,11 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         }
     }
 
-    /// A page with a sequence of a class: of the class's chunk size, a new one of it, or with larger chunks.
+    /// A page with a sequence of a class: of the class's chunk size, or a new one of that size, or with larger chunks.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Policy::begin) has run.
     #[inline(always)]
     unsafe fn page_for(&mut self, kind: usize, class: usize) -> Option<Page<F, PAGE, QUANTUM, SIZES>> {
         let above = self.class_bits & usize::MAX << class;
@@ -298,14 +296,14 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         let mut suited = own;
         if own == 0 {
             core::hint::cold_path();
-            // SAFETY: the caller's promise.
+            // SAFETY: `begin` has run, which the caller guarantees.
             if let Some(page) = unsafe { self.open(kind) } {
                 return Some(page);
             }
             suited = above;
         }
         let class = first_set(NonZeroUsize::new(suited)?) as usize;
-        // SAFETY: the ring of a class whose bit is set has a page.
+        // SAFETY: a class whose bit is set has a page in its ring.
         Some(Self::page_at(unsafe { ring::next(self.head(class)) }))
     }
 
@@ -313,18 +311,18 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     ///
     /// # Errors
     ///
-    /// What the bits show.
+    /// The misuse that the address or the bits show.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Policy::begin) has run.
     #[inline(always)]
     unsafe fn live_block(&self, address: usize) -> Result<LiveBlock<F, PAGE, QUANTUM, SIZES>, MisuseKind> {
         if !self.pool.holds(address) || !address.is_multiple_of(QUANTUM) {
             return Err(MisuseKind::ForeignPointer);
         }
         let page = Self::page_at(address);
-        // SAFETY: the page was taken once, so it has a footer; frames below `started` are initialised.
+        // SAFETY: the page has been taken before, so it has a footer; frames below `started` are initialised.
         unsafe {
             let chunk_log2 = u32::from((*page.footer()).chunk_log2);
             let offset = address - page.start;
@@ -345,7 +343,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     }
 }
 
-// SAFETY: a block's chunks were free and are marked before it is handed out; chunks end in front of the frames.
+// SAFETY: a block's chunks were free and are marked before the block is returned; chunks end before the frames.
 unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Policy
     for BitframePolicy<F, I, PAGE, QUANTUM, SIZES>
 {
@@ -375,7 +373,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
 
     unsafe fn begin(&mut self) {
         for class in 0..Self::CLASSES {
-            // SAFETY: the heads are behind the policy.
+            // SAFETY: the heads follow the policy, in its room.
             unsafe { ring::begin(self.head(class)) };
         }
     }
@@ -396,7 +394,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
             Page::<F, PAGE, QUANTUM, SIZES>::kind_for(Self::sequence_bytes(size_bytes, align_bytes, QUANTUM.ilog2()));
         let chunk_log2 = Page::<F, PAGE, QUANTUM, SIZES>::chunk_log2(kind);
         let class = kind * F::LONGEST + ((Self::sequence_bytes(size_bytes, align_bytes, chunk_log2) - 1) >> chunk_log2);
-        // SAFETY: the policy has begun; a page of the class has a list of frames that suffice, and a frame in it.
+        // SAFETY: `begin` has run. A page of the class has a non-empty list of frames with a sequence that suffices.
         unsafe {
             let page = self.page_for(kind, class).ok_or(AllocError::Exhausted)?;
             let chunk_log2 = u32::from((*page.footer()).chunk_log2);
@@ -407,7 +405,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
             let mut place = page.place(frame);
             let chunks = ((size_bytes - 1) >> chunk_log2) + 1;
             if align_bytes > 1 << chunk_log2 {
-                // The first aligned chunk of the sequence, perhaps in the next frame.
+                // The first aligned chunk of the sequence, possibly in the next frame.
                 let chunk = (frame - F::LONGEST) * F::CHUNKS + place;
                 let chunks_less_one = (align_bytes >> chunk_log2).wrapping_sub(1);
                 let aligned = (chunk + chunks_less_one) & !chunks_less_one;
@@ -423,7 +421,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
 
     #[inline(always)]
     unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
-        // SAFETY: the policy has begun; the block is live.
+        // SAFETY: `begin` has run, and `live_block` found the block live.
         unsafe {
             let LiveBlock { page, frame, place, chunks } = self.live_block(address)?;
             let usable_bytes = chunks << (*page.footer()).chunk_log2;
@@ -442,7 +440,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
 
     #[inline(always)]
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.live_block(address).map(|block| block.chunks << (*block.page.footer()).chunk_log2) }
     }
 
@@ -456,17 +454,17 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
     }
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.show_blocks(visit) }
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.verify() }
     }
 
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.emit_state(word) }
     }
 }

@@ -5,9 +5,9 @@
 //!                                              first of the page's ^    one head per length
 //! ```
 //!
-//! Frames are numbered from the footer down, so that a frame's place does not depend on how many there are. The numbers 0
-//! to H - 1 are dummy frames: the heads of circular lists, of which list n has the frames whose longest free sequence is
-//! n + 1 chunks. The links are 8 bits wide.
+//! Frames are numbered from the footer down, so that the place of a frame does not depend on their number. Numbers 0 to
+//! H - 1 are dummy frames, the heads of circular lists: list n has the frames whose longest free sequence is n + 1
+//! chunks. The links are 8 bits wide.
 
 use crate::mechanism::bits::{first_set, floor_log2};
 use crate::mechanism::frame::Shape;
@@ -20,22 +20,22 @@ use core::num::NonZeroUsize;
 /// No size class: the page is full.
 pub(super) const NO_CLASS: u8 = u8::MAX;
 
-/// What a page knows about itself: the thesis' page header (5.3), at the page's end so that chunks are aligned. Where its
-/// frames and chunks are follows from the page's address.
+/// A page's footer: the thesis' page header (5.3), at the page's end so that chunks are aligned. The addresses of its
+/// frames and chunks follow from the page's address.
 #[repr(C)]
 #[derive(Debug)]
 pub struct BitframePage {
-    /// In the ring of pages of `class`, unless that is none.
+    /// Links of the ring of pages of `class`, unless that is [`NO_CLASS`].
     pub(super) node: Node,
-    /// Which lists of frames have members.
+    /// The set of non-empty lists of frames.
     pub(super) head_bits: u16,
     /// log2 of the chunk size (`chunk_size_shift`); 0 while the page is not in use.
     pub(super) chunk_log2: u8,
-    /// Which of the chunk sizes that is.
+    /// The index of that chunk size.
     pub(super) kind: u8,
-    /// Frames that were initialised; those behind them are free.
+    /// Number of initialised frames; the chunks of the others are free.
     pub(super) started: u8,
-    /// Frames with an allocated chunk.
+    /// Number of frames with an allocated chunk.
     pub(super) occupied: u8,
     /// Size class of the page, or [`NO_CLASS`].
     pub(super) class: u8,
@@ -61,7 +61,7 @@ pub(super) struct Frame<W> {
     pub(super) next: u8,
 }
 
-/// A page in use, by its address.
+/// A page in use, identified by its address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page<S, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> {
     pub(super) start: usize,
@@ -105,18 +105,18 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         QUANTUM.ilog2() + kind as u32 * Self::STEP
     }
 
-    /// Which chunk size serves a request best: the smallest of which the longest sequence is large enough.
+    /// The chunk size that serves a request best: the smallest one whose longest sequence is large enough.
     #[inline(always)]
     pub(super) fn kind_for(size_bytes: usize) -> usize {
         let quanta = (size_bytes - 1) >> QUANTUM.ilog2();
-        // SAFETY: a bit is set.
+        // SAFETY: bit 0 is set, so the operand is not zero.
         let log2 = floor_log2(unsafe { NonZeroUsize::new_unchecked(quanta | 1) });
         ((log2 / Self::STEP) as usize).min(SIZES - 1)
     }
 
-    /// Frames of a page with chunks of a size.
+    /// Number of frames of a page with chunks of a size.
     pub(super) const fn frames(kind: usize) -> usize {
-        // A frame that marks the end stands behind the last where sequences cross.
+        // If sequences cross frames, an end frame follows the last one.
         let dummies = Self::HEADS + Self::CROSSES as usize;
         (Self::FRAMES_END - dummies * Self::FRAME_BYTES) / ((S::CHUNKS << Self::chunk_log2(kind)) + Self::FRAME_BYTES)
     }
@@ -127,7 +127,7 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         core::ptr::with_exposed_provenance_mut(self.start + Self::FRAMES_END)
     }
 
-    /// A frame, a dummy one below [`HEADS`](Self::HEADS).
+    /// A frame; those below [`HEADS`](Self::HEADS) are dummies.
     #[inline(always)]
     pub(super) fn frame(self, number: usize) -> *mut Frame<S::Word> {
         core::ptr::with_exposed_provenance_mut(self.start + Self::FRAMES_END - (number + 1) * Self::FRAME_BYTES)
@@ -137,10 +137,10 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     ///
     /// # Safety
     ///
-    /// The page is in use; the frame is a dummy, or was initialised.
+    /// The page is in use; the frame is a dummy or initialised.
     #[inline(always)]
     pub(super) unsafe fn bits(self, frame: usize) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page is in use, and the frame is a dummy or initialised.
         unsafe { (*self.frame(frame)).bits }.into()
     }
 
@@ -151,18 +151,18 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     /// As [`bits`](Self::bits).
     #[inline(always)]
     pub(super) unsafe fn ends(self, frame: usize) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page is in use, and the frame is a dummy or initialised.
         unsafe { (*self.frame(frame)).ends }.into()
     }
 
-    /// The allocated chunks of a frame and of what it sees of the next one.
+    /// The allocated chunks of a frame, and of the part of the next frame that it can reach.
     ///
     /// # Safety
     ///
-    /// As [`bits`](Self::bits), and the frame is no dummy.
+    /// As [`bits`](Self::bits), and the frame is not a dummy.
     #[inline(always)]
     unsafe fn seen_bits(self, frame: usize) -> u32 {
-        // SAFETY: behind the last frame that was initialised stands one that marks the end.
+        // SAFETY: the frame is initialised, and the last initialised frame is followed by an end frame.
         unsafe { self.bits(frame) | if Self::CROSSES { self.bits(frame + 1) << S::CHUNKS } else { 0 } }
     }
 
@@ -173,29 +173,29 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     /// As [`seen_bits`](Self::seen_bits).
     #[inline(always)]
     pub(super) unsafe fn longest(self, frame: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page is in use, and the frame is initialised and not a dummy.
         S::longest(unsafe { self.seen_bits(frame) })
     }
 
-    /// Where the longest free sequence that begins in a frame does.
+    /// The place in a frame where its longest free sequence begins.
     ///
     /// # Safety
     ///
     /// As [`seen_bits`](Self::seen_bits).
     #[inline(always)]
     pub(super) unsafe fn place(self, frame: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page is in use, and the frame is initialised and not a dummy.
         S::place(unsafe { self.seen_bits(frame) })
     }
 
-    /// Chunks of a frame at which a block begins: allocated, and behind a free one, a last one, or none.
+    /// Chunks of a frame at which a block begins: allocated, and after a free chunk, a last chunk, or none.
     ///
     /// # Safety
     ///
     /// As [`seen_bits`](Self::seen_bits).
     #[inline(always)]
     pub(super) unsafe fn starts(self, frame: usize) -> u32 {
-        // SAFETY: the caller's promise; the frame in front of the first is a dummy, with no chunk allocated.
+        // SAFETY: the page is in use and the frame initialised. The frame before the first is an empty dummy.
         unsafe {
             let bits = self.bits(frame);
             let goes_on = bits & !self.ends(frame);
@@ -205,27 +205,27 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         }
     }
 
-    /// Chunks of the block that begins at a chunk of a frame, by a bit scan over the termination bits.
+    /// Number of chunks of the block that begins at a chunk of a frame, by a bit scan over the termination bits.
     ///
     /// # Safety
     ///
     /// As [`seen_bits`](Self::seen_bits), and a block begins there.
     #[inline(always)]
     pub(super) unsafe fn block_chunks(self, frame: usize, place: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page is in use, the frame is initialised, and another frame or the end frame follows it.
         let ends = unsafe { self.ends(frame) | if Self::CROSSES { self.ends(frame + 1) << S::CHUNKS } else { 0 } };
-        // SAFETY: a block ends somewhere; the bit above all of them is for pages that were written over.
+        // SAFETY: the bit above all others is set, so the operand is not zero. It is the end in damaged pages.
         first_set(unsafe { NonZeroUsize::new_unchecked((ends >> place) as usize | 1 << S::LONGEST) }) as usize + 1
     }
 
-    /// Links a frame in behind the head of a list.
+    /// Links a frame in after the head of a list.
     ///
     /// # Safety
     ///
     /// The page is in use; the frame is in no list.
     #[inline(always)]
     unsafe fn link(self, frame: usize, list: usize) {
-        // SAFETY: heads and links lead to frames that were initialised.
+        // SAFETY: the page is in use, and heads and links lead to initialised frames.
         unsafe {
             let after = (*self.frame(list)).next;
             (*self.frame(frame)).prev = list as u8;
@@ -240,27 +240,27 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     ///
     /// # Safety
     ///
-    /// The page is in use; the frame is in that list.
+    /// The page is in use; the frame is in `list`.
     #[inline(always)]
     unsafe fn unlink(self, frame: usize, list: usize) {
-        // SAFETY: links lead to frames that were initialised.
+        // SAFETY: the frame is in the list, whose links lead to initialised frames.
         unsafe {
             let Frame { prev, next, .. } = *self.frame(frame);
             (*self.frame(prev as usize)).next = next;
             (*self.frame(next as usize)).prev = prev;
-            // Both links lead to the head: the frame was the last one.
+            // If both links lead to the head, the frame was the only one.
             (*self.footer()).head_bits &= !(u16::from(prev == next && usize::from(prev) == list) << list);
         }
     }
 
-    /// Moves a frame whose longest sequence was `before` to the list of what it is now.
+    /// Moves a frame whose longest sequence was `before` to the list of its longest sequence now.
     ///
     /// # Safety
     ///
     /// The page is in use; the frame is in the list of `before`, or in none if that is 0.
     #[inline(always)]
     unsafe fn relist(self, frame: usize, before: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page is in use, and the frame is in the list of `before`, or in none if that is 0.
         unsafe {
             let now = self.longest(frame);
             if now != before {
@@ -274,20 +274,20 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         }
     }
 
-    /// Initialises the heads, and the footer for chunks of a size; no frame yet.
+    /// Initialises the heads, and the footer for chunks of a size, but no frame.
     ///
     /// # Safety
     ///
-    /// The page is the caller's.
+    /// The caller owns the page.
     #[inline(always)]
     pub(super) unsafe fn begin(self, kind: usize) {
         let none = S::word(0);
         // turns: 16
         for head in 0..Self::HEADS {
-            // SAFETY: the page is the caller's.
+            // SAFETY: the caller owns the page, in which the heads lie.
             unsafe { self.frame(head).write(Frame { bits: none, ends: none, prev: head as u8, next: head as u8 }) };
         }
-        // SAFETY: as above.
+        // SAFETY: the caller owns the page, in which the footer lies.
         unsafe {
             self.footer().write(BitframePage {
                 node: Node { prev: 0, next: 0 },
@@ -305,15 +305,15 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     ///
     /// # Safety
     ///
-    /// The page is in use, and not all its frames were initialised.
+    /// The page is in use, and not all of its frames are initialised.
     #[inline(always)]
     pub(super) unsafe fn start_frame(self) {
-        // SAFETY: the frame, and the one behind it that marks the end, are the page's.
+        // SAFETY: the frame, and the end frame after it, lie in the page.
         unsafe {
             let started = usize::from((*self.footer()).started);
             let frame = Self::HEADS + started;
-            let is_behind_another = Self::CROSSES && started > 0;
-            let before = if is_behind_another { self.longest(frame - 1) } else { 0 };
+            let follows_another = Self::CROSSES && started > 0;
+            let before = if follows_another { self.longest(frame - 1) } else { 0 };
             self.frame(frame).write(Frame { bits: S::word(0), ends: S::word(0), prev: 0, next: 0 });
             if Self::CROSSES {
                 let end = Frame { bits: S::word(Self::ALL), ends: S::word(Self::ALL), prev: 0, next: 0 };
@@ -321,21 +321,21 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
             }
             (*self.footer()).started = started as u8 + 1;
             self.link(frame, S::LONGEST - 1);
-            if is_behind_another {
+            if follows_another {
                 self.relist(frame - 1, before);
             }
         }
     }
 
-    /// Initialises another frame if none that was has all its chunks in a row and one was not: so lists need not know of
-    /// frames to come.
+    /// Initialises another frame if no initialised frame is completely free and there is one left. So the lists need
+    /// not contain uninitialised frames.
     ///
     /// # Safety
     ///
     /// The page is in use.
     #[inline(always)]
     pub(super) unsafe fn start_frame_if_needed(self) {
-        // SAFETY: the page is in use.
+        // SAFETY: the page is in use, so its footer is initialised.
         unsafe {
             let footer = self.footer();
             let has_whole = (*footer).head_bits >> (S::LONGEST - 1) & 1 != 0;
@@ -345,7 +345,7 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         }
     }
 
-    /// Frames of a page with chunks of a size, from a table.
+    /// Number of frames of a page with chunks of a size, from a table.
     #[inline(always)]
     pub(super) fn frames_of(kind: usize) -> usize {
         Self::FRAMES[kind % MOST_SIZES] as usize
@@ -361,7 +361,7 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         frames
     };
 
-    /// Marks `chunks` chunks from a place in a frame on as a block, or as free again, and moves the frames whose longest
+    /// Marks `chunks` chunks from a place in a frame as a block, or as free again, and moves the frames whose longest
     /// sequence changed.
     ///
     /// ```text
@@ -371,23 +371,23 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     ///
     /// # Safety
     ///
-    /// The page is in use, and the chunks are free, or the block is there.
+    /// The page is in use, and the chunks are free if `is_live`, otherwise a block.
     #[inline(always)]
     pub(super) unsafe fn mark(self, frame: usize, place: usize, chunks: usize, is_live: bool) {
         let mask = ((1u32 << chunks) - 1) << place;
         let end = 1u32 << (place + chunks - 1);
-        // SAFETY: frames that were initialised, and the one that marks the end behind them.
+        // SAFETY: the page is in use; only initialised frames are accessed, and the end frame after them.
         unsafe {
             let started = usize::from((*self.footer()).started);
-            let (has_before, has_behind) =
+            let (has_before, has_after) =
                 (Self::CROSSES && frame > Self::HEADS, Self::CROSSES && frame + 1 < Self::HEADS + started);
             let before = if has_before { self.longest(frame - 1) } else { 0 };
             let here = self.longest(frame);
-            let behind = if has_behind { self.longest(frame + 1) } else { 0 };
+            let after = if has_after { self.longest(frame + 1) } else { 0 };
             self.change(frame, mask & Self::ALL, end & Self::ALL, is_live);
-            if has_behind {
+            if has_after {
                 self.change(frame + 1, mask >> S::CHUNKS, end >> S::CHUNKS, is_live);
-                self.relist(frame + 1, behind);
+                self.relist(frame + 1, after);
             }
             self.relist(frame, here);
             if has_before {
@@ -396,14 +396,14 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
         }
     }
 
-    /// Sets or clears bits of one frame, and counts the frames with a chunk allocated.
+    /// Sets or clears bits of one frame, and updates the number of frames with an allocated chunk.
     ///
     /// # Safety
     ///
     /// As [`mark`](Self::mark).
     #[inline(always)]
     unsafe fn change(self, frame: usize, mask: u32, end: u32, is_live: bool) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page is in use, and the frame is initialised.
         unsafe {
             let (bits, ends) = (self.bits(frame), self.ends(frame));
             let now = if is_live { bits | mask } else { bits & !mask };
@@ -415,5 +415,5 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     }
 }
 
-/// Chunk sizes there are at most, a power of two.
+/// Largest number of chunk sizes, a power of two.
 const MOST_SIZES: usize = 32;

@@ -1,4 +1,4 @@
-//! Walking, checking and telling apart bitframe heaps.
+//! Walk, check and fingerprint of bitframe heaps.
 
 use super::page::{BitframePage, NO_CLASS, Page};
 use super::{BitframePolicy, Initialisation};
@@ -10,13 +10,13 @@ use crate::region::room_behind;
 impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const SIZES: usize>
     BitframePolicy<F, I, PAGE, QUANTUM, SIZES>
 {
-    /// Shows every block; neighbouring free chunks of a page as one.
+    /// Visits every block; adjacent free chunks of a page count as one.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// `begin` has run.
     pub(super) unsafe fn show_blocks(&self, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: the pool walks pages with footers; pages in use have frames.
+        // SAFETY: `begin` has run, so pages that were taken have footers, and pages in use have frames.
         unsafe {
             self.pool.walk(&mut |pages| match pages {
                 Pages::InUse(start) => Self::show_page(Page::at(start), visit),
@@ -29,13 +29,13 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         }
     }
 
-    /// Shows the blocks of a page.
+    /// Visits the blocks of a page.
     ///
     /// # Safety
     ///
     /// The page is in use.
     unsafe fn show_page(page: Page<F, PAGE, QUANTUM, SIZES>, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: the page is in use.
+        // SAFETY: the page is in use, so its footer is initialised.
         let (kind, chunk_log2) = unsafe { ((*page.footer()).kind, (*page.footer()).chunk_log2) };
         let end = Page::<F, PAGE, QUANTUM, SIZES>::frames_of(usize::from(kind)) * F::CHUNKS;
         let mut show = |first: usize, chunks: usize, free: bool| {
@@ -45,7 +45,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         };
         let (mut chunk, mut free_from) = (0, 0);
         while chunk < end {
-            // SAFETY: the page is in use.
+            // SAFETY: the page is in use, which the caller guarantees.
             match unsafe { Self::block_at(page, chunk) } {
                 None => chunk += 1,
                 Some(chunks) => {
@@ -70,7 +70,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// The page is in use.
     unsafe fn block_at(page: Page<F, PAGE, QUANTUM, SIZES>, chunk: usize) -> Option<usize> {
         let (index, place) = (chunk / F::CHUNKS, chunk % F::CHUNKS);
-        // SAFETY: frames below `started` are initialised.
+        // SAFETY: the page is in use, and its frames below `started` are initialised.
         unsafe {
             let is_start =
                 index < usize::from((*page.footer()).started) && page.starts(index + F::LONGEST) >> place & 1 != 0;
@@ -86,10 +86,10 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// `begin` has run.
     pub(super) unsafe fn verify(&self) -> Result<(), Corruption> {
         let footer = |page: usize| Pool::<BitframePage, PAGE>::footer(page);
-        // SAFETY: pages that were ever taken have footers; links are followed to footers of pages in use only.
+        // SAFETY: pages that have been taken have footers; links are followed only to footers of pages in use.
         unsafe {
             self.pool.check(room_behind(self).wrapping_add(Self::HEADS_BYTES))?;
             let mut with_class = 0;
@@ -139,8 +139,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     /// The page is in use.
     unsafe fn verify_page(page: Page<F, PAGE, QUANTUM, SIZES>) -> Result<(), Corruption> {
         let broken = |invariant, address| Err(Corruption { invariant, address });
-        // SAFETY: the page is in use, so its footer and heads are initialised, and the frames below `started`, which is
-        // verified first.
+        // SAFETY: the page is in use, so its footer, its heads and the frames below `started` are initialised.
         unsafe {
             let footer = page.footer();
             let (kind, started) = (usize::from((*footer).kind), usize::from((*footer).started));
@@ -152,7 +151,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
             }
             let is_whole = started == Page::<F, PAGE, QUANTUM, SIZES>::frames_of(kind);
             if !is_whole && (I::EAGER || (*footer).head_bits >> (F::LONGEST - 1) & 1 == 0) {
-                return broken("while a frame is not initialised, one that is has all chunks free", footer.addr());
+                return broken("while frames are uninitialised, an initialised one is completely free", footer.addr());
             }
             let (mut occupied, mut with_free) = (0, 0);
             for frame in F::LONGEST..F::LONGEST + started {
@@ -161,7 +160,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
                 with_free += usize::from(page.longest(frame) != 0);
             }
             if occupied == 0 || occupied != usize::from((*footer).occupied) {
-                return broken("a page knows how many frames have a block, and there is one", footer.addr());
+                return broken("a page counts its frames with a block, and has at least one", footer.addr());
             }
             let mut listed = 0;
             for list in 0..F::LONGEST {
@@ -181,7 +180,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         Ok(())
     }
 
-    /// Verifies the bits of a frame: that blocks end where one of them ends, and none is too long.
+    /// Verifies the bits of a frame: every block has an end, and none is too long.
     ///
     /// # Errors
     ///
@@ -189,20 +188,20 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
     ///
     /// # Safety
     ///
-    /// The page is in use, the frame initialised.
+    /// The page is in use, and the frame is initialised.
     unsafe fn verify_frame(page: Page<F, PAGE, QUANTUM, SIZES>, frame: usize, is_last: bool) -> Result<(), Corruption> {
         let broken = |invariant| Err(Corruption { invariant, address: page.frame(frame).addr() });
-        // SAFETY: the caller's promise; the frame behind one that is not the last is initialised.
+        // SAFETY: the page is in use, and the frame is initialised; unless it is the last, the next one is, too.
         unsafe {
             let (bits, ends) = (page.bits(frame), page.ends(frame));
             let next_bits = if F::AHEAD > 0 && !is_last { page.bits(frame + 1) } else { 0 };
             if ends & !bits != 0 || bits >> F::CHUNKS != 0 {
                 return broken("a block's last chunk is allocated");
             }
-            // A chunk that is not the last of its block has the next one behind it.
+            // A chunk that is not the last of its block is followed by another allocated chunk.
             let goes_on = bits & !ends;
             if goes_on << 1 & !(bits | next_bits << F::CHUNKS) != 0 {
-                return broken("a block ends where its last chunk says");
+                return broken("a block ends with its last chunk");
             }
             let starts = page.starts(frame);
             for place in 0..F::CHUNKS {
@@ -217,7 +216,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         Ok(())
     }
 
-    /// Verifies a list of frames, following no link that does not lead to one; returns how many it has.
+    /// Verifies a list of frames, following only links that lead to frames; returns their number.
     ///
     /// # Errors
     ///
@@ -230,7 +229,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         let broken = |invariant, frame| Err(Corruption { invariant, address: page.frame(frame).addr() });
         let mut frame = list;
         let mut count = 0;
-        // SAFETY: heads are initialised, and links are followed to frames that are.
+        // SAFETY: the heads are initialised, and links are followed only to initialised frames.
         unsafe {
             let end = F::LONGEST + usize::from((*page.footer()).started);
             loop {
@@ -253,13 +252,13 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
         }
     }
 
-    /// Emits the abstract state: bits, and every order that decides what is taken next.
+    /// Emits the abstract state: the bits, and every order that decides what is taken next.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// `begin` has run.
     pub(super) unsafe fn emit_state(&self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: pages in use have frames, heads lead to frames and pages.
+        // SAFETY: `begin` has run, so heads lead to frames and pages, and pages in use have initialised frames.
         unsafe {
             self.pool.fingerprint(word);
             for start in self.pool.used() {

@@ -1,4 +1,4 @@
-//! What the thesis is explicit about, seen from inside.
+//! White-box tests of what the thesis states explicitly.
 
 extern crate std;
 use super::page::NO_CLASS;
@@ -8,16 +8,16 @@ use crate::mechanism::damage::{flip_every_bit, use_up};
 use core::ptr::NonNull;
 use std::{vec, vec::Vec};
 
-/// The thesis' figures: quantum 8, pages of 16 KB.
+/// The thesis' parameters: quantum 8, pages of 16 KB.
 type Thesis<'r, F = Frames<8, 8, 0>, const SIZES: usize = 2> = Bitframe<'r, F, Lazy, BITFRAME_PAGE, 8, SIZES>;
 type ThesisPage<F = Frames<8, 8, 0>, const SIZES: usize = 2> = Page<F, BITFRAME_PAGE, 8, SIZES>;
 
-/// Calls a test with memory for so many pages of 16 KB.
+/// Calls a test with memory for this many pages of 16 KB.
 fn with_memory(pages: usize, test: impl FnOnce(&mut [core::mem::MaybeUninit<u8>])) {
     test(&mut vec![core::mem::MaybeUninit::new(0); (pages + 1) * BITFRAME_PAGE + 4096]);
 }
 
-/// The page that a block lies in.
+/// The page that contains a block.
 fn page_of<F: Shape, const SIZES: usize>(block: NonNull<u8>) -> ThesisPage<F, SIZES> {
     Page::at(block.addr().get() & !(BITFRAME_PAGE - 1))
 }
@@ -51,15 +51,15 @@ fn damage_of_the_policy_is_found_and_not_followed() {
     flip_every_bit::<Thesis<'static>>(6 * BITFRAME_PAGE, size_of::<Policy>(), &found, use_up);
 }
 
-/// 5.2 and 6.2: frames of 4 bytes for 8 chunks; a page of 16 KB is the most that links of 8 bits number at chunks of 8.
+/// 5.2 and 6.2: frames of 4 bytes for 8 chunks; with chunks of 8, 8-bit links can number a page of at most 16 KB.
 #[test]
 fn frames_and_pages_have_the_thesis_sizes() {
     assert_eq!(size_of::<page::Frame<u8>>(), 4);
     assert_eq!((ThesisPage::<Frames<8, 8, 0>>::frames(0), ThesisPage::<Frames<8, 8, 0>>::frames(1)), (240, 31));
 }
 
-/// Figures 12 and 13: a block sets its bits and one termination bit; the frame moves to the list of what is left, and the
-/// page to the class of its longest sequence.
+/// Figures 12 and 13: a block sets its bits and one termination bit. The frame moves to the list of its longest
+/// remaining sequence, and the page to the class of its longest sequence.
 #[test]
 fn blocks_mark_their_chunks_and_move_their_frame() {
     with_memory(1, |memory| {
@@ -68,7 +68,7 @@ fn blocks_mark_their_chunks_and_move_their_frame() {
         let two = heap.allocate_bytes(16, 1).unwrap();
         let page = page_of::<Frames<8, 8, 0>, 2>(three);
         assert_eq!((three.addr().get(), two.addr().get()), (page.start, page.start + 24));
-        // SAFETY: the page is in use, and has two frames: the one in use, and a whole one.
+        // SAFETY: the page is in use, and has two initialised frames: the one with blocks, and an empty one.
         unsafe {
             assert_eq!((page.bits(8), page.ends(8)), (0b0001_1111, 0b0001_0100));
             assert_eq!((*page.frame(2)).next, 8, "three chunks are left");
@@ -77,7 +77,7 @@ fn blocks_mark_their_chunks_and_move_their_frame() {
             assert_eq!(((*page.footer()).started, (*page.footer()).occupied), (2, 1));
             heap.deallocate(three);
             assert_eq!((page.bits(8), page.ends(8)), (0b0001_1000, 0b0001_0000));
-            assert_eq!((*page.footer()).head_bits, 0b1000_0100, "three in front and three behind");
+            assert_eq!((*page.footer()).head_bits, 0b1000_0100, "three before and three after");
             assert_eq!(heap.allocate_bytes(24, 1), Ok(three));
             heap.deallocate(three);
             heap.deallocate(two);
@@ -87,7 +87,7 @@ fn blocks_mark_their_chunks_and_move_their_frame() {
     });
 }
 
-/// How many blocks of a size a page of 16 KB holds.
+/// Number of blocks of a size in a page of 16 KB.
 fn blocks_in_a_page<F: Shape, const SIZES: usize>(size_bytes: usize) -> usize {
     let mut count = 0;
     with_memory(1, |memory| {
@@ -102,8 +102,9 @@ fn blocks_in_a_page<F: Shape, const SIZES: usize>(size_bytes: usize) -> usize {
     count
 }
 
-/// 5.7: a page of M frames holds M blocks of 5 chunks. Frames of 16 hold three. At most 4 chunks: 40 bytes are two chunks of
-/// 32, of which a frame holds four; blocks of 3 chunks are two in a frame, or as many as there is room for if they cross.
+/// 5.7: a page of M frames holds M blocks of 5 chunks. Frames of 16 hold three each. With at most 4 chunks, 40 bytes
+/// are two chunks of 32, of which a frame holds four. A frame holds two blocks of 3 chunks; if they cross frames, the
+/// page holds as many as there is room for.
 #[test]
 fn what_the_proposals_change() {
     let frames = ThesisPage::<Frames<8, 8, 0>>::frames(0);
@@ -118,7 +119,7 @@ fn what_the_proposals_change() {
     assert_eq!(blocks_in_a_page::<Frames<8, 4, 3>, 3>(24), 8 * frames / 3);
 }
 
-/// Lazy pages write a frame when it is needed, eager ones all; what they hand out is the same.
+/// Lazy pages write a frame on demand, eager pages all at once; both return the same blocks.
 #[test]
 fn lazy_pages_start_frames_as_they_are_needed() {
     type Hasty<'r> = Bitframe<'r, Frames<8, 8, 0>, Eager, BITFRAME_PAGE, 8, 2>;
@@ -140,7 +141,7 @@ fn lazy_pages_start_frames_as_they_are_needed() {
 #[test]
 fn larger_chunks_serve_when_no_page_is_left() {
     with_memory(1, |memory| {
-        // The shortest region that is accepted holds one page.
+        // The shortest accepted region holds one page.
         let most_bytes = memory.len();
         let mut lengths = (0..most_bytes).step_by(64);
         let len_bytes = lengths.find(|&len_bytes| <Thesis<'_>>::new(&mut memory[..len_bytes], ()).is_ok()).unwrap();
@@ -163,7 +164,7 @@ fn larger_chunks_serve_when_no_page_is_left() {
     });
 }
 
-/// An aligned part of a longer sequence: the chunks around it stay free.
+/// A block is the aligned part of a longer sequence: the chunks around it stay free.
 #[test]
 fn alignments_take_no_more_than_the_block() {
     with_memory(1, |memory| {

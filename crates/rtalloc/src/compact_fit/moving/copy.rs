@@ -1,17 +1,17 @@
-//! Copies page-blocks in an own loop, so that what a copy costs is in the code that is bounded, and not in a library.
+//! Copies page-blocks with its own loop, so that the cost of a copy is in the bounded code, not in a library.
 
 use core::mem::MaybeUninit;
 
-/// Copies one piece of `T`, whatever its bytes are.
+/// Copies one `T`, whatever its bytes are.
 ///
 /// # Safety
 ///
-/// It is readable at `from` and writable at `to`.
+/// The `T` is readable at `from` and writable at `to`.
 #[inline(always)]
 unsafe fn piece<T>(from: usize, to: usize) {
     let from: *const MaybeUninit<T> = core::ptr::with_exposed_provenance(from);
     let to: *mut MaybeUninit<T> = core::ptr::with_exposed_provenance_mut(to);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that a `T` is readable at `from` and writable at `to`; alignment is not required.
     unsafe { to.write_unaligned(from.read_unaligned()) }
 }
 
@@ -22,8 +22,9 @@ unsafe fn piece<T>(from: usize, to: usize) {
 /// As [`copy`].
 #[inline(always)]
 pub(in super::super) unsafe fn line(from: usize, to: usize) {
-    // One by one: a compiler that loads all four first stores them backwards, at half the speed across cache lines.
-    // SAFETY: the caller's promise.
+    // One by one: a compiler that loads all four first stores them in reverse order, at half the speed across cache
+    // lines.
+    // SAFETY: the caller guarantees that 64 bytes are readable at `from` and writable at `to`.
     unsafe {
         piece::<u128>(from, to);
         piece::<u128>(from.wrapping_add(16), to.wrapping_add(16));
@@ -36,7 +37,7 @@ pub(in super::super) unsafe fn line(from: usize, to: usize) {
 ///
 /// # Safety
 ///
-/// So many bytes are readable at `from` and writable at `to`.
+/// This many bytes are readable at `from` and writable at `to`.
 ///
 /// # Time
 ///
@@ -44,7 +45,7 @@ pub(in super::super) unsafe fn line(from: usize, to: usize) {
 #[inline(always)]
 pub(super) unsafe fn copy(from: usize, to: usize, bytes: usize) {
     let mut done = 0;
-    // SAFETY: the caller's promise; what is copied ends at `bytes`.
+    // SAFETY: the caller guarantees that `bytes` are readable at `from` and writable at `to`; the copy ends at `bytes`.
     unsafe {
         // turns: page-block / 64
         while bytes.wrapping_sub(done) >= 64 {
@@ -63,7 +64,7 @@ pub(super) unsafe fn copy(from: usize, to: usize, bytes: usize) {
 #[inline(always)]
 pub(in super::super) unsafe fn rest(from: usize, to: usize, bytes: usize) {
     let mut done = 0;
-    // SAFETY: the caller's promise; what is copied ends at `bytes`.
+    // SAFETY: the caller guarantees that `bytes` are readable at `from` and writable at `to`; the copy ends at `bytes`.
     unsafe {
         // turns: 3
         while bytes.wrapping_sub(done) >= 16 {
@@ -90,7 +91,7 @@ mod tests {
         let from = source.as_ptr().expose_provenance();
         for bytes in (0..=384).step_by(4) {
             let mut target = std::vec![0xEE_u8; 400];
-            // SAFETY: both have more than so many bytes.
+            // SAFETY: both have more than this many bytes.
             unsafe { copy(from, target.as_mut_ptr().expose_provenance(), bytes) };
             assert_eq!(target[..bytes], source[..bytes]);
             assert!(target[bytes..].iter().all(|&byte| byte == 0xEE));

@@ -1,12 +1,12 @@
-//! Compact-fit, moving: every object is contiguous, and compaction moves it.
+//! Compact-fit, moving: every object is contiguous, and compaction copies it.
 //!
 //! # Idea
 //!
-//! Pages of 16 KiB belong to size classes; an object is in a page-block of the smallest class that holds it, and its handle
-//! leads to an entry that knows where. When the object of a full page is freed while its class has as many not-full pages as it may
-//! have, one other object of the class moves into the gap, and its entry is told: through the number of the entry that
-//! every page-block ends with (Compact-fit 2008, sections 2.6, 3.2 and 3.4). So a class never has more than
-//! max_nr_nf_pages pages that are not full, whatever was allocated and freed before.
+//! Pages of 16 KiB belong to size classes. An object is in a page-block of the smallest class that holds it, and its
+//! handle leads to an entry with its address. When the object of a full page is freed while its class has the largest
+//! allowed number of not-full pages, one other object of the class moves into the gap. Its entry is updated, which is
+//! found through the number of the entry at the end of every page-block (Compact-fit 2008, sections 2.6, 3.2 and 3.4).
+//! So a class never has more than max_nr_nf_pages pages that are not full, whatever was allocated and freed before.
 //!
 //! ```text
 //! handle -> entry [ o ][generation][size][page-block]
@@ -14,35 +14,38 @@
 //!                   '--> page [xxxx][xxxx][....][xxxx]                                         4 bytes
 //! ```
 //!
-//! An access follows the entry: one load more than a pointer needs. Everything is found by constant arithmetic from the heap's one
-//! pointer, which is the address of the first page; what is below it is drawn in the module of the directory.
+//! An access goes through the entry: one load more than through a pointer. Everything is found by constant arithmetic
+//! from the heap's single pointer, the address of the first page; the module of the directory shows what is below it.
 //!
-//! # Compaction in steps
+//! # Incremental compaction
 //!
-//! With a number of bytes for `IOTA` no operation moves more than that. A free that would have to move an object leaves a gap
-//! instead, and the class *owes*: every allocate, free and resize pays at most `IOTA` bytes of it, one object at a time. The object
-//! stays where it is until the copy is complete; if it is written before, its copy begins anew, and another object of its page is
-//! moved instead if there is one; if it is freed, the copy is dropped.
+//! With a number of bytes for `IOTA`, no operation moves more than that. A free that would have to move an object
+//! leaves a gap instead, and compaction of the class is *pending*: every allocate, free and resize moves at most `IOTA`
+//! bytes, one object at a time. The object stays where it is until the copy is complete. If it is written before, its
+//! copy restarts, and another object of its page is moved instead if there is one. If it is freed, the copy is
+//! discarded.
 //!
 //! ```text
-//! first not-full page [..oo]            o stays the object         [...o]     copy complete: its entry leads to the new place,
+//! first not-full page [..oo]            o remains the object       [...o]     copy complete: its entry leads to the
+//! new place,
 //! last not-full page  [x:xx]  : reserved, copied piece by piece    [xoxx]     the old one is free
 //! ```
 //!
-//! A request that finds no page while something is owed is refused as pending, and pays like one that is served.
+//! A request that finds no page while compaction is pending is refused as pending, and compacts like any other.
 //!
 //! # Costs
 //!
-//! Making a heap is constant: 45 classes and a few words are written, whatever the region's size. Allocate is constant. Free is
-//! constant when nothing moves, else linear in the page-block. An object costs its page-block (at most an eighth more than
-//! asked, plus 4 bytes, plus rounding) and 16 bytes of entry; a page costs 96 bytes of header. Resizing copies an object whose class
-//! changes; one that shrinks where no page is left keeps its page-block, so that shrinking never fails.
+//! Making a heap is constant: 45 classes and a few words are written, whatever the region's size. Allocate is constant.
+//! Free is constant if nothing moves, otherwise linear in the page-block. An object costs its page-block (at most an
+//! eighth more than requested, plus 4 bytes, plus rounding) and 16 bytes of entry; a page costs 96 bytes of header.
+//! Resizing copies an object whose class changes. An object that shrinks while no page is left keeps its page-block, so
+//! shrinking never fails.
 //!
 //! # When it wins, when it loses
 //!
-//! It wins where memory must be predictable: how many objects of each class are live decides how many pages they need, and
-//! history does not. It loses where pointers are needed that do not change, where a few objects of many sizes are
-//! live (each class has its own page), and where objects are larger than a page.
+//! It wins where memory must be predictable: the number of pages follows from the number of live objects of each class,
+//! not from history. It loses if pointers must not change, if only a few objects of many sizes are live (each class has
+//! its own page), and if objects are larger than a page.
 
 pub(super) mod copy;
 mod entries;
@@ -59,7 +62,7 @@ use crate::contract::{
     AccessError, AllocError, Coalescing, Contract, Corruption, Cost, Fragmentation, Handle, HandleAllocator,
     HandleError, InitError, Mechanism, Object, ResizeError, Stats,
 };
-use crate::mechanism::tally::{Tally, Untallied};
+use crate::mechanism::stats::{NoStats, StatsPolicy};
 use crate::region::Region;
 use core::marker::PhantomData;
 use core::mem::{MaybeUninit, offset_of};
@@ -67,28 +70,28 @@ use core::ptr::NonNull;
 pub(super) use entries::ENTRY_BYTES;
 use entries::{Entries, Entry, entry_at, pointer};
 
-/// Bytes at the end of a page-block that say which entry its object has.
+/// Bytes at the end of a page-block for the number of its object's entry.
 pub(super) const BACK_BYTES: usize = size_of::<u32>();
 
-/// The value of `IOTA` with which an object is moved at once.
+/// The value of `IOTA` with which whole objects are moved at once.
 pub const AT_ONCE: usize = usize::MAX;
 
-/// What this variant keeps beside the directory.
+/// The data of this variant next to the directory.
 #[repr(C)]
 #[derive(Debug)]
 struct Extra<T> {
     /// The entries.
     entries: Entries,
-    /// What is owed, and the move under way.
+    /// The pending classes, and the move in progress.
     steps: Steps,
     /// Statistics.
-    tally: T,
+    stats: T,
 }
 
 type At<L, T> = Directory<L, Extra<T>>;
 
-/// Compact-fit with contiguous objects that move, on the ladder `L`, keeping the statistics `T`; operations move at most `IOTA`
-/// bytes each, a multiple of 16, or whole objects if it is [`AT_ONCE`].
+/// Compact-fit with contiguous objects that move, on the ladder `L`, with the statistics `T`. An operation moves at
+/// most `IOTA` bytes, a multiple of 16, or whole objects if it is [`AT_ONCE`].
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -103,17 +106,17 @@ type At<L, T> = Directory<L, Extra<T>>;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct CompactFit<'r, L: Ladder = DefaultLadder, T: Tally = Untallied, const IOTA: usize = AT_ONCE> {
+pub struct CompactFit<'r, L: Ladder = DefaultLadder, T: StatsPolicy = NoStats, const IOTA: usize = AT_ONCE> {
     /// Address of the first page; the control structure is below it, initialised.
     base: NonNull<u8>,
     region: PhantomData<(&'r mut [MaybeUninit<u8>], L, T)>,
 }
 
 // SAFETY: the heap owns its region exclusively for 'r and has no thread affinity.
-unsafe impl<L: Ladder, T: Tally + Send, const IOTA: usize> Send for CompactFit<'_, L, T, IOTA> {}
+unsafe impl<L: Ladder, T: StatsPolicy + Send, const IOTA: usize> Send for CompactFit<'_, L, T, IOTA> {}
 
-// SAFETY: pages come from the pool and go there.
-unsafe impl<L: Ladder, T: Tally> PageBlocks for At<L, T> {
+// SAFETY: pages are taken from the pool and returned to it.
+unsafe impl<L: Ladder, T: StatsPolicy> PageBlocks for At<L, T> {
     type Ladder = L;
     type Extra = Extra<T>;
 
@@ -124,30 +127,30 @@ unsafe impl<L: Ladder, T: Tally> PageBlocks for At<L, T> {
 
     #[inline(always)]
     unsafe fn open_page(self) -> Option<*mut Header> {
-        // SAFETY: the heap has begun.
+        // SAFETY: the heap is initialised, and so is its directory.
         unsafe { self.take_page() }
     }
 
     #[inline(always)]
     unsafe fn close_page(self, header: *mut Header) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page came from `open_page`, so it was taken, and it is in no ring.
         unsafe { self.give_page(header) }
     }
 
     #[inline(always)]
     unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block) {
         let bytes = size_class.block_bytes as usize;
-        // SAFETY: the page-blocks are of the class, and of different pages; one with an object ends with its entry's number.
+        // SAFETY: both page-blocks are of the class, on different pages; a used one ends with its entry's number.
         unsafe {
             let (source, target) = (address_of(self, bytes, from), address_of(self, bytes, to));
             copy::copy(source, target, bytes);
-            arrive(self, bytes, target, to.number);
+            update_entry(self, bytes, target, to.number);
         }
     }
 }
 
-// SAFETY: the steps lie beside the directory, and begin with it.
-unsafe impl<L: Ladder, T: Tally> Stepwise for At<L, T> {
+// SAFETY: the steps are stored next to the directory, and are initialised with it.
+unsafe impl<L: Ladder, T: StatsPolicy> Stepwise for At<L, T> {
     #[inline(always)]
     fn steps(self) -> *mut Steps {
         self.extra().wrapping_byte_add(offset_of!(Extra<T>, steps)).cast()
@@ -155,38 +158,38 @@ unsafe impl<L: Ladder, T: Tally> Stepwise for At<L, T> {
 
     #[inline(always)]
     unsafe fn choose(self) -> Option<(usize, Block)> {
-        // SAFETY: the heap has begun.
+        // SAFETY: the heap is initialised, which the caller guarantees.
         unsafe { steps::first_object(self) }
     }
 
     #[inline(always)]
     unsafe fn copy(from: usize, to: usize, bytes: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the bytes are readable at `from` and writable at `to`, without overlap.
         unsafe { copy::copy(from, to, bytes) }
     }
 
     #[inline(always)]
     unsafe fn publish(self, bytes: usize, target: usize, number: usize) -> bool {
-        // SAFETY: the copy is that of an object.
-        unsafe { arrive(self, bytes, target, number) };
+        // SAFETY: the page-block at `target` is a complete copy of one with an object.
+        unsafe { update_entry(self, bytes, target, number) };
         true
     }
 }
 
-/// The number of its entry that the page-block of `bytes` at an address ends with.
+/// The number of the entry, at the end of the page-block of `bytes` at an address.
 #[inline(always)]
 fn back_reference(address: usize, bytes: usize) -> *mut u32 {
     core::ptr::with_exposed_provenance_mut(address.wrapping_add(bytes).wrapping_sub(BACK_BYTES))
 }
 
-/// Tells the entry of the object that was copied to an address where it is.
+/// Updates the entry of the object that was copied to an address.
 ///
 /// # Safety
 ///
-/// A copy of a page-block of `bytes` with an object is there.
+/// A copy of a page-block of `bytes` with an object is at the address.
 #[inline(always)]
-unsafe fn arrive<L: Ladder, T>(directory: At<L, T>, bytes: usize, address: usize, block: usize) {
-    // SAFETY: the page-block ends with the number of a live entry.
+unsafe fn update_entry<L: Ladder, T>(directory: At<L, T>, bytes: usize, address: usize, block: usize) {
+    // SAFETY: a page-block with an object ends with the number of a live entry.
     unsafe {
         let entry = entry_at(directory, back_reference(address, bytes).read());
         pointer(entry).write(address);
@@ -194,14 +197,14 @@ unsafe fn arrive<L: Ladder, T>(directory: At<L, T>, bytes: usize, address: usize
     }
 }
 
-/// Where a live entry's object is: its class, and its page-block.
+/// The class and the page-block of a live entry's object.
 ///
 /// # Safety
 ///
 /// The entry is live.
 #[inline(always)]
 unsafe fn block_of<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry) -> (usize, Block) {
-    // SAFETY: a live entry leads into a page of a size class.
+    // SAFETY: a live entry leads into a page of a size class, which has a header.
     unsafe {
         let header = directory.header(directory.page_of(pointer(entry).read()));
         ((*header).state.class.into(), Block { header, number: (*entry).block.into() })
@@ -215,11 +218,11 @@ unsafe fn block_of<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry) -> (usi
 /// The request is from 1 to the largest.
 #[inline(always)]
 unsafe fn class_for<L: Ladder>(size_bytes: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the request is from 1 to the largest, so the sum is at most a page.
     unsafe { L::class_of(size_bytes.wrapping_add(BACK_BYTES)) }
 }
 
-impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
+impl<L: Ladder, T: StatsPolicy, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
     const VALID: () = assert!(IOTA == AT_ONCE || (IOTA != 0 && IOTA.is_multiple_of(16)), "steps of whole 16 bytes");
 
     /// Whether a free moves a whole object.
@@ -239,17 +242,17 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
     ///
     /// Constant.
     pub fn pages(&self) -> usize {
-        // SAFETY: the pool is initialised.
+        // SAFETY: the heap is initialised, and so is its pool.
         unsafe { (*self.directory().pool()).room as usize }
     }
 
-    /// Where the address of an object's first byte is kept, as a `usize`: the paper's abstract address, `void **` in C. What is
-    /// read there is where the object is until the next operation that takes the heap by `&mut self`; the place itself is the
-    /// object's until it is freed. So a dereference is one load more than through a pointer (section 3.5), and nothing checks
-    /// it.
+    /// The place that stores the address of an object's first byte, as a `usize`: the paper's abstract address, `void
+    /// **` in C. Its value is valid until the next operation that takes the heap by `&mut self`; the place itself is
+    /// valid until the object is freed. So a dereference is one load more than through a pointer (section 3.5), and is
+    /// not checked.
     ///
-    /// Reading it is plain memory access; through what is read, bytes may be read, and written where objects move
-    /// [`AT_ONCE`]: a move in steps does not see such a write.
+    /// Reading the place is plain memory access. Through the address, bytes may be read; they may be written only if
+    /// objects move [`AT_ONCE`], because an incremental move does not notice such a write.
     ///
     /// # Errors
     ///
@@ -260,7 +263,7 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
     /// Constant.
     #[inline(always)]
     pub fn abstract_address(&self, handle: Handle) -> Result<NonNull<usize>, HandleError> {
-        // SAFETY: the heap has begun; entries do not lie at address zero.
+        // SAFETY: the heap is initialised; no entry is at address zero.
         unsafe {
             let (entry, _) = entries::find(self.directory(), handle)?;
             Ok(NonNull::new_unchecked(pointer(entry)))
@@ -273,28 +276,28 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
     }
 
     #[inline(always)]
-    fn tally_mut(&mut self) -> &mut T {
-        let tally = self.directory().extra().wrapping_byte_add(offset_of!(Extra<T>, tally)).cast();
-        // SAFETY: the tally is initialised, and nobody else refers to it.
-        unsafe { &mut *tally }
+    fn stats_mut(&mut self) -> &mut T {
+        let stats = self.directory().extra().wrapping_byte_add(offset_of!(Extra<T>, stats)).cast();
+        // SAFETY: the statistics are initialised, and `&mut self` makes this the only reference to them.
+        unsafe { &mut *stats }
     }
 
-    /// Counts and answers a refusal.
+    /// Counts a refusal and returns its error.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, size_bytes: usize) -> AllocError {
-        self.tally_mut().refused();
+        self.stats_mut().refused();
         match size_bytes {
             0 => AllocError::ZeroSize,
             _ if size_bytes > Self::LARGEST_BYTES => AllocError::TooLarge,
-            // SAFETY: the heap has begun.
+            // SAFETY: the heap is initialised.
             _ if !Self::MOVES_AT_ONCE && unsafe { steps::owes(self.directory()) } => AllocError::Pending,
             _ => AllocError::Exhausted,
         }
     }
 
-    /// Allocates where a page is needed, for the page-block or the entry or both. Whether they are there is known before
-    /// anything changes.
+    /// Allocates when a page is needed, for the page-block, the entry or both. Nothing changes before all of them are
+    /// known to be available.
     ///
     /// # Safety
     ///
@@ -302,7 +305,7 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
     #[inline(never)]
     unsafe fn allocate_with_pages(&mut self, size_bytes: usize, class: usize) -> Result<Handle, AllocError> {
         let directory = self.directory();
-        // SAFETY: the heap has begun; a page-block is found where no page is needed or one is there.
+        // SAFETY: the heap is initialised; the first test ensures that a page-block can be taken.
         unsafe {
             if classes::last(directory, class).is_none()
                 && directory.free_pages() <= u32::from(entries::first(directory).is_none())
@@ -314,23 +317,23 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
                 return Err(self.refuse(size_bytes));
             };
             let block = classes::take(directory, class).unwrap_unchecked();
-            Ok(self.house(taken, class, block, size_bytes))
+            Ok(self.create_object(taken, class, block, size_bytes))
         }
     }
 
-    /// Makes an entry and a page-block those of a new object.
+    /// Makes a new object of an entry and a page-block.
     ///
     /// # Safety
     ///
-    /// Both were taken for it.
+    /// Both were taken for the object.
     #[inline(always)]
-    unsafe fn house(&mut self, taken: entries::Taken, class: usize, block: Block, size_bytes: usize) -> Handle {
-        // SAFETY: the caller's promise.
+    unsafe fn create_object(&mut self, taken: entries::Taken, class: usize, block: Block, size_bytes: usize) -> Handle {
+        // SAFETY: entry and page-block were taken for the object; the heap is initialised.
         unsafe {
             if !Self::MOVES_AT_ONCE {
                 steps::note(self.directory(), class);
             }
-            self.settle(taken, class, block, size_bytes)
+            self.init_object(taken, class, block, size_bytes)
         }
     }
 
@@ -338,11 +341,11 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
     ///
     /// # Safety
     ///
-    /// Entry and page-block were taken for it.
+    /// Entry and page-block were taken for the object.
     #[inline(always)]
-    unsafe fn settle(&mut self, taken: entries::Taken, class: usize, block: Block, size_bytes: usize) -> Handle {
+    unsafe fn init_object(&mut self, taken: entries::Taken, class: usize, block: Block, size_bytes: usize) -> Handle {
         let directory = self.directory();
-        // SAFETY: the caller's promise.
+        // SAFETY: entry and page-block were taken for the object, so both may be written.
         unsafe {
             let bytes = L::size_class(class).block_bytes as usize;
             let address = address_of(directory, bytes, block);
@@ -351,39 +354,39 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
             (*taken.entry).generation = taken.generation.get();
             (*taken.entry).size = size_bytes as u16;
             (*taken.entry).block = block.number as u16;
-            self.tally_mut().allocated(bytes - BACK_BYTES, address.wrapping_add(bytes).wrapping_sub(directory.base()));
+            self.stats_mut().allocated(bytes - BACK_BYTES, address.wrapping_add(bytes).wrapping_sub(directory.base()));
         }
         Handle::new(taken.address, taken.generation)
     }
 
-    /// Gives the page-block of an object back that is no more.
+    /// Frees the page-block of a removed object.
     ///
     /// # Safety
     ///
-    /// It is used, of this class, and no live entry leads to it.
+    /// The page-block is used, of this class, and no live entry leads to it.
     #[inline(always)]
-    unsafe fn vacate(&mut self, class: usize, block: Block) {
+    unsafe fn free_block(&mut self, class: usize, block: Block) {
         let directory = self.directory();
-        // SAFETY: the caller's promise.
+        // SAFETY: the page-block is used, of this class, and no live entry leads to it.
         unsafe {
             let given = classes::give(directory, class, block, Self::MOVES_AT_ONCE);
-            debug_assert!(!Self::MOVES_AT_ONCE || given != Given::Owed);
-            self.tally_mut().freed(L::size_class(class).block_bytes as usize - BACK_BYTES);
+            debug_assert!(!Self::MOVES_AT_ONCE || given != Given::Pending);
+            self.stats_mut().freed(L::size_class(class).block_bytes as usize - BACK_BYTES);
             if !Self::MOVES_AT_ONCE {
                 steps::note(directory, class);
             }
         }
     }
 
-    /// Moves an object to a page-block of another class, up to `bytes` of it.
+    /// Moves an object to a page-block of another class, truncated to the smaller of the two.
     ///
     /// # Safety
     ///
-    /// The entry is live, and so is what it was in before: `old`.
+    /// The entry is live, and `old` is its page-block.
     #[inline(always)]
-    unsafe fn rehouse(&mut self, entry: *mut Entry, address: u32, old: (usize, Block), new: (usize, Block)) {
+    unsafe fn move_to_class(&mut self, entry: *mut Entry, address: u32, old: (usize, Block), new: (usize, Block)) {
         let directory = self.directory();
-        // SAFETY: the page-blocks are of different classes, so they do not overlap.
+        // SAFETY: the entry is live. The page-blocks are of different classes, so they do not overlap.
         unsafe {
             let (old_bytes, new_bytes) = (L::size_class(old.0).block_bytes, L::size_class(new.0).block_bytes);
             let target = address_of(directory, new_bytes as usize, new.1);
@@ -392,15 +395,15 @@ impl<L: Ladder, T: Tally, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
             pointer(entry).write(target);
             (*entry).block = new.1.number as u16;
             let end = target.wrapping_add(new_bytes as usize).wrapping_sub(directory.base());
-            self.tally_mut().allocated(new_bytes as usize - BACK_BYTES, end);
-            self.vacate(old.0, old.1);
+            self.stats_mut().allocated(new_bytes as usize - BACK_BYTES, end);
+            self.free_block(old.0, old.1);
         }
     }
 }
 
-// SAFETY: page-blocks are parts of pages that belong to one class each; an object's bytes are copied before its entry leads
-// elsewhere, and back references lie behind the largest object of a page-block.
-unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for CompactFit<'r, L, T, IOTA> {
+// SAFETY: page-blocks are parts of pages that belong to one class each. An object's bytes are copied before its entry
+// changes, and back references lie after the largest object of a page-block.
+unsafe impl<'r, L: Ladder, T: StatsPolicy, const IOTA: usize> HandleAllocator<'r> for CompactFit<'r, L, T, IOTA> {
     type Config = CompactFitConfig;
 
     const CONTRACT: Contract = Contract {
@@ -449,14 +452,14 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
         let Some(base) = NonNull::new(core::ptr::with_exposed_provenance_mut(directory.base())) else {
             return Err(InitError::TooSmall { needed_bytes: At::<L, T>::needed_bytes(2) });
         };
-        // Exposes the provenance of the region, which the heap has for good.
+        // Exposes the provenance of the region, which the heap keeps.
         let _ = Region::new(memory);
-        // SAFETY: the directory was planned in the region.
+        // SAFETY: the directory was planned in the region, which the heap owns.
         unsafe {
             directory.begin(pages as u32, &|class| config.most_not_full(class));
             entries::begin(directory);
             steps::begin(directory);
-            directory.extra().wrapping_byte_add(offset_of!(Extra<T>, tally)).cast::<T>().write(T::default());
+            directory.extra().wrapping_byte_add(offset_of!(Extra<T>, stats)).cast::<T>().write(T::default());
         }
         Ok(CompactFit { base, region: PhantomData })
     }
@@ -467,7 +470,7 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
             return Err(self.refuse(size_bytes));
         }
         let directory = self.directory();
-        // SAFETY: the heap has begun, and the size is one of a class.
+        // SAFETY: the heap is initialised, and the size is at most the largest request, so it has a class.
         unsafe {
             if !Self::MOVES_AT_ONCE {
                 steps::pay(directory, IOTA);
@@ -478,14 +481,14 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
             };
             let taken = entries::take_from(directory, page);
             let block = classes::take_from(directory, class, last);
-            Ok(self.house(taken, class, block, size_bytes))
+            Ok(self.create_object(taken, class, block, size_bytes))
         }
     }
 
     #[inline(always)]
     fn free(&mut self, handle: Handle) -> Result<(), HandleError> {
         let directory = self.directory();
-        // SAFETY: the heap has begun; a live entry leads to its page-block.
+        // SAFETY: the heap is initialised; a live entry leads to its page-block.
         unsafe {
             let (entry, header) = entries::find(directory, handle)?;
             let (class, block) = block_of(directory, entry);
@@ -493,7 +496,7 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
                 steps::drop_move_of(directory, block);
             }
             entries::free(directory, entry, header);
-            self.vacate(class, block);
+            self.free_block(class, block);
             if !Self::MOVES_AT_ONCE {
                 steps::pay(directory, IOTA);
             }
@@ -503,7 +506,7 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
 
     fn resize(&mut self, handle: Handle, size_bytes: usize) -> Result<(), ResizeError> {
         let directory = self.directory();
-        // SAFETY: the heap has begun; a live entry leads to its page-block.
+        // SAFETY: the heap is initialised; a live entry leads to its page-block.
         unsafe {
             let (entry, _) = entries::find(directory, handle)?;
             if size_bytes.wrapping_sub(1) >= Self::LARGEST_BYTES {
@@ -524,10 +527,10 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
                             steps::drop_move_of(directory, old);
                             steps::note(directory, class);
                         }
-                        self.rehouse(entry, handle.address(), (old_class, old), (class, new));
+                        self.move_to_class(entry, handle.address(), (old_class, old), (class, new));
                     }
                     None if class > old_class => return Err(self.refuse(size_bytes).into()),
-                    // A smaller object fits where it is.
+                    // A smaller object still fits its page-block.
                     None => {}
                 }
             }
@@ -538,13 +541,13 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
 
     #[inline(always)]
     fn size(&self, handle: Handle) -> Result<usize, HandleError> {
-        // SAFETY: the heap has begun.
+        // SAFETY: the heap is initialised.
         unsafe { entries::find(self.directory(), handle).map(|(entry, _)| (*entry).size.into()) }
     }
 
     #[inline(always)]
     fn locate(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
-        // SAFETY: the heap has begun; a live entry leads to its object.
+        // SAFETY: the heap is initialised; a live entry leads to its object.
         unsafe {
             let (entry, _) = entries::find(self.directory(), handle)?;
             let size_bytes = usize::from((*entry).size);
@@ -560,7 +563,7 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
         let located = self.locate(handle, offset_bytes)?;
         if !Self::MOVES_AT_ONCE {
             let directory = self.directory();
-            // SAFETY: the handle's entry is live.
+            // SAFETY: `locate` found the handle's entry live.
             unsafe { steps::restart_move_of(directory, block_of(directory, entry_at(directory, handle.address())).1) };
         }
         Ok(located)
@@ -568,7 +571,7 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
 
     #[inline(always)]
     unsafe fn dereference(&self, handle: Handle, offset_bytes: usize) -> NonNull<u8> {
-        // SAFETY: by the caller's promise the entry is live; objects do not lie at address zero.
+        // SAFETY: the caller guarantees that the handle's entry is live; no object is at address zero.
         unsafe {
             let address = pointer(entry_at(self.directory(), handle.address())).read().wrapping_add(offset_bytes);
             NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(address))
@@ -579,21 +582,21 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
         if Self::MOVES_AT_ONCE {
             return 0;
         }
-        // SAFETY: the heap has begun.
+        // SAFETY: the heap is initialised.
         unsafe { steps::owed_bytes(self.directory()) }
     }
 
     fn compact(&mut self, budget_bytes: usize) -> usize {
         let mut moved = 0;
         if !Self::MOVES_AT_ONCE {
-            // SAFETY: the heap has begun.
+            // SAFETY: the heap is initialised.
             unsafe {
                 loop {
-                    let paid = steps::pay(self.directory(), budget_bytes - moved);
-                    if paid == 0 {
+                    let piece = steps::pay(self.directory(), budget_bytes - moved);
+                    if piece == 0 {
                         break;
                     }
-                    moved += paid;
+                    moved += piece;
                 }
             }
         }
@@ -602,7 +605,7 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
 
     fn largest_allocatable(&self) -> usize {
         let directory = self.directory();
-        // SAFETY: the heap has begun.
+        // SAFETY: the heap is initialised.
         unsafe {
             let (entry, page) = entries::supply(directory);
             if page {
@@ -617,9 +620,9 @@ unsafe impl<'r, L: Ladder, T: Tally, const IOTA: usize> HandleAllocator<'r> for 
     }
 
     fn stats(&self) -> Option<Stats> {
-        let tally = self.directory().extra().wrapping_byte_add(offset_of!(Extra<T>, tally)).cast::<T>();
-        // SAFETY: the tally is initialised.
-        unsafe { (*tally).stats(self.largest_allocatable()) }
+        let stats = self.directory().extra().wrapping_byte_add(offset_of!(Extra<T>, stats)).cast::<T>();
+        // SAFETY: the statistics are initialised, and `&self` excludes a mutable reference to them.
+        unsafe { (*stats).stats(self.largest_allocatable()) }
     }
 
     fn fragmentation(&self) -> Fragmentation {

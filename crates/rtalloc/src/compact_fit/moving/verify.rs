@@ -1,4 +1,4 @@
-//! What looks at a whole heap: walk, fragmentation, check, fingerprint.
+//! Walk, fragmentation, check and fingerprint of a whole heap.
 
 use super::super::ladder::{Ladder, SizeClass};
 use super::super::page::{self, FREE, Header};
@@ -6,19 +6,19 @@ use super::super::{classes, free_list, steps};
 use super::entries::{self, ENTRIES, entry_at, pointer};
 use super::{At, BACK_BYTES, Block, address_of, back_reference, class_for};
 use crate::contract::{Corruption, Fragmentation, Handle, Object};
-use crate::mechanism::tally::Tally;
+use crate::mechanism::stats::StatsPolicy;
 use core::num::NonZeroU32;
 
-/// Calls `visit` with every used page-block, its class and its address, page by page, but for the one that is reserved.
+/// Calls `visit` with every used page-block except the reserved one, its class and its address, page by page.
 ///
 /// # Safety
 ///
-/// The heap has begun, and its classes are verified.
-unsafe fn used_blocks<L: Ladder, T: Tally>(
+/// The heap is initialised, and its classes are verified.
+unsafe fn used_blocks<L: Ladder, T: StatsPolicy>(
     directory: At<L, T>,
     visit: &mut dyn FnMut(&SizeClass, Block, usize) -> Result<(), Corruption>,
 ) -> Result<(), Corruption> {
-    // SAFETY: pages of a class have rows.
+    // SAFETY: the heap is initialised, and pages of a class have rows.
     unsafe {
         let reserved = steps::reserved(directory);
         for header in directory.headers().filter(|&header| usize::from((*header).state.class) < L::CLASSES) {
@@ -36,8 +36,8 @@ unsafe fn used_blocks<L: Ladder, T: Tally>(
 }
 
 /// As `HandleAllocator::walk`.
-pub(super) fn walk<L: Ladder, T: Tally>(directory: At<L, T>, visitor: &mut dyn FnMut(Object)) {
-    // SAFETY: the heap has begun; a used page-block ends with the number of a live entry.
+pub(super) fn walk<L: Ladder, T: StatsPolicy>(directory: At<L, T>, visitor: &mut dyn FnMut(Object)) {
+    // SAFETY: the heap is initialised; a used page-block ends with the number of a live entry.
     unsafe {
         let _ = used_blocks(directory, &mut |size_class, _, address| {
             let bytes = size_class.block_bytes as usize;
@@ -58,10 +58,10 @@ pub(super) fn walk<L: Ladder, T: Tally>(directory: At<L, T>, visitor: &mut dyn F
 }
 
 /// As `HandleAllocator::fragmentation`.
-pub(super) fn fragmentation<L: Ladder, T: Tally>(directory: At<L, T>) -> Fragmentation {
+pub(super) fn fragmentation<L: Ladder, T: StatsPolicy>(directory: At<L, T>) -> Fragmentation {
     let mut lost = Fragmentation::default();
     let mut used_bytes = 0;
-    // SAFETY: the heap has begun.
+    // SAFETY: the heap is initialised, so pages that have been taken have headers.
     unsafe {
         for header in directory.headers() {
             let header: &Header = &*header;
@@ -73,7 +73,7 @@ pub(super) fn fragmentation<L: Ladder, T: Tally>(directory: At<L, T>) -> Fragmen
                 used_bytes += bytes * usize::from(header.state.used);
             }
         }
-        // The page-block that is reserved is one that the other will be: free.
+        // The reserved page-block counts as free: when the move is complete, the old one will be free instead.
         if let Some(block) = steps::reserved(directory) {
             let bytes = L::size_class((*block.header).state.class.into()).block_bytes as usize;
             lost.size_external_bytes += bytes;
@@ -87,9 +87,9 @@ pub(super) fn fragmentation<L: Ladder, T: Tally>(directory: At<L, T>) -> Fragmen
 }
 
 /// As `HandleAllocator::check`.
-pub(super) fn check<L: Ladder, T: Tally>(directory: At<L, T>, may_owe: bool) -> Result<(), Corruption> {
+pub(super) fn check<L: Ladder, T: StatsPolicy>(directory: At<L, T>, may_be_pending: bool) -> Result<(), Corruption> {
     let broken = |invariant, address| Err(Corruption { invariant, address });
-    // SAFETY: the heap has begun, and what is read was verified before.
+    // SAFETY: the heap is initialised, and everything that is read was verified before.
     unsafe {
         directory.check_pool()?;
         for header in directory.headers() {
@@ -98,7 +98,7 @@ pub(super) fn check<L: Ladder, T: Tally>(directory: At<L, T>, may_owe: bool) -> 
                 return broken("a page is free, or of a class, or one of entries", header.addr());
             }
         }
-        classes::check(directory, may_owe)?;
+        classes::check(directory, may_be_pending)?;
         let live = entries::check(directory)?;
         steps::check(directory)?;
         let mut objects = 0;
@@ -130,8 +130,8 @@ pub(super) fn check<L: Ladder, T: Tally>(directory: At<L, T>, may_owe: bool) -> 
 }
 
 /// As `HandleAllocator::fingerprint`.
-pub(super) fn fingerprint<L: Ladder, T: Tally>(directory: At<L, T>, word: &mut dyn FnMut(usize)) {
-    // SAFETY: the heap has begun.
+pub(super) fn fingerprint<L: Ladder, T: StatsPolicy>(directory: At<L, T>, word: &mut dyn FnMut(usize)) {
+    // SAFETY: the heap is initialised; a used page-block ends with the number of a live entry.
     unsafe {
         directory.fingerprint_pool(word);
         classes::fingerprint(directory, word);

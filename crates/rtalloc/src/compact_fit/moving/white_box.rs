@@ -8,13 +8,13 @@ use super::*;
 use std::collections::HashSet;
 use std::vec::Vec;
 
-/// Small pages, so that few objects fill them and few entries a page: 64.
+/// Small pages, so that few objects fill a page, and few entries: 64.
 type Small = Geometric<1024, 32, 16>;
-/// The default ladder of 64 bits, whatever the machine's word.
+/// The default ladder of 64-bit machines, independent of the machine word.
 type Large = Geometric<16384, 32, 16>;
-type Heap<'r, L = DefaultLadder, const IOTA: usize = AT_ONCE> = CompactFit<'r, L, Untallied, IOTA>;
+type Heap<'r, L = DefaultLadder, const IOTA: usize = AT_ONCE> = CompactFit<'r, L, NoStats, IOTA>;
 
-/// Calls `test` with a heap of so many pages.
+/// Calls `test` with a heap of this many pages.
 fn with_heap<L: Ladder, const IOTA: usize>(
     pages: usize,
     config: CompactFitConfig,
@@ -39,7 +39,7 @@ fn fill<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>, handle: Handle, 
     if from < to {
         let (place, contiguous) = heap.locate_to_write(handle, from).unwrap();
         assert!(contiguous >= to - from);
-        // SAFETY: the object has so many bytes there.
+        // SAFETY: the object has this many bytes at its place.
         unsafe { place.write_bytes(stamp, to - from) };
     }
 }
@@ -63,17 +63,17 @@ fn state<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>) -> Vec<usize> {
 }
 
 fn record<'h, L: Ladder, const IOTA: usize>(heap: &'h Heap<'_, L, IOTA>, size: usize) -> &'h Record {
-    // SAFETY: the heap has begun, and the size has a class.
+    // SAFETY: the heap is initialised, and the size has a class.
     unsafe { &*heap.directory().record(class_for::<L>(size)) }
 }
 
 fn free_pages<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>) -> u32 {
-    // SAFETY: the heap has begun.
+    // SAFETY: the heap is initialised.
     unsafe { heap.directory().free_pages() }
 }
 
-/// Histories of pseudo-random operations: every object's bytes and the invariants verified, no handle given twice, and no old
-/// one accepted.
+/// Sequences of pseudo-random operations. Verifies every object's bytes and the invariants, that no handle is given
+/// twice, and that no old one is accepted.
 fn survives<L: Ladder, const IOTA: usize>(pages: usize, most_not_full: u32, largest: usize, seed: u64) {
     with_heap::<L, IOTA>(pages, CompactFitConfig::with_most_not_full(most_not_full), |heap| {
         let mut live: Vec<(Handle, usize, u8)> = Vec::new();
@@ -132,8 +132,8 @@ fn survives<L: Ladder, const IOTA: usize>(pages: usize, most_not_full: u32, larg
             holds(heap, handle, size, stamp);
             heap.free(handle).unwrap();
         }
-        let owed = heap.owed_bytes();
-        assert!(heap.compact(owed) <= owed);
+        let pending = heap.owed_bytes();
+        assert!(heap.compact(pending) <= pending);
         assert_eq!((heap.owed_bytes(), heap.fragmentation()), (0, Fragmentation::default()));
     });
 }
@@ -161,7 +161,7 @@ fn a_heap_is_made_in_constant_time() {
         let start = memory.as_ptr().addr();
         let heap: Heap<'_> = CompactFit::new(&mut memory, Default::default()).unwrap();
         let fixed_end = heap.base.addr().get() - start;
-        let fixed_start = fixed_end - At::<DefaultLadder, Untallied>::FIXED;
+        let fixed_start = fixed_end - At::<DefaultLadder, NoStats>::FIXED;
         // SAFETY: the memory was initialised.
         let is_untouched = |byte: &MaybeUninit<u8>| unsafe { byte.assume_init() } == 0xA5;
         assert!(memory[..fixed_start].iter().all(is_untouched));
@@ -208,12 +208,12 @@ fn rule_2_an_object_of_the_not_full_page_moves_into_the_gap() {
         let places: Vec<_> = handles.iter().map(|&handle| place(heap, handle)).collect();
         let pages = free_pages(heap);
         heap.free(handles[2]).unwrap();
-        // One of the two objects of the second page is where the freed one was.
+        // One of the two objects of the second page moved to the place of the freed one.
         assert_eq!(place(heap, handles[7]), places[2]);
         assert_eq!((place(heap, handles[8]), record(heap, 140).not_full), (places[8], 1));
         holds(heap, handles[7], 140, 7);
         heap.free(handles[0]).unwrap();
-        // The second page had one object left, and is in the pool again.
+        // The second page had one object left, and is now in the pool.
         assert_eq!((place(heap, handles[8]), record(heap, 140).not_full), (places[0], 0));
         assert_eq!(free_pages(heap), pages + 1);
         holds(heap, handles[8], 140, 8);
@@ -225,11 +225,11 @@ fn page(heap: &Heap<'_, Small>, handle: Handle) -> usize {
     heap.directory().page_of(place(heap, handle))
 }
 
-/// The not-full pages of the class that serves `bytes`, in their order, with the number of their used page-blocks.
+/// The not-full pages of the class that serves `bytes`, in order, with the numbers of their used page-blocks.
 fn ring(heap: &Heap<'_, Small>, bytes: usize) -> Vec<(usize, u16)> {
     let mut used = Vec::new();
     let head = core::ptr::from_ref(record(heap, bytes)).addr();
-    // SAFETY: the heap has begun; a record begins with its head.
+    // SAFETY: the heap is initialised; a record begins with its head.
     let _ = unsafe {
         heap.directory().check_ring(head, &mut |header| {
             used.push(((*header).page as usize, (*header).state.used));
@@ -246,12 +246,12 @@ fn allocation_is_served_from_the_last_page_and_compaction_from_the_first() {
         let pages: Vec<_> = (0..4).map(|index| page(heap, handles[7 * index])).collect();
         heap.free(handles[0]).unwrap();
         heap.free(handles[7]).unwrap();
-        assert_eq!(ring(heap, 140), [(pages[0], 6), (pages[1], 6)], "more than half full: at the end");
+        assert_eq!(ring(heap, 140), [(pages[0], 6), (pages[1], 6)], "more than half full: last");
         (1..4).for_each(|index| heap.free(handles[7 + index]).unwrap());
-        assert_eq!(ring(heap, 140), [(pages[1], 3), (pages[0], 6)], "at most half full: in front");
+        assert_eq!(ring(heap, 140), [(pages[1], 3), (pages[0], 6)], "at most half full: first");
         heap.free(handles[14]).unwrap();
         assert_eq!(ring(heap, 140), [(pages[1], 3), (pages[0], 6), (pages[2], 6)]);
-        // A fourth page may not be not-full: an object of the first one moves.
+        // A fourth not-full page is not allowed: an object of the first one moves.
         heap.free(handles[21]).unwrap();
         assert_eq!(ring(heap, 140), [(pages[1], 2), (pages[0], 6), (pages[2], 6)]);
         assert_eq!(page(heap, handles[11]), pages[3]);
@@ -261,15 +261,15 @@ fn allocation_is_served_from_the_last_page_and_compaction_from_the_first() {
     });
 }
 
-/// Proposition 1 fails by one page with the order of section 3.4 (see `classes`): a free moves an object while n_f = 0 and
-/// max_nr_nf_pages = 2.
+/// With the order of section 3.4, Proposition 1 fails by one page (see `classes`): a free moves an object while n_f = 0
+/// and max_nr_nf_pages = 2.
 #[test]
 fn proposition_1_fails_where_pages_are_ordered_by_half() {
     with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_most_not_full(2), |heap| {
         // Four page-blocks a page: [xxxx] [xxxx] [x...]
         let handles: Vec<_> = (0..9).map(|_| heap.allocate(230).unwrap()).collect();
         let pages = [page(heap, handles[0]), page(heap, handles[4]), page(heap, handles[8])];
-        // n_f = 2:                      [xxxx] [x..x] [x...], and the half-full page is the first one now
+        // n_f = 2:                      [xxxx] [x..x] [x...], and the half-full page is now the first
         heap.free(handles[5]).unwrap();
         heap.free(handles[6]).unwrap();
         // n_f = 0, but two not-full pages: [xxxx] [x..x] [xxx.]
@@ -281,8 +281,8 @@ fn proposition_1_fails_where_pages_are_ordered_by_half() {
     });
 }
 
-/// What holds of Proposition 1 (n_f and a page more), over pseudo-random histories of classes with 4 and with 7 page-blocks a
-/// page.
+/// The variant of Proposition 1 that does hold (n_f and one more page), over pseudo-random sequences with 4 and with 7
+/// page-blocks a page.
 #[test]
 fn no_compaction_while_few_frees_lack_an_allocation() {
     let mut compactions = 0;
@@ -328,12 +328,12 @@ fn an_entry_without_generations_is_retired() {
         assert_eq!((heap.size(first), heap.size(last)), (Err(HandleError::Stale), Ok(100)));
         heap.free(last).unwrap();
         assert_eq!((heap.check(), heap.free(last)), (Ok(()), Err(HandleError::Stale)));
-        // It is not given again, and its page stays.
+        // It is not given again, and its page is not reclaimed.
         let others: Vec<_> = (0..63).map(|_| heap.allocate(10).unwrap()).collect();
         assert!(others.iter().all(|other| other.address() != first.address()));
         others.into_iter().for_each(|other| heap.free(other).unwrap());
         assert_eq!(heap.check(), Ok(()));
-        // SAFETY: the heap has begun.
+        // SAFETY: the heap is initialised.
         assert!(!unsafe { entries::take_back(heap.directory(), false) });
     });
 }
@@ -349,7 +349,7 @@ fn a_page_of_entries_comes_back_with_later_generations() {
             heap.free(handle).unwrap();
             old.push(handle);
             assert_eq!(free_pages(heap), 2, "the page stays one of entries until it is needed");
-            // SAFETY: the heap has begun.
+            // SAFETY: the heap is initialised.
             assert!(unsafe { entries::take_back(heap.directory(), false) });
             assert_eq!((free_pages(heap), heap.check()), (3, Ok(())));
             assert_eq!((handle.generation(), heap.size(handle)), (round, Err(HandleError::Stale)));
@@ -360,14 +360,14 @@ fn a_page_of_entries_comes_back_with_later_generations() {
 }
 
 #[test]
-fn a_page_with_many_generations_behind_it_stays() {
+fn a_page_with_a_high_generation_is_not_reclaimed() {
     with_heap::<Small, AT_ONCE>(3, Default::default(), |heap| {
         for (generation, goes) in [((1 << 31) - 1, true), (1 << 31, false)] {
             let handle = heap.allocate(100).unwrap();
             // SAFETY: the entry is live.
             unsafe { (*entry_at(heap.directory(), handle.address())).generation = generation };
             heap.free(Handle::new(handle.address(), core::num::NonZeroU32::new(generation).unwrap())).unwrap();
-            // SAFETY: the heap has begun.
+            // SAFETY: the heap is initialised.
             assert_eq!(unsafe { entries::take_back(heap.directory(), false) }, goes);
             assert_eq!(heap.check(), Ok(()));
         }
@@ -382,7 +382,7 @@ fn a_page_of_entries_serves_objects_when_no_other_page_does() {
         assert_eq!((handles.len(), free_pages(heap)), (96, 0));
         handles.into_iter().for_each(|handle| heap.free(handle).unwrap());
         assert_eq!(free_pages(heap), 3);
-        // All pages but one, which has the entries.
+        // All pages serve objects except one, which has the entries.
         let objects = core::iter::from_fn(|| heap.allocate(1020).ok()).count();
         assert_eq!((objects, heap.largest_allocatable()), (4, 0));
     });
@@ -406,12 +406,13 @@ fn foreign_handles_name_nothing() {
     });
 }
 
-/// A heap with two pages of 20 page-blocks of 800 bytes, of which one is full; a free there makes the class owe.
-fn with_debt<const IOTA: usize>(test: impl FnOnce(&mut Heap<'_, Large, IOTA>, Vec<Handle>)) {
+/// A heap with two full pages of 20 page-blocks of 800 bytes, one of which loses an object; a free in the other one
+/// makes the class pending.
+fn with_pending_compaction<const IOTA: usize>(test: impl FnOnce(&mut Heap<'_, Large, IOTA>, Vec<Handle>)) {
     with_heap::<Large, IOTA>(6, Default::default(), |heap| {
         let handles: Vec<_> = (0..40).map(|_| heap.allocate(790).unwrap()).collect();
         handles.iter().zip(0..).for_each(|(&handle, stamp)| fill(heap, handle, 0, 790, stamp));
-        // The second page becomes not-full, then the first one is one too many.
+        // The second page becomes not full; then the first one would be one too many.
         heap.free(handles[25]).unwrap();
         assert_eq!(heap.owed_bytes(), 0);
         test(heap, handles);
@@ -420,9 +421,9 @@ fn with_debt<const IOTA: usize>(test: impl FnOnce(&mut Heap<'_, Large, IOTA>, Ve
 
 #[test]
 fn an_operation_moves_no_more_than_its_bytes() {
-    with_debt::<64>(|heap, handles| {
+    with_pending_compaction::<64>(|heap, handles| {
         heap.free(handles[3]).unwrap();
-        // An object of the first page of the ring, which is the second one, goes to the last: 64 of 800 bytes are paid.
+        // An object of the first page of the ring, which is the second page, goes to the last: 64 of 800 bytes.
         assert_eq!((record(heap, 790).not_full, heap.owed_bytes()), (1, 800 - 64));
         let moving = handles[20];
         let before = place(heap, moving);
@@ -443,16 +444,16 @@ fn an_operation_moves_no_more_than_its_bytes() {
 
 #[test]
 fn an_object_that_is_written_begins_its_move_anew_and_another_is_taken() {
-    with_debt::<64>(|heap, handles| {
+    with_pending_compaction::<64>(|heap, handles| {
         heap.free(handles[3]).unwrap();
         heap.compact(128);
         assert_eq!(heap.owed_bytes(), 800 - 192);
         fill(heap, handles[20], 0, 790, 77);
         assert_eq!(heap.owed_bytes(), 800);
-        let (before, behind) = (place(heap, handles[20]), place(heap, handles[21]));
+        let (before, next) = (place(heap, handles[20]), place(heap, handles[21]));
         assert_eq!(heap.compact(800), 800);
         assert_eq!((heap.owed_bytes(), place(heap, handles[20])), (0, before), "it is not moved");
-        assert_ne!(place(heap, handles[21]), behind, "the next one is");
+        assert_ne!(place(heap, handles[21]), next, "the next one is");
         holds(heap, handles[20], 790, 77);
         holds(heap, handles[21], 790, 21);
     });
@@ -461,7 +462,7 @@ fn an_object_that_is_written_begins_its_move_anew_and_another_is_taken() {
 #[test]
 fn an_object_that_is_freed_or_resized_drops_its_move() {
     for is_freed in [true, false] {
-        with_debt::<64>(|heap, handles| {
+        with_pending_compaction::<64>(|heap, handles| {
             heap.free(handles[3]).unwrap();
             heap.compact(64);
             if is_freed {
@@ -471,10 +472,10 @@ fn an_object_that_is_freed_or_resized_drops_its_move() {
                 holds(heap, handles[20], 100, 20);
             }
             assert_eq!(heap.check(), Ok(()));
-            // The class has two gaps in one page and one in the other, and one page too many.
+            // The class has two gaps in one page and one in the other, and one not-full page too many.
             assert!(heap.owed_bytes() > 700);
-            let owed = heap.owed_bytes();
-            assert_eq!(heap.compact(owed), owed);
+            let pending = heap.owed_bytes();
+            assert_eq!(heap.compact(pending), pending);
             assert_eq!((heap.owed_bytes(), record(heap, 790).not_full), (0, 1));
             for index in (0..40).filter(|index| ![3, 20, 25].contains(index)) {
                 holds(heap, handles[index], 790, index as u8);
@@ -483,9 +484,9 @@ fn an_object_that_is_freed_or_resized_drops_its_move() {
     }
 }
 
-/// The page that an object is leaving becomes full, and another one not full: when the move is complete there are two.
+/// The source page of a move becomes full, and another one not full: when the move is complete, there are two.
 #[test]
-fn what_is_owed_covers_the_gap_that_a_move_leaves_in_a_full_page() {
+fn pending_bytes_cover_the_gap_that_a_move_leaves_in_a_full_page() {
     with_heap::<Large, 16>(5, Default::default(), |heap| {
         let handles: Vec<_> = (0..6).map(|_| heap.allocate(8000).unwrap()).collect();
         heap.free(handles[0]).unwrap();
@@ -493,16 +494,17 @@ fn what_is_owed_covers_the_gap_that_a_move_leaves_in_a_full_page() {
         heap.allocate(8000).unwrap();
         heap.free(handles[4]).unwrap();
         assert_eq!(record(heap, 8000).not_full, 1);
-        let owed = heap.owed_bytes();
-        assert!(owed > 8000, "the rest of one object and another one: {owed}");
-        assert_eq!((heap.compact(owed), heap.owed_bytes()), (owed, 0));
+        let pending = heap.owed_bytes();
+        assert!(pending > 8000, "the rest of one object and another one: {pending}");
+        assert_eq!((heap.compact(pending), heap.owed_bytes()), (pending, 0));
     });
 }
 
-/// Over pseudo-random histories of two classes: who pays what is owed owes nothing, and no more is owed in between.
+/// Over pseudo-random sequences with two classes: moving the pending bytes leaves nothing pending, and the number of
+/// pending bytes decreases by at least the bytes moved.
 #[test]
-fn compacting_what_is_owed_leaves_nothing_owed() {
-    let mut paid = 0;
+fn compacting_all_pending_bytes_leaves_nothing_pending() {
+    let mut total = 0;
     for seed in 1..=12 {
         with_heap::<Small, 16>(40, CompactFitConfig::with_most_not_full(1 + seed as u32 % 3), |heap| {
             let mut next = random(seed);
@@ -515,21 +517,21 @@ fn compacting_what_is_owed_leaves_nothing_owed() {
                     heap.free(handle).unwrap();
                 }
                 if next(20) == 0 {
-                    let mut owed = heap.owed_bytes();
-                    while owed != 0 {
-                        let moved = heap.compact(owed.min(16 + next(500)));
-                        assert!(moved != 0 && heap.owed_bytes() <= owed - moved, "{moved} of {owed} moved");
-                        (paid, owed) = (paid + moved, heap.owed_bytes());
+                    let mut pending = heap.owed_bytes();
+                    while pending != 0 {
+                        let moved = heap.compact(pending.min(16 + next(500)));
+                        assert!(moved != 0 && heap.owed_bytes() <= pending - moved, "{moved} of {pending} moved");
+                        (total, pending) = (total + moved, heap.owed_bytes());
                     }
                 }
             }
         });
     }
-    assert!(paid > 10_000, "{paid}");
+    assert!(total > 10_000, "{total}");
 }
 
 #[test]
-fn a_request_waits_for_what_is_owed() {
+fn a_request_is_pending_until_memory_is_compacted() {
     with_heap::<Large, 16>(3, Default::default(), |heap| {
         let first = heap.allocate(8000).unwrap();
         let handles = [first, heap.allocate(8000).unwrap(), heap.allocate(8000).unwrap(), heap.allocate(8000).unwrap()];
@@ -545,8 +547,8 @@ fn a_request_waits_for_what_is_owed() {
     });
 }
 
-/// Every bit of the control structure, of the headers in use and of the entries is flipped, one at a time: checking never goes
-/// astray, and finds what makes a ring or a count wrong.
+/// Flips every bit of the control structure, of the headers in use and of an entry, one at a time: `check` must stay
+/// within the heap, and must report a wrong ring or count.
 #[test]
 fn damage_is_found_and_not_followed() {
     with_heap::<Small, 32>(12, CompactFitConfig::with_most_not_full(2), |heap| {
@@ -555,7 +557,7 @@ fn damage_is_found_and_not_followed() {
         assert_eq!(heap.check(), Ok(()));
         let directory = heap.directory();
         let base = heap.base.addr().get();
-        // SAFETY: the heap has begun.
+        // SAFETY: the heap is initialised.
         let taken = unsafe { (*directory.pool()).list.fresh } as usize;
         let headers = directory.header(taken - 1).addr();
         let records = core::ptr::from_ref(record(heap, 20)).addr();
@@ -564,7 +566,7 @@ fn damage_is_found_and_not_followed() {
         for address in (headers..base).chain(entry..entry + 16) {
             let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
             for bit in 0..8 {
-                // SAFETY: the byte is the heap's own, and what was there is put back.
+                // SAFETY: the byte belongs to the heap, and its value is restored.
                 let answer = unsafe {
                     let whole = byte.read();
                     byte.write(whole ^ 1 << bit);
@@ -603,11 +605,11 @@ fn the_abstract_address_stays_and_leads_to_the_object() {
     with_heap::<Large, AT_ONCE>(4, Default::default(), |heap| {
         let handles: Vec<_> = (0..6).map(|_| heap.allocate(8000).unwrap()).collect();
         let abstract_address = heap.abstract_address(handles[5]).unwrap();
-        // SAFETY: the place is the heap's, and the object is live.
+        // SAFETY: the place belongs to the heap, and the object is live.
         let leads_to = || unsafe { abstract_address.read() };
         let before = leads_to();
         assert_eq!(before, place(heap, handles[5]));
-        // The page of two becomes not full, then another one: its gap is filled with the last object.
+        // The page with two objects becomes not full, then another one: its gap is filled with the last object.
         heap.free(handles[4]).unwrap();
         heap.free(handles[0]).unwrap();
         assert_ne!(leads_to(), before, "the object was moved");

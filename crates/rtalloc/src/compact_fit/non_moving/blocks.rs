@@ -1,4 +1,4 @@
-//! Virtual pages: page-blocks that are words of a block table, and what is done with them.
+//! Virtual pages: page-blocks that consist of words of a block table, and the operations on them.
 
 use super::frames::{Entry, Frame, Frames};
 use crate::compact_fit::classes::{self, Block, PageBlocks};
@@ -7,22 +7,22 @@ use crate::compact_fit::ladder::{Framed, Ladder, SizeClass};
 use crate::compact_fit::moving::copy;
 use crate::compact_fit::page::{Directory, Header, block_table_at};
 use crate::contract::{Handle, HandleError};
-use crate::mechanism::tally::Tally;
+use crate::mechanism::stats::StatsPolicy;
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
-/// What the variant keeps beside the directory.
+/// The data of the variant next to the directory.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Own<L, const FRAME: usize, T> {
     /// The frames, from the start of the region on.
     pub(super) frames: Frames<L, FRAME>,
-    /// Virtual pages that frames leave room for.
+    /// Number of virtual pages for which frames leave room.
     pub(super) reserved_pages: u32,
-    pub(super) tally: T,
+    pub(super) stats: T,
 }
 
-/// The heap behind the pointer.
+/// The heap at the pointer.
 #[derive(Debug)]
 pub(super) struct Blocks<L, const FRAME: usize, T> {
     pub(super) directory: Directory<Framed<L, FRAME>, Own<L, FRAME, T>>,
@@ -35,8 +35,8 @@ impl<L, const FRAME: usize, T> Clone for Blocks<L, FRAME, T> {
 }
 impl<L, const FRAME: usize, T> Copy for Blocks<L, FRAME, T> {}
 
-// SAFETY: the directory has begun when a heap is made; its pages are the pool's.
-unsafe impl<L: Ladder, const FRAME: usize, T: Tally> PageBlocks for Blocks<L, FRAME, T> {
+// SAFETY: the directory is initialised when a heap is made; its pages come from the pool.
+unsafe impl<L: Ladder, const FRAME: usize, T: StatsPolicy> PageBlocks for Blocks<L, FRAME, T> {
     type Ladder = Framed<L, FRAME>;
     type Extra = Own<L, FRAME, T>;
 
@@ -47,7 +47,7 @@ unsafe impl<L: Ladder, const FRAME: usize, T: Tally> PageBlocks for Blocks<L, FR
 
     #[inline(always)]
     unsafe fn open_page(self) -> Option<*mut Header> {
-        // SAFETY: the directory has begun.
+        // SAFETY: the directory is initialised.
         unsafe {
             let list = (*self.directory.pool()).list;
             if list.returned == NONE {
@@ -61,19 +61,19 @@ unsafe impl<L: Ladder, const FRAME: usize, T: Tally> PageBlocks for Blocks<L, FR
 
     #[inline(always)]
     unsafe fn close_page(self, header: *mut Header) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the page came from `open_page`, so it was taken, and it is in no ring.
         unsafe { self.directory.give_page(header) }
     }
 
-    /// The object's frames stay its own: `[.  .  .][k  x  y] -> [k  x  y][.  .  .]`, and entry k says so.
+    /// The object keeps its frames: `[.  .  .][k  x  y] -> [k  x  y][.  .  .]`, and entry k is updated.
     #[inline(always)]
     unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block) {
         let count = Self::frames_of(size_class);
-        // SAFETY: both page-blocks have as many words; the first one's frame has an entry.
+        // SAFETY: both page-blocks have `count` words; the first one's frame has an entry.
         unsafe {
             let (from, to) = (Self::table(from, count), Self::table(to, count));
             copy_words(from, to, count);
-            self.begins_at(to);
+            self.set_start(to);
         }
     }
 }
@@ -82,12 +82,12 @@ unsafe impl<L: Ladder, const FRAME: usize, T: Tally> PageBlocks for Blocks<L, FR
 ///
 /// # Safety
 ///
-/// Both have so many words, and do not overlap.
+/// Both have this many words, and do not overlap.
 #[inline(always)]
 pub(super) unsafe fn copy_words(from: *const Frame, to: *mut Frame, count: usize) {
     let (from, to, bytes) = (from.addr(), to.addr(), count.wrapping_mul(size_of::<Frame>()));
     let mut done = 0;
-    // SAFETY: the caller's promise; what is copied ends at the last word.
+    // SAFETY: both have `count` words and do not overlap; the copy ends at the last word.
     unsafe {
         // turns: granules of a page / 16
         while bytes.wrapping_sub(done) >= 64 {
@@ -98,11 +98,11 @@ pub(super) unsafe fn copy_words(from: *const Frame, to: *mut Frame, count: usize
     }
 }
 
-impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
-    /// Where in a header the block table is.
+impl<L: Ladder, const FRAME: usize, T: StatsPolicy> Blocks<L, FRAME, T> {
+    /// Offset of the block table in a header.
     const TABLE_AT: usize = block_table_at::<Framed<L, FRAME>>();
 
-    /// Frames of an object of a class.
+    /// Number of frames of an object of a class.
     #[inline(always)]
     pub(super) fn frames_of(size_class: &SizeClass) -> usize {
         size_class.block_bytes as usize / FRAME
@@ -115,7 +115,7 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
         table.wrapping_add(block.number.wrapping_mul(count))
     }
 
-    /// What the variant keeps.
+    /// The data of the variant.
     #[inline(always)]
     pub(super) fn own(self) -> *mut Own<L, FRAME, T> {
         self.directory.extra()
@@ -124,57 +124,56 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
     /// The frames.
     #[inline(always)]
     pub(super) fn frames<'a>(self) -> &'a Frames<L, FRAME> {
-        // SAFETY: they are initialised, and changed through `frames_mut` alone, while no other reference to them lives.
+        // SAFETY: they are initialised, and are changed only through `frames_mut`, without another reference.
         unsafe { &(*self.own()).frames }
     }
 
-    /// The frames, to be changed.
+    /// The frames, mutably.
     #[inline(always)]
     pub(super) fn frames_mut<'a>(self) -> &'a mut Frames<L, FRAME> {
-        // SAFETY: as in `frames`.
+        // SAFETY: they are initialised, and callers use no other reference to them at the same time.
         unsafe { &mut (*self.own()).frames }
     }
 
-    /// Address in front of so many headers of virtual pages, or of those that have their room reserved: how far frames may reach.
+    /// Address before this many headers of virtual pages, or before the reserved ones if more: the limit for frames.
     #[inline(always)]
     pub(super) fn end(self, pages: u32) -> usize {
-        // SAFETY: what the variant keeps is initialised.
+        // SAFETY: the heap is initialised, and so is the variant's data.
         let reserved_pages = unsafe { (*self.own()).reserved_pages };
         self.directory.header((pages.max(reserved_pages) as usize).wrapping_sub(1)).addr()
     }
 
-    /// How far frames may reach now.
+    /// The current limit for frames.
     pub(super) fn end_now(self) -> usize {
-        // SAFETY: the directory has begun.
+        // SAFETY: the directory is initialised.
         self.end(unsafe { (*self.directory.pool()).list.fresh })
     }
 
-    /// Takes a page-block for an object that is about to take `more` frames. `None` if there is no page for it, or if there are
-    /// not so many frames.
+    /// Takes a page-block for an object that is about to take `more` frames. `None` without a page or enough frames.
     ///
     /// # Safety
     ///
     /// `class` is one of the ladder's.
     #[inline(always)]
     pub(super) unsafe fn take_block(self, class: usize, more: usize) -> Option<Block> {
-        // The frames count as taken while a page is looked for, which might take their room.
+        // The frames count as taken during the search for a page, which might otherwise take their room.
         let frames = self.frames_mut();
         frames.count_taken(more);
-        // SAFETY: the caller's promise.
+        // SAFETY: `class` is one of the ladder's, which the caller guarantees.
         let block = if frames.taken <= frames.capacity { unsafe { classes::take(self, class) } } else { None };
         self.frames_mut().count_given(more);
         block
     }
 
-    /// Writes to the entry of an object where in which block table it begins.
+    /// Stores in the entry of an object at which word of a block table it begins.
     ///
     /// # Safety
     ///
     /// The word is the first one of its page-block.
     #[inline(always)]
-    pub(super) unsafe fn begins_at(self, table: *mut Frame) {
+    pub(super) unsafe fn set_start(self, table: *mut Frame) {
         let frames = self.frames();
-        // SAFETY: the word names a frame that was taken, so it has an entry.
+        // SAFETY: the word is the number of a frame that was taken, so the frame has an entry.
         unsafe { frames.link(Frames::<L, FRAME>::entry_of(table.read())).write(frames.words_to(table.addr())) }
     }
 
@@ -190,7 +189,7 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
         let page = top.wrapping_sub(table.addr()) / Directory::<Framed<L, FRAME>, Own<L, FRAME, T>>::HEADER;
         let header = self.directory.header(page);
         let words = table.addr().wrapping_sub(header.addr()).wrapping_sub(Self::TABLE_AT) / size_of::<Frame>();
-        // SAFETY: the page is one of a class, and no page-block is without frames.
+        // SAFETY: the page is one of a class, and every page-block has at least one frame.
         unsafe {
             let class = usize::from((*header).state.class);
             let count = Self::frames_of(Framed::<L, FRAME>::size_class(class));
@@ -199,25 +198,25 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
         }
     }
 
-    /// The entry that a handle names, if its object is live.
+    /// The entry of a handle, if its object is live.
     #[inline(always)]
     pub(super) fn find(self, handle: Handle) -> Result<Entry, HandleError> {
         let (entry, generation) = (handle.address(), handle.generation());
         let frames = self.frames();
-        // SAFETY: the entry is initialised if there is one.
+        // SAFETY: `has_entry` accepts only initialised entries.
         if frames.has_entry(entry) && unsafe { frames.generation(entry).read() } == generation && generation & 1 != 0 {
             return Ok(entry);
         }
-        Err(self.judge(handle))
+        Err(self.handle_error(handle))
     }
 
-    /// What is wrong with a handle that names no live object.
+    /// The error for a handle without a live object.
     #[cold]
     #[inline(never)]
-    pub(super) fn judge(self, handle: Handle) -> HandleError {
+    pub(super) fn handle_error(self, handle: Handle) -> HandleError {
         let (entry, generation) = (handle.address(), handle.generation());
         let frames = self.frames();
-        // SAFETY: the entry is initialised if there is one.
+        // SAFETY: `has_entry` accepts only initialised entries.
         let was_given =
             generation & 1 != 0 && frames.has_entry(entry) && generation < unsafe { frames.generation(entry).read() };
         if was_given { HandleError::Stale } else { HandleError::Foreign }
@@ -227,19 +226,19 @@ impl<L: Ladder, const FRAME: usize, T: Tally> Blocks<L, FRAME, T> {
     ///
     /// # Safety
     ///
-    /// The entry is an object's.
+    /// The entry is that of a live object.
     #[inline(always)]
     pub(super) unsafe fn table_of(self, entry: Entry) -> *mut Frame {
         let frames = self.frames();
-        // SAFETY: the link of an object's entry says where its page-block begins.
+        // SAFETY: the link of a live object's entry is the word where its page-block begins.
         frames.word(unsafe { frames.link(entry).read() })
     }
 
-    /// Where a byte of a live object is.
+    /// The address of a byte of a live object.
     ///
     /// # Safety
     ///
-    /// The entry is an object's, which is larger than the offset.
+    /// The entry is that of a live object larger than the offset.
     #[inline(always)]
     pub(super) unsafe fn address_of(self, entry: Entry, offset_bytes: usize) -> NonNull<u8> {
         // SAFETY: the object has a word for each of its frames. No frame is at address zero.

@@ -2,11 +2,11 @@
 //!
 //! # Idea
 //!
-//! (Compact-fit 2008, section 3.3.) Pages, size classes and page-blocks are those of the [moving variant](super), but they are
-//! *virtual*: a page has no data. Its page-blocks are made of blocks as large as the memory's *block-frames*, and the page's
-//! block table says which frame each block is; the frames of an object lie anywhere. So an object is allocated frame by frame,
-//! and compaction, which keeps at most max_nr_nf_pages pages of a class not full, copies the table entries of an object and not
-//! its bytes.
+//! (Compact-fit 2008, section 3.3.) Pages, size classes and page-blocks are those of the [moving variant](super), but
+//! they are *virtual*: a page contains no data. Its page-blocks consist of blocks of the size of a *block-frame*, and
+//! the page's block table maps each block to a frame; the frames of an object can be anywhere. So an object is
+//! allocated frame by frame. Compaction keeps at most max_nr_nf_pages pages of a class not full; it copies the table
+//! entries of an object and not its bytes.
 //!
 //! ```text
 //!  handle ---.             virtual page, class 96 = 3 frames                     block-frames
@@ -15,37 +15,38 @@
 //!          '------------------------------>  ^------------------------------->   x    [object, bytes  32 .. 63]
 //! ```
 //!
-//! The abstract address of an object is the *ordinal of its first frame*, k: the entry of k is found from the first word of its
-//! page-block, so nothing leads back from data to entries, and an abstract address needs no search of its own.
+//! The abstract address of an object is the *ordinal of its first frame*, k. The entry k follows from the first word of
+//! its page-block, so data needs no reference back to entries, and an abstract address needs no search.
 //!
 //! ```text
 //! region: [page of frames][page of frames] ->   ...   <- [header and block table 1][header and block table 0][classes]
-//!          entries of its frames in front                                                                base of the heap ^
+//!          entries of its frames before them                                                             base of the heap ^
 //! ```
 //!
-//! Frames are taken from one end of the region and virtual pages from the other, each as it is needed: nothing says beforehand
-//! how many of each there will be, and nothing is initialised but the classes. What was a page of frames stays one, and
-//! what was a virtual page, too; [`NonMovingConfig::reserved_pages`] keeps room for virtual pages from the beginning.
+//! Frames are taken from one end of the region and virtual pages from the other, on demand: their numbers need not be
+//! known beforehand, and only the classes are initialised. A page of frames stays one, and so does a virtual page;
+//! [`NonMovingConfig::reserved_pages`] reserves room for virtual pages from the beginning.
 //!
 //! # Costs
 //!
 //! | | |
 //! |---|---|
 //! | allocate | linear in the frames of the size class |
-//! | free | constant, because the frames of an object are a chain; linear, 4 B per frame, when it compacts. The paper's is linear always |
-//! | resize | linear in the frames; no byte of the object is copied, because its frames stay its own |
-//! | dereference | a load for the entry, one for the table, one for the base of everything |
+//! | free | constant, because the frames of an object are a chain; linear, 4 B per frame, if it compacts. The paper's is always linear |
+//! | resize | linear in the frames; no byte of the object is copied, because it keeps its frames |
+//! | dereference | one load for the entry, one for the table, one for the base |
 //! | memory, per frame | 10 B of entry (where the object begins 4, generation 4, requested size 2), 4 B of block table |
 //! | memory, per virtual page | a header: 96 B for 16 KiB and classes from 32 B on, on 64 bits |
-//! | compaction | moves 4 B per frame of one object, in the free that needs it: nothing is ever [owed](HandleAllocator::owed_bytes) |
+//! | compaction | moves 4 B per frame of one object, in the free that requires it: compaction is never [pending](HandleAllocator::owed_bytes) |
 //!
-//! The paper's entries have 4 bytes and no generation; its abstract address space and block tables are allocated beforehand.
+//! The paper's entries have 4 bytes and no generation; its abstract address space and block tables are preallocated.
 //!
 //! # When it wins, when it loses
 //!
-//! A free page-block costs its block table's words and no memory: size-external fragmentation is 4/`FRAME` of the moving variant's.
-//! Objects never move, so a device may write to their frames, and compaction is eight times less to copy with frames of 32 bytes. It
-//! loses where objects are accessed as one piece, where allocation must be constant, and for small objects in large frames.
+//! A free page-block costs only its words in the block table: size-external fragmentation is 4/`FRAME` of the moving
+//! variant's. Objects never move, so a device may write to their frames, and with frames of 32 bytes, compaction copies
+//! an eighth of the bytes. It loses if objects are accessed as one piece, if allocation must be constant, and for small
+//! objects in large frames.
 
 mod blocks;
 mod frames;
@@ -63,7 +64,7 @@ use crate::contract::{
     InitError, Mechanism, Object, ResizeError, Stats,
 };
 use crate::mechanism::page::page_contract;
-use crate::mechanism::tally::{Tally, Untallied};
+use crate::mechanism::stats::{NoStats, StatsPolicy};
 use crate::region::Region;
 use blocks::{Blocks, Own, copy_words};
 use core::marker::PhantomData;
@@ -72,8 +73,8 @@ use core::num::NonZeroU32;
 use core::ptr::NonNull;
 use frames::{Frames, USED_UP};
 
-/// Compact-fit that moves no object: on the ladder `L` in block-frames of `FRAME` bytes, a power of two from 16 on, keeping the
-/// statistics `T`.
+/// Compact-fit that never moves objects, on the ladder `L`, in block-frames of `FRAME` bytes, a power of two of at
+/// least 16, with the statistics `T`.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -90,8 +91,8 @@ use frames::{Frames, USED_UP};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct CompactFitNonMoving<'r, L = DefaultLadder, const FRAME: usize = 32, T = Untallied> {
-    /// The base of the directory: behind the last byte of the classes, which are at the end of the region.
+pub struct CompactFitNonMoving<'r, L = DefaultLadder, const FRAME: usize = 32, T = NoStats> {
+    /// The base of the directory: after the last byte of the classes, which are at the end of the region.
     base: NonNull<u8>,
     kinds: PhantomData<(&'r mut [MaybeUninit<u8>], L, T)>,
 }
@@ -99,14 +100,14 @@ pub struct CompactFitNonMoving<'r, L = DefaultLadder, const FRAME: usize = 32, T
 // SAFETY: the heap owns its region exclusively for 'r and has no thread affinity.
 unsafe impl<L, const FRAME: usize, T: Send> Send for CompactFitNonMoving<'_, L, FRAME, T> {}
 
-/// What can be chosen when a non-moving heap is made.
+/// Options of a non-moving heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonMovingConfig {
     /// How many pages of each size class may be not full.
     pub compaction: CompactFitConfig,
-    /// Virtual pages whose room no frame may take, however full of large objects memory was: with the number that
-    /// [`guarantee`](super::guarantee) tells, what can be allocated does not depend on history. More are taken of what frames
-    /// leave.
+    /// Virtual pages whose room no frame may take, however many frames large objects used: with the number computed by
+    /// [`guarantee`](super::guarantee), whether a request succeeds does not depend on history. Further virtual pages
+    /// take the room that frames leave.
     pub reserved_pages: u32,
 }
 
@@ -116,21 +117,21 @@ impl From<CompactFitConfig> for NonMovingConfig {
     }
 }
 
-impl<L: Ladder, const FRAME: usize, T: Tally> CompactFitNonMoving<'_, L, FRAME, T> {
+impl<L: Ladder, const FRAME: usize, T: StatsPolicy> CompactFitNonMoving<'_, L, FRAME, T> {
     /// Pages of frames that an object of the largest size takes.
     const LARGEST_PAGES: usize = Frames::<L, FRAME>::PER_PAGE.div_ceil(Frames::<L, FRAME>::IN_PAGE);
 
-    /// Block-frames of a page of them.
+    /// Block-frames in a page of frames.
     pub const FRAMES_PER_PAGE: usize = Frames::<L, FRAME>::IN_PAGE;
 
-    /// Bytes of a region that holds so many virtual pages and block-frames, wherever it starts.
+    /// Bytes of a region for this many virtual pages and block-frames, wherever it starts.
     pub const fn region_bytes(virtual_pages: usize, frames: usize) -> usize {
         let pages = frames.div_ceil(Self::FRAMES_PER_PAGE);
         let least = if pages < Self::LARGEST_PAGES { Self::LARGEST_PAGES } else { pages };
         Self::needed_bytes(if virtual_pages == 0 { 1 } else { virtual_pages }, least)
     }
 
-    /// Length of a region for so many virtual pages and pages of frames, wherever it starts.
+    /// Length of a region for this many virtual pages and pages of frames, wherever it starts.
     const fn needed_bytes(virtual_pages: usize, frame_pages: usize) -> usize {
         let fixed = Directory::<Framed<L, FRAME>, Own<L, FRAME, T>>::FIXED;
         let header = Directory::<Framed<L, FRAME>, Own<L, FRAME, T>>::HEADER;
@@ -138,44 +139,46 @@ impl<L: Ladder, const FRAME: usize, T: Tally> CompactFitNonMoving<'_, L, FRAME, 
         pages_bytes.saturating_add(fixed + FRAME - 1 + align_of::<usize>() - 1)
     }
 
-    /// What is behind the pointer.
+    /// The heap at the pointer.
     #[inline(always)]
     fn blocks(&self) -> Blocks<L, FRAME, T> {
         Blocks { directory: Directory::at(self.base.addr().get()) }
     }
 
-    /// The tally, to be changed.
+    /// The statistics, mutably.
     #[inline(always)]
-    fn tally_mut(&mut self) -> &mut T {
-        // SAFETY: what the variant keeps is initialised, and this heap's alone.
-        unsafe { &mut (*self.blocks().own()).tally }
+    fn stats_mut(&mut self) -> &mut T {
+        // SAFETY: the variant's data is initialised and only this heap's; `&mut self` makes this the only reference.
+        unsafe { &mut (*self.blocks().own()).stats }
     }
 
-    /// Counts and answers a refusal. Cold, so that the hot path has one jump to it.
+    /// Counts a refusal and returns its error. Cold, so that the hot path needs only one jump to it.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, error: AllocError) -> AllocError {
-        self.tally_mut().refused();
+        self.stats_mut().refused();
         error
     }
 
-    /// Why a size beyond the page, or zero, is refused.
+    /// Refuses a size that is zero or larger than a page.
     #[cold]
     #[inline(never)]
     fn refuse_size(&mut self, size_bytes: usize) -> AllocError {
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
-    /// Tallies an object that became live, or is of another class from now on.
+    /// Counts an object that became live or changed its class.
     #[inline(always)]
-    fn tally_allocated(&mut self, count: usize) {
+    fn count_allocated(&mut self, count: usize) {
         let end_bytes = self.blocks().frames().list.fresh as usize * FRAME;
-        self.tally_mut().allocated(count * FRAME, end_bytes);
+        self.stats_mut().allocated(count * FRAME, end_bytes);
     }
 }
 
-// SAFETY: a frame is in the list of free ones or one object's; frames lie in the region, in front of all headers.
-unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for CompactFitNonMoving<'r, L, FRAME, T> {
+// SAFETY: a frame is in the free list or belongs to one object; frames lie in the region, before all headers.
+unsafe impl<'r, L: Ladder, const FRAME: usize, T: StatsPolicy> HandleAllocator<'r>
+    for CompactFitNonMoving<'r, L, FRAME, T>
+{
     type Config = NonMovingConfig;
 
     const CONTRACT: Contract = Contract {
@@ -221,9 +224,9 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
         let base: NonNull<u8> = NonNull::new(core::ptr::with_exposed_provenance_mut(end)).ok_or(too_small)?;
         let heap = CompactFitNonMoving { base, kinds: PhantomData };
         let blocks = heap.blocks();
-        // SAFETY: the fixed part lies in the region, in front of the base; nobody else's is there.
+        // SAFETY: the fixed part lies in the region, before the base, and the heap owns the region.
         unsafe {
-            blocks.own().write(Own { frames, reserved_pages, tally: T::default() });
+            blocks.own().write(Own { frames, reserved_pages, stats: T::default() });
             blocks.directory.begin(pages, &|class| config.compaction.most_not_full(class));
             blocks.frames_mut().capacity = frames.capacity_up_to(blocks.end_now()).unwrap_or(0);
         }
@@ -236,7 +239,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
             return Err(self.refuse_size(size_bytes));
         }
         let blocks = self.blocks();
-        // SAFETY: the size is that of a page at the most; the page-block that was taken has a word for each frame.
+        // SAFETY: the size is at most that of a page; the page-block that was taken has a word for each frame.
         unsafe {
             let class = Framed::<L, FRAME>::class_of(size_bytes);
             let count = Blocks::<L, FRAME, T>::frames_of(Framed::<L, FRAME>::size_class(class));
@@ -247,10 +250,10 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
             let entry = Frames::<L, FRAME>::entry_of(table.read());
             frames.link(entry).write(frames.words_to(table.addr()));
             frames.size(entry).write(size_bytes.wrapping_sub(1) as u16);
-            // Odd from now on: an entry that is used up never comes here.
+            // Odd from now on: a used-up entry is never taken.
             let generation = frames.generation(entry).read() | 1;
             frames.generation(entry).write(generation);
-            self.tally_allocated(count);
+            self.count_allocated(count);
             Ok(Handle::new(entry, NonZeroU32::new_unchecked(generation)))
         }
     }
@@ -268,15 +271,15 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
             frames.generation(entry).write(generation);
             frames.give(table, count, generation == USED_UP);
             classes::give(blocks, class, block, true);
-            self.tally_mut().freed(count * FRAME);
+            self.stats_mut().freed(count * FRAME);
         }
         Ok(())
     }
 
-    /// The object keeps the frames that it still needs, the first one always, so no byte of it is copied:
+    /// The object keeps the frames that it still needs, always including the first, so none of its bytes is copied:
     ///
     /// ```text
-    /// class of 64: [k  x]  ->  class of 96: [k  x  y]      y is a free frame, or given back the other way round
+    /// class of 64: [k  x]  ->  class of 96: [k  x  y]      y is a free frame; shrinking returns it
     /// ```
     fn resize(&mut self, handle: Handle, size_bytes: usize) -> Result<(), ResizeError> {
         let blocks = self.blocks();
@@ -284,7 +287,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
         if size_bytes.wrapping_sub(1) >= L::PAGE {
             return Err(self.refuse_size(size_bytes).into());
         }
-        // SAFETY: the object is live, so it has a page-block with a word for each of its frames, and so has the new one.
+        // SAFETY: the object is live, so its page-block has a word for each of its frames, and so does the new one.
         unsafe {
             let old_table = blocks.table_of(entry);
             let (old_block, old_class, old_count) = blocks.block_of(old_table);
@@ -307,10 +310,10 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
                         } else {
                             frames.give(old_table.wrapping_add(kept), old_count.wrapping_sub(kept), false);
                         }
-                        blocks.begins_at(table);
+                        blocks.set_start(table);
                         classes::give(blocks, old_class, old_block, true);
-                        self.tally_mut().freed(old_count * FRAME);
-                        self.tally_allocated(count);
+                        self.stats_mut().freed(old_count * FRAME);
+                        self.count_allocated(count);
                     }
                     None if class > old_class => return Err(self.refuse(AllocError::Exhausted).into()),
                     // A smaller object stays in its page-block, with all its frames.
@@ -326,7 +329,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
     fn size(&self, handle: Handle) -> Result<usize, HandleError> {
         let blocks = self.blocks();
         let entry = blocks.find(handle)?;
-        // SAFETY: the entry is initialised.
+        // SAFETY: `find` returned the entry of a live object, which is initialised.
         Ok(usize::from(unsafe { blocks.frames().size(entry).read() }).wrapping_add(1))
     }
 
@@ -337,7 +340,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
             return Err(AccessError::OutOfBounds { size_bytes });
         }
         let piece_bytes = FRAME.wrapping_sub(offset_bytes % FRAME);
-        // SAFETY: the object is live, and larger than the offset.
+        // SAFETY: the object is live and larger than the offset.
         let address = unsafe { self.blocks().address_of(handle.address(), offset_bytes) };
         Ok((address, piece_bytes.min(size_bytes.wrapping_sub(offset_bytes))))
     }
@@ -349,17 +352,17 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
 
     #[inline(always)]
     unsafe fn dereference(&self, handle: Handle, offset_bytes: usize) -> NonNull<u8> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the object is live and larger than the offset.
         unsafe { self.blocks().address_of(handle.address(), offset_bytes) }
     }
 
-    /// Always 0: a free compacts at once, and moves table entries only.
+    /// Always 0: a free compacts immediately, and moves only table entries.
     #[inline(always)]
     fn owed_bytes(&self) -> usize {
         0
     }
 
-    /// Moves nothing: nothing is owed.
+    /// Moves nothing, because compaction is never pending.
     #[inline(always)]
     fn compact(&mut self, _: usize) -> usize {
         0
@@ -367,7 +370,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
 
     fn largest_allocatable(&self) -> usize {
         let blocks = self.blocks();
-        // SAFETY: the directory has begun, so every class has a record; the classes are the ladder's.
+        // SAFETY: the directory is initialised, so every class has a record; the classes are the ladder's.
         unsafe {
             let list = (*blocks.directory.pool()).list;
             let frames = blocks.frames();
@@ -393,8 +396,8 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: Tally> HandleAllocator<'r> for
     }
 
     fn stats(&self) -> Option<Stats> {
-        // SAFETY: what the variant keeps is initialised.
-        unsafe { (*self.blocks().own()).tally.stats(self.largest_allocatable()) }
+        // SAFETY: the variant's data is initialised.
+        unsafe { (*self.blocks().own()).stats.stats(self.largest_allocatable()) }
     }
 
     fn fragmentation(&self) -> Fragmentation {

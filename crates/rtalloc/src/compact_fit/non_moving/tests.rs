@@ -1,4 +1,4 @@
-//! White-box tests: what the paper says of the non-moving variant, and what the frames keep.
+//! White-box tests: what the paper states about the non-moving variant, and the invariants of frames.
 
 extern crate std;
 use super::frames::Frame;
@@ -18,7 +18,7 @@ fn memory(bytes: usize) -> Vec<MaybeUninit<u8>> {
     vec![MaybeUninit::new(0xA5); bytes]
 }
 
-/// The numbers of an object's frames, first one first.
+/// The numbers of an object's frames, in order.
 fn frames_of(heap: &Heap<'_>, handle: Handle) -> Vec<Frame> {
     let base = heap.blocks().frames().base;
     let mut numbers = vec![];
@@ -31,7 +31,7 @@ fn frames_of(heap: &Heap<'_>, handle: Handle) -> Vec<Frame> {
     numbers
 }
 
-/// The virtual page and the page-block that an object is in.
+/// The virtual page and the page-block of an object.
 fn place_of(heap: &Heap<'_>, handle: Handle) -> (u32, usize) {
     let blocks = heap.blocks();
     // SAFETY: the object is live.
@@ -41,7 +41,7 @@ fn place_of(heap: &Heap<'_>, handle: Handle) -> (u32, usize) {
     }
 }
 
-/// Writes a pattern of the seed to an object.
+/// Fills an object with a pattern that depends on the seed.
 fn fill(heap: &Heap<'_>, handle: Handle, seed: u8) {
     for offset in 0..heap.size(handle).unwrap() {
         let (address, _) = heap.locate_to_write(handle, offset).unwrap();
@@ -50,7 +50,7 @@ fn fill(heap: &Heap<'_>, handle: Handle, seed: u8) {
     }
 }
 
-/// Whether the first bytes of an object are still those of the pattern.
+/// Whether the first bytes of an object still have the pattern.
 fn holds(heap: &Heap<'_>, handle: Handle, seed: u8, bytes: usize) -> bool {
     (0..bytes).all(|offset| {
         // SAFETY: the byte was written.
@@ -62,13 +62,13 @@ fn holds(heap: &Heap<'_>, handle: Handle, seed: u8, bytes: usize) -> bool {
 fn a_page_is_divided_as_the_documentation_says() {
     type Default = Frames<DefaultLadder, 32>;
     assert_eq!((Default::PER_PAGE, Default::IN_PAGE), (512, 390));
-    let header = Directory::<Framed<DefaultLadder, 32>, Own<DefaultLadder, 32, Untallied>>::HEADER;
+    let header = Directory::<Framed<DefaultLadder, 32>, Own<DefaultLadder, 32, NoStats>>::HEADER;
     if size_of::<usize>() == 8 {
         assert_eq!(header, 96 + 2048);
     }
 }
 
-/// Figure 5: a page-block is contiguous in its virtual page, its frames are anywhere, and the block table says where.
+/// Figure 5: a page-block is contiguous in its virtual page, its frames are anywhere, and the block table maps them.
 #[test]
 fn frames_of_an_object_lie_anywhere() {
     let mut memory = memory(16 * 1024);
@@ -79,7 +79,7 @@ fn frames_of_an_object_lie_anywhere() {
     }
     let freed = [2, 4, 1].map(|index: usize| small[index].address());
     let object = heap.allocate(96).unwrap();
-    // The frames given back last come first.
+    // The frames returned last are taken first.
     let frames = frames_of(&heap, object);
     assert_eq!(frames.iter().map(|&frame| Frames::<Small, 32>::entry_of(frame)).collect::<Vec<_>>(), freed);
     let blocks = heap.blocks();
@@ -89,7 +89,7 @@ fn frames_of_an_object_lie_anywhere() {
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// The frames of a free object are one chain of the list of free frames, whatever became of the object meanwhile.
+/// The frames of a freed object are one chain of the free list, even if the object was resized.
 #[test]
 fn frames_go_back_as_a_chain() {
     let mut memory = memory(32 * 1024);
@@ -105,14 +105,14 @@ fn frames_go_back_as_a_chain() {
     heap.free(objects[1]).unwrap();
     heap.free(objects[0]).unwrap();
     let mut listed = vec![];
-    // SAFETY: the frames are the heap's.
+    // SAFETY: the frames belong to the heap.
     unsafe { heap.blocks().frames().walk_free(&mut |frame| listed.push(frame)) };
     assert_eq!(listed[..7], free);
     assert_eq!((listed.len(), heap.check()), (9, Ok(())));
 }
 
-/// Implicit references: the abstract address is the ordinal of the first frame, and leads to the object wherever its table
-/// entries are moved.
+/// Implicit references: the abstract address is the ordinal of the first frame, and leads to the object wherever its
+/// table entries are moved.
 #[test]
 fn the_first_frame_is_the_abstract_address() {
     let mut memory = memory(32 * 1024);
@@ -135,7 +135,7 @@ fn entries_and_frames_follow_from_each_other() {
         for frame in frames.frames_ever() {
             let entry = Frames::<L, FRAME>::entry_of(frame);
             assert!(frames.has_entry(entry) && frames.is_frame(frame));
-            // What an entry keeps is in front of the frames of its page, and of no other page.
+            // The data of an entry is before the frames of its own page.
             let page = (1 << 20) + (frame as usize / Frames::<L, FRAME>::PER_PAGE) * L::PAGE;
             let first = page + (Frames::<L, FRAME>::PER_PAGE - Frames::<L, FRAME>::IN_PAGE) * FRAME;
             for end in
@@ -156,8 +156,8 @@ fn entries_and_frames_follow_from_each_other() {
     follow::<DefaultLadder, 128>();
 }
 
-/// Page-block sizes are multiples of the block size: a page of 1 KB holds 10 objects of 3 frames, and the rest of its table is
-/// page-internal fragmentation.
+/// Page-block sizes are multiples of the block size: a page of 1 KB holds 10 objects of 3 frames, and the rest of its
+/// table is page-internal fragmentation.
 #[test]
 fn sizes_are_rounded_up_to_frames() {
     let mut memory = memory(32 * 1024);
@@ -187,7 +187,7 @@ fn compaction_moves_table_entries_only() {
     assert_eq!(place_of(&heap, last), (0, 4));
     assert_eq!(frames_of(&heap, last), frames);
     assert!(holds(&heap, last, 9, 96));
-    // The page that it left is free for any class.
+    // The page that it left is available to any class.
     let other = heap.allocate(500).unwrap();
     assert_eq!(place_of(&heap, other).0, 1);
     assert_eq!((heap.owed_bytes(), heap.compact(usize::MAX), heap.check()), (0, 0, Ok(())));
@@ -206,7 +206,7 @@ fn two_not_full_pages_may_be_left_alone() {
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// A resized object keeps its first frame, so its handle stays, and no byte is copied.
+/// A resized object keeps its first frame, so its handle remains valid, and no byte is copied.
 #[test]
 fn resizing_keeps_the_frames() {
     let mut memory = memory(32 * 1024);
@@ -230,7 +230,7 @@ fn resizing_keeps_the_frames() {
     assert_eq!((heap.blocks().frames().taken, heap.check()), (0, Ok(())));
 }
 
-/// A resize that is refused changes nothing, whether pages or frames are what is missing.
+/// A refused resize changes nothing, whether pages or frames are missing.
 #[test]
 fn a_refused_resize_changes_nothing() {
     let mut memory = memory(8 * 1024);
@@ -262,13 +262,13 @@ fn shrinking_keeps_the_place_where_no_virtual_page_is_left() {
     assert_eq!(heap.resize(object, 1024), Ok(()));
     assert!(frames_of(&heap, object) == frames && holds(&heap, object, 3, 40));
     assert_eq!(heap.resize(object, 40), Ok(()));
-    // What is given back is all of it.
+    // All frames are returned.
     heap.free(object).unwrap();
     assert_eq!((heap.check(), heap.largest_allocatable()), (Ok(()), 1024));
 }
 
 #[test]
-fn handles_of_dead_objects_are_told_apart() {
+fn handles_of_freed_objects_are_stale() {
     let mut memory = memory(8 * 1024);
     let mut heap = Heap::new(&mut memory, always_compact()).unwrap();
     let first = heap.allocate(40).unwrap();
@@ -276,7 +276,7 @@ fn handles_of_dead_objects_are_told_apart() {
     assert_eq!(heap.free(first), Err(HandleError::Stale));
     let second = heap.allocate(32).unwrap();
     let third = heap.allocate(32).unwrap();
-    // The frames of the first object serve again, and its own first frame with another generation.
+    // The frames of the first object are used again, its own first frame with another generation.
     assert!([second, third].iter().any(|object| object.address() == first.address()));
     assert_eq!((heap.size(first), heap.size(second)), (Err(HandleError::Stale), Ok(32)));
     for (address, generation) in [
@@ -314,14 +314,14 @@ fn an_entry_that_is_used_up_is_retired() {
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// Pages and frames grow towards each other, and neither takes what the other has.
+/// Pages and frames grow towards each other, and neither takes the room of the other.
 #[test]
 fn frames_and_pages_share_what_is_between_them() {
     let mut memory = memory(8 * 1024);
     let mut heap = Heap::new(&mut memory, always_compact()).unwrap();
-    let header = Directory::<Framed<Small, 32>, Own<Small, 32, Untallied>>::HEADER;
+    let header = Directory::<Framed<Small, 32>, Own<Small, 32, NoStats>>::HEADER;
     let mut objects = vec![];
-    // One object of every class in turn takes as many virtual pages as there is room for.
+    // One object of every class in turn takes as many virtual pages as fit.
     for size in (32..=1024).step_by(32) {
         match heap.allocate(size) {
             Ok(object) => objects.push(object),
@@ -338,7 +338,7 @@ fn frames_and_pages_share_what_is_between_them() {
     assert_eq!((heap.blocks().frames().taken, heap.check()), (0, Ok(())));
 }
 
-/// Room that is reserved for virtual pages is theirs, however many frames were taken before.
+/// Room reserved for virtual pages remains theirs, however many frames were taken before.
 #[test]
 fn reserved_pages_are_kept_from_frames() {
     for (reserved_pages, classes_served) in [(0, 1), (8, 8)] {
@@ -361,7 +361,7 @@ fn reserved_pages_are_kept_from_frames() {
 fn making_a_heap_writes_the_fixed_part_alone() {
     let mut memory = memory(64 * 1024);
     let heap = Heap::new(&mut memory, always_compact()).unwrap();
-    let fixed = Directory::<Framed<Small, 32>, Own<Small, 32, Untallied>>::FIXED;
+    let fixed = Directory::<Framed<Small, 32>, Own<Small, 32, NoStats>>::FIXED;
     let untouched = 64 * 1024 - fixed - align_of::<usize>();
     let _ = heap;
     // SAFETY: every byte was initialised.
@@ -386,7 +386,7 @@ fn regions_of_any_place_and_size() {
     }
 }
 
-/// Random histories beside a model: contents, sizes and stale handles; everything is free in the end.
+/// Random sequences compared with a model: contents, sizes and stale handles. In the end, everything is freed.
 #[test]
 fn any_history() {
     for (seed, pages) in [(1, 1), (2, 2), (3, u32::MAX), (4, 1)] {
@@ -449,9 +449,9 @@ fn any_history() {
         assert!(live.iter().all(|&(object, seed, size)| holds(&heap, object, seed, size)));
         live.into_iter().for_each(|(object, ..)| heap.free(object).unwrap());
         assert_eq!((heap.blocks().frames().taken, heap.check()), (0, Ok(())));
-        // SAFETY: the directory has begun.
+        // SAFETY: the directory is initialised.
         let headers = unsafe { heap.blocks().directory.headers() };
-        // SAFETY: the headers of pages that were taken are initialised.
+        // SAFETY: the headers of pages that have been taken are initialised.
         assert!(headers.map(|header| unsafe { (*header).state.class }).all(|class| class == page::FREE));
     }
 }
@@ -464,9 +464,9 @@ fn damage_is_found() {
     heap.free(objects[2]).unwrap();
     heap.free(objects[7]).unwrap();
     let frames = heap.blocks().frames();
-    // The frames of the object that was freed last are in front of others in the list.
+    // The frames of the object that was freed last precede others in the list.
     let (object, free) = (objects[3].address(), objects[7].address());
-    // SAFETY: the words are the heap's own, and what was there is put back.
+    // SAFETY: the words belong to the heap, and their values are restored.
     unsafe {
         let found = |word: *mut u32, value: u32| {
             let whole = word.read();
@@ -493,7 +493,7 @@ fn damage_is_found() {
         assert_eq!(found(frames.generation(free), 1), listed);
         assert_eq!(
             found(frames.link(object), frames.link(objects[4].address()).read()),
-            "an object's entry says where in which block table it begins"
+            "an object's entry leads to the start of its page-block"
         );
         assert_eq!(found(frames.link(free), u32::MAX), once);
         assert_eq!(found(frames.link(free), 0), listed);
@@ -504,7 +504,7 @@ fn damage_is_found() {
         let taken = &raw mut (*heap.blocks().own()).frames.taken;
         assert_eq!(
             found(taken, taken.read() + 1),
-            "frames are counted as taken that objects have, and those that are used up"
+            "the frames counted as taken are those of objects and those used up"
         );
         let fresh = &raw mut (*heap.blocks().own()).frames.list.fresh;
         for value in [fresh.read() + 1, fresh.read() - 1, u32::MAX, 0] {

@@ -1,8 +1,8 @@
-//! White-box tests of the arenas: every step of one side, interrupted by the other; what is left behind; what is found.
+//! White-box tests of the arenas: one side interrupted by the other at every step, and which misuse is found.
 
 extern crate std;
 use super::*;
-use crate::concurrent::atomics::{Change, Listener, Step, Told};
+use crate::concurrent::atomics::{Listener, Rmw, Step, Told};
 use crate::contract::{Claim, Misuse};
 use crate::hook::set_misuse_hook;
 use std::boxed::Box;
@@ -11,9 +11,9 @@ use std::sync::Once;
 use std::{vec, vec::Vec};
 
 type Heap = Arenas<'static, Tlsf<'static>, Told<Script>>;
-type Hand<'h> = Claim<'h, 'static, Heap>;
+type User<'h> = Claim<'h, 'static, Heap>;
 
-/// What is to happen before a step of an operation, numbered from 0.
+/// An action before a step of an operation; steps are numbered from 0.
 struct Interruption<'a> {
     step: usize,
     act: Box<dyn FnOnce() + 'a>,
@@ -24,17 +24,17 @@ std::thread_local! {
     static SCRIPT: RefCell<Vec<Interruption<'static>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Counts steps, and interrupts those that it was told to.
+/// Counts steps, and runs the actions of the script before them.
 #[derive(Clone, Copy, Default)]
 struct Script;
 
-// SAFETY: a panic fails the test, and the heap goes with it.
+// SAFETY: a panic fails the test, and the heap is not used after it.
 unsafe impl Listener for Script {
     fn before(step: Step) {
         let steps = STEPS.get();
         let due = SCRIPT.with_borrow_mut(|script| script.pop_if(|next| next.step == steps.total()));
         if let Some(Interruption { act, .. }) = due {
-            // The steps of the interruption are not the operation's; nor is it interrupted by what comes later.
+            // Steps of the action are not counted for the operation, and later actions do not interrupt this one.
             let later = SCRIPT.take();
             act();
             SCRIPT.set(later);
@@ -42,7 +42,7 @@ unsafe impl Listener for Script {
         let one = match step {
             Step::Load => Steps { loads: 1, ..Steps::default() },
             Step::Store => Steps { stores: 1, ..Steps::default() },
-            Step::Modify(Change::Add | Change::And | Change::Or | Change::Swap) | Step::CompareExchange => {
+            Step::Modify(Rmw::Add | Rmw::And | Rmw::Or | Rmw::Swap) | Step::CompareExchange => {
                 Steps { read_modify_writes: 1, ..Steps::default() }
             }
         };
@@ -50,11 +50,11 @@ unsafe impl Listener for Script {
     }
 }
 
-/// Runs an operation, interrupted before the steps of the script, which are given in order; returns its own steps.
+/// Runs an operation, interrupted before the steps of the script, in order; returns its own steps.
 fn steps_of(script: Vec<Interruption<'_>>, operation: impl FnOnce()) -> Steps {
     let mut script = script;
     script.reverse();
-    // SAFETY: what is left of the script is dropped before this returns.
+    // SAFETY: the rest of the script is dropped before this returns.
     SCRIPT.set(unsafe { core::mem::transmute::<Vec<Interruption<'_>>, Vec<Interruption<'static>>>(script) });
     STEPS.set(Steps::default());
     operation();
@@ -78,21 +78,21 @@ fn state(heap: &mut Heap) -> Vec<usize> {
     words
 }
 
-/// Gives a block back by a slot, whoever owns it.
-fn free(hand: &mut Hand<'_>, block: NonNull<u8>) {
-    // SAFETY: the tests free live blocks, or know what they do.
-    unsafe { hand.deallocate(block) }
+/// Frees a block through a slot, whichever slot owns it.
+fn free(user: &mut User<'_>, block: NonNull<u8>) {
+    // SAFETY: the tests free live blocks, or misuse the heap on purpose.
+    unsafe { user.deallocate(block) }
 }
 
-fn blocks<const COUNT: usize>(hand: &mut Hand<'_>) -> [NonNull<u8>; COUNT] {
-    [(); COUNT].map(|()| hand.allocate_bytes(100, 8).unwrap())
+fn blocks<const COUNT: usize>(user: &mut User<'_>) -> [NonNull<u8>; COUNT] {
+    [(); COUNT].map(|()| user.allocate_bytes(100, 8).unwrap())
 }
 
 #[test]
 fn every_step_of_a_free_survives_its_owner() {
     let mut longest = Steps::default();
     let bound = heap(1 << 16, config(2)).most_steps(Operation::Deallocate { size_bytes: 100, align_bytes: 8 }).unwrap();
-    for mailed_before in 0..3 {
+    for queued_before in 0..3 {
         for taken_back in 1..4 {
             for step in 0..6 {
                 let mut heap = heap(1 << 14, config(2));
@@ -100,21 +100,21 @@ fn every_step_of_a_free_survives_its_owner() {
                 {
                     let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
                     let [first, second, third] = blocks(&mut owner);
-                    [first, second][..mailed_before].iter().for_each(|&block| free(&mut other, block));
+                    [first, second][..queued_before].iter().for_each(|&block| free(&mut other, block));
                     let act = Box::new(|| {
                         let taken = owner.reclaim(taken_back);
-                        assert!(taken <= mailed_before + 1);
+                        assert!(taken <= queued_before + 1);
                     });
                     let steps = steps_of(vec![Interruption { step, act }], || free(&mut other, third));
                     assert!(steps.within(bound), "{steps:?}");
                     longest.read_modify_writes = longest.read_modify_writes.max(steps.read_modify_writes);
                     longest.loads = longest.loads.max(steps.loads);
                     longest.stores = longest.stores.max(steps.stores);
-                    [first, second][mailed_before..].iter().for_each(|&block| free(&mut other, block));
-                    // Before the first step, between any two, after the last: nothing is lost.
+                    [first, second][queued_before..].iter().for_each(|&block| free(&mut other, block));
+                    // Before the first step, between any two, after the last: no block is lost.
                     owner.reclaim(9);
                 }
-                assert_eq!(fresh, state(&mut heap), "{mailed_before} mailed, {taken_back} taken at step {step}");
+                assert_eq!(fresh, state(&mut heap), "{queued_before} queued, {taken_back} taken at step {step}");
             }
         }
     }
@@ -122,7 +122,7 @@ fn every_step_of_a_free_survives_its_owner() {
 }
 
 #[test]
-fn every_step_of_taking_back_survives_two_senders() {
+fn every_step_of_taking_back_survives_two_producers() {
     let mut longest = 0;
     for budget in 1..5 {
         for first_step in 0..14 {
@@ -153,7 +153,7 @@ fn every_step_of_taking_back_survives_two_senders() {
                     assert!(steps.within(bound), "{steps:?} for {taken} of {budget}");
                     assert!((1..=budget).contains(&taken));
                     longest = longest.max(steps.total());
-                    // What came too late, or never, is found afterwards.
+                    // Frees that came too late, or never, are found afterwards.
                     let mut left = left.into_inner();
                     let late = owner.reclaim(9) + taken;
                     if late < 5 {
@@ -164,7 +164,7 @@ fn every_step_of_taking_back_survives_two_senders() {
                         assert_eq!(owner.reclaim(9), unsent.len());
                     }
                 }
-                assert_eq!(fresh, state(&mut heap), "{budget} taken back, mail at {first_step} and {second_step}");
+                assert_eq!(fresh, state(&mut heap), "{budget} taken back, frees at {first_step} and {second_step}");
             }
         }
     }
@@ -174,18 +174,18 @@ fn every_step_of_taking_back_survives_two_senders() {
 #[test]
 fn producers_that_share_a_bit_are_all_found() {
     const PRODUCERS: usize = 5;
-    type Shares = Notices<Told<Script>, 2>;
+    type Shares = PendingBits<Told<Script>, 2>;
     for step in 0..16 {
         for late in 0..PRODUCERS {
             let links: [Link<Told<Script>>; 2 * PRODUCERS] = Default::default();
-            let boxes: [Mailbox<Told<Script>>; PRODUCERS] = Default::default();
-            let notices = Shares::new();
-            let send = |letter: usize| {
-                let producer = letter % PRODUCERS;
-                // SAFETY: nobody else is this producer, and each letter is sent once.
-                let put = unsafe { boxes[producer].put(Letter::new(letter as u32 + 1).unwrap(), &links[letter]) };
-                if put == Put::First {
-                    notices.notify(producer);
+            let boxes: [RemoteQueue<Told<Script>>; PRODUCERS] = Default::default();
+            let pending_bits = Shares::new();
+            let send = |number: usize| {
+                let producer = number % PRODUCERS;
+                // SAFETY: there is no other user of this producer, and each free is pushed once.
+                let put = unsafe { boxes[producer].push(QueuedFree::new(number as u32 + 1).unwrap(), &links[number]) };
+                if put == Pushed::First {
+                    pending_bits.set(producer);
                 }
             };
             (0..PRODUCERS).for_each(send);
@@ -194,24 +194,24 @@ fn producers_that_share_a_bit_are_all_found() {
             let act = Box::new(|| send(PRODUCERS + late));
             let bound = collect_steps(PRODUCERS, 2);
             let mut script = vec![Interruption { step, act }];
-            while notices.any() || !script.is_empty() {
+            while pending_bits.any() || !script.is_empty() {
                 let mut top = None;
                 let steps = steps_of(core::mem::take(&mut script), || {
                     // SAFETY: there is one owner.
-                    top = unsafe { notices.collect(PRODUCERS, |at| &boxes[at]) }
+                    top = unsafe { pending_bits.collect(PRODUCERS, |at| &boxes[at]) }
                 });
                 assert!(steps.within(bound), "{steps:?}");
-                while let Some(letter) = top {
-                    seen.push(letter.get() as usize - 1);
-                    top = links[letter.get() as usize - 1].next();
+                while let Some(queued) = top {
+                    seen.push(queued.get() as usize - 1);
+                    top = links[queued.get() as usize - 1].next();
                 }
                 turns += 1;
-                assert!(turns < 12, "notices without mail");
+                assert!(turns < 12, "pending bits without queued frees");
             }
             seen.sort_unstable();
             let is_sent = seen.len() > PRODUCERS;
             let all: Vec<usize> = (0..PRODUCERS).chain(is_sent.then_some(PRODUCERS + late)).collect();
-            assert_eq!(seen, all, "late mail of {late} at step {step}");
+            assert_eq!(seen, all, "late free of {late} at step {step}");
         }
     }
 }
@@ -219,15 +219,15 @@ fn producers_that_share_a_bit_are_all_found() {
 #[test]
 fn the_local_pair_takes_one_load() {
     let heap = heap(1 << 14, config(2));
-    let mut hand = heap.claim(0).unwrap();
+    let mut user = heap.claim(0).unwrap();
     let mut block = None;
-    let steps = steps_of(vec![], || block = hand.allocate_bytes(100, 8).ok());
+    let steps = steps_of(vec![], || block = user.allocate_bytes(100, 8).ok());
     assert_eq!(steps, Steps { loads: 1, ..Steps::default() });
-    assert_eq!(steps_of(vec![], || free(&mut hand, block.unwrap())), Steps::default());
+    assert_eq!(steps_of(vec![], || free(&mut user, block.unwrap())), Steps::default());
 }
 
 #[test]
-fn an_allocation_takes_back_as_many_blocks_as_it_was_told() {
+fn an_allocation_takes_back_as_many_blocks_as_configured() {
     let heap = heap(1 << 16, ArenasConfig { taken_back: 3, ..config(2) });
     let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
     blocks::<10>(&mut owner).into_iter().for_each(|block| free(&mut other, block));
@@ -237,10 +237,10 @@ fn an_allocation_takes_back_as_many_blocks_as_it_was_told() {
     assert_eq!(owner.reclaim(usize::MAX), 7);
 }
 
-/// Producers that share a bit: one tells of a letter that was collected before it could. The notice leads to nothing, and does
-/// not hide that of another.
+/// Producers that share a bit: one sets the bit for a free that was collected before. The bit leads to nothing, and
+/// does not hide the free of another producer.
 #[test]
-fn a_notice_that_comes_late_hides_no_mail() {
+fn a_pending_bit_set_late_hides_no_free() {
     let slots = usize::BITS as usize + 2;
     let mut heap = heap(1 << 19, config(slots));
     let fresh = state(&mut heap);
@@ -251,22 +251,22 @@ fn a_notice_that_comes_late_hides_no_mail() {
         let undisturbed = steps_of(vec![], || free(&mut other, sample)).total();
         assert_eq!(owner.reclaim(1), 1);
         free(&mut heap.claim(0).unwrap(), first);
-        // The other one with bit 0 is stopped between its letter and its notice, which is the last step of a remote free.
+        // The other producer of bit 0 is stopped between its push and setting the bit, the last step of a free.
         let mut late = heap.claim(slots - 2).unwrap();
         let act = Box::new(|| {
-            assert_eq!(owner.reclaim(1), 1, "the letter of 0");
-            assert_eq!(owner.reclaim(1), 1, "the letter beside it, not told of yet");
+            assert_eq!(owner.reclaim(1), 1, "the free by slot 0");
+            assert_eq!(owner.reclaim(1), 1, "the free that shares its bit, whose bit is not set yet");
             free(&mut heap.claim(5).unwrap(), third);
         });
         steps_of(vec![Interruption { step: undisturbed - 1, act }], || free(&mut late, second));
-        assert_eq!(owner.reclaim(2), 1, "past the notice that came late");
+        assert_eq!(owner.reclaim(2), 1, "after the bit that was set late");
         assert_eq!(owner.reclaim(2), 0);
     }
     assert_eq!(fresh, state(&mut heap));
 }
 
 #[test]
-fn slots_that_there_are_not_have_no_arena() {
+fn nonexistent_slots_have_no_arena() {
     let mut heap = heap(1 << 16, config(2));
     for slot in [2, 3, usize::MAX] {
         assert_eq!(heap.largest_allocatable_by(slot), 0);
@@ -275,7 +275,7 @@ fn slots_that_there_are_not_have_no_arena() {
 }
 
 #[test]
-fn bounds_of_all_mail_are_no_small_ones() {
+fn bounds_of_unlimited_budgets_saturate() {
     let heap = heap(1 << 16, ArenasConfig { taken_back: usize::MAX, taken_back_on_miss: usize::MAX, ..config(2) });
     let bound = heap.most_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
     assert_eq!((bound.read_modify_writes, bound.total()), (usize::MAX, usize::MAX));
@@ -306,13 +306,13 @@ fn pending_is_not_exhausted() {
     assert_eq!(refused, all.len().div_ceil(5) - 1);
     assert_eq!(owner.allocate_bytes(1 << 14, 1), Err(SharedError::Request(AllocError::TooLarge)));
     assert_eq!(owner.allocate_bytes(1, 3), Err(SharedError::Request(AllocError::Alignment)));
-    // The one that ended the filling, and the one asked for by name.
+    // The one that ended the filling, and the one asserted after it.
     let refusals = heap.refusals();
     assert_eq!(refusals, Refusals { request: 2, exhausted: 2, contended: 0, pending: refused });
 }
 
 #[test]
-fn whoever_takes_a_slot_takes_its_arena_its_chain_and_its_mail() {
+fn a_slot_passes_on_its_arena_its_chain_and_its_queued_frees() {
     let mut heap = heap(1 << 14, config(2));
     let fresh = state(&mut heap);
     {
@@ -324,7 +324,7 @@ fn whoever_takes_a_slot_takes_its_arena_its_chain_and_its_mail() {
         assert_eq!(owner.reclaim(1), 1);
         free(&mut other, d);
         drop(owner);
-        // What is freed meanwhile waits for the next one.
+        // Blocks that are freed meanwhile wait for the next user.
         let mut next = heap.claim_any().unwrap();
         assert_eq!(next.number(), 0);
         assert_eq!(next.reclaim(9), 3);
@@ -334,7 +334,7 @@ fn whoever_takes_a_slot_takes_its_arena_its_chain_and_its_mail() {
 }
 
 #[test]
-fn a_block_of_another_slot_is_resized_by_its_copy() {
+fn a_block_of_another_slot_is_resized_by_copying() {
     let mut heap = heap(1 << 14, config(2));
     let fresh = state(&mut heap);
     {
@@ -344,14 +344,14 @@ fn a_block_of_another_slot_is_resized_by_its_copy() {
         unsafe {
             assert_eq!(other.usable_size(block), owner.usable_size(block));
             block.write_bytes(0x5A, 100);
-            assert_eq!(other.reallocate_bytes(block, 40, 8), Ok(block), "what shrinks stays");
+            assert_eq!(other.reallocate_bytes(block, 40, 8), Ok(block), "a block that shrinks is not moved");
             assert_eq!(other.reallocate_bytes(block, 0, 8), Err(SharedError::Request(AllocError::ZeroSize)));
             assert_eq!(other.reallocate_bytes(block, 40, 3), Err(SharedError::Request(AllocError::Alignment)));
             assert_eq!(other.reallocate_bytes(block, 1 << 14, 8), Err(SharedError::Request(AllocError::TooLarge)));
             let moved = other.reallocate_bytes(block, 300, 8).unwrap();
             assert!(other.is_own(moved.addr().get()) && !owner.is_own(moved.addr().get()));
             assert!(core::slice::from_raw_parts(moved.as_ptr(), 100).iter().all(|&byte| byte == 0x5A));
-            assert_eq!(owner.reclaim(9), 1, "the old block was mailed");
+            assert_eq!(owner.reclaim(9), 1, "the old block was queued");
             free(&mut owner, moved);
             assert_eq!(other.reclaim(9), 1);
         }
@@ -363,7 +363,7 @@ std::thread_local! {
     static REPORTS: RefCell<Vec<Misuse>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What was reported on this thread since the last time.
+/// The misuse reported on this thread since the last call.
 fn reports() -> Vec<(MisuseKind, usize)> {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| set_misuse_hook(Some(|misuse| REPORTS.with_borrow_mut(|reports| reports.push(*misuse)))));
@@ -391,23 +391,23 @@ fn misuse_by_another_slot_is_found_as_far_as_it_can_be() {
         free(&mut other, a);
         free(&mut other, a);
         assert_eq!(reports(), [(MisuseKind::DoubleFree, at(a))]);
-        // By the owner in between: the letter is no live block when it is opened.
+        // By the owner in between: the block is not live when the queued free is processed.
         free(&mut owner, a);
         assert_eq!(owner.reclaim(9), 1);
         assert_eq!(reports(), [(MisuseKind::DoubleFree, at(a))]);
-        // After it was taken back.
+        // After the block was taken back.
         free(&mut other, a);
         assert_eq!(reports(), [(MisuseKind::DoubleFree, at(a))]);
-        // A link that was written over; the letters behind it are lost, and nothing else.
+        // A link that was overwritten: the queued frees after it are lost, and nothing else.
         free(&mut other, b);
         free(&mut other, c);
-        // SAFETY: not what a user may do.
+        // SAFETY: a deliberate misuse, which the heap detects.
         unsafe { c.cast::<u32>().write(u32::MAX) };
         assert_eq!(owner.reclaim(9), 1);
         assert_eq!(reports(), [(MisuseKind::ContradictoryTags, at(c))]);
         [b, c, d].into_iter().for_each(|block| free(&mut owner, block));
         assert_eq!(reports(), []);
-        // SAFETY: not what the contract asks for.
+        // SAFETY: a deliberate misuse, which the heap detects.
         let answer = unsafe { other.reallocate_bytes(a, 300, 8) };
         assert_eq!(answer, Err(SharedError::Request(AllocError::Misused)));
         assert_eq!(reports().len(), 1);
@@ -416,7 +416,7 @@ fn misuse_by_another_slot_is_found_as_far_as_it_can_be() {
 }
 
 #[test]
-fn configurations_and_regions_are_judged() {
+fn configurations_and_regions_are_validated() {
     let refused = |config| Heap::new(&mut [], config).unwrap_err();
     for config in
         [config(0), ArenasConfig { taken_back: 0, ..config(1) }, ArenasConfig { taken_back_on_miss: 0, ..config(1) }]
@@ -438,10 +438,10 @@ fn configurations_and_regions_are_judged() {
     }
 }
 
-/// Every bit of what stands in front of the arenas, flipped one at a time while there is mail: checking never goes
-/// astray, and finds what must be found.
+/// Flips every bit before the arenas, one at a time, while frees are queued. Checking never faults, and finds every
+/// overwrite that it must find.
 #[test]
-fn check_finds_what_was_written_over() {
+fn check_finds_overwrites() {
     let mut heap = heap(1 << 13, config(2));
     {
         let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
@@ -468,7 +468,7 @@ fn check_finds_what_was_written_over() {
     for address in control..plan.arenas {
         let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
         for bit in 0..8 {
-            // SAFETY: the byte is the heap's, and what was there is put back.
+            // SAFETY: the byte is in the heap's region, and its value is restored.
             let answer = unsafe {
                 let whole = byte.read();
                 byte.write(whole ^ 1 << bit);
@@ -493,34 +493,34 @@ fn threads_free_each_others_blocks() {
         for (number, receiver) in receivers.into_iter().enumerate() {
             let (heap, senders) = (&heap, senders.clone());
             scope.spawn(move || {
-                let mut hand = heap.claim_any().unwrap();
+                let mut user = heap.claim_any().unwrap();
                 let mut random = 88_172_645_463_325_252 ^ number as u64;
-                let free = |hand: &mut Claim<'_, 'static, Arenas<'static>>, address: usize| {
+                let free = |user: &mut Claim<'_, 'static, Arenas<'static>>, address: usize| {
                     let block: NonNull<u8> = NonNull::new(core::ptr::with_exposed_provenance_mut(address)).unwrap();
                     // SAFETY: the block is live, and holds its own address.
                     unsafe {
                         assert_eq!(block.cast::<usize>().read(), address);
-                        hand.deallocate(block);
+                        user.deallocate(block);
                     }
                 };
-                for turn in 0..20_000 {
+                for round in 0..20_000 {
                     random ^= random << 13;
                     random ^= random >> 7;
                     random ^= random << 17;
-                    if let Ok(block) = hand.allocate_bytes(8 + (random % 200) as usize, 8) {
+                    if let Ok(block) = user.allocate_bytes(8 + (random % 200) as usize, 8) {
                         // SAFETY: the block is as large as its address.
                         unsafe { block.cast::<usize>().write(block.addr().get()) };
                         senders[(random / 256) as usize % THREADS].send(block.as_ptr().expose_provenance()).unwrap();
                     }
                     while let Ok(address) = receiver.try_recv() {
-                        free(&mut hand, address);
+                        free(&mut user, address);
                     }
-                    if turn % 1000 == 999 {
-                        hand.reclaim(100);
+                    if round % 1000 == 999 {
+                        user.reclaim(100);
                     }
                 }
                 drop(senders);
-                receiver.iter().for_each(|address| free(&mut hand, address));
+                receiver.iter().for_each(|address| free(&mut user, address));
             });
         }
         drop(senders);

@@ -1,4 +1,4 @@
-//! Where everything is: the levels of the hierarchy, the lists of places, the slots' lines, the leaves.
+//! The layout of a region: the levels of the hierarchy, the lists of words, the slots' lines, the leaves.
 //!
 //! ```text
 //! region: [control][levels][refusals][line of slot 0][line of slot 1]...[words of the bitmaps][words of the lists][bytes of the leaves] [leaf][leaf]...
@@ -15,58 +15,58 @@ use core::num::NonZeroUsize;
 /// Bytes of a machine word.
 const WORD: usize = size_of::<usize>();
 
-/// One level of the hierarchy. Numbers of words count from address zero, as those of leaves do.
+/// One level of the hierarchy. Words are numbered from address zero, as leaves are.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level {
-    /// Number of its first word.
+    /// Number of the first word.
     pub first: usize,
-    /// How many words it has.
+    /// Number of words.
     pub words: usize,
-    /// What a word's number is added to for its place among the words of a tree, the highest level's first.
+    /// Added to a word's number, this gives its position among the words of a tree, the highest level's first.
     pub place: usize,
-    /// Place of the first list of this level, which has nodes on every level above.
+    /// Position of the first list of this level, which has nodes on every level above.
     pub lists: usize,
-    /// Words of one such list: those of all levels above.
+    /// Words of one list: those of all levels above.
     pub list_words: usize,
 }
 
 impl Level {
-    /// Number of its first word, and that behind its last.
+    /// Number of the first word, and of the one after the last.
     #[inline(always)]
     pub(super) const fn range(&self) -> (usize, usize) {
         (self.first, self.first + self.words)
     }
 }
 
-/// What a heap is, fixed when it is made.
+/// The parameters of a heap, fixed when it is made.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Control<S, A> {
     /// Number of the first leaf: its address in leaves.
     pub first: usize,
-    /// Number behind the last leaf.
+    /// Number of the leaf after the last.
     pub end: usize,
-    /// The largest aligned block that the leaves hold has two to this many of them.
+    /// Order of the largest aligned block that the leaves hold.
     pub last_order: usize,
-    /// The level of that block's order, where the hierarchy ends. No word of it is ever full.
+    /// The level of that order, where the hierarchy ends. No word of it is ever full.
     pub top: usize,
     /// Address of the words.
     pub words: usize,
-    /// Address of what would be the byte of leaf 0.
+    /// Address that the byte of leaf 0 would have.
     pub tags: usize,
     /// Address of the line of slot 0.
     pub lines: usize,
     /// Bytes of a slot's line.
     pub line_bytes: usize,
-    /// Lines, less one: a power of two, less one.
+    /// Number of lines, a power of two, less one.
     pub line_mask: usize,
     /// Bytes of the largest block.
     pub limit_bytes: usize,
     kind: PhantomData<(S, A)>,
 }
 
-/// Why requests were refused, how often each, on a line of its own.
+/// Refusals by kind, in a line of their own.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Refused<A: Atomics> {
@@ -75,17 +75,17 @@ pub(super) struct Refused<A: Atomics> {
     pub contended: Shared<usize, A>,
 }
 
-/// A slot's line: what it did, and the word of each level that it served last.
+/// A slot's line: its operation counts, and after them the word of each level that it served last.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Line<A: Atomics> {
     /// Operations begun that make memory free, or move it from one level to another.
     pub begun: Shared<usize, A>,
-    /// Those ended. Never more than were begun.
+    /// Operations ended. Never more than were begun.
     pub ended: Shared<usize, A>,
 }
 
-/// The level of an order, and which run of its words.
+/// The level of an order.
 #[inline(always)]
 pub(super) const fn level_of<S: Shape>(order: usize) -> usize {
     order / S::FAN_LOG2 as usize
@@ -97,19 +97,19 @@ pub(super) const fn unit_log2<S: Shape>(level: usize) -> u32 {
     level as u32 * S::FAN_LOG2
 }
 
-/// Number of the word that a bit of its level belongs to; also that of its bit on the level above.
+/// Number of the word that holds a bit; also the number of that word's bit on the level above.
 #[inline(always)]
 pub(super) const fn word_of<S: Shape>(bit: usize) -> usize {
     bit >> S::FAN_LOG2
 }
 
-/// Which bit of its word a bit of a level is.
+/// Position of a bit in its word.
 #[inline(always)]
 pub(super) const fn place_of<S: Shape>(bit: usize) -> usize {
     bit & (bits::<S>() - 1)
 }
 
-/// First multiple of `2^log2` from a number on, in such units; no leaf's number is near the end of the address space.
+/// First multiple of `2^log2` from a number on, in such units. Leaf numbers are far from overflow.
 const fn units_from(number: usize, log2: u32) -> usize {
     (number + (1usize.wrapping_shl(log2) - 1)) >> log2
 }
@@ -123,10 +123,10 @@ const fn last_order(first: usize, end: usize) -> usize {
     order
 }
 
-/// The most words of all levels over so many leaves, wherever they begin.
+/// The most words of all levels over this many leaves, for any first leaf.
 pub(super) const fn most_words<S: Shape>(leaves: usize) -> usize {
     let (mut words, mut level) = (0, 0);
-    // No level is above that of an order the leaves suffice for.
+    // No level lies above that of an order for which the leaves suffice.
     while leaves >> unit_log2::<S>(level) != 0 {
         words += units_from(leaves - 1, unit_log2::<S>(level) + S::FAN_LOG2) + 1;
         level += 1;
@@ -135,8 +135,8 @@ pub(super) const fn most_words<S: Shape>(leaves: usize) -> usize {
 }
 
 impl<S: Shape, A: Atomics> Control<S, A> {
-    /// Plans the leaves from `first` to `end` behind a control structure at `start`, which is the beginning of a line.
-    /// Returns it with the address behind all bookkeeping.
+    /// Plans the leaves from `first` to `end` after a control structure at `start`, which is aligned to a line. Returns
+    /// the control structure, and the address after all metadata.
     pub(super) fn over(start: usize, first: usize, end: usize, leaf_bytes: usize, lines: usize) -> (Self, usize) {
         let last_order = last_order(first, end);
         let top = level_of::<S>(last_order);
@@ -163,7 +163,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         (control, tags + (end - first))
     }
 
-    /// Whether two plans are the same.
+    /// Whether two plans are equal.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         let fields = |control: &Self| {
             [
@@ -186,7 +186,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
             (self.first >> shift, (((self.end - 1) >> shift) - (self.first >> shift)) + 1)
         };
         let all: usize = (0..=self.top).map(|level| words_of(level).1).sum();
-        // The lists of the highest levels come first, behind the bitmaps.
+        // The lists of the highest levels come first, after the bitmaps.
         let (mut above, mut lists) = (0, all);
         for level in (number + 1..=self.top).rev() {
             lists += S::FAN_LOG2 as usize * above;
@@ -196,7 +196,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         Level { first, words, place: above.wrapping_sub(first), lists, list_words: above }
     }
 
-    /// The control structure of the largest heap in a region, and where it stands; `None` if there is no room for a leaf.
+    /// The control structure of the largest heap in a region, and its address; `None` if there is no room for a leaf.
     pub(super) fn plan(start: usize, end: usize, leaf_bytes: usize, lines: usize) -> Option<(usize, Self)> {
         let leaf_log2 = leaf_bytes.trailing_zeros();
         let start = round_up(start, LINE_BYTES)?;
@@ -205,7 +205,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
             let (control, behind) = Self::over(start, first, end, leaf_bytes, lines);
             (behind <= first << leaf_log2).then_some(control)
         };
-        // The bookkeeping of fewer leaves is never more: the first leaf that fits is found by halving.
+        // Fewer leaves never need more metadata: the first leaf that fits is found by bisection.
         let (mut low, mut high) = (start >> leaf_log2, end.checked_sub(1)?);
         if low > high {
             return None;
@@ -218,21 +218,21 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         fits(high).map(|control| (start, control))
     }
 
-    /// Length of a region that suffices, wherever it starts.
+    /// Length of a region that suffices, for any start address.
     pub(super) fn needed_bytes(leaf_bytes: usize, lines: usize) -> usize {
-        // A heap of one leaf, wherever it is, has one word.
+        // A heap of one leaf has one word, at any address.
         let (_, behind) = Self::over(0, 0, 1, leaf_bytes, lines);
         (LINE_BYTES - 1) + behind + (leaf_bytes - 1) + leaf_bytes
     }
 
-    /// Writes what the control structure leads to: levels, lines, words and bytes.
+    /// Initialises everything that the control structure leads to: levels, lines, words and bytes.
     ///
     /// # Safety
     ///
-    /// The control structure stands where it was planned, and nobody shares the heap yet.
+    /// The control structure is at its planned address, and the heap is not shared yet.
     pub(super) unsafe fn begin(&self) {
         let first_tag = self.tags.wrapping_add(self.first);
-        // SAFETY: everything is where it was planned, inside the region.
+        // SAFETY: everything is at its planned address, in the region, and not shared yet.
         unsafe {
             self.refused_at().write_bytes(0, 1);
             self.at_place(0).write_bytes(0, (first_tag - self.words) / WORD);
@@ -244,7 +244,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
                 self.line_at(line).write_bytes(0, 1);
                 for number in 0..=self.top {
                     let level = self.level(number);
-                    // Each slot begins elsewhere.
+                    // Each slot starts in another word.
                     let word = level.first + ((level.words * line) >> self.line_mask.count_ones());
                     self.served_at(line, number).write(word);
                 }
@@ -255,11 +255,11 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         }
     }
 
-    /// Marks as free what a level has of the largest aligned blocks that the leaves are, and lists the words.
+    /// Marks the largest aligned blocks of the leaves that belong to a level as free, and lists their words.
     ///
     /// # Safety
     ///
-    /// As [`begin`](Self::begin); the levels were written.
+    /// As [`begin`](Self::begin); the levels are initialised.
     unsafe fn begin_level(&self, number: usize) {
         let (unit, above) = (unit_log2::<S>(number), unit_log2::<S>(number) + S::FAN_LOG2);
         let (from, to) = (units_from(self.first, unit), self.end >> unit);
@@ -273,7 +273,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         }
         let level = self.planned(number);
         for word in level.first..level.first + level.words {
-            // SAFETY: the level has the word.
+            // SAFETY: the word is one of the level's.
             let Some(free) = NonZeroUsize::new(unsafe { *self.word_at(number, word) }) else { continue };
             let run = longest_run::<S>(free);
             let mut below = word;
@@ -285,57 +285,57 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         }
     }
 
-    /// Where a level is described. Its number is at most that of the highest.
+    /// Address of a level's description. Its number is at most that of the highest.
     #[inline(always)]
     fn level_at(&self, number: usize) -> *mut Level {
         let behind = core::ptr::from_ref(self).addr().wrapping_add(size_of::<Self>());
         core::ptr::with_exposed_provenance_mut(behind.wrapping_add(number.wrapping_mul(size_of::<Level>())))
     }
 
-    /// Where a word is, by its place.
+    /// Address of a word, by its position.
     #[inline(always)]
     fn at_place(&self, place: usize) -> *mut usize {
         core::ptr::with_exposed_provenance_mut(self.words.wrapping_add(place.wrapping_mul(WORD)))
     }
 
-    /// Where a word of a level's bitmap is.
+    /// Address of a word of a level's bitmap.
     ///
     /// # Safety
     ///
-    /// The levels were written, and this is one.
+    /// The levels are initialised, and `level` is one of them.
     #[inline(always)]
     unsafe fn word_at(&self, level: usize, word: usize) -> *mut usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the levels are initialised, and `level` is one of them.
         self.at_place(unsafe { self.level(level) }.place.wrapping_add(word))
     }
 
-    /// Where a node is.
+    /// Address of a node.
     ///
     /// # Safety
     ///
-    /// As [`word_at`](Self::word_at), for both.
+    /// The levels are initialised, and both `level` and `above` are among them.
     #[inline(always)]
     unsafe fn node_at(&self, level: usize, run: usize, above: usize, word: usize) -> *mut usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the levels are initialised, and both are among them.
         let (of, on) = unsafe { (self.level(level), self.level(above)) };
         let list = of.lists.wrapping_add(run.wrapping_mul(of.list_words));
         self.at_place(list.wrapping_add(on.place).wrapping_add(word))
     }
 
-    /// Where a slot's line is.
+    /// Address of a slot's line.
     #[inline(always)]
     fn line_at(&self, slot: usize) -> *mut Line<A> {
         let line = (slot & self.line_mask).wrapping_mul(self.line_bytes);
         core::ptr::with_exposed_provenance_mut(self.lines.wrapping_add(line))
     }
 
-    /// Where a slot notes what word of a level it served last.
+    /// Address of the number of the word of a level that a slot served last.
     #[inline(always)]
     fn served_at(&self, slot: usize, level: usize) -> *mut usize {
         self.line_at(slot).cast::<usize>().wrapping_add(2).wrapping_add(level)
     }
 
-    /// Where refusals are counted: in front of the lines.
+    /// Address of the refusal counters: before the lines.
     fn refused_at(&self) -> *mut Refused<A> {
         core::ptr::with_exposed_provenance_mut(self.lines.wrapping_sub(LINE_BYTES))
     }
@@ -344,29 +344,30 @@ impl<S: Shape, A: Atomics> Control<S, A> {
     ///
     /// # Safety
     ///
-    /// The heap exists, here and below.
+    /// The heap is initialised.
     #[inline(always)]
     pub(super) unsafe fn level(&self, number: usize) -> &Level {
-        // SAFETY: the levels follow the control structure.
+        // SAFETY: the levels follow the control structure, initialised.
         unsafe { &*self.level_at(number) }
     }
 
-    /// A word of a level's bitmap: a bit is set while what it stands for is free and unopened.
+    /// A word of a level's bitmap: a bit is set while its leaves are free and it is not opened.
     ///
     /// # Safety
     ///
-    /// The level has the word.
+    /// The word is one of the level's.
     #[inline(always)]
     pub(super) unsafe fn word(&self, level: usize, word: usize) -> &Shared<usize, A> {
-        // SAFETY: the level has the word.
+        // SAFETY: the word is one of the level's; words are accessed through `A` alone.
         unsafe { Shared::at(self.word_at(level, word)) }
     }
 
-    /// A node of the list of a level's words whose longest run is `2^run`; nodes on level `above` are numbered as its words.
+    /// A node of the list of a level's words whose longest run is `2^run`; nodes on level `above` are numbered as its
+    /// words.
     ///
     /// # Safety
     ///
-    /// `above` is above the level, and has the word.
+    /// `above` is a level above `level`, and has the word.
     #[inline(always)]
     pub(super) unsafe fn node(&self, level: usize, run: usize, above: usize, word: usize) -> &Shared<usize, A> {
         // SAFETY: each list has a node for every word of the levels above.
@@ -388,14 +389,14 @@ impl<S: Shape, A: Atomics> Control<S, A> {
     ///
     /// # Safety
     ///
-    /// The heap exists, here and below.
+    /// The heap is initialised.
     #[inline(always)]
     pub(super) unsafe fn line(&self, slot: usize) -> &Line<A> {
-        // SAFETY: the mask keeps the number below that of the lines.
+        // SAFETY: the mask keeps the number below the number of lines.
         unsafe { &*self.line_at(slot) }
     }
 
-    /// Number of the word of a level that a slot served last, or was to begin with.
+    /// Number of the word of a level that a slot served last, or starts with.
     ///
     /// # Safety
     ///
@@ -406,13 +407,13 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         unsafe { Shared::at(self.served_at(slot, level)) }
     }
 
-    /// The numbers of refusals.
+    /// The refusal counters.
     ///
     /// # Safety
     ///
     /// As [`line`](Self::line).
     pub(super) unsafe fn refused(&self) -> &Refused<A> {
-        // SAFETY: they stand in front of the lines.
+        // SAFETY: they lie before the lines, initialised.
         unsafe { &*self.refused_at() }
     }
 }

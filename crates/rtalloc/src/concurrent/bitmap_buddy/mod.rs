@@ -1,13 +1,13 @@
-//! Bitmap buddies: binary buddies whose free blocks are bits, for several threads at a time.
+//! Bitmap buddies: binary buddies for several threads, whose free blocks are bits.
 //!
 //! # Idea
 //!
-//! A word has 64 bits (32 on 32-bit machines), and a hierarchy of words has a bit for every leaf, for every 64 leaves, for
-//! every 4096, and so on. A set bit means: what it stands for is free, all of it, and told of by no other bit. A block of
-//! `2^o` leaves is a run of `2^(o mod 6)` set bits, aligned to its length, on level `o / 6`; so each order is found by a few
-//! shifts in one word, and taken by one instruction. (Buddies are Knowlton 1965; bitmaps in place of their lists are folklore;
-//! the protocol is this crate's. It answers the tree of counters of the wait-free paper of 2010, whose free takes steps in
-//! proportion to the block.)
+//! A word has 64 bits (32 on 32-bit machines), and a hierarchy of words has a bit for every leaf, for every 64 leaves,
+//! for every 4096, and so on. A set bit means that all of its leaves are free, and that no other bit stands for them. A
+//! block of `2^o` leaves is a run of `2^(o mod 6)` set bits, aligned to its length, on level `o / 6`; so each order is
+//! found by a few shifts in one word, and taken by one instruction. (Buddies are Knowlton 1965; bitmaps instead of
+//! their lists are folklore; the protocol is this crate's. It is an alternative to the tree of counters of the
+//! wait-free paper of 2010, whose free takes steps in proportion to the block.)
 //!
 //! ```text
 //! words of 4 bits:   level 2   [. . . 1]                               the last 16 leaves are free
@@ -15,107 +15,110 @@
 //!                    level 0   [. . 1 1]  [. . . .]  (0)  (0)  ...     and two single leaves
 //! ```
 //!
-//! Numbers of leaves, bits and words count from address zero: a block is aligned to its size, a region need not be, and the
-//! word of a bit is its number divided. Leaves that a larger bit cannot stand for, at either end, never merge.
+//! Leaves, bits and words are numbered from address zero: a block is aligned to its size, a region need not be, and the
+//! number of a bit's word is the bit's number divided. Leaves at either end that no larger bit covers never merge.
 //!
 //! # Taking, opening, giving back, closing
 //!
 //! ```text
 //! take      a word                [1 1 1 1] -> [. 1 1 1]      one fetch-and; a run: one compare-and-swap
-//! open      a bit above           [1 1 . .] -> [. 1 . .]      taken first: what lies below is its taker's
-//!           the word below        (0)       -> [. 1 1 1]      one swap: what the taker does not need
+//! open      a bit above           [1 1 . .] -> [. 1 . .]      taken first: its taker owns what lies below
+//!           the word below        (0)       -> [. 1 1 1]      one swap: the part that the taker does not need
 //! give      a word                [. 1 1 .] -> [1 1 1 .]      one fetch-and-add
-//! close     the word, if full     [1 1 1 1] -> (0)            one compare-and-swap; who fails leaves it open
+//! close     the word, if full     [1 1 1 1] -> (0)            one compare-and-swap; if it fails, the word stays open
 //!           the bit above         [. 1 . .] -> [1 1 . .]      and so on upwards
 //! ```
 //!
-//! A word's transitions, and who may make them:
+//! A word's transitions, and which operations may make them:
 //!
-//! | transition | step | order | by |
+//! | transition | step | ordering | by |
 //! |---|---|---|---|
-//! | any to fewer bits | fetch-and of one bit, compare-and-swap of several | acquire | any taker; the bits that were set are its own then |
+//! | any to fewer bits | fetch-and of one bit, compare-and-swap of several | acquire | any taker; it owns the bits that were set |
 //! | any to more bits | fetch-and-add: they are clear | release, acquire | the owner of those bits |
-//! | full to empty | compare-and-swap | acquire | whoever gave a bit back to it; then the bit above is its own |
-//! | empty to some bits | swap | release, acquire | the owner of the bit above, who took it |
+//! | full to empty | compare-and-swap | acquire | an operation that added bits to it; it then owns the bit above |
+//! | empty to some bits | swap | release, acquire | the owner of the bit above, which took it |
 //!
-//! Nobody changes an empty word whose bit above is set, or taken and not opened yet: a fetch-and of clear bits changes nothing, a
-//! compare-and-swap finds another value, and no bit below has an owner. A bit always means the same memory, so that it does
-//! no harm if a word changed and changed back between a look and a compare-and-swap. The order: what an owner did with a
-//! block comes before it adds the bits; takers of the same bits see that by their acquire; a closer sees it by its
-//! compare-and-swap, and hands it on as it adds the bit above (a release); an opener sees it by taking that bit and
-//! hands it on by its swap.
+//! No operation changes an empty word whose bit above is set, or taken and not opened yet: a fetch-and of clear bits
+//! changes nothing, a compare-and-swap finds another value, and no bit below has an owner. A bit always stands for the
+//! same memory, so a word may change and change back between a load and a compare-and-swap without harm. Orderings: an
+//! owner's accesses to a block come before it adds the bits; takers of the same bits acquire them; a closer acquires
+//! them by its compare-and-swap, and releases them by adding the bit above; an opener acquires them by taking that bit,
+//! and releases them by its swap.
 //!
 //! # Trimmed blocks
 //!
-//! A block keeps the leaves it needs, not a power of two of them (unless [`Whole`]): the request for 3 leaves takes a run of 4
-//! and leaves the last bit set, in the same step; that for 33 takes a bit of level 1, opens it and leaves the 31 others below.
-//! How many leaves a block has is told by the bytes of its own leaves in the map of bytes: the first has the logarithm, the
-//! next ones the number, six bits each. A block of so many leaves that there are two such bytes always has that many leaves.
-//! Freed, its leaves are a run of one word per level, and if the word below closes, the bit for that is the next one of the
-//! run: so the block, however trimmed, is given back with one fetch-and-add per level.
+//! A block keeps the leaves it needs, not a power of two of them (unless [`Whole`]): the request for 3 leaves takes a
+//! run of 4 and leaves the last bit set, in the same step; that for 33 takes a bit of level 1, opens it and leaves the
+//! 31 others below. The length of a block is stored in the bytes of its own leaves in the byte map: the first has the
+//! logarithm, the next ones the number, six bits each. A block whose length needs several such bytes always has that
+//! many leaves. When it is freed, its leaves are a run of one word per level, and if the word below closes, its bit is
+//! the next one of the run: so the block, however trimmed, is freed with one fetch-and-add per level.
 //!
 //! # Where a search looks
 //!
-//! In the word that its slot served last; then in words that lists name. For every level and every length of run there is a list:
-//! a hierarchy of bits again, one for each word whose longest run has this length or had when it was listed. A word is listed
-//! when a given bit makes its longest run longer; that its run became shorter is found by who looks there in vain, and finds
-//! a block elsewhere: only then is it struck out. Then a bit of the next level is opened. At last every word is looked at once.
-//! Lists are hints, but none is ever lost: who strikes out looks at the word again, by a change in one step that changes nothing
-//! (a release), and whoever gives a bit back or opens the word after that sees the list as it is (the acquire of that; a store
-//! that opens could be on its way while both look). So, when
-//! nobody is at work, every word that has a free bit is in the list of its longest run or of a longer one, which
+//! A search starts in the word that its slot served last, then follows lists of words. For every level and every length
+//! of run there is a list: again a hierarchy of bits, one for each word whose longest run has this length or had when
+//! it was listed. A word is listed when an added bit makes its longest run longer. That its run has become shorter is
+//! found by a search that fails there and finds a block elsewhere; only then is the word unlisted. Next, the search
+//! opens a bit of the next level. At last it examines every word once. Lists are hints, but no entry is lost: an
+//! unlisting operation examines the word again, by an RMW that changes nothing (a release), and an operation that later
+//! adds a bit or opens the word sees the updated list (an acquire; a plain store that opens could be delayed while both
+//! look). So at rest, every word that has a free bit is in the list of its longest run or of a longer one, which
 //! [`check`](SharedAllocator::check) verifies.
 //!
-//! # Exhausted, or others in the way
+//! # Exhausted or contended
 //!
-//! Memory is out of sight for a moment when a closer has emptied a word and not yet set the bit above, and when an opener has
-//! taken a bit and not yet opened the word below; and what is given back behind a search may be what it looks for. Every operation
-//! that does any of this counts itself, in the line of its slot, before and after: *begun* (acquire) and *ended* (release).
-//! A search sums what ended (acquire) before it looks at every word, and what has begun (by a fetch-and-add of zero: release)
-//! after it. If the sums are the same, all that ever began had ended before, and none began since: each line's second
-//! number is at least its first. The words then only lost bits meanwhile, so at the end there was no block:
-//! [`Exhausted`](SharedError::Exhausted). Otherwise the answer is [`Contended`](SharedError::Contended), as it is if a run was
-//! seen and lost to another taker. An allocation that opens nothing is not counted: it makes no memory free.
+//! Memory is invisible for a moment when a closer has emptied a word and not yet set the bit above, and when an opener
+//! has taken a bit and not yet opened the word below; and leaves may be freed in words that a search has already
+//! examined. Every operation that does any of this counts itself, in the line of its slot, before and after: *begun*
+//! (acquire) and *ended* (release). A search sums the ended counts (acquire) before it examines every word, and the
+//! begun counts (by a fetch-and-add of zero: release) after it. If the sums are equal, every operation that ever began
+//! had ended before, and none has begun since: in each line the second number is at least the first. The words then
+//! only lost bits meanwhile, so at the end there was no block: [`Exhausted`](SharedError::Exhausted). Otherwise the
+//! result is [`Contended`](SharedError::Contended), as it is if a run was seen and lost to another taker. An allocation
+//! that opens nothing is not counted: it makes no memory free.
 //!
 //! # Costs
 //!
-//! With n leaves, L levels (1 to 6), and W = n/63 words: an allocation takes one load of a hint, one of a word and one change in
-//! one step where the slot's word has a run; else about seven loads and two changes in the mean of a churned heap; and where nearly all is taken, 2·W and some.
-//! A deallocation takes 1 load, 1 compare-and-swap of a byte, 2 counts, and on each level up to where the merging ends one fetch-and-add
-//! and one compare-and-swap; where it ends the word may have to be listed, with a load and a change for each level above (a trimmed
-//! block, on each level where it has bits): at most 29 changes on six levels. An allocation that opens takes as much, a swap for each word
-//! that it opens, on its way back. [`most_steps`](SharedAllocator::most_steps) has the exact bounds. All operations are wait-free. Nothing
-//! is ever read or written in free memory. Beside the leaves there are a byte for each, a bit and a seventieth for each
-//! with the bits of the upper levels, six seventieths for the lists, and a line of 64 bytes for each slot: 1.8 % with leaves of 64.
+//! With n leaves, L levels (1 to 6), and W = n/63 words: an allocation takes one load of a hint, one of a word and one
+//! RMW where the slot's word has a run; else about seven loads and two RMWs on average in a churned heap; and where
+//! nearly all is taken, 2·W and some. A deallocation takes 1 load, 1 compare-and-swap of a byte, 2 counts, and on each
+//! level up to where the merging ends one fetch-and-add and one compare-and-swap; where it ends the word may have to be
+//! listed, with a load and an RMW for each level above (a trimmed block, on each level where it has bits): at most 29
+//! RMWs on six levels. An allocation that opens takes as many, and a swap for each word that it opens.
+//! [`most_steps`](SharedAllocator::most_steps) has the exact bounds. All operations are wait-free. Free memory is never
+//! read or written. Besides the leaves there are a byte for each, a bit and a seventieth for each with the bits of the
+//! upper levels, six seventieths for the lists, and a line of 64 bytes for each slot: 1.8 % with leaves of 64.
 //!
 //! # When it wins, when it loses
 //!
-//! Constant work in the common case, a free in logarithmic time whatever the size, alignment up to the block's size for nothing,
-//! internal waste below one leaf. The words of the highest levels are shared: threads that open and close all the time meet
-//! there. An allocation from an exhausted heap looks at every word, and a last free leaf is found at the end of that. Two
-//! words of a region's map are written for every block. Requests below a leaf take a leaf.
+//! Constant work in the common case, a free in logarithmic time whatever the size, alignment up to the block's size at
+//! no cost, internal waste below one leaf. The words of the highest levels are shared: threads that open and close all
+//! the time contend there. An allocation from an exhausted heap examines every word, and a last free leaf is found at
+//! the end of that. Two words of a region's map are written for every block. Requests below a leaf take a leaf.
 //!
 //! # Reallocation
 //!
-//! A block shrinks where it stands, and its tail is free. It grows where it stands if it is aligned for its new size and the bits
-//! behind it, in the word where its last bit is, are set: by one compare-and-swap, or not at all.
+//! A block shrinks in place, and its tail is freed. It grows in place if it is aligned for its new size and the bits
+//! after it, in the word of its last bit, are set: by one compare-and-swap, or not at all.
 //!
 //! # Misuse
 //!
-//! A byte of the map has a parity bit, and tells that a block is live; whoever frees the block swaps that for nothing, if it is
-//! still what it was. So a second free, even at the same time, a pointer into a block, and a byte that somebody changed one bit
-//! of are reported, and nothing is changed. Not found is a second free when somebody was given a block there again: before
-//! the second free looks, any block; after that, one whose first byte is the same. Then that block is freed. If it
-//! is a trimmed one of another length, bits are given back that are set or somebody else's, and adding to a set bit carries to
-//! the next: it is taken back at once, and reported, but who takes a block of that word in between may be given memory
-//! that somebody has. (An or would not carry. On x86-64 it would be a loop that others can keep turning.)
+//! A byte of the map has a parity bit, and shows that a block is live. A free swaps it for zero if it is unchanged. So
+//! a second free, even a concurrent one, a pointer into a block, and a byte with one flipped bit are reported, and
+//! nothing is changed. A second free is not detected if a new block was allocated there: before the second free reads
+//! the byte, any block; after that, one whose first byte is the same. Then that block is freed. If it is a trimmed one
+//! of another length, bits are added that are already set or not its own, and adding to a set bit carries to the next:
+//! this is undone at once, and reported, but an operation that takes a block of that word in between may receive memory
+//! that is in use. (An or would not carry. On x86-64 it would be a loop that other threads can prolong without bound.)
 //!
 //! # Instructions
 //!
-//! A step is one instruction where the machine has one for it, and x86-64 has none that sets or clears bits and tells what they
-//! all were: a compiler makes a loop of it, which others can keep turning. So bits are given back by adding (they are clear),
-//! taken by an and that asks for one bit (`btr`) or a single compare-and-swap, opened by a swap, and listed without asking. Machines that have
-//! load-linked and store-conditional alone make a loop of every step: there all this is lock-free.
+//! A step is one instruction where the machine has one for it. x86-64 has none that sets or clears bits and returns all
+//! previous bits: a compiler makes a loop of it, which other threads can prolong without bound. So bits are freed by
+//! adding (they are clear), taken by an and that tests one bit (`btr`) or a single compare-and-swap, opened by a swap,
+//! and listed without a returned value. On machines with only load-linked and store-conditional every step is a loop:
+//! there all this is lock-free.
 //!
 //! # Figures
 //!
@@ -123,6 +126,8 @@
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `bitmap-buddy` | 23411, or 77893 + 154 per word (at least 128), 23418, or 77900 + 154 per word (at least 128), 1,712 | 0 B | 64 B | 1,536 B, 18,880 B | 86.4 %, 144.0 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 mod bounds;
@@ -157,11 +162,11 @@ use search::Missed;
 /// Most lines that a heap has for its slots.
 const MOST_LINES: usize = 1 << 10;
 
-/// What can be chosen when a heap is made.
+/// Configuration of a heap.
 #[derive(Clone, Copy, Debug)]
 pub struct BitmapConfig {
-    /// How many slots have a line of their own, rounded up to a power of two, at most 1024: as many as there are threads or
-    /// cores. More slots share lines.
+    /// Number of slots with a line of their own, rounded up to a power of two, at most 1024: as many as there are
+    /// threads or cores. More slots share lines.
     pub slots: usize,
 }
 
@@ -172,7 +177,7 @@ impl Default for BitmapConfig {
 }
 
 impl BitmapConfig {
-    /// Lines of the heap.
+    /// Number of lines.
     fn lines(self) -> usize {
         self.slots.clamp(1, MOST_LINES).next_power_of_two()
     }
@@ -181,17 +186,17 @@ impl BitmapConfig {
 /// Binary buddies as bitmaps, with smallest blocks (*leaves*) of `LEAF` bytes, whose words are accessed by `A`.
 #[derive(Debug)]
 pub struct BitmapBuddy<'r, const LEAF: usize = 64, A: Atomics = Native, S: Shape = Trimmed> {
-    /// The control structure, initialised, in front of everything else in the region.
+    /// The control structure, initialised, before everything else in the region.
     control: NonNull<Control<S, A>>,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
-// SAFETY: the heap owns its region for 'r; whatever threads share is accessed by `A`.
+// SAFETY: the heap owns its region for 'r; shared words are accessed through `A`.
 unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Send for BitmapBuddy<'_, LEAF, A, S> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Sync for BitmapBuddy<'_, LEAF, A, S> {}
 
-/// The operations of a [`BitmapBuddy`] in the hand of one user.
+/// One user's operations on a [`BitmapBuddy`].
 #[derive(Debug)]
 pub struct BitmapSlot<'h, const LEAF: usize, A: Atomics = Native, S: Shape = Trimmed> {
     control: &'h Control<S, A>,
@@ -217,11 +222,11 @@ enum Why {
 impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     const LEAF_LOG2: u32 = LEAF.trailing_zeros();
 
-    /// Counts and answers a refusal.
+    /// Counts a refusal, and returns the error.
     #[cold]
     #[inline(never)]
     fn refuse(self, why: Why) -> SharedError {
-        // SAFETY: the heap exists.
+        // SAFETY: the heap is initialised.
         let refused = unsafe { self.control.refused() };
         let (counter, error) = match why {
             Why::Request(error) => (&refused.request, SharedError::Request(error)),
@@ -232,17 +237,17 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         error
     }
 
-    /// Why a size beyond the limit, or zero, is refused.
+    /// Returns why a size of zero or beyond the limit is refused.
     #[cold]
     #[inline(never)]
     fn refuse_size(self, size_bytes: usize) -> SharedError {
         self.refuse(Why::Request(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge }))
     }
 
-    /// The order whose blocks serve a request, and how many leaves it keeps of one.
+    /// The order whose blocks serve a request, and how many leaves the request keeps of one.
     #[inline(always)]
     fn needs(size_bytes: usize, align_bytes: usize) -> (usize, usize) {
-        // The larger of the two as far as the next power of two is concerned, without a comparison.
+        // Rounds up to the same power of two as the larger of the two would, without a comparison.
         let most = ((size_bytes - 1) | (align_bytes - 1)) >> Self::LEAF_LOG2;
         let order = match NonZeroUsize::new(most) {
             Some(most) => floor_log2(most) as usize + 1,
@@ -253,13 +258,13 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         (order, leaves)
     }
 
-    /// Why a request is refused without a search, if it is.
+    /// Refuses a request that needs no search.
     #[inline(always)]
-    fn judge(self, size_bytes: usize, align_bytes: usize) -> Result<(), SharedError> {
+    fn validate(self, size_bytes: usize, align_bytes: usize) -> Result<(), SharedError> {
         if !align_bytes.is_power_of_two() {
             return Err(self.refuse(Why::Request(AllocError::Alignment)));
         }
-        // One comparison for zero and for too large.
+        // One comparison for both zero and too large.
         if size_bytes.wrapping_sub(1) >= self.control.limit_bytes {
             return Err(self.refuse_size(size_bytes));
         }
@@ -277,24 +282,24 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
-    /// Reports what is wrong with an address.
+    /// Reports misuse of an address.
     #[cold]
     #[inline(never)]
     fn report(kind: MisuseKind, address: usize) {
         hook::report(S::NAME, kind, address);
     }
 
-    /// Makes a block of `leaves` one of `wanted`, where it stands, if that can be.
+    /// Resizes a block of `leaves` to `wanted` in place, if possible.
     ///
     /// # Safety
     ///
-    /// The block is the caller's, and no larger one than this heap has is asked for.
+    /// The block belongs to the caller, and `wanted` is at most the heap's largest block.
     unsafe fn fit_in_place(self, leaf: usize, leaves: usize, wanted: usize) -> bool {
         if wanted == leaves {
             return true;
         }
         if wanted > leaves {
-            // SAFETY: the caller's promise.
+            // SAFETY: the block belongs to the caller, and `wanted` is at most the heap's largest block.
             let is_grown = unsafe { self.grow(leaf, leaves, wanted) };
             if is_grown {
                 self.write_tag(leaf, wanted);
@@ -303,7 +308,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         }
         self.write_tag(leaf, wanted);
         self.begin();
-        // SAFETY: the block is the caller's, and its bytes tell the new length.
+        // SAFETY: the block belongs to the caller, and its bytes already have the new length.
         let was_live = unsafe { self.give_back(leaf, wanted, leaves) };
         self.end();
         if !was_live {
@@ -324,7 +329,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        self.judge(size_bytes, align_bytes)?;
+        self.validate(size_bytes, align_bytes)?;
         let address = block.addr().get();
         let Live { leaf, leaves, .. } = match self.locate(address) {
             Ok(found) => found,
@@ -334,12 +339,12 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             }
         };
         let (_, wanted) = Self::needs(size_bytes, LEAF);
-        // SAFETY: the block is live, so the caller's.
+        // SAFETY: the caller guarantees that the block is live and its own; `wanted` passed the limit.
         if address & (align_bytes - 1) == 0 && unsafe { self.fit_in_place(leaf, leaves, wanted) } {
             return Ok(block);
         }
         let moved = self.allocate_bytes(size_bytes, align_bytes)?;
-        // SAFETY: both blocks are live and apart, and neither is shorter than what is copied.
+        // SAFETY: both blocks are live and disjoint, and both are at least as long as the copy.
         unsafe {
             core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(leaves.wrapping_mul(LEAF)));
             self.deallocate(block);
@@ -349,18 +354,18 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
 }
 
 impl<const LEAF: usize, A: Atomics, S: Shape> BitmapBuddy<'_, LEAF, A, S> {
-    /// The most words that the bitmaps of a region of so many bytes have, on all levels together, wherever it begins: as many as
-    /// an allocation looks at that finds nothing.
+    /// The most words that the bitmaps of a region of this length have, on all levels together, for any start address:
+    /// as many as a failed allocation examines.
     pub const fn most_words(region_bytes: usize) -> usize {
         layout::most_words::<S>(region_bytes / LEAF)
     }
 }
 
-// SAFETY: a block's leaves are bits that nobody else took: each is taken in one step, and set again when the block is freed.
+// SAFETY: a block's leaves are bits that no other operation took: each is taken in one step, and set again by the free.
 unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Slot for BitmapSlot<'_, LEAF, A, S> {
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
-        self.judge(size_bytes, align_bytes)?;
+        self.validate(size_bytes, align_bytes)?;
         let (order, leaves) = Self::needs(size_bytes, align_bytes);
         match self.take(order, leaves) {
             Ok(leaf) => Ok(Self::address(leaf)),
@@ -373,14 +378,14 @@ unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Slot for BitmapSlot<'_, LEA
         let address = block.addr().get();
         match self.locate(address) {
             Ok(Live { leaf, leaves, byte }) => {
-                // Of several that free the block at a time, one finds it live. A block of another length, that somebody else was
-                // given there meanwhile, is none of the caller's.
-                // SAFETY: the leaf is the heap's.
+                // Of several concurrent frees of the block, one finds it live. A block of another length that was
+                // allocated there meanwhile is not the caller's.
+                // SAFETY: the leaf is one of the heap's.
                 if unsafe { self.control.tag(leaf) }.compare_exchange(byte, tag::NONE, Relaxed).is_err() {
                     return Self::report(MisuseKind::DoubleFree, address);
                 }
                 self.begin();
-                // SAFETY: the block was live, and is the caller's.
+                // SAFETY: the block was live, and belongs to the caller.
                 let was_live = unsafe { self.give_back(leaf, 0, leaves) };
                 self.end();
                 if !was_live {
@@ -398,7 +403,7 @@ unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Slot for BitmapSlot<'_, LEA
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller guarantees that the block is live and its own.
         unsafe { self.resize(block, size_bytes, align_bytes) }
     }
 
@@ -407,7 +412,7 @@ unsafe impl<const LEAF: usize, A: Atomics, S: Shape> Slot for BitmapSlot<'_, LEA
     }
 }
 
-// SAFETY: what the slots promise; the control structure and all bookkeeping lie in front of the leaves.
+// SAFETY: as for the slots; the control structure and all metadata lie before the leaves.
 unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for BitmapBuddy<'r, LEAF, A, S> {
     type Config = BitmapConfig;
 
@@ -417,7 +422,7 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
         Self: 'h;
 
     const CONTRACT: SharedContract = {
-        assert!(LEAF.is_power_of_two() && LEAF >= size_of::<usize>(), "leaves of a power of two, of a word at least");
+        assert!(LEAF.is_power_of_two() && LEAF >= size_of::<usize>(), "LEAF must be a power of two, at least a word");
         assert!(shape::bits::<S>() >= 2);
         SharedContract {
             alone: Contract {
@@ -466,10 +471,10 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
         let too_small = InitError::TooSmall { needed_bytes: Control::<S, A>::needed_bytes(LEAF, lines) };
         let start = region.as_ptr().addr();
         let (place, control) = Control::<S, A>::plan(start, start + region.len(), LEAF, lines).ok_or(too_small)?;
-        // The provenance is exposed here, once, for all addresses.
+        // Exposes the region's provenance once, for all addresses.
         let _region = Region::new(region);
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(place)).ok_or(too_small)?;
-        // SAFETY: the control structure and what it leads to lie in the region, where it was planned.
+        // SAFETY: the control structure and everything it leads to lie in the region, where they were planned.
         unsafe {
             at.write(control);
             at.as_ref().begin();
@@ -497,7 +502,7 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
     }
 
     fn most_steps(&self, operation: Operation) -> Option<Steps> {
-        // SAFETY: any number is a slot's.
+        // SAFETY: slot numbers are hints: any number is valid.
         let slot = unsafe { self.slot(0) };
         let needs = |size_bytes: usize, align_bytes: usize| {
             let limit_bytes = slot.control.limit_bytes;
@@ -505,9 +510,9 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
             (is_served && size_bytes.wrapping_sub(1) < limit_bytes)
                 .then(|| BitmapSlot::<LEAF, A, S>::needs(size_bytes, align_bytes))
         };
-        // A block whose alignment needed more leaves than its bytes keeps these alone when it is resized where it stands.
+        // A block that kept more leaves for its alignment than for its bytes loses them when resized in place.
         let kept = |size_bytes, align_bytes| Some([needs(size_bytes, align_bytes)?.1, needs(size_bytes, LEAF)?.1]);
-        // What is judged without a look at the heap is counted.
+        // A refusal without a search is counted.
         let counted = Steps { read_modify_writes: 1, loads: 0, stores: 0 };
         Some(match operation {
             Operation::Allocate { size_bytes, align_bytes } => match needs(size_bytes, align_bytes) {
@@ -544,22 +549,22 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
     }
 
     fn largest_allocatable(&mut self) -> usize {
-        // SAFETY: any number is a slot's, here and below.
+        // SAFETY: slot numbers are hints: any number is valid.
         unsafe { self.slot(0) }.largest()
     }
 
     fn walk(&mut self, visitor: &mut dyn FnMut(Block)) {
-        // SAFETY: as above.
+        // SAFETY: slot numbers are hints: any number is valid.
         unsafe { self.slot(0) }.visit_blocks(visitor);
     }
 
     fn check(&mut self) -> Result<(), Corruption> {
-        // SAFETY: as above.
+        // SAFETY: slot numbers are hints: any number is valid.
         unsafe { self.slot(0) }.verify()
     }
 
     fn fingerprint(&mut self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: as above.
+        // SAFETY: slot numbers are hints: any number is valid.
         unsafe { self.slot(0) }.emit_state(word);
     }
 }

@@ -1,4 +1,4 @@
-//! Giving leaves back, and closing words that became whole.
+//! Freeing leaves, and closing words that became full.
 
 use super::layout::{place_of, unit_log2, word_of};
 use super::shape::{Shape, all, bits, longest_run, ones, runs};
@@ -36,7 +36,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         }
         let mut leaves = 1usize.wrapping_shl(order as u32);
         let mut beyond = leaves;
-        // The length of a trimmed block is looked for in its own leaves, which the heap has.
+        // The length of a trimmed block is read from its own leaves, which must be the heap's.
         if leaf + leaves > control.end {
             return contradiction;
         }
@@ -55,13 +55,13 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         Ok(Live { leaf, leaves, byte })
     }
 
-    /// How many leaves a trimmed block has, if its bytes agree.
+    /// The number of leaves of a trimmed block, if its bytes are consistent.
     #[inline(always)]
     fn trimmed_leaves(self, leaf: usize, order: usize) -> Option<usize> {
         let (mut leaves, mut digit) = (0, 0);
         // turns: 6
         while digit < tag::digits(order) {
-            // SAFETY: the caller saw that `2^order` leaves follow, which are more than the bytes.
+            // SAFETY: the caller checked that `2^order` leaves follow, which are more than the bytes.
             let byte = unsafe { self.control.tag(leaf + 1 + digit) }.load(Relaxed);
             leaves |= tag::value(byte, digit)?;
             digit += 1;
@@ -70,10 +70,10 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         (leaves >> order == 1 && leaves & (leaves - 1) != 0).then_some(leaves)
     }
 
-    /// Gives back the leaves of a block behind the first `kept`, of `leaves`; the block's bytes tell so already. Returns false,
-    /// with nothing more done, where one of them was free.
+    /// Frees the leaves of a block after the first `kept`, of `leaves`; the block's bytes already say so. Returns
+    /// false, with nothing more done, where one of them was free.
     ///
-    /// On each level the leaves are a run of one word, and where the word below became whole, one bit more behind it:
+    /// On each level the leaves are a run of one word, and where the word below became full, one bit more after it:
     ///
     /// ```text
     /// 3 levels of 4 bits, 27 leaves given back     level 2            [.][  1  ]              1 of 16
@@ -84,18 +84,18 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     ///
     /// # Safety
     ///
-    /// The leaves are a block's, which is the caller's.
+    /// The leaves are those of a block that belongs to the caller.
     #[inline(always)]
     pub(super) unsafe fn give_back(self, leaf: usize, kept: usize, leaves: usize) -> bool {
         let top = self.control.top;
-        // SAFETY: fewer leaves are kept than there are.
+        // SAFETY: `kept` is less than `leaves`, so they differ.
         let differ = floor_log2(unsafe { NonZeroUsize::new_unchecked(kept ^ leaves) });
         let highest = (differ / S::FAN_LOG2) as usize;
         if kept & Self::within(highest) != 0 {
-            // SAFETY: the bit that the kept leaves end inside of is the block's own.
+            // SAFETY: the bit in which the kept leaves end belongs to the block.
             unsafe { self.open(highest, leaf, kept) };
         }
-        // The bit of the level that became free with the word below, if it did.
+        // The bit of the level that became free with the word below, if any.
         let (mut merged, mut is_merged) = (0, false);
         let mut level = 0;
         // turns: 6
@@ -116,7 +116,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             if count != 0 {
                 let word = word_of::<S>(start);
                 let mask = ones::<S>(count).wrapping_shl(place_of::<S>(start) as u32);
-                // SAFETY: the level has the word.
+                // SAFETY: the word is one of the level's.
                 match unsafe { self.set(level, word, mask) } {
                     Set::Open => {}
                     Set::Closed => (merged, is_merged) = (word, true),
@@ -128,21 +128,21 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         true
     }
 
-    /// Sets bits of a word, and closes it if it is whole then.
+    /// Sets bits of a word, and closes it if it is then full.
     ///
     /// # Safety
     ///
-    /// The level has the word; what the bits stand for is the caller's.
+    /// The word is one of the level's; the caller owns the leaves of the bits.
     #[inline(always)]
     unsafe fn set(self, level: usize, word: usize, mask: usize) -> Set {
-        // SAFETY: the level has the word.
+        // SAFETY: the word is one of the level's.
         let cell = unsafe { self.control.word(level, word) };
-        // The bits are clear, so that adding sets them; and adding is one instruction on every machine that has one.
-        // Release: what this block's owner did with the memory comes before what the next one does. Acquire: that the word
-        // was struck out of a list is seen, so that it is listed again.
+        // The bits are clear, so adding sets them; and adding is one instruction on every machine that has one.
+        // Release: accesses by this block's owner come before those by the next. Acquire: an unlisting of the word is
+        // seen, so that it is listed again.
         let before = cell.fetch_add(mask, AcqRel);
         if before & mask != 0 {
-            // SAFETY: the level has the word.
+            // SAFETY: the word is one of the level's.
             return unsafe { self.undo(level, word, mask) };
         }
         let mut now = before | mask;
@@ -150,10 +150,10 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             return Set::Open;
         }
         if now == all::<S>() {
-            // Acquire: what the owners of all of it did comes before what the owner of the whole does.
+            // Acquire: accesses by the owners of the parts come before those by the owner of the whole.
             match cell.compare_exchange(now, 0, Acquire) {
                 Ok(_) => return Set::Closed,
-                // Somebody took some of it: the word stays open, or was closed by whoever gave that back.
+                // Another operation took some of it: the word stays open, or that operation closes it.
                 Err(other) => now = other,
             }
         }
@@ -167,20 +167,20 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         Set::Open
     }
 
-    /// Takes back what was added for a block of which a part was free already: somebody changed its bytes.
+    /// Undoes the addition for a block of which a part was free already: its bytes were overwritten.
     ///
     /// # Safety
     ///
-    /// The level has the word.
+    /// The word is one of the level's.
     #[cold]
     #[inline(never)]
     unsafe fn undo(self, level: usize, word: usize, mask: usize) -> Set {
-        // SAFETY: the level has the word.
+        // SAFETY: the word is one of the level's.
         unsafe { self.control.word(level, word) }.fetch_add(mask.wrapping_neg(), Relaxed);
         Set::WasFree
     }
 
-    /// Takes the leaves behind a block, if the block can have `leaves` then and they are bits of one word.
+    /// Takes the leaves after a block, if the block then may have `leaves` and they are bits of one word.
     ///
     /// ```text
     /// [1 1 1 1 . . 1 1] -> [1 1 . . . . 1 1]     from two bits to four
@@ -188,11 +188,11 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     ///
     /// # Safety
     ///
-    /// The block is the caller's, has fewer leaves, and no larger one than this heap has is asked for.
+    /// The block belongs to the caller and has fewer leaves, and `leaves` is at most the heap's largest block.
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn grow(self, leaf: usize, from: usize, leaves: usize) -> bool {
-        // SAFETY: a block has a leaf, and more than one if it is to grow.
+        // SAFETY: a block has at least one leaf, and more than one after growing.
         let (order, low) = unsafe {
             (
                 floor_log2(NonZeroUsize::new_unchecked(leaves - 1)) + 1,
@@ -216,7 +216,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         if opens {
             self.begin();
         }
-        // SAFETY: the word is that of the block's last bit. What was taken is the block's.
+        // SAFETY: the word is that of the block's last bit, and the bits taken belong to the block.
         let is_taken = unsafe {
             let cell = self.control.word(level, word_of::<S>(start));
             let value = cell.load(Relaxed);
@@ -239,17 +239,17 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
 pub(super) struct Live {
     /// Its first leaf.
     pub leaf: usize,
-    /// How many it has.
+    /// Number of leaves.
     pub leaves: usize,
-    /// The byte that tells so, or its beginning.
+    /// The byte of its first leaf.
     pub byte: u8,
 }
 
-/// What became of a word whose bits were set.
+/// The state of a word after its bits were set.
 enum Set {
-    /// It stays as it is.
+    /// It has free and taken bits, or was closed by another operation.
     Open,
-    /// It was whole, and is empty now: the bit above is the caller's to set.
+    /// It was full, and is empty now: the caller must set the bit above.
     Closed,
     /// One of the bits was set before.
     WasFree,

@@ -1,4 +1,4 @@
-//! Finding and taking a free run: where the slot was last, in the lists, above, and at last everywhere.
+//! Finding and taking a free run: in the slot's last word, in the lists, on the levels above, and at last everywhere.
 
 use super::layout::{level_of, place_of, unit_log2, word_of};
 use super::shape::{Shape, all, first_from, longest_run, ones, runs};
@@ -8,14 +8,14 @@ use crate::mechanism::bits::{computed, first_set, floor_log2};
 use core::num::NonZeroUsize;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// How many words of a level are tried that its lists name, before another level is asked.
+/// How many listed words of a level are tried before another level is asked.
 pub(super) const TRIES: usize = 8;
 
-/// What a look at a word gave.
+/// The result of examining a word.
 enum Look {
-    /// A run of it, which begins at this bit of the level, is the caller's.
+    /// A run of it, which begins at this bit of the level, now belongs to the caller.
     Taken(usize),
-    /// There was a run, but somebody else changed the word before it was taken.
+    /// There was a run, but another operation changed the word before it was taken.
     Lost,
     /// There is no such run.
     Empty,
@@ -24,23 +24,23 @@ enum Look {
 /// Why nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
-    /// At some moment nothing free would have served.
+    /// At some moment no free block would have served.
     Exhausted,
-    /// Others were at work.
+    /// Other operations were under way.
     Contended,
 }
 
 impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
-    /// Takes a block of so many leaves at a multiple of `2^order` of them, which are as many at least, and writes its bytes.
+    /// Takes a block of `leaves` leaves, at most `2^order`, at a multiple of `2^order`, and writes its bytes.
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// Why no block was found.
     #[inline(always)]
     pub(super) fn take(self, order: usize, leaves: usize) -> Result<usize, Missed> {
         let level = level_of::<S>(order);
         let run = order - level * S::FAN_LOG2 as usize;
-        // A block that ends inside a bit of its level opens that bit: not here.
+        // A block that ends inside a bit of its level opens that bit: not on this path.
         if leaves & Self::within(level) == 0 {
             // SAFETY: the level is one of the heap's, and so is the word of it that the slot served.
             let look = unsafe {
@@ -56,28 +56,28 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         self.search(level, run, leaves)
     }
 
-    /// What a number of leaves is modulo that of a bit of a level.
+    /// The mask that reduces a number of leaves modulo the leaves of a bit of a level.
     #[inline(always)]
     pub(super) const fn within(level: usize) -> usize {
         (1usize.wrapping_shl(unit_log2::<S>(level))) - 1
     }
 
-    /// Looks at one word, and takes the first `count` bits of its first run of `2^run`.
+    /// Examines one word, and takes the first `count` bits of its first run of `2^run`.
     ///
     /// # Safety
     ///
-    /// The level has the word; the count is from one to the run's length.
+    /// The word is one of the level's; the count is from one to the run's length.
     #[inline(always)]
     unsafe fn look(self, level: usize, word: usize, run: usize, count: usize) -> Look {
-        // SAFETY: the level has the word.
+        // SAFETY: the word is one of the level's.
         let cell = unsafe { self.control.word(level, word) };
         let value = cell.load(Relaxed);
         let Some(places) = NonZeroUsize::new(runs::<S>(value, run)) else { return Look::Empty };
         let place = first_set(places) as usize;
-        // Acquire: what others did with the memory before they freed it, and before they merged it, comes first.
+        // Acquire: accesses to the memory before it was freed and merged come first.
         let is_taken = if count == 1 {
-            // Asked for that bit alone, and as a value, it is one instruction on every machine that has one: of x86-64's, a
-            // compiler would make a loop of any other question.
+            // Testing that bit alone, as a value, is one instruction on every machine that has one. For any other
+            // question a compiler would generate a loop on x86-64.
             let bit = 1usize.wrapping_shl(place as u32);
             computed((cell.fetch_and(!bit, Acquire) & bit) as u64) != 0
         } else {
@@ -87,7 +87,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         if is_taken { Look::Taken(word << S::FAN_LOG2 | place) } else { Look::Lost }
     }
 
-    /// Takes a block wherever there is one.
+    /// Takes a block anywhere.
     ///
     /// # Errors
     ///
@@ -114,22 +114,21 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         self.search_everywhere(level, run, leaves, &search)
     }
 
-    /// Which run of a level holds a block that is a run of `level`, and how many bits of it the block takes.
+    /// The run of a level that holds a block that is a run of `level`, and how many bits of it the block takes.
     #[inline(always)]
     fn sought(number: usize, level: usize, run: usize, leaves: usize) -> (usize, usize) {
         let count = (leaves + Self::within(number)) >> unit_log2::<S>(number);
         (if number == level { run } else { 0 }, count)
     }
 
-    /// Whatever is in the word the slot served last, or in the words that lists name. Those that are named and have nothing are
-    /// noted, unless some are already.
+    /// Searches the word the slot served last, then the listed words. Listed words without a run are recorded once.
     ///
     /// # Safety
     ///
     /// The level is one of the heap's.
     #[inline(always)]
     unsafe fn search_level(self, level: usize, run: usize, count: usize, stale: &mut Stale) -> Option<usize> {
-        // SAFETY: what slots served and lists name are words of the level.
+        // SAFETY: served and listed words are words of the level.
         unsafe {
             if level == self.control.top {
                 return self.search_top(run, count);
@@ -164,56 +163,56 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         }
     }
 
-    /// Where in a node a slot begins to look: those that search at a time shall not find the same word.
+    /// Where in a node a slot starts, so that concurrent searches find different words.
     #[inline(always)]
     fn start(self) -> usize {
         ((self.number & self.control.line_mask) << S::FAN_LOG2) >> self.control.line_mask.count_ones()
     }
 
-    /// Whatever the highest level has, from the word on that the slot served last.
+    /// Searches the highest level, from the word on that the slot served last.
     ///
     /// # Safety
     ///
-    /// The heap exists.
+    /// The heap is initialised.
     #[inline(always)]
     unsafe fn search_top(self, run: usize, count: usize) -> Option<usize> {
         let level = self.control.top;
-        // SAFETY: what slots served are words of the level, and so are those that follow, around the end.
+        // SAFETY: served words are words of the level, and so are those that follow, wrapping around.
         unsafe {
             let root = self.control.level(level);
             let mut word = self.control.served(self.number, level).load(Relaxed);
-            let mut turn = 0;
+            let mut iteration = 0;
             // turns: 3
-            while turn < root.words {
+            while iteration < root.words {
                 if let Look::Taken(bit) = self.look(level, word, run, count) {
                     return Some(bit);
                 }
                 word = if word + 1 == root.first + root.words { root.first } else { word + 1 };
-                turn += 1;
+                iteration += 1;
             }
             None
         }
     }
 
-    /// Every word that could have a run, once.
+    /// Examines every word that could have a run, once.
     ///
     /// # Errors
     ///
     /// As [`take`](Self::take).
     fn search_everywhere(self, level: usize, run: usize, leaves: usize, search: &Search) -> Result<usize, Missed> {
-        // What this slot marks itself is no other's work.
+        // The slot's own begun operation does not count as another's.
         let ended = self.ended();
         let mut is_lost = false;
-        // SAFETY: the level is one of the heap's, here and below.
+        // SAFETY: the level is one of the heap's.
         let (mut word, mut behind) = unsafe { self.control.level(level) }.range();
         let (mut number, (mut seeks, mut count)) = (level, Self::sought(level, level, run, leaves));
         // turns: words
         loop {
-            // One loop over the words of all levels, so that one number bounds its turns: told what stays the same within a level,
-            // the compiler makes two of it.
+            // Kept as one loop over the words of all levels, so that one number bounds it: knowing what is constant
+            // within a level, the compiler would make two of it.
             [number, word, behind, seeks, count] =
                 [number, word, behind, seeks, count].map(|value| computed(value as u64) as usize);
-            // SAFETY: the level has the word.
+            // SAFETY: the word is one of the level's.
             match unsafe { self.look(number, word, seeks, count) } {
                 Look::Taken(bit) => return Ok(self.occupy(number, bit, leaves, search)),
                 Look::Lost => is_lost = true,
@@ -226,11 +225,11 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 }
                 number += 1;
                 (seeks, count) = Self::sought(number, level, run, leaves);
-                // SAFETY: as above.
+                // SAFETY: the level is one of the heap's.
                 (word, behind) = unsafe { self.control.level(number) }.range();
             }
         }
-        // None ended meanwhile that is not counted in both, and none is under way.
+        // No operation that ended meanwhile is missing in either sum, and none is under way.
         let is_alone = self.begun().wrapping_sub(usize::from(search.is_marked)) == ended;
         if search.is_marked {
             self.end();
@@ -238,31 +237,32 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         Err(if is_alone && !is_lost { Missed::Exhausted } else { Missed::Contended })
     }
 
-    /// All operations that ended, on any line.
+    /// The number of operations ended, on all lines.
     fn ended(self) -> usize {
         let mut sum = 0usize;
         // turns: lines
         for line in 0..=self.control.line_mask {
-            // Acquire: what those operations made free is seen by the scan that follows.
+            // Acquire: the scan that follows sees what those operations made free.
             // SAFETY: every line exists.
             sum = sum.wrapping_add(unsafe { self.control.line(line) }.ended.load(Acquire));
         }
         sum
     }
 
-    /// All operations that began, on any line.
+    /// The number of operations begun, on all lines.
     fn begun(self) -> usize {
         let mut sum = 0usize;
         // turns: lines
         for line in 0..=self.control.line_mask {
-            // Release: whoever begins after this changes no word before the scan read it. A load could be of an older number.
+            // Release: an operation that begins after this changes no word before the scan read it. A load could return
+            // an older number.
             // SAFETY: every line exists.
             sum = sum.wrapping_add(unsafe { self.control.line(line) }.begun.fetch_add(0, Release));
         }
         sum
     }
 
-    /// Begins what makes memory free, or moves it to another level.
+    /// Counts the start of an operation that makes memory free, or moves it to another level.
     #[inline(always)]
     pub(super) fn begin(self) {
         // Acquire: a scan that does not count this operation has read every word before this operation changes one.
@@ -270,7 +270,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         unsafe { self.control.line(self.number) }.begun.fetch_add(1, Acquire);
     }
 
-    /// Ends it.
+    /// Counts the end of that operation.
     #[inline(always)]
     pub(super) fn end(self) {
         // Release: a scan that counts this operation sees what it made free.
@@ -278,11 +278,11 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         unsafe { self.control.line(self.number) }.ended.fetch_add(1, Release);
     }
 
-    /// Makes a block of what was taken on a level: opens the bit that it ends in, writes its bytes, remembers the word.
+    /// Makes a block of bits taken on a level: opens the bit in which it ends, writes its bytes, records the word.
     #[inline(always)]
     fn occupy(self, level: usize, bit: usize, leaves: usize, search: &Search) -> usize {
         let leaf = bit << unit_log2::<S>(level);
-        // SAFETY: the bits of the block are this slot's, and the level has the word.
+        // SAFETY: the bits of the block belong to this slot, and the word is one of the level's.
         unsafe {
             self.open(level, leaf, leaves);
             self.control.served(self.number, level).store(word_of::<S>(bit), Relaxed);
@@ -295,30 +295,30 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         leaf
     }
 
-    /// Strikes out what was named and found to have nothing. Only who finds a block does: a refusal changes nothing.
+    /// Unlists words that were listed and had nothing. Only a successful search does so: a refusal changes nothing.
     #[inline(always)]
     fn tidy(self, stale: &Stale) {
         let mut words = stale.words;
         // turns: 8
         while let Some(word) = NonZeroUsize::new(words) {
             let place = first_set(word) as usize;
-            // SAFETY: the list named the word.
+            // SAFETY: the list contained the word.
             unsafe { self.unlist(stale.level, stale.list, stale.level + 1, stale.node << S::FAN_LOG2 | place) };
             words &= words - 1;
         }
     }
 
-    /// Opens the bit of a level that a block ends inside of: what the block does not need is free, in as few bits as can be.
+    /// Opens the bit of a level in which a block ends: the rest becomes free, in as few bits as possible.
     ///
     /// ```text
     /// level 2   taken 1                   [        1        ]
-    /// level 1   put                       [0][1][1][1][1]...
-    /// level 0   put                       [0 0 0 1 1 1 ...]     a block of three leaves
+    /// level 1   set                       [0][1][1][1][1]...
+    /// level 0   set                       [0 0 0 1 1 1 ...]     a block of three leaves
     /// ```
     ///
     /// # Safety
     ///
-    /// The bit is the caller's, and was never opened, or closed since. The block's leaves lie up to inside of it.
+    /// The bit belongs to the caller, and is closed. The block's leaves end inside it.
     pub(super) unsafe fn open(self, level: usize, leaf: usize, leaves: usize) {
         let last = leaf + leaves - 1;
         let mut above = level;
@@ -327,12 +327,13 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             let number = above - 1;
             let needed = ((leaves & Self::within(above)) + Self::within(number)) >> unit_log2::<S>(number);
             let word = last >> unit_log2::<S>(above);
-            // SAFETY: what lies below a bit that is one's own is one's own, and empty.
+            // SAFETY: the words below a bit belong to its owner, and are empty.
             unsafe {
                 if let Some(free) = NonZeroUsize::new(all::<S>() & !ones::<S>(needed)) {
-                    // Release: what others did with the memory before they freed it, which taking the bit above told us, comes before
-                    // what the next owner does. Acquire: that the word, while it was empty, was struck out of a list is seen, so that
-                    // it is listed again; a store could be seen after the look of who strikes out, and itself not see that.
+                    // Release: accesses before the memory was freed, which taking the bit above acquired, come before
+                    // those of the next owner. Acquire: an unlisting of the word while it was empty is seen, so that it
+                    // is listed again. A plain store could become visible after the unlisting operation's second look,
+                    // and itself miss the unlisting.
                     self.control.word(number, word).swap(free.get(), AcqRel);
                     self.list(number, longest_run::<S>(free), number + 1, word);
                 }
@@ -345,7 +346,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     /// Writes the bytes of a block.
     #[inline(always)]
     pub(super) fn write_tag(self, leaf: usize, leaves: usize) {
-        // SAFETY: a block has one leaf at least, and is the caller's; a trimmed one has a leaf for every byte.
+        // SAFETY: a block has at least one leaf, and belongs to the caller; a trimmed one has a leaf for every byte.
         unsafe {
             let order = floor_log2(NonZeroUsize::new_unchecked(leaves)) as usize;
             if S::TRIMS && leaves & (leaves - 1) != 0 {
@@ -362,11 +363,11 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         }
     }
 
-    /// The first node of a list that names words, and which; none if the list is empty.
+    /// The first node of a list that is not empty, and its value; zeros if the list is empty.
     ///
     /// # Safety
     ///
-    /// The level is below the highest; the list is one of its.
+    /// The level is below the highest; the list is one of its lists.
     #[inline(always)]
     unsafe fn named(self, level: usize, list: usize) -> (usize, usize) {
         let top = self.control.top;
@@ -390,7 +391,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 above -= 1;
                 value = match NonZeroUsize::new(self.control.node(level, list, above, node).load(Relaxed)) {
                     Some(value) => value,
-                    // Somebody is about to strike out the node, or was.
+                    // Another operation is about to unlist the node, or was.
                     None => {
                         self.unlist(level, list, above + 1, node);
                         return (0, 0);
@@ -418,14 +419,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             if node.load(Relaxed) & bit != 0 {
                 return;
             }
-            // Acquire: who found this node empty cleared its bit above before; that is seen, and set again.
+            // Acquire: an operation that found this node empty cleared its bit above earlier; it is seen and set again.
             node.fetch_or(bit, Acquire);
             below = word_of::<S>(below);
             above += 1;
         }
     }
 
-    /// Strikes out a word of a level, or a node, that was found to have nothing; and lists it again if it has something now.
+    /// Unlists a word of a level, or a node, that was found empty; and lists it again if it is not empty now.
     ///
     /// # Safety
     ///
@@ -441,7 +442,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             unsafe {
                 let node = self.control.node(level, list, above, word_of::<S>(below));
                 node.fetch_and(!bit, Relaxed);
-                // Release: who adds to the word or node after this look sees that its bit was cleared, and sets it.
+                // Release: an operation that adds to the word or node after this sees its bit cleared, and sets it.
                 if above == level + 1 {
                     let now = self.control.word(level, below).fetch_add(0, Release);
                     if let Some(now) = NonZeroUsize::new(now) {
@@ -460,18 +461,18 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     }
 }
 
-/// What a search did on its way.
+/// The state of a search.
 struct Search {
-    /// It began what may open a bit.
+    /// It counted its begin, because it may open a bit.
     is_marked: bool,
     stale: Stale,
 }
 
-/// Words that a list names and that have nothing.
+/// Listed words that have nothing.
 struct Stale {
     level: usize,
     list: usize,
     node: usize,
-    /// Which of those that the node names.
+    /// Which of the words that the node lists.
     words: usize,
 }

@@ -1,4 +1,4 @@
-//! What is chosen by type, and the arithmetic of runs in one word.
+//! Choices by type, and the arithmetic of runs in one word.
 
 use crate::mechanism::bits::first_set;
 use crate::mechanism::sealed::Sealed;
@@ -7,20 +7,20 @@ use core::num::NonZeroUsize;
 /// Binary logarithm of the bits of a machine word.
 pub const WORD_LOG2: u32 = usize::BITS.ilog2();
 
-/// How many bits of a word are used, and what becomes of the part of a block that the request does not need.
+/// How many bits of a word are used, and whether the unneeded part of a block becomes free.
 pub trait Shape: Sealed + Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Binary logarithm of the bits that a word of the hierarchy uses.
     const FAN_LOG2: u32;
-    /// Whether the tail of a block is free as soon as the block is allocated.
+    /// Whether the tail of a block becomes free as soon as the block is allocated.
     const TRIMS: bool;
     /// Name of the allocator.
     const NAME: &'static str;
-    /// The policy in words.
+    /// Short description of the policy.
     const POLICY: &'static str;
 }
 
-/// A block keeps the leaves it needs; the others are free at once. Words of `2^FAN_LOG2` bits: fewer than a machine word's
-/// make the hierarchy deep where there is little memory, for tests and models.
+/// A block keeps the leaves it needs; the others become free at once. Words have `2^FAN_LOG2` bits: fewer bits than a
+/// machine word make the hierarchy deep in little memory, for tests and models.
 #[derive(Clone, Copy, Debug)]
 pub struct Trimmed<const FAN_LOG2: u32 = WORD_LOG2>;
 
@@ -45,9 +45,9 @@ impl<const FAN_LOG2: u32> Shape for Whole<FAN_LOG2> {
     const POLICY: &'static str = "binary buddies";
 }
 
-/// The bits that a word uses.
+/// The number of bits that a word uses.
 pub(super) const fn bits<S: Shape>() -> usize {
-    assert!(S::FAN_LOG2 >= 1 && S::FAN_LOG2 <= WORD_LOG2, "two bits of a word at least, the whole at most");
+    assert!(S::FAN_LOG2 >= 1 && S::FAN_LOG2 <= WORD_LOG2, "a word must use from 2 bits to all");
     1 << S::FAN_LOG2
 }
 
@@ -56,7 +56,7 @@ pub(super) const fn all<S: Shape>() -> usize {
     usize::MAX >> (usize::BITS as usize - bits::<S>())
 }
 
-/// The first bits of a word, so many of them: from one to all.
+/// The first `count` bits of a word, from one to all.
 #[inline(always)]
 pub(super) const fn ones<S: Shape>(count: usize) -> usize {
     usize::MAX.wrapping_shr(usize::BITS - count as u32) & all::<S>()
@@ -68,8 +68,8 @@ const fn aligned<S: Shape>(run: usize) -> usize {
     all::<S>() / (usize::MAX >> (usize::BITS as usize - (1 << run)))
 }
 
-/// The places where a run of `2^run` set bits begins, at a multiple of its length, of the places where one of half that
-/// length begins; all set bits are given where `run` is 0.
+/// The positions where a run of `2^run` set bits begins, at a multiple of its length, given the positions of runs of
+/// half that length. (For `run` 0, these are all set bits.)
 ///
 /// ```text
 /// word         1111_0110    runs of 1   1111_0110
@@ -81,7 +81,7 @@ const fn doubled<S: Shape>(halves: usize, run: usize) -> usize {
     halves & halves >> (1 << (run - 1)) & aligned::<S>(run)
 }
 
-/// The places where a run of `2^run` set bits begins, at a multiple of its length.
+/// The positions where a run of `2^run` set bits begins, at a multiple of its length.
 #[inline(always)]
 pub(super) fn runs<S: Shape>(word: usize, run: usize) -> usize {
     let mut places = word;
@@ -94,7 +94,7 @@ pub(super) fn runs<S: Shape>(word: usize, run: usize) -> usize {
     places
 }
 
-/// The longest run in a word that is not empty, as its logarithm, and at most half the word.
+/// The longest run in a nonzero word, as its logarithm, at most half the word.
 #[inline(always)]
 pub(super) fn longest_run<S: Shape>(word: NonZeroUsize) -> usize {
     let mut places = word.get();
@@ -110,7 +110,7 @@ pub(super) fn longest_run<S: Shape>(word: NonZeroUsize) -> usize {
     run
 }
 
-/// Number of the first set bit from `start` on, around the end, of a word that is not empty.
+/// Number of the first set bit from `start` on, wrapping around, of a nonzero word.
 #[inline(always)]
 pub(super) fn first_from(word: NonZeroUsize, start: usize) -> usize {
     let later = word.get() & usize::MAX.wrapping_shl(start as u32);

@@ -1,4 +1,4 @@
-//! What a bitmap buddy says about itself: the walk, the check of every invariant, the abstract state, the largest request.
+//! Inspection of a bitmap buddy at rest: walk, check of every invariant, abstract state, largest request.
 
 use super::layout::{Control, place_of, unit_log2, word_of};
 use super::shape::{Shape, all, longest_run, runs};
@@ -8,7 +8,7 @@ use crate::contract::{Block, Corruption};
 use core::num::NonZeroUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What begins at a leaf.
+/// The block that begins at a leaf.
 enum Piece {
     Live { leaves: usize },
     Free { level: usize, run: usize },
@@ -18,18 +18,18 @@ enum Piece {
 impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
     /// A word of a level.
     fn value(self, level: usize, word: usize) -> usize {
-        // SAFETY: callers ask for words that the level has.
+        // SAFETY: callers pass words that the level has.
         unsafe { self.control.word(level, word) }.load(Relaxed)
     }
 
     /// The words of a level, by their numbers.
     fn words(self, level: usize) -> core::ops::Range<usize> {
-        // SAFETY: callers ask for levels that the heap has.
+        // SAFETY: callers pass levels that the heap has.
         let level = unsafe { self.control.level(level) };
         level.first..level.first + level.words
     }
 
-    /// What begins at a leaf of the heap.
+    /// The block that begins at a leaf of the heap.
     fn piece(self, leaf: usize) -> Piece {
         if let Ok(live) = self.locate(leaf * LEAF) {
             return Piece::Live { leaves: live.leaves };
@@ -56,7 +56,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             let (leaves, free) = match self.piece(leaf) {
                 Piece::Live { leaves } => (leaves, false),
                 Piece::Free { level, run } => (1 << (unit_log2::<S>(level) as usize + run), true),
-                // Of a heap that is not whole: what nobody has is not free.
+                // In a damaged heap: a leaf that belongs to no block is not free.
                 Piece::Nothing => (1, false),
             };
             let size_bytes = leaves * LEAF;
@@ -82,19 +82,19 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         let place = core::ptr::from_ref(control).addr();
         let corrupt = |invariant: &'static str, address: usize| Err(Corruption { invariant, address });
         if !control.agrees_with_its_place(LEAF) {
-            return corrupt("the control structure is what its place and the heap's leaves make of it", place);
+            return corrupt("the control structure matches its address and the heap's leaves", place);
         }
         for line in 0..=control.line_mask {
             // SAFETY: every line exists, and has a word for each level.
             let line_at = unsafe { control.line(line) };
             let address = core::ptr::from_ref(line_at).addr();
             if line_at.begun.load(Relaxed) != line_at.ended.load(Relaxed) {
-                return corrupt("what was begun has ended", address);
+                return corrupt("no operation is under way", address);
             }
             for level in 0..=control.top {
-                // SAFETY: as above.
+                // SAFETY: every line exists, and has a word for each level.
                 if !self.words(level).contains(&unsafe { control.served(line, level) }.load(Relaxed)) {
-                    return corrupt("a slot served a word of the level", address);
+                    return corrupt("the word that a slot served last is one of the level", address);
                 }
             }
         }
@@ -102,10 +102,10 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         for level in 0..control.top {
             for word in self.words(level) {
                 let value = self.value(level, word);
-                // SAFETY: the level has the word.
+                // SAFETY: the word is one of the level's.
                 let address = core::ptr::from_ref(unsafe { control.word(level, word) }).addr();
                 if value == all::<S>() {
-                    return corrupt("a word that is whole is closed", address);
+                    return corrupt("a full word is closed", address);
                 }
                 if NonZeroUsize::new(value).is_some_and(|value| !self.is_listed(level, longest_run::<S>(value), word)) {
                     return corrupt("a word is in the list of its longest run or a longer one", address);
@@ -115,7 +115,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         Ok(())
     }
 
-    /// Whether a word can be found by who looks for a run of that length.
+    /// Whether a search for a run of that length finds a word.
     fn is_listed(self, level: usize, run: usize, word: usize) -> bool {
         (run..S::FAN_LOG2 as usize).any(|list| {
             let mut bit = word;
@@ -129,7 +129,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         })
     }
 
-    /// Verifies that every leaf is part of one piece, and that no bit and no byte tells of another one.
+    /// Verifies that every leaf is part of one block, and that no bit and no byte stands for another one.
     fn verify_leaves(self) -> Result<(), Corruption> {
         let control = self.control;
         let mut free_units = [0usize; usize::BITS as usize];
@@ -144,7 +144,10 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                     1 << (unit_log2::<S>(level) as usize + run)
                 }
                 Piece::Nothing => {
-                    return Err(Corruption { invariant: "every leaf is free or a block's", address: leaf * LEAF });
+                    return Err(Corruption {
+                        invariant: "every leaf is free or part of a block",
+                        address: leaf * LEAF,
+                    });
                 }
             };
             let is_first_live = matches!(self.piece(leaf), Piece::Live { .. });
@@ -152,7 +155,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
                 // SAFETY: the leaf is one of the heap's.
                 if unsafe { control.tag(inside) }.load(Relaxed) & tag::LIVE != 0 {
                     return Err(Corruption {
-                        invariant: "no live block begins inside a piece",
+                        invariant: "no live block begins inside another block",
                         address: inside * LEAF,
                     });
                 }
@@ -160,14 +163,14 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             leaf += leaves;
         }
         if leaf != control.end {
-            return Err(Corruption { invariant: "the last piece ends with the leaves", address: leaf * LEAF });
+            return Err(Corruption { invariant: "the last block ends with the leaves", address: leaf * LEAF });
         }
         for level in 0..=control.top {
             let bits: usize = self.words(level).map(|word| self.value(level, word).count_ones() as usize).sum();
             if free_units.get(level) != Some(&bits) {
                 return Err(Corruption {
-                    invariant: "no bit is set but those of the free pieces",
-                    // SAFETY: the level has words.
+                    invariant: "only the bits of free blocks are set",
+                    // SAFETY: every level has words.
                     address: core::ptr::from_ref(unsafe { control.word(level, self.words(level).start) }).addr(),
                 });
             }
@@ -175,8 +178,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         Ok(())
     }
 
-    /// See [`SharedAllocator::fingerprint`](crate::contract::SharedAllocator::fingerprint): the blocks, the bitmaps, and all
-    /// that decides where a search begins, which is behaviour too.
+    /// See [`SharedAllocator::fingerprint`](crate::contract::SharedAllocator::fingerprint): the blocks, the bitmaps,
+    /// and everything that decides where a search begins, which is behaviour too.
     pub(super) fn emit_state(self, word: &mut dyn FnMut(usize)) {
         let control = self.control;
         self.visit_blocks(&mut |block| {
@@ -202,8 +205,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
 }
 
 impl<S: Shape, A: Atomics> Control<S, A> {
-    /// Whether the fields are what the place and the leaves make of them. How many leaves and lines there are has no second
-    /// copy.
+    /// Whether the fields are those that the address and the leaves determine. (Not the numbers of leaves and lines.)
     fn agrees_with_its_place(&self, leaf_bytes: usize) -> bool {
         let lines = self.line_mask.wrapping_add(1);
         let is_plausible = lines.is_power_of_two()
@@ -216,7 +218,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
         }
         let planned = Self::over(core::ptr::from_ref(self).addr(), self.first, self.end, leaf_bytes, lines).0;
         self.is_as(&planned)
-            // SAFETY: the levels follow the control structure, which is as it was planned.
+            // SAFETY: the levels follow the control structure, which matches its plan.
             && (0..=self.top).all(|level| *unsafe { self.level(level) } == self.planned(level))
     }
 }

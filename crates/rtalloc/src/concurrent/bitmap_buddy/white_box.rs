@@ -1,4 +1,4 @@
-//! What only the inside can ask for: an operation interrupted at each of its steps by another one, and damaged bytes.
+//! White-box tests: an operation interrupted at each of its steps by another one, and damaged bytes.
 
 extern crate std;
 use super::shape::longest_run;
@@ -19,17 +19,17 @@ type Heap<S> = BitmapBuddy<'static, LEAF, Told<Interrupter>, S>;
 type Answer = Result<NonNull<u8>, SharedError>;
 
 std::thread_local! {
-    /// Steps until the interruption, of the operation under test.
+    /// Steps of the operation under test until the interruption.
     static UNTIL: Cell<Option<usize>> = const { Cell::new(None) };
     static INTERRUPTION: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
     static TAKEN: Cell<Steps> = const { Cell::new(Steps { read_modify_writes: 0, loads: 0, stores: 0 }) };
 }
 
-/// Runs another operation in front of one step.
+/// Runs another operation before one step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Interrupter;
 
-// SAFETY: a panic fails the test, and the heap goes with it.
+// SAFETY: a panic fails the test, and the heap is not used after it.
 unsafe impl Listener for Interrupter {
     fn before(step: Step) {
         let Some(until) = UNTIL.get() else { return };
@@ -39,7 +39,7 @@ unsafe impl Listener for Interrupter {
                 interruption();
             }
         }
-        // Afterwards nothing interrupts any more.
+        // There are no further interruptions.
         UNTIL.set(Some(until.wrapping_sub(1)));
         let mut taken = TAKEN.get();
         match step {
@@ -51,25 +51,25 @@ unsafe impl Listener for Interrupter {
     }
 }
 
-/// The bitmaps have no more words than are told beforehand, and not many fewer, wherever the region begins.
+/// `most_words` bounds the words of the bitmaps, and not by much, wherever the region begins.
 #[test]
-fn words_are_told_beforehand() {
+fn most_words_is_a_tight_bound() {
     let memory = std::vec![MaybeUninit::new(0_u8); 3 << 16].leak();
     for (start, len_bytes) in [(0, 1 << 17), (16, 1 << 17), (8 << 10, 100_000), (40_000, 9_999), (100, 700)] {
         let Ok(heap) = BitmapBuddy::<'_, LEAF>::new(&mut memory[start..start + len_bytes], BitmapConfig { slots: 1 })
         else {
             panic!("no heap in {len_bytes} bytes");
         };
-        // SAFETY: the heap exists.
+        // SAFETY: the heap is initialised.
         let control = unsafe { heap.control.as_ref() };
         let words: usize = (0..=control.top).map(|level| control.planned(level).words).sum();
-        let told = BitmapBuddy::<'_, LEAF>::most_words(len_bytes);
-        assert!(words <= told && told <= words + words / 4 + 6, "{words} words of {len_bytes} bytes, {told} told");
+        let bound = BitmapBuddy::<'_, LEAF>::most_words(len_bytes);
+        assert!(words <= bound && bound <= words + words / 4 + 6, "{words} words of {len_bytes} bytes, bound {bound}");
     }
 }
 
-/// Runs an operation, and another one in front of its step number `step`, if it has so many. Returns what the operation returned,
-/// its own steps, and whether it was interrupted.
+/// Runs an operation, and another one before its step number `step`, if it has that many. Returns the operation's
+/// result, its own steps, and whether it was interrupted.
 fn interrupted<R>(step: usize, operation: impl FnOnce() -> R, other: impl FnOnce() + 'static) -> (R, Steps, bool) {
     INTERRUPTION.set(Some(Box::new(other)));
     TAKEN.set(Steps::default());
@@ -79,7 +79,7 @@ fn interrupted<R>(step: usize, operation: impl FnOnce() -> R, other: impl FnOnce
     (answer, TAKEN.get(), INTERRUPTION.take().is_none())
 }
 
-/// A heap of that many leaves, all taken one by one, in memory that is never given back.
+/// A heap of `leaves` leaves, all taken one by one, in memory that is never freed.
 struct Scene<S: Shape> {
     heap: &'static Heap<S>,
     leaves: Vec<NonNull<u8>>,
@@ -91,14 +91,14 @@ impl<S: Shape> Scene<S> {
         let most = leaves * LEAF;
         let bytes = most.max(4096) + most;
         let layout = std::alloc::Layout::from_size_align(bytes, most.max(4096)).unwrap();
-        // SAFETY: the layout is not empty; the memory is initialised as far as it is read, and never freed.
+        // SAFETY: the layout is not empty; the memory is initialised where it is read, and never freed.
         let region =
             unsafe { core::slice::from_raw_parts_mut(std::alloc::alloc(layout).cast::<MaybeUninit<u8>>(), bytes) };
-        // What lies in front of the last leaves is too much: it is taken, and stays so.
+        // The leaves before the last ones are not needed: they are taken, and stay so.
         let heap: &'static Heap<S> = Box::leak(Box::new(BitmapBuddy::new(region, BitmapConfig { slots: 2 }).unwrap()));
         let from = heap_end(heap) - most;
         let mut taken = Vec::new();
-        // SAFETY: any number is a slot's.
+        // SAFETY: slot numbers are hints: any number is valid.
         while let Ok(block) = unsafe { heap.slot(0) }.allocate_bytes(1, 1) {
             taken.push(block);
         }
@@ -109,31 +109,31 @@ impl<S: Shape> Scene<S> {
     }
 
     fn allocate(&self, slot: usize, leaves: usize) -> Answer {
-        // SAFETY: any number is a slot's.
+        // SAFETY: slot numbers are hints: any number is valid.
         unsafe { self.heap.slot(slot) }.allocate_bytes(leaves * LEAF, 1)
     }
 
     fn free(&self, slot: usize, block: NonNull<u8>) {
-        // SAFETY: any number is a slot's; callers free what is live.
+        // SAFETY: slot numbers are hints; callers free live blocks.
         unsafe { self.heap.slot(slot).deallocate(block) };
     }
 
-    /// Whether a block of so many leaves is live.
+    /// Whether a block of this many leaves is live.
     fn has(&self, block: NonNull<u8>, leaves: usize) -> bool {
-        // SAFETY: any number is a slot's; of what is no live block the answer is 0.
+        // SAFETY: slot numbers are hints; the size of a block that is not live is 0.
         unsafe { self.heap.slot(0).usable_size(block) == leaves * LEAF }
     }
 
-    /// Nobody is at work: all must be whole, and the blocks that are live the ones that are expected.
+    /// At rest: all invariants hold.
     fn assert_whole(&self) {
-        // SAFETY: any number is a slot's.
+        // SAFETY: slot numbers are hints: any number is valid.
         let slot = unsafe { self.heap.slot(0) };
         assert_eq!(slot.verify(), Ok(()));
     }
 
-    /// Forgets what lists name in vain.
+    /// Clears entries of lists whose words have nothing.
     fn list_afresh(&self) {
-        // SAFETY: any number is a slot's; levels have their words, and nodes for the words above.
+        // SAFETY: slot numbers are hints; levels have their words, and nodes for the words above.
         unsafe {
             let slot = self.heap.slot(0);
             for level in 0..slot.control.top {
@@ -155,9 +155,9 @@ impl<S: Shape> Scene<S> {
         }
     }
 
-    /// Bytes of the largest block there is.
+    /// Bytes of the largest block.
     fn largest(&self) -> usize {
-        // SAFETY: any number is a slot's.
+        // SAFETY: slot numbers are hints: any number is valid.
         unsafe { self.heap.slot(0) }.largest()
     }
 
@@ -168,11 +168,11 @@ impl<S: Shape> Scene<S> {
 }
 
 fn heap_end<S: Shape>(heap: &Heap<S>) -> usize {
-    // SAFETY: the heap exists.
+    // SAFETY: the heap is initialised.
     unsafe { heap.control.as_ref() }.end * LEAF
 }
 
-/// Runs a scene once for each step of an operation, until it ends before the interruption.
+/// Runs a scene once for each step of an operation, until the operation ends before the interruption.
 fn at_every_step(mut once: impl FnMut(usize) -> bool) {
     let mut step = 0;
     while once(step) {
@@ -181,8 +181,8 @@ fn at_every_step(mut once: impl FnMut(usize) -> bool) {
     assert!(step > 2, "an operation of {step} steps");
 }
 
-/// While the last of four leaves is given back and their word closed, nobody who looks for all four is told that there are none:
-/// not between the two words, when no bit tells of any of them.
+/// While the last of four leaves is freed and their word closed, no search for all four returns `Exhausted`: not even
+/// between the two words, when no bit stands for any of them.
 fn closing<S: Shape>() {
     let mut answers = Vec::new();
     at_every_step(|step| {
@@ -207,7 +207,7 @@ fn closing<S: Shape>() {
     assert!(set - begun >= 3, "{answers:?}");
 }
 
-/// While a bit is opened for one leaf, nobody who looks for another is told that there is none.
+/// While a bit is opened for one leaf, no search for another returns `Exhausted`.
 fn opening<S: Shape>() {
     let mut seen = [0; 2];
     at_every_step(|step| {
@@ -231,7 +231,7 @@ fn opening<S: Shape>() {
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
 
-/// Two leaves of a word given back at the same time close it once, whoever comes first.
+/// Two concurrent frees of leaves of one word close it once, in either order.
 fn closing_together<S: Shape>() {
     at_every_step(|step| {
         let scene: &'static Scene<S> = Box::leak(Box::new(Scene::new(16)));
@@ -248,7 +248,7 @@ fn closing_together<S: Shape>() {
     });
 }
 
-/// A word that closes is taken from, and given back to, by another: it stays open, or closes later.
+/// A word that closes is taken from, and freed to, by another operation: it stays open, or closes later.
 fn closing_against_a_taker<S: Shape>() {
     at_every_step(|step| {
         let scene: &'static Scene<S> = Box::leak(Box::new(Scene::new(16)));
@@ -267,7 +267,7 @@ fn closing_against_a_taker<S: Shape>() {
     });
 }
 
-/// A word is full, and somebody takes a leaf of it before it is closed: it stays open, and who looks for a run finds it.
+/// A word is full, and another operation takes a leaf of it before it is closed: it stays open and is found.
 fn kept_open<S: Shape>() {
     at_every_step(|step| {
         let scene: &'static Scene<S> = Box::leak(Box::new(Scene::new(16)));
@@ -284,14 +284,14 @@ fn kept_open<S: Shape>() {
     });
 }
 
-/// A word is struck out of a list while somebody gives a bit back to it: it is in a list afterwards.
+/// A word is unlisted while another operation frees a bit of it: it is listed afterwards.
 fn striking_out<S: Shape>() {
     at_every_step(|step| {
         let scene: &'static Scene<S> = Box::leak(Box::new(Scene::new(64)));
-        // One free leaf in each of four words, all listed; then none in three of them, which no search was told.
+        // One free leaf in each of four words, all listed; then none in three of them, unknown to the searches.
         let free = [0, 20, 40, 60].map(|leaf| scene.leaves[leaf]);
         free.iter().for_each(|&block| scene.free(0, block));
-        // SAFETY: any number is a slot's.
+        // SAFETY: slot numbers are hints: any number is valid.
         let slot = unsafe { scene.heap.slot(0) };
         for &block in &free[..3] {
             let leaf = block.addr().get() / LEAF;
@@ -300,7 +300,7 @@ fn striking_out<S: Shape>() {
                 let word = super::layout::word_of::<S>(leaf);
                 slot.control.word(0, word).fetch_and(!(1 << super::layout::place_of::<S>(leaf)), Relaxed);
                 slot.write_tag(leaf, 1);
-                // What the slot served last is another word.
+                // The word that the slot served last is another one.
                 let level = slot.control.level(0);
                 slot.control.served(0, 0).store(level.first, Relaxed);
             }
@@ -313,7 +313,7 @@ fn striking_out<S: Shape>() {
     });
 }
 
-/// Of two that free a block at the same time, one frees it.
+/// Of two concurrent frees of a block, one frees it.
 fn freeing_twice<S: Shape>() {
     at_every_step(|step| {
         let scene: &'static Scene<S> = Box::leak(Box::new(Scene::new(16)));
@@ -325,7 +325,7 @@ fn freeing_twice<S: Shape>() {
     });
 }
 
-/// Of two that free a block, the slower one finds a longer block there, which somebody was given meanwhile: that one stays.
+/// Of two frees of a block, the slower one finds a longer block there, allocated meanwhile: that one stays.
 fn freed_and_handed_out_again<S: Shape>() {
     let mut seen = 0;
     at_every_step(|step| {
@@ -339,7 +339,7 @@ fn freed_and_handed_out_again<S: Shape>() {
         let ((), _, is_interrupted) = interrupted(step, || scene.free(0, scene.leaves[0]), other);
         if let Some(block) = longer.get() {
             assert_eq!(block, scene.leaves[0]);
-            // Before the first look nobody can tell it from the block that was freed.
+            // Before the first look, it cannot be distinguished from the block that was freed.
             let is_live = scene.has(block, 2);
             assert!(step == 0 || is_live, "at step {step}");
             seen += usize::from(step != 0);
@@ -354,11 +354,11 @@ fn freed_and_handed_out_again<S: Shape>() {
     assert!(seen > 0);
 }
 
-/// Whatever bit of a live block's bytes is flipped, freeing the block is refused.
+/// If any bit of a live block's bytes is flipped, freeing the block is refused.
 fn flipped_bits<S: Shape>() {
     let scene: Scene<S> = Scene::new(64);
     (0..64).for_each(|leaf| scene.free(0, scene.leaves[leaf]));
-    // SAFETY: any number is a slot's.
+    // SAFETY: slot numbers are hints: any number is valid.
     let slot = unsafe { scene.heap.slot(0) };
     for leaves in 1..=32 {
         let block = scene.allocate(0, leaves).unwrap();
@@ -366,12 +366,12 @@ fn flipped_bits<S: Shape>() {
         let bytes = if S::TRIMS && !leaves.is_power_of_two() { 1 + tag::digits(leaves.ilog2() as usize) } else { 1 };
         for byte in 0..bytes {
             for bit in 0..8 {
-                // SAFETY: the leaf is the heap's.
+                // SAFETY: the leaf is one of the heap's.
                 let cell = unsafe { slot.control.tag(leaf + byte) };
                 let whole = cell.load(Relaxed);
                 cell.store(whole ^ 1 << bit, Relaxed);
                 scene.free(0, block);
-                // Damage to the first byte alone is all there is to a block that is not trimmed.
+                // For a block that is not trimmed, only the first byte can be damaged.
                 cell.store(whole, Relaxed);
                 scene.assert_whole();
                 // SAFETY: the block is live.

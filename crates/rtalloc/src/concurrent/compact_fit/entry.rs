@@ -1,26 +1,26 @@
-//! An entry: what a handle names, and the one word that readers, the mover and those who free agree upon.
+//! An entry: the target of a handle, and the one word on which readers, the mover and threads that free synchronise.
 //!
 //! ```text
 //! state   [ generation ][ LIVE | MOVING | SECOND ][ pins ]
 //!           half a word    3 bits                   the rest
-//! places  [ address ][ address ]       SECOND says which of them is the object's
+//! places  [ address ][ address ]       SECOND: which of them is the object's
 //! ```
 //!
-//! Because the word has the generation, one addition pins the object, tells whether the handle is of this object, whether it
-//! is live, whether it is being moved, and which of the two places is its own. The other place is the mover's: it is written
-//! before the word says that it is the object's.
+//! Because the word holds the generation, one addition pins the object and returns whether the handle is of this
+//! object, whether it is live, whether it is being moved, and which of the two places is its own. The other place
+//! belongs to the mover, which writes it before the word makes it the object's.
 //!
-//! Whoever pins without right (with an old handle, or beyond the most pins) takes the pin back and touches nothing else. So
-//! pins are counted even of entries without an object, and every change of the word leaves them as they are.
+//! A thread that pins without right (with an old handle, or beyond the most pins) removes its pin and touches nothing
+//! else. So pins are counted even for entries without an object, and every other RMW of the word preserves them.
 //!
-//! | step | order | what it orders |
+//! | step | ordering | what it orders |
 //! |---|---|---|
-//! | the addition of `pin` | acquire | reading place, size and bytes comes after whoever wrote them: the allocation, a move, the pins before |
-//! | the subtraction of `unpin` | release | what was done to the bytes comes first |
+//! | the addition of `pin` | acquire | reading place, size and bytes comes after their writes: the allocation, a move, earlier pins |
+//! | the subtraction of `unpin` | release | accesses to the bytes come first |
 //! | the addition of `settle` | release | place and size come before the object is live |
-//! | the compare-and-swap of `begin_move` | acquire | the copy comes after what was done under pins that are gone |
+//! | the compare-and-swap of `begin_move` | acquire | the copy comes after accesses under earlier pins |
 //! | the compare-and-swap of `commit` | release | the copy, and its place, come before it is the object |
-//! | clearing LIVE in `end`, the subtraction of `arrive`, the load of `is_left` | acquire | whatever the memory is used for next comes after what was done under pins that are gone |
+//! | clearing LIVE in `end`, the subtraction of `arrive`, the load of `is_left` | acquire | reuse of the memory comes after accesses under earlier pins |
 
 use crate::concurrent::atomics::{Atomics, Shared};
 use crate::contract::HandleError;
@@ -30,7 +30,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 const HALF: u32 = usize::BITS / 2;
 /// One generation.
 const GENERATION: usize = 1 << HALF;
-/// There is an object, and its handle is good.
+/// There is an object, and its handle is valid.
 const LIVE: usize = 1 << (HALF - 1);
 /// The owner is copying the object.
 const MOVING: usize = 1 << (HALF - 2);
@@ -38,10 +38,10 @@ const MOVING: usize = 1 << (HALF - 2);
 const SECOND: usize = 1 << (HALF - 3);
 /// One pin.
 const PIN: usize = 1;
-/// All of them.
+/// All pins.
 const PINS: usize = SECOND - 1;
 
-/// Most pins of an object at a time. As many again are counted for a moment when they are refused, so that so many threads may be
+/// Most pins of an object at a time. Pins beyond this are refused, but counted for a moment: that many threads may be
 /// refused at a time.
 pub const MOST_PINS: usize = PINS / 2;
 
@@ -58,7 +58,7 @@ impl core::fmt::Display for PinError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             PinError::Handle(error) => error.fmt(f),
-            PinError::TooMany => f.write_str("the object has as many pins as are counted"),
+            PinError::TooMany => f.write_str("the object has the largest number of pins already"),
         }
     }
 }
@@ -70,15 +70,15 @@ impl core::error::Error for PinError {}
 #[repr(C)]
 pub(super) struct Entry<A: Atomics> {
     state: Shared<usize, A>,
-    /// Addresses of the object: one is its own, one is the mover's.
+    /// Addresses of the object: one is its own, the other the mover's.
     places: [Shared<usize, A>; 2],
     /// Bytes requested.
     size: Shared<u32, A>,
-    /// Of a letter, of an entry that is not in use, or of one that waits for its last pin.
+    /// Link of a queued free, of an unused entry, or of one that waits for its last pin.
     link: Shared<u32, A>,
 }
 
-/// What a state says.
+/// The fields of a state word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) generation: u32,
@@ -99,7 +99,7 @@ const fn place_of(state: usize) -> usize {
     (state & SECOND != 0) as usize
 }
 
-/// Whether a state is of the live object that a handle of this generation names.
+/// Whether a state is that of the live object that a handle of this generation names.
 ///
 /// # Errors
 ///
@@ -113,7 +113,7 @@ fn agree(state: usize, generation: u32) -> Result<(), HandleError> {
 }
 
 impl<A: Atomics> Entry<A> {
-    /// An entry that no object had. Its places are an address of its owner's pages, so that none is ever null.
+    /// An entry that never had an object. Its places are an address of its owner's pages, so that they are never null.
     pub(super) const fn empty(page: usize) -> Self {
         Entry {
             state: Shared::new(0),
@@ -123,23 +123,23 @@ impl<A: Atomics> Entry<A> {
         }
     }
 
-    /// Where its link is.
+    /// The word of its link.
     #[inline(always)]
     pub(super) fn link(&self) -> &Shared<u32, A> {
         &self.link
     }
 
-    /// Pins the object: until [`unpin`](Self::unpin), it stays where it is. Tells its address and size.
+    /// Pins the object: until [`unpin`](Self::unpin), it stays where it is. Returns its address and size.
     ///
-    /// A move that is under way is given up: from the addition on it cannot be committed, and once MOVING is clear, it cannot
-    /// after this pin is gone either.
+    /// Aborts a move that is under way: from the addition on it cannot be committed, and once MOVING is clear, it
+    /// cannot be committed after this pin is gone either.
     ///
     /// # Time
     ///
-    /// Constant: 2 changes, 2 loads.
+    /// Constant: 2 RMWs, 2 loads.
     #[inline(always)]
     pub(super) fn pin(&self, generation: u32) -> Result<(usize, usize), PinError> {
-        // Acquire: place, size and bytes after whoever wrote them.
+        // Acquire: place, size and bytes are read after their writes.
         let state = self.state.fetch_add(PIN, Acquire);
         if let Err(error) = agree(state, generation) {
             self.step_back();
@@ -150,14 +150,14 @@ impl<A: Atomics> Entry<A> {
             return Err(PinError::TooMany);
         }
         if state & MOVING != 0 {
-            // Nothing is ordered by it: the mover reads what it had copied already, and throws it away.
+            // Relaxed: the mover has only read what it copied, and discards the copy.
             self.state.fetch_and(!MOVING, Relaxed);
         }
         let address = self.places[place_of(state)].load(Relaxed);
         Ok((address, self.size.load(Relaxed) as usize))
     }
 
-    /// Takes back a pin under which nothing was touched.
+    /// Removes a pin under which nothing was accessed.
     #[cold]
     #[inline(never)]
     fn step_back(&self) {
@@ -168,15 +168,15 @@ impl<A: Atomics> Entry<A> {
     ///
     /// # Time
     ///
-    /// Constant: 1 change.
+    /// Constant: 1 RMW.
     #[inline(always)]
     pub(super) fn unpin(&self) {
-        // Release: what was done to the bytes before the pin is gone.
+        // Release: accesses to the bytes come before the pin is gone.
         self.state.fetch_add(PIN.wrapping_neg(), Release);
     }
 
-    /// Ends the life of an object on behalf of somebody who is not its owner: from now on its handle is stale, and its entry has
-    /// a pin that the owner takes when it gets the letter. Of several who try, one succeeds.
+    /// Ends the life of an object of another slot: from now on its handle is stale, and its entry has a pin that the
+    /// owner removes when it processes the queued free. Of several threads that try, one succeeds.
     ///
     /// # Errors
     ///
@@ -184,17 +184,17 @@ impl<A: Atomics> Entry<A> {
     ///
     /// # Time
     ///
-    /// Constant: 3 changes.
+    /// Constant: 3 RMWs.
     #[inline(always)]
     pub(super) fn end_for_owner(&self, generation: u32) -> Result<(), HandleError> {
-        // The pin keeps the entry from being another object's. Nothing is ordered here: the letter does.
+        // The pin keeps the entry from being reused for another object. Relaxed: the remote-free queue orders.
         let state = self.state.fetch_add(PIN, Relaxed);
         if let Err(error) = agree(state, generation) {
             self.step_back();
             return Err(error);
         }
-        // One bit for each change, so that each is one instruction: a machine without one that tells all bits would repeat
-        // itself while readers come and go. Under the pin no move begins or is committed in between.
+        // One bit for each RMW, so that each is one instruction: a machine without an instruction that returns all bits
+        // would loop while readers pin and unpin. Under the pin no move begins or is committed in between.
         if self.state.fetch_and(!LIVE, Relaxed) & LIVE == 0 {
             self.step_back();
             return Err(HandleError::Stale);
@@ -203,7 +203,7 @@ impl<A: Atomics> Entry<A> {
         Ok(())
     }
 
-    /// Ends the life of an object, for its owner. Tells whether nobody has pinned it.
+    /// Ends the life of an object, for its owner. Returns whether it has no pins.
     ///
     /// # Errors
     ///
@@ -211,39 +211,39 @@ impl<A: Atomics> Entry<A> {
     ///
     /// # Time
     ///
-    /// Constant: 2 loads, 2 changes.
+    /// Constant: 2 loads, 2 RMWs.
     #[inline(always)]
     pub(super) fn end(&self, generation: u32) -> Result<bool, HandleError> {
-        // The generation is changed by the owner alone.
+        // Only the owner changes the generation.
         agree(self.state.load(Relaxed), generation)?;
-        // One bit for each change, as in `end_for_owner`. Only the caller moves objects.
+        // One bit for each RMW, as in `end_for_owner`. Only the caller moves objects.
         if self.state.fetch_and(!LIVE, Relaxed) & LIVE == 0 {
             return Err(HandleError::Stale);
         }
         self.state.fetch_and(!MOVING, Relaxed);
-        // Acquire: what the memory is used for next after what was done under pins that are gone.
+        // Acquire: the memory is reused after accesses under earlier pins.
         Ok(self.state.load(Acquire) & PINS == 0)
     }
 
-    /// The owner has the letter: its pin ends. Tells whether it was the last one.
+    /// The owner processes the queued free: removes its pin. Returns whether it was the last one.
     #[inline(always)]
     pub(super) fn arrive(&self) -> bool {
         // Acquire: as in `end`.
         self.state.fetch_add(PIN.wrapping_neg(), Acquire) & PINS == PIN
     }
 
-    /// Whether the last pin of an object that is no more is gone.
+    /// Whether the last pin of a freed object is gone.
     #[inline(always)]
     pub(super) fn is_left(&self) -> bool {
         // Acquire: as in `end`.
         self.state.load(Acquire) & PINS == 0
     }
 
-    /// Makes the entry that of a new object, and tells its generation, which is not 0. The owner's.
+    /// Gives the entry a new object, and returns its generation, which is not 0. For the owner.
     ///
     /// # Time
     ///
-    /// Constant: 1 load, 2 stores, 1 change.
+    /// Constant: 1 load, 2 stores, 1 RMW.
     #[inline(always)]
     pub(super) fn settle(&self, address: usize, size_bytes: usize) -> u32 {
         let state = self.state.load(Relaxed);
@@ -251,23 +251,23 @@ impl<A: Atomics> Entry<A> {
         self.size.store(size_bytes as u32, Relaxed);
         let next = state.wrapping_add(GENERATION);
         let skipped = if next & !(GENERATION - 1) == 0 { GENERATION } else { 0 };
-        // Release: place and size before the object is live.
+        // Release: place and size are written before the object is live.
         self.state.fetch_add(GENERATION.wrapping_add(skipped).wrapping_add(LIVE), Release);
         generation_of(next.wrapping_add(skipped))
     }
 
-    /// Where the object is. The owner's.
+    /// The object's address. For the owner.
     #[inline(always)]
     pub(super) fn place(&self) -> usize {
         self.places[place_of(self.state.load(Relaxed))].load(Relaxed)
     }
 
-    /// Bytes requested. The owner's.
+    /// Bytes requested. For the owner.
     pub(super) fn size(&self) -> usize {
         self.size.load(Relaxed) as usize
     }
 
-    /// What the state says now.
+    /// The fields of the current state.
     pub(super) fn state(&self) -> State {
         let state = self.state.load(Relaxed);
         State {
@@ -278,33 +278,33 @@ impl<A: Atomics> Entry<A> {
         }
     }
 
-    /// Begins to move the object, unless it is pinned or no more. The owner's.
+    /// Begins to move the object, unless it is pinned or freed. For the owner.
     ///
     /// # Time
     ///
-    /// Constant: 1 load, 1 change.
+    /// Constant: 1 load, 1 RMW.
     #[inline(always)]
     pub(super) fn begin_move(&self) -> bool {
         let state = self.state.load(Relaxed);
         if state & LIVE == 0 || state & PINS != 0 {
             return false;
         }
-        // Acquire: the copy after what was done under pins that are gone.
+        // Acquire: the copy is made after accesses under earlier pins.
         self.state.compare_exchange(state, state | MOVING, Acquire).is_ok()
     }
 
-    /// Whether the move goes on: nobody has pinned or freed the object since it began. The owner's.
+    /// Whether the move continues: the object has been neither pinned nor freed since it began. For the owner.
     #[inline(always)]
     pub(super) fn is_moving(&self) -> bool {
         self.state.load(Relaxed) & MOVING != 0
     }
 
-    /// Makes the copy at an address the object, unless somebody has pinned or freed it since the move began: then the object
-    /// stays where it is, and the move is over. The owner's.
+    /// Makes the copy at `address` the object, unless the object has been pinned or freed since the move began: then it
+    /// stays where it is, and the move is over. For the owner.
     ///
     /// # Time
     ///
-    /// Constant: 1 load, 1 store, 2 changes.
+    /// Constant: 1 load, 1 store, 2 RMWs.
     #[inline(always)]
     pub(super) fn commit(&self, address: usize) -> bool {
         let state = self.state.load(Relaxed);
@@ -313,7 +313,7 @@ impl<A: Atomics> Entry<A> {
         }
         self.places[place_of(state) ^ 1].store(address, Relaxed);
         let moved = (state ^ SECOND) & !MOVING;
-        // Release: the copy and its place before they are the object's.
+        // Release: the copy and its place are written before they become the object's.
         if state & PINS == 0 && self.state.compare_exchange(state, moved, Release).is_ok() {
             return true;
         }
@@ -321,7 +321,7 @@ impl<A: Atomics> Entry<A> {
         false
     }
 
-    /// Tells an object that nobody uses that it is elsewhere. The owner's.
+    /// Sets the address of an object that no thread uses. For the owner.
     pub(super) fn relocate(&self, address: usize) {
         self.places[place_of(self.state.load(Relaxed))].store(address, Relaxed);
     }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn no_generation_is_0_and_pins_without_right_leave_nothing() {
+    fn generations_skip_0_and_refused_pins_leave_no_trace() {
         let (entry, first) = live();
         assert_eq!(entry.end(first), Ok(true));
         assert_eq!(entry.pin(first), Err(PinError::Handle(HandleError::Stale)));
@@ -359,7 +359,7 @@ mod tests {
             entry.state(),
             State { generation: generation_of(usize::MAX), is_live: false, is_moving: false, pins: 0 }
         );
-        assert_eq!(entry.settle(4096, 10), 1, "around the end, but for 0");
+        assert_eq!(entry.settle(4096, 10), 1, "wraps around, skipping 0");
         assert_eq!(entry.end_for_owner(2), Err(HandleError::Foreign));
         assert_eq!(entry.state().pins, 0);
     }
@@ -373,9 +373,9 @@ mod tests {
         assert_eq!(entry.pin(generation), Ok((8192, 10)));
         assert!(!entry.is_moving() && !entry.begin_move() && !entry.commit(4096));
         entry.unpin();
-        assert!(!entry.commit(4096), "the pin is gone, and the copy is old nevertheless");
+        assert!(!entry.commit(4096), "the pin is gone, but the copy is out of date");
         assert_eq!(entry.place(), 8192);
-        // An old handle's pin is none of the object's, and the mover is careful with it.
+        // A pin through an old handle is not one of the object's, but still prevents the commit.
         assert!(entry.begin_move());
         entry.state.fetch_add(PIN, Relaxed);
         assert!(!entry.commit(4096) && !entry.is_moving());

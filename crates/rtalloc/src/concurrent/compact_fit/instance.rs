@@ -1,4 +1,4 @@
-//! What belongs to one slot: a directory of pages with its size classes, and what is owed. Its owner alone works with it.
+//! The instance of one slot: a directory of pages with its size classes, and pending compaction, for its owner.
 
 use super::entry::Entry;
 use super::guard::{WORD_BYTES, word_at};
@@ -14,32 +14,32 @@ use core::mem::offset_of;
 use core::num::NonZeroU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Bytes at the end of a page-block that say which entry its object has.
+/// Bytes at the end of a page-block that hold the number of its object's entry.
 pub(super) const BACK_BYTES: usize = WORD_BYTES;
 
-/// Objects that one operation looks at in search of one that can be moved.
+/// Objects that one operation examines in search of one that can be moved.
 pub(super) const LOOKS: usize = 8;
 
-/// What a slot keeps beside its directory.
+/// The state of a slot besides its directory.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Own<A> {
     steps: Steps,
     pub(super) cursor: Cursor,
-    /// Entries that are not in use.
+    /// Unused entries.
     pub(super) list: FreeList,
-    /// How many entries there are.
+    /// Number of entries.
     pub(super) room: u32,
     /// Address of the first.
     entries: usize,
-    /// Letters that were collected and not opened yet: the latest one, or 0.
+    /// Queued frees that were collected but not processed: the latest one, or 0.
     pub(super) chain: u32,
-    /// Entries whose object was freed and is pinned: the first and the last one, or [`NONE`].
+    /// Entries whose object was freed while pinned: the first and the last one, or [`NONE`].
     pub(super) waiting: [u32; 2],
     atomics: PhantomData<A>,
 }
 
-/// Where the search for an object that can be moved goes on.
+/// Where the search for an object that can be moved continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Cursor {
@@ -47,19 +47,19 @@ pub(super) struct Cursor {
     class: u32,
     /// The page, or [`NONE`] for the first not-full one.
     page: u32,
-    /// The first page-block that was not looked at.
+    /// The first page-block not yet examined.
     block: u32,
-    /// How often in a row a class was searched to its end in vain.
-    vain: u32,
+    /// How many times in a row a class was searched to its end without success.
+    failed_searches: u32,
 }
 
 impl Cursor {
-    const NONE: Self = Cursor { class: NONE, page: NONE, block: 0, vain: 0 };
+    const NONE: Self = Cursor { class: NONE, page: NONE, block: 0, failed_searches: 0 };
 }
 
 pub(super) type At<L, A> = Directory<L, Own<A>>;
 
-// SAFETY: pages come from the pool and go there.
+// SAFETY: pages are taken from the pool and returned to it.
 unsafe impl<L: Ladder, A: Atomics> PageBlocks for At<L, A> {
     type Ladder = L;
     type Extra = Own<A>;
@@ -71,20 +71,20 @@ unsafe impl<L: Ladder, A: Atomics> PageBlocks for At<L, A> {
 
     #[inline(always)]
     unsafe fn open_page(self) -> Option<*mut Header> {
-        // SAFETY: the instance has begun.
+        // SAFETY: the instance is initialised.
         unsafe { self.take_page() }
     }
 
     #[inline(always)]
     unsafe fn close_page(self, header: *mut Header) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the page is in use and has no blocks left.
         unsafe { self.give_page(header) }
     }
 
-    /// Of an object that nobody may use meanwhile. Those that somebody may are moved in steps, and by nothing else.
+    /// For an object that no thread can access. Objects that threads can access are moved in steps only.
     unsafe fn move_object(self, size_class: &SizeClass, from: Block, to: Block) {
         let bytes = size_class.block_bytes as usize;
-        // SAFETY: the page-blocks are of the class, and of different pages; one with an object ends with its entry's number.
+        // SAFETY: the page-blocks are of the class, and on different pages; a used one ends with its entry's number.
         unsafe {
             let (source, target) = (address_of(self, bytes, from), address_of(self, bytes, to));
             <Self as Stepwise>::copy(source, target, bytes);
@@ -93,18 +93,18 @@ unsafe impl<L: Ladder, A: Atomics> PageBlocks for At<L, A> {
     }
 }
 
-// SAFETY: the steps lie beside the directory, and begin with it.
+// SAFETY: the steps lie beside the directory, and `begin` initialises both.
 unsafe impl<L: Ladder, A: Atomics> Stepwise for At<L, A> {
     #[inline(always)]
     fn steps(self) -> *mut Steps {
         self.extra().wrapping_byte_add(offset_of!(Own<A>, steps)).cast()
     }
 
-    /// An object that nobody has pinned, on any not-full page but the last, page by page from the first on. Looks at few of them,
-    /// and goes on there the next time.
+    /// An unpinned object on any not-full page except the last, page by page from the first on. Examines at most
+    /// `LOOKS` objects, and continues there the next time.
     #[inline(always)]
     unsafe fn choose(self) -> Option<(usize, Block)> {
-        // SAFETY: the instance has begun; a used page-block ends with the number of its entry.
+        // SAFETY: the instance is initialised; a used page-block ends with the number of its entry.
         unsafe {
             let mut looks = 0;
             // turns: 8
@@ -117,7 +117,7 @@ unsafe impl<L: Ladder, A: Atomics> Stepwise for At<L, A> {
                     continue;
                 };
                 if self.entry(self.number_of(class, block)).begin_move() {
-                    (*self.cursor()).vain = 0;
+                    (*self.cursor()).failed_searches = 0;
                     return Some((class, block));
                 }
             }
@@ -130,8 +130,8 @@ unsafe impl<L: Ladder, A: Atomics> Stepwise for At<L, A> {
         let mut done = 0;
         // turns: page-block / 4
         while done < bytes {
-            // SAFETY: both are words of page-blocks. Those at `from` may be written meanwhile, by threads because of whom the copy
-            // will be thrown away.
+            // SAFETY: both are words of page-blocks, accessed atomically. A thread that writes those at `from`
+            // meanwhile has pinned the object, and the copy is then discarded.
             unsafe {
                 let word = word_at::<A>(from.wrapping_add(done)).load(Relaxed);
                 word_at::<A>(to.wrapping_add(done)).store(word, Relaxed);
@@ -142,19 +142,19 @@ unsafe impl<L: Ladder, A: Atomics> Stepwise for At<L, A> {
 
     #[inline(always)]
     unsafe fn publish(self, bytes: usize, target: usize, _number: usize) -> bool {
-        // SAFETY: the page-block ends with the number of an entry, behind what users write.
+        // SAFETY: the page-block ends with the number of an entry, after the bytes that users write.
         unsafe { self.entry(self.number_at(target, bytes)).commit(target) }
     }
 }
 
-/// Begins an instance whose entries are at an address.
+/// Initialises an instance whose entries are at an address.
 ///
 /// # Safety
 ///
-/// The directory was planned and has begun; `room` entries are there, empty.
+/// The directory is planned and initialised; `room` empty entries lie at `entries`.
 pub(super) unsafe fn begin<L: Ladder, A: Atomics>(directory: At<L, A>, entries: usize, room: u32) {
     let own = directory.extra();
-    // SAFETY: the caller's promise.
+    // SAFETY: the directory is planned and initialised, so its extra data lie in the region.
     unsafe {
         steps::begin(directory);
         (&raw mut (*own).cursor).write(Cursor::NONE);
@@ -175,10 +175,10 @@ impl<L: Ladder, A: Atomics> At<L, A> {
     ///
     /// # Safety
     ///
-    /// The instance has begun, here and below.
+    /// The instance is initialised, here and below.
     #[inline(always)]
     pub(super) unsafe fn entries(self) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the instance is initialised.
         unsafe { (*self.extra()).entries }
     }
 
@@ -186,24 +186,24 @@ impl<L: Ladder, A: Atomics> At<L, A> {
     ///
     /// # Safety
     ///
-    /// There is such an entry.
+    /// There is an entry with this number.
     #[inline(always)]
     pub(super) unsafe fn entry<'a>(self, number: u32) -> &'a Entry<A> {
-        // SAFETY: the caller's promise; entries are atomic words.
+        // SAFETY: `number` is less than the number of entries, which lie at `entries` and consist of atomic words.
         unsafe {
             let first: *const Entry<A> = core::ptr::with_exposed_provenance(self.entries());
             &*first.wrapping_add(number as usize)
         }
     }
 
-    /// The number of its entry that the page-block of `bytes` at an address ends with.
+    /// The entry number at the end of the page-block of `bytes` bytes at an address.
     ///
     /// # Safety
     ///
-    /// An object is there.
+    /// An object is in the page-block.
     #[inline(always)]
     pub(super) unsafe fn number_at(self, address: usize, bytes: usize) -> u32 {
-        // SAFETY: the last word of a page-block.
+        // SAFETY: the address is that of the last word of a page-block, which holds an entry number.
         unsafe { word_at::<A>(address.wrapping_add(bytes).wrapping_sub(BACK_BYTES)) }.load(Relaxed)
     }
 
@@ -211,34 +211,34 @@ impl<L: Ladder, A: Atomics> At<L, A> {
     ///
     /// # Safety
     ///
-    /// An object is there.
+    /// An object is in the page-block.
     #[inline(always)]
     unsafe fn number_of(self, class: usize, block: Block) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: an object is in the page-block, so its last word is an entry number.
         unsafe {
             let bytes = L::size_class(class).block_bytes as usize;
             self.number_at(address_of(self, bytes, block), bytes)
         }
     }
 
-    /// The next object that the search looks at. `None` where it came to the end of a class.
+    /// The next object that the search examines. `None` where it reaches the end of a class.
     ///
     /// ```text
     /// first                                       last
     /// [.oo.] <-> [o..o] <-> [.o.o] <-> [oo.o] <-> [ooo.]
-    ///               ^ cursor: goes on here, if the page is still a not-full one of the class, else from the first on
+    ///               ^ cursor: continues here if this is still a not-full page of the class; else from the first
     /// ```
     #[inline(always)]
     unsafe fn next_candidate(self) -> Option<(usize, Block)> {
         let cursor = self.cursor();
-        // SAFETY: the caller's promise; pages in rings have headers and a used page-block.
+        // SAFETY: the instance is initialised; pages in rings have headers and a used page-block.
         unsafe {
             let mut class = (*cursor).class;
             if class == NONE || steps::owing_from(self, class as usize) != Some(class as usize) {
                 let from = if class == NONE { 0 } else { class as usize };
                 let next = steps::owing_from(self, from).or_else(|| steps::owing_from(self, 0));
                 class = next.map_or(NONE, |class| class as u32);
-                *cursor = Cursor { class, vain: (*cursor).vain, ..Cursor::NONE };
+                *cursor = Cursor { class, failed_searches: (*cursor).failed_searches, ..Cursor::NONE };
                 next?;
             }
             let size_class = L::size_class(class as usize);
@@ -263,29 +263,30 @@ impl<L: Ladder, A: Atomics> At<L, A> {
                 (*cursor).block = (number as u32).wrapping_add(1);
                 return Some((class as usize, Block { header, number }));
             }
-            // The class's end. The last page is where the others' objects go.
+            // The end of the class. The last page receives the objects of the others.
             let behind = steps::owing_from(self, (class as usize).wrapping_add(1));
             let next = behind.or_else(|| steps::owing_from(self, 0)).map_or(NONE, |class| class as u32);
-            *cursor = Cursor { class: next, vain: (*cursor).vain.saturating_add(1), ..Cursor::NONE };
+            *cursor =
+                Cursor { class: next, failed_searches: (*cursor).failed_searches.saturating_add(1), ..Cursor::NONE };
         }
         None
     }
 
-    /// Whether no class that owes has an object that can be moved, as far as the search has seen: each was searched to its end since
-    /// it found one. The first of them may have been searched in part, and is searched once more.
+    /// Whether no class with pending compaction has an object that can be moved, as far as the search has seen: each
+    /// was searched to its end since the last success. The first, searched in part, is searched once more.
     #[inline(always)]
     pub(super) unsafe fn is_blocked(self) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the instance is initialised.
         unsafe {
             let owing = steps::owing_count(self);
-            owing == 0 || (*self.cursor()).vain > owing
+            owing == 0 || (*self.cursor()).failed_searches > owing
         }
     }
 
-    /// Moves at most `budget_bytes` of one object.
+    /// Moves at most `budget_bytes` of one object, and returns how many.
     #[inline(always)]
-    pub(super) unsafe fn pay(self, budget_bytes: usize) -> usize {
-        // SAFETY: the caller's promise; the page-block of an object under way ends with the number of its entry.
+    pub(super) unsafe fn compact_step(self, budget_bytes: usize) -> usize {
+        // SAFETY: the instance is initialised; the page-block of an object under way ends with the number of its entry.
         unsafe {
             if let Some(block) = steps::under_way(self) {
                 let class = usize::from((*block.header).state.class);
@@ -297,29 +298,29 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         }
     }
 
-    /// Moves at most `budget_bytes` of what is owed, as long as there is an object that can be moved.
+    /// Moves at most `budget_bytes` of pending compaction, while an object can be moved, and returns how many.
     pub(super) unsafe fn compact(self, budget_bytes: usize) -> usize {
         let mut moved = 0_usize;
-        // SAFETY: the caller's promise.
+        // SAFETY: the instance is initialised.
         unsafe {
-            (*self.cursor()).vain = 0;
+            (*self.cursor()).failed_searches = 0;
             // turns: budget / 16, and objects of the classes that owe
             while budget_bytes.wrapping_sub(moved) >= 16 && steps::owes(self) {
-                let paid = self.pay(budget_bytes.wrapping_sub(moved));
-                if paid == 0 && self.is_blocked() {
+                let moved_now = self.compact_step(budget_bytes.wrapping_sub(moved));
+                if moved_now == 0 && self.is_blocked() {
                     break;
                 }
-                moved = moved.wrapping_add(paid);
+                moved = moved.wrapping_add(moved_now);
             }
         }
         moved
     }
 
-    /// Takes an entry and a page-block, and makes them a new object's. `None` if one of them is missing.
+    /// Takes an entry and a page-block for a new object, and returns number and generation. `None` if one is missing.
     #[inline(always)]
     pub(super) unsafe fn take(self, size_bytes: usize, class: usize) -> Option<(u32, u32)> {
         let own = self.extra();
-        // SAFETY: the caller's promise.
+        // SAFETY: the instance is initialised; the entry and the page-block come from its free lists.
         unsafe {
             let link = |number| self.entry(number).link().load(Relaxed);
             let number = (*own).list.take((*own).room, link)?;
@@ -335,21 +336,21 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         }
     }
 
-    /// Puts an entry to those that are not in use.
+    /// Returns an entry to the unused ones.
     #[inline(always)]
     unsafe fn put_back(self, number: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the instance is initialised, and the entry is one of its own, in no list.
         unsafe { (*self.extra()).list.give(number, |next| self.entry(number).link().store(next, Relaxed)) }
     }
 
-    /// Where the object of an entry is: its class and its page-block.
+    /// The class and the page-block of an object.
     ///
     /// # Safety
     ///
-    /// It has one.
+    /// An object is at the address.
     #[inline(always)]
     pub(super) unsafe fn block_of(self, address: usize) -> (usize, Block) {
-        // SAFETY: an object is in a page of a size class, whose page-blocks have bytes.
+        // SAFETY: an object lies in a page of a size class, whose page-blocks are not empty.
         unsafe {
             let page = self.page_of(address);
             let header = self.header(page);
@@ -360,14 +361,14 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         }
     }
 
-    /// Gives back the memory of an object that is no more.
+    /// Returns the memory of a freed object.
     ///
     /// # Safety
     ///
-    /// The entry is not live, nobody has pinned it, and it is in no list.
+    /// The entry is not live, has no pins, and is in no list.
     #[inline(always)]
     pub(super) unsafe fn release(self, number: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the entry is not live, so no handle leads to its page-block; it has no pins, so no guard does either.
         unsafe {
             let (class, block) = self.block_of(self.entry(number).place());
             steps::drop_move_of(self, block);
@@ -377,7 +378,7 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         }
     }
 
-    /// Puts an entry to those that wait for their last pin.
+    /// Appends an entry to those that wait for their last pin.
     ///
     /// # Safety
     ///
@@ -385,7 +386,7 @@ impl<L: Ladder, A: Atomics> At<L, A> {
     #[inline(always)]
     pub(super) unsafe fn wait(self, number: u32) {
         let own = self.extra();
-        // SAFETY: the caller's promise.
+        // SAFETY: the entry is not live and in no list, so its link is unused; `waiting` holds numbers of entries.
         unsafe {
             self.entry(number).link().store(NONE, Relaxed);
             match (*own).waiting {
@@ -398,11 +399,11 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         }
     }
 
-    /// Looks at the entry that has waited longest: if its last pin is gone, it is released, else it waits on. Tells which.
+    /// Examines the entry that has waited longest: releases it if unpinned, and returns true; else appends it again.
     #[inline(always)]
     pub(super) unsafe fn revisit(self) -> bool {
         let own = self.extra();
-        // SAFETY: the caller's promise.
+        // SAFETY: the instance is initialised; entries in `waiting` are not live and in no other list.
         unsafe {
             let [first, last] = (*own).waiting;
             if first == NONE {

@@ -1,91 +1,96 @@
-//! Compact-fit for several threads: an instance for every slot, objects that any thread pins, and mail for what others free.
+//! Compact-fit for several threads: an instance for every slot, objects that any thread pins, remote-free queues.
 //!
 //! # Idea
 //!
 //! The authors of Compact-fit found that separate instances scale and a shared one does not. So every slot has an
-//! instance of the moving heap ([`compact_fit`](crate::compact_fit)) in its share of the region: pages, size classes and compaction, which
-//! its owner alone works with. What threads share is the *entries*. A handle names an entry, wherever it is used; the
-//! entry says where the object is, and keeps it from being moved while somebody looks at it.
+//! instance of the moving heap ([`compact_fit`](crate::compact_fit)) in its share of the region: pages, size classes
+//! and compaction, used by its owner alone. Threads share only the *entries*. A handle names an entry, wherever it is
+//! used; the entry holds the object's address, and keeps the object from being moved while it is accessed.
 //!
 //! ```text
 //! handle { entry, generation }
 //!            |          '----------- must be equal --.
 //!            '--> state  [ generation ][ live | moving | second ][ pins ]       one word
-//!                 places [ address ][ address ]                                 second says which one is the object's
+//!                 places [ address ][ address ]                                 second: which one is the object's
 //!
-//! region: [plan][refusals][places of the slots][mailboxes][entries of slot 0][of slot 1] ... [instance 0][instance 1] ...
+//! region: [plan][refusals][places of the slots][queues][entries of slot 0][of slot 1] ... [instance 0][instance 1] ...
 //! ```
 //!
-//! *Pin.* A reader adds one to the entry's word. What was there tells all: whether the handle is good, and which place is the object's.
-//! If the object is being moved, the reader clears that bit, one change that cannot fail, and goes on with the old copy, which is
-//! whole. A [`Guard`] is the pin in hand, and the only access: no pointer outlives it.
+//! *Pin.* A reader adds one to the entry's word. The previous value shows whether the handle is valid and which place
+//! is the object's. If the object is being moved, the reader clears the moving bit, by one RMW that cannot fail, and
+//! uses the old copy, which is still complete. A [`Guard`] represents the pin, and is the only access:
+//! no pointer outlives it.
 //!
-//! *Move.* The owner sets the bit, by a compare-and-swap, of an object without pins; copies `IOTA` bytes whenever one of its objects
-//! comes or goes; and makes the copy the object by one more compare-and-swap, which fails if anybody has pinned or freed it since:
+//! *Move.* The owner sets the moving bit of an object without pins, by a compare-and-swap. It copies `IOTA` bytes
+//! whenever one of its objects is allocated or freed. One more compare-and-swap makes the copy the object; it fails if
+//! another thread has pinned or freed the object since:
 //!
 //! ```text
 //!                     owner: move, commit                     owner: move; a reader comes; commit
 //! state    g live - - 0   ->   g live moving - 0   ->   g live - 2nd 0
 //!                                     |  reader: + 1, then & !moving
-//!                                     '->   g live - - 1   ->   the owner finds the bit gone, drops its copy, and
+//!                                     '->   g live - - 1   ->   the owner finds the bit clear, drops its copy, and
 //!                                                               chooses another object
 //! first    [..o.]              [..o.]                   [....]                [..o.]   old copy: whole until the commit
-//! last     [xx..]              [xxc.]                   [xxo.]                [xx..]   c: reserved, copied piece by piece
+//! last     [xx..]              [xxc.]                   [xxo.]                [xx..]   c: reserved, copied in pieces
 //! ```
 //!
-//! So a reader never waits, and the mover never spoils what somebody sees: the memory of the old copy is used again only after
-//! the commit, which found no pin, and every later pin leads to the new one. The state has the generation in it, so that
-//! nothing has to be compared twice, and there is no ABA: within a generation the bit is set only when there is no pin, and whoever
-//! clears it has one.
+//! So a reader never waits, and a move never damages what a reader sees: the memory of the old copy is reused only
+//! after the commit, which found no pin, and every later pin leads to the new copy. The state includes the generation,
+//! so one comparison covers both, and there is no ABA: within a generation the moving bit is set only when there is no
+//! pin, and only a thread with a pin clears it.
 //!
-//! *Free.* Who frees an object clears its live bit; of several who try, one succeeds. If the object is the slot's own and not pinned,
-//! its memory is free at once; if it is pinned, the entry waits until the last pin is gone, and the owner looks whenever it
-//! allocates. The entry of another slot's object is mailed to its owner ([`mailbox`](super::arenas::mailbox)).
+//! *Free.* A thread that frees an object clears its live bit; of several that try, one succeeds. If the object is the
+//! slot's own and not pinned, its memory is free at once. If it is pinned, the entry waits for the last pin to end, and
+//! the owner checks whenever it allocates. The entry of another slot's object goes to its owner's remote-free queue
+//! ([`remote_queue`](super::arenas::remote_queue)).
 //!
 //! # Memory
 //!
-//! When nothing is left that can be moved ([`compact`](CompactFitSlot::compact) says so), a class has at most k not-full pages and one for
-//! each object that is pinned, or was freed and has not come back yet: not-full pages <= k + pinned. For the search takes objects from every
-//! not-full page but the last, which they go to; if a class has more than k >= 1 and no object can be moved, every page
-//! but the last has pinned objects alone, one at least. In between it may owe as much more as its sequential sister, and pays at most
-//! `IOTA` bytes for each object that comes or goes.
+//! When nothing is left that can be moved ([`compact`](CompactFitSlot::compact) reports it), a class has at most k
+//! not-full pages and one for each object that is pinned, or was freed and is not yet back at its owner: not-full pages
+//! <= k + pinned. The search takes objects from every not-full page except the last, which receives them. If a class
+//! has more than k >= 1 and no object can be moved, every page except the last has only pinned objects, at least one.
+//! In between, its pending compaction is at most that of the sequential variant, and each object that is allocated or
+//! freed compacts at most `IOTA` bytes.
 //!
-//! An entry is two and a half words, eight bytes: 32 B on 64-bit machines. Their number is chosen when the heap is made, because
-//! a thread with an old handle must find an entry, whatever has become of the object.
+//! An entry is three words and eight bytes: 32 B on 64-bit machines. The number of entries is chosen when the heap is
+//! made, because a thread with an old handle must find an entry after the object is freed.
 //!
 //! # Progress, and why
 //!
-//! Every operation is *wait-free*, but [`compact`](CompactFitSlot::compact), which is bounded by its budget and the objects of the classes that
-//! owe. [`most_steps`](SharedCompactFit::most_steps) tells the bounds; with K and K_miss as in [arenas](super::arenas):
+//! Every operation except [`compact`](CompactFitSlot::compact) is *wait-free*. The bound of `compact` is its budget and
+//! the objects of the classes with pending compaction. [`most_steps`](SharedCompactFit::most_steps) returns the bounds;
+//! with K and K_miss as in [arenas](super::arenas):
 //!
 //! | operation | steps on shared words |
 //! |---|---|
-//! | pin | 2 changes, 2 loads |
-//! | a guard's end | 1 change |
-//! | allocate | a few, and those of at most 2 (K + K_miss) + 2 payments |
-//! | deallocate, of this slot's object | 2 loads, 2 changes, a few loads and stores, and a payment |
-//! | deallocate, of another slot's | 1 load, 3 stores, at most 5 changes |
-//! | a payment | `IOTA` / 4 loads and stores, and at most 8 objects looked at |
+//! | pin | 2 RMWs, 2 loads |
+//! | drop of a guard | 1 RMW |
+//! | allocate | a few, and those of at most 2 (K + K_miss) + 2 compaction steps |
+//! | deallocate, of this slot's object | 2 loads, 2 RMWs, a few loads and stores, and a compaction step |
+//! | deallocate, of another slot's | 1 load, 3 stores, at most 5 RMWs |
+//! | a compaction step | `IOTA` / 4 loads and stores, and at most 8 objects examined |
 //!
-//! (The mailbox takes two of the five changes, ending the object once among all who try takes the others.) There is no loop that ends
-//! when somebody else does something. A thread that stops for ever holds what it has pinned: that
-//! object stays where it is, and its memory is not used again. Nobody else notices.
+//! (The remote-free queue takes two of the five RMWs; ending the object exactly once takes the others.) No loop ends
+//! because another thread does something. A thread that stops forever keeps its pins: each pinned object stays where it
+//! is, and its memory is not reused. Other threads are not affected.
 //!
 //! # Weak points
 //!
-//! - An object that is pinned most of the time is moved none of the time: each such object may cost a page.
-//! - A pin is two changes of a word, pin and end, that all readers of an object write: readers of one object keep each other's
-//!   caches busy, where those of different objects do not meet.
-//! - Objects are read and written by words of four bytes; see [`Guard`].
-//! - A handle is as good as its generation: after exactly a multiple of 2^32 - 1 objects of one entry (2^16 - 1 on 32-bit machines) an old
-//!   handle is taken for a new one.
+//! - An object that is pinned most of the time is not moved: each such object may cost a page.
+//! - A pin and its end are two RMWs of a word that all readers of the object write: readers of one object contend for a
+//!   cache line; readers of different objects do not.
+//! - Objects are read and written in words of four bytes; see [`Guard`].
+//! - Generations wrap around: after exactly a multiple of 2^32 - 1 objects of one entry (2^16 - 1 on 32-bit machines)
+//!   an old handle is taken for a new one.
 //! - An object is not resized: allocate, copy, deallocate.
-//! - What [arenas](super::arenas) say of mailboxes and owners that never allocate.
+//! - The weak points of [arenas](super::arenas) about queues and about owners that never allocate.
 //!
 //! # When it wins, when it loses
 //!
-//! It wins where threads hand objects to each other and memory must stay predictable for years. It loses where objects are read in
-//! few instructions each: a pin costs two atomic changes.
+//! It wins where threads hand objects to each other and memory must stay predictable for years. It loses where each
+//! access to an object is only a few instructions: a pin costs two atomic RMWs.
 
 mod entry;
 mod guard;
@@ -102,7 +107,9 @@ use crate::compact_fit::ladder::{DefaultLadder, Ladder};
 use crate::compact_fit::page::{Directory, Header, Pool, Record};
 use crate::compact_fit::{CompactFitConfig, steps};
 use crate::concurrent::LINE_BYTES;
-use crate::concurrent::arenas::mailbox::{Letter, Link, Mailbox, Notices, PUT_STEPS, Put, collect_steps};
+use crate::concurrent::arenas::remote_queue::{
+    Link, PUSH_STEPS, PendingBits, Pushed, QueuedFree, RemoteQueue, collect_steps,
+};
 use crate::concurrent::arenas::{Line, times};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use crate::contract::{AllocError, Corruption, Handle, HandleError, InitError, Refusals, SharedError, Steps};
@@ -122,13 +129,13 @@ use instance::{At, BACK_BYTES, Cursor, LOOKS};
 pub struct SharedCompactFitConfig {
     /// Number of slots, at least 1: threads, cores, interrupt levels. Each gets the same share of the region.
     pub slots: usize,
-    /// Objects that a slot may have at a time, at least 1; rounded up to a multiple of 4.
+    /// Most objects that a slot may have at a time, at least 1; rounded up to a multiple of 4.
     pub objects: usize,
     /// Most objects that an allocation takes back before it serves its request, at least 1.
     pub taken_back: usize,
     /// Most objects that an allocation takes back when it finds no memory, before it tries again, at least 1.
     pub taken_back_on_miss: usize,
-    /// How many pages of each size class of a slot may be not full: k.
+    /// Most not-full pages of each size class of a slot: k.
     pub not_full: CompactFitConfig,
 }
 
@@ -145,11 +152,11 @@ impl Default for SharedCompactFitConfig {
 pub enum Operation {
     /// [`CompactFitSlot::allocate`], whether it succeeds or not.
     Allocate,
-    /// [`CompactFitSlot::deallocate`], of an object of whatever slot.
+    /// [`CompactFitSlot::deallocate`], of an object of any slot.
     Deallocate,
     /// [`SharedCompactFit::pin`].
     Pin,
-    /// The end of a [`Guard`].
+    /// The drop of a [`Guard`].
     Unpin,
     /// [`CompactFitSlot::reclaim`].
     Reclaim {
@@ -158,7 +165,7 @@ pub enum Operation {
     },
 }
 
-/// The front of the region.
+/// The start of the region.
 #[repr(C)]
 struct Control<A: Atomics> {
     plan: Line<Plan>,
@@ -173,10 +180,10 @@ struct Plan {
     objects: NonZeroU32,
     taken_back: usize,
     taken_back_on_miss: usize,
-    /// Bytes of one producer's mailboxes, whole cache lines.
+    /// Bytes of one producer's queues, whole cache lines.
     row_bytes: usize,
-    /// Address of the first mailbox.
-    mailboxes: usize,
+    /// Address of the first queue.
+    queues: usize,
     /// Address of the first entry.
     entries: usize,
     /// Address of the first instance.
@@ -186,7 +193,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Addresses of the memory of a slot's instance.
+    /// Address range of a slot's instance.
     fn share(&self, slot: usize) -> Range<usize> {
         let start = self.instances.wrapping_add(slot.wrapping_mul(self.share_bytes));
         start..start.wrapping_add(self.share_bytes)
@@ -201,27 +208,27 @@ struct Refused<A: Atomics> {
     pending: Shared<usize, A>,
 }
 
-/// What belongs to a slot.
+/// The state of a slot.
 #[repr(C)]
 struct Place<A: Atomics> {
-    /// The base of its directory, which nobody writes.
+    /// The base of its directory, which is never written again.
     base: Line<usize>,
     common: Line<Common<A>>,
 }
 
-/// What others write.
+/// The part of a slot's state that other threads write.
 #[repr(C)]
 struct Common<A: Atomics> {
-    notices: Notices<A>,
-    /// 1 while somebody has the slot.
+    pending_bits: PendingBits<A>,
+    /// 1 while the slot is claimed.
     claim: Shared<usize, A>,
 }
 
-/// Compact-fit for several threads, on the ladder `L`: every slot has an instance, whose objects its owner moves at most `IOTA` bytes at
-/// a time, a multiple of 16.
+/// Compact-fit for several threads, on the ladder `L`. Every slot has an instance, whose owner moves at most `IOTA`
+/// bytes of its objects at a time; `IOTA` is a multiple of 16.
 ///
-/// The value is one pointer; everything else is in the region, which is bytes that were written once: what an object holds
-/// before it is written is what was there before.
+/// The value is one pointer; everything else is in the region, whose bytes are initialised. New objects are not
+/// cleared.
 ///
 /// ```standalone_crate
 /// use rtalloc::{SharedCompactFit, SharedCompactFitConfig};
@@ -244,15 +251,15 @@ struct Common<A: Atomics> {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct SharedCompactFit<'r, const IOTA: usize = 256, L: Ladder = DefaultLadder, A: Atomics = Native> {
-    /// The front of the region.
+    /// The start of the region.
     control: NonNull<Control<A>>,
     region: PhantomData<(&'r mut [u8], L)>,
 }
 
-// SAFETY: what threads share are atomic words and what nobody writes; an instance is used by one at a time, and may go from thread to
-// thread.
+// SAFETY: threads share only atomic words and words that are never written again; an instance is used by one thread at
+// a time, and holds nothing that is bound to a thread.
 unsafe impl<const IOTA: usize, L: Ladder, A: Atomics> Send for SharedCompactFit<'_, IOTA, L, A> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`; methods through `&self` access only those shared words.
 unsafe impl<const IOTA: usize, L: Ladder, A: Atomics> Sync for SharedCompactFit<'_, IOTA, L, A> {}
 
 impl<const IOTA: usize, L: Ladder, A: Atomics> fmt::Debug for SharedCompactFit<'_, IOTA, L, A> {
@@ -261,11 +268,11 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> fmt::Debug for SharedCompactFit<'
     }
 }
 
-/// A slot in the hand of its user, until this is dropped.
+/// A claimed slot; dropping this releases it.
 pub struct CompactFitSlot<'h, 'r, const IOTA: usize, L: Ladder, A: Atomics = Native> {
     heap: &'h SharedCompactFit<'r, IOTA, L, A>,
     number: usize,
-    /// The slot's instance, which this one's user alone works with.
+    /// The slot's instance, which only this value uses.
     instance: At<L, A>,
 }
 
@@ -277,18 +284,18 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> fmt::Debug for CompactFitSlot<'_,
 
 impl<const IOTA: usize, L: Ladder, A: Atomics> Drop for CompactFitSlot<'_, '_, IOTA, L, A> {
     fn drop(&mut self) {
-        // SAFETY: there is such a slot.
+        // SAFETY: the slot was claimed, so it exists.
         let place = unsafe { self.heap.place(self.number) };
-        // Release: whatever we did to the instance comes before what the next user does.
+        // Release: everything this user did to the instance comes before what the next user does.
         place.common.0.claim.store(0, Release);
     }
 }
 
 impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L, A> {
-    const VALID: () = assert!(IOTA != 0 && IOTA.is_multiple_of(16), "steps of whole 16 bytes");
+    const VALID: () = assert!(IOTA != 0 && IOTA.is_multiple_of(16), "IOTA must be a nonzero multiple of 16");
 
-    /// Nothing that is written to the region has padding, which would be no byte of any value: whoever gave bytes may read them
-    /// when the heap is gone.
+    /// Values written to the region have no padding: padding bytes are uninitialised, and the region's owner may read
+    /// every byte after the heap is gone.
     const DENSE: () = {
         const fn sum(words: usize, bytes: usize) -> usize {
             words * size_of::<usize>() + bytes
@@ -304,7 +311,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     /// Largest request, in bytes.
     pub const LARGEST_BYTES: usize = L::PAGE - BACK_BYTES;
 
-    /// Makes a heap in `region`, whose slots have equal shares of it.
+    /// Makes a heap in `region`, divided equally among its slots.
     ///
     /// # Errors
     ///
@@ -317,7 +324,9 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         const { (Self::VALID, Self::DENSE) };
         let SharedCompactFitConfig { slots, objects, taken_back, taken_back_on_miss, not_full } = config;
         if slots == 0 || objects == 0 || taken_back == 0 || taken_back_on_miss == 0 {
-            return Err(InitError::Configuration { what: "at least one slot, one object, and one taken back" });
+            return Err(InitError::Configuration {
+                what: "at least one slot, one object, and one object to take back",
+            });
         }
         let too_small = InitError::TooSmall { needed_bytes: Self::region_bytes(slots, objects, 1) };
         let (control, plan) = Self::plan_of(region.as_ptr().addr(), region.len(), &config).ok_or(too_small)?;
@@ -325,12 +334,12 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
             return Err(InitError::OutOfReach { max_span_bytes: At::<L, A>::MOST_BYTES.saturating_mul(slots) });
         }
         if u64::from(plan.slots).saturating_mul(plan.objects.get().into()) >= u64::from(NONE) {
-            return Err(InitError::Configuration { what: "entries that 32 bits number" });
+            return Err(InitError::Configuration { what: "fewer than 2^32 objects in all slots" });
         }
         if At::<L, A>::plan(plan.instances, plan.share_bytes).is_none() {
             return Err(too_small);
         }
-        // Exposes the provenance of the region, which the heap has for good.
+        // Exposes the provenance of the region, which the heap keeps.
         let _ = region.as_mut_ptr().expose_provenance();
         let control: NonNull<Control<A>> =
             NonNull::new(core::ptr::with_exposed_provenance_mut(control)).ok_or(too_small)?;
@@ -340,29 +349,29 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
             contended: Shared::new(0),
             pending: Shared::new(0),
         };
-        // SAFETY: the control structure lies in the region, aligned. A line is not written whole: it has padding.
+        // SAFETY: the control structure lies in the region, aligned. Fields are written, because lines have padding.
         unsafe {
             (&raw mut (*control.as_ptr()).plan.0).write(plan);
             (&raw mut (*control.as_ptr()).refused.0).write(refused);
         }
         let heap = SharedCompactFit { control, region: PhantomData };
         let entries: *mut Entry<A> = core::ptr::with_exposed_provenance_mut(plan.entries);
-        let row: *mut u8 = core::ptr::with_exposed_provenance_mut(plan.mailboxes);
-        // SAFETY: mailboxes are where the plan says, in the region.
+        let row: *mut u8 = core::ptr::with_exposed_provenance_mut(plan.queues);
+        // SAFETY: the queues lie in the region, where the plan places them.
         unsafe { row.write_bytes(0, plan.row_bytes.wrapping_mul(slots)) };
         for slot in 0..slots {
             let share = plan.share(slot);
-            // The first has a plan, and the others are alike.
+            // The first share has a plan, and the others are alike.
             let Some((directory, pages)) = At::<L, A>::plan(share.start, share.len()) else { return Err(too_small) };
             let own = entries.wrapping_add(slot.wrapping_mul(plan.objects.get() as usize));
-            // SAFETY: the shares lie apart in the region, the places behind the control structure, and the entries where the plan says.
+            // SAFETY: the shares are disjoint in the region, the places follow the control structure, then the entries.
             unsafe {
                 for number in 0..plan.objects.get() as usize {
                     own.wrapping_add(number).write(Entry::empty(directory.base()));
                 }
                 directory.begin(pages as u32, &|class| not_full.most_not_full(class));
                 instance::begin(directory, own.addr(), plan.objects.get());
-                let common = Common { notices: Notices::new(), claim: Shared::new(0) };
+                let common = Common { pending_bits: PendingBits::new(), claim: Shared::new(0) };
                 (&raw mut (*heap.place_at(slot)).base.0).write(directory.base());
                 (&raw mut (*heap.place_at(slot)).common.0).write(common);
             }
@@ -370,8 +379,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         Ok(heap)
     }
 
-    /// Length of a region that holds so many slots, each of which has so many objects at a time and pages of the ladder, wherever it
-    /// starts; `usize::MAX` beyond the address space.
+    /// Length of a region that holds `slots` slots, each with `objects` objects at a time and `pages` pages of the
+    /// ladder, for any start address; `usize::MAX` beyond the address space.
     pub const fn region_bytes(slots: usize, objects: usize, pages: usize) -> usize {
         let share = At::<L, A>::needed_bytes(pages).saturating_add(LINE_BYTES);
         match Self::front_bytes(slots, objects) {
@@ -382,9 +391,9 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         }
     }
 
-    /// Bytes in front of the instances, in front of the entries, and of one producer's mailboxes, whole cache lines.
+    /// Bytes before the instances, bytes before the entries, and bytes of one producer's queues, in whole lines.
     const fn front_bytes(slots: usize, objects: usize) -> Option<(usize, usize, usize)> {
-        let row_bytes = match slots.checked_mul(size_of::<Mailbox<A>>()) {
+        let row_bytes = match slots.checked_mul(size_of::<RemoteQueue<A>>()) {
             Some(bytes) => round_up(bytes, LINE_BYTES),
             None => None,
         };
@@ -401,7 +410,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         }
     }
 
-    /// Divides a region: where the control structure is, and the plan.
+    /// Divides a region: returns the address of the control structure, and the plan.
     fn plan_of(start: usize, len_bytes: usize, config: &SharedCompactFitConfig) -> Option<(usize, Plan)> {
         let control = round_up(start, LINE_BYTES)?;
         let (front_bytes, before_bytes, row_bytes) = Self::front_bytes(config.slots, config.objects)?;
@@ -414,7 +423,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
             taken_back: config.taken_back,
             taken_back_on_miss: config.taken_back_on_miss,
             row_bytes,
-            mailboxes: entries.checked_sub(config.slots.checked_mul(row_bytes)?)?,
+            queues: entries.checked_sub(config.slots.checked_mul(row_bytes)?)?,
             entries,
             instances,
             share_bytes: room.checked_div(config.slots)? & !(LINE_BYTES - 1),
@@ -424,7 +433,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
 
     #[inline(always)]
     fn plan(&self) -> &Plan {
-        // SAFETY: the control structure is initialised, and this part of it never written again.
+        // SAFETY: the control structure is initialised, and this part of it is never written again.
         unsafe { &(*self.control.as_ptr()).plan.0 }
     }
 
@@ -433,11 +442,11 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         self.control.as_ptr().wrapping_add(1).cast::<Place<A>>().wrapping_add(slot)
     }
 
-    /// The place of a slot.
+    /// The state of a slot.
     ///
     /// # Safety
     ///
-    /// There is such a slot.
+    /// `slot` is less than the number of slots.
     #[inline(always)]
     unsafe fn place(&self, slot: usize) -> &Place<A> {
         // SAFETY: the places follow the control structure, one for each slot.
@@ -448,25 +457,25 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     ///
     /// # Safety
     ///
-    /// There is such a slot.
+    /// `slot` is less than the number of slots.
     #[inline(always)]
     unsafe fn instance(&self, slot: usize) -> At<L, A> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `slot` is less than the number of slots, by this function's contract.
         Directory::at(unsafe { self.place(slot) }.base.0)
     }
 
-    /// The mailbox of a pair of slots.
+    /// The queue from one slot to another.
     ///
     /// # Safety
     ///
-    /// There are such slots.
+    /// Both numbers are less than the number of slots.
     #[inline(always)]
-    unsafe fn mailbox(&self, producer: usize, owner: usize) -> &Mailbox<A> {
+    unsafe fn queue(&self, producer: usize, owner: usize) -> &RemoteQueue<A> {
         let plan = self.plan();
-        let row = plan.mailboxes.wrapping_add(producer.wrapping_mul(plan.row_bytes));
-        let mailbox = row.wrapping_add(owner.wrapping_mul(size_of::<Mailbox<A>>()));
-        // SAFETY: a row of mailboxes for every producer, one for each owner, lies behind the places.
-        unsafe { &*core::ptr::with_exposed_provenance(mailbox) }
+        let row = plan.queues.wrapping_add(producer.wrapping_mul(plan.row_bytes));
+        let queue = row.wrapping_add(owner.wrapping_mul(size_of::<RemoteQueue<A>>()));
+        // SAFETY: after the places lies a row of queues for every producer, one for each owner, initialised to 0.
+        unsafe { &*core::ptr::with_exposed_provenance(queue) }
     }
 
     /// The entry that a handle names.
@@ -478,7 +487,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
             return Err(HandleError::Foreign);
         }
         let first: *const Entry<A> = core::ptr::with_exposed_provenance(plan.entries);
-        // SAFETY: the entries lie behind the mailboxes, atomic words all of them.
+        // SAFETY: `number` is less than the number of entries; they lie after the queues and consist of atomic words.
         Ok(unsafe { &*first.wrapping_add(number) })
     }
 
@@ -488,7 +497,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         self.plan().slots as usize
     }
 
-    /// Takes a slot, if nobody has it, until the value is dropped.
+    /// Claims a slot, if it is free, until the value is dropped.
     ///
     /// # Time
     ///
@@ -497,14 +506,14 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         if slot >= self.slots() {
             return None;
         }
-        // SAFETY: there is such a slot.
+        // SAFETY: `slot` is less than the number of slots.
         let (place, instance) = unsafe { (self.place(slot), self.instance(slot)) };
-        // Acquire: whatever the last user of the slot did to the instance comes before what we do.
+        // Acquire: everything the last user of the slot did to the instance comes before what this user does.
         place.common.0.claim.compare_exchange(0, 1, Acquire).ok()?;
         Some(CompactFitSlot { heap: self, number: slot, instance })
     }
 
-    /// Takes the first slot that nobody has, if there is one.
+    /// Claims the first free slot, if there is one.
     ///
     /// # Time
     ///
@@ -513,22 +522,22 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         (0..self.slots()).find_map(|slot| self.claim(slot))
     }
 
-    /// A slot that the caller has, for callers that keep its number instead of the value, as C does. What is dropped in the end
-    /// gives the slot back.
+    /// A claimed slot, for callers that keep its number instead of the value, as C does. Dropping that releases the
+    /// slot.
     ///
     /// # Safety
     ///
-    /// `slot` is less than [`slots`](Self::slots); the caller [claimed](Self::claim) it, and forgot what it got. No two values of a slot
-    /// are used at a time.
+    /// `slot` is less than [`slots`](Self::slots); the caller [claimed](Self::claim) it, and forgot the value it
+    /// received. No two values of one slot are used at a time.
     #[inline(always)]
     pub unsafe fn slot(&self, slot: usize) -> ManuallyDrop<CompactFitSlot<'_, 'r, IOTA, L, A>> {
-        // SAFETY: there is such a slot.
+        // SAFETY: `slot` is less than the number of slots, by this function's contract.
         let instance = unsafe { self.instance(slot) };
         ManuallyDrop::new(CompactFitSlot { heap: self, number: slot, instance })
     }
 
-    /// Pins an object, whoever allocated it: as long as the guard lives the object stays where it is, and its memory is not used again
-    /// even if it is freed. A handle of a freed object is refused, by whichever thread and however short a time ago it was freed.
+    /// Pins an object, whichever slot allocated it: while the guard lives, the object stays where it is, and its memory
+    /// is not reused even if it is freed. A handle of a freed object is refused, whichever thread freed it.
     ///
     /// # Errors
     ///
@@ -541,12 +550,11 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     pub fn pin(&self, handle: Handle) -> Result<Guard<'_, A>, PinError> {
         let entry = self.entry(handle).map_err(PinError::Handle)?;
         let pinned = entry.pin(handle.generation())?;
-        // SAFETY: the pin is the guard's.
+        // SAFETY: the entry was pinned for this guard, which ends the pin.
         Ok(unsafe { Guard::new(entry, pinned) })
     }
 
-    /// Most steps that one operation takes, whatever other threads do. Those of the bytes that a guard reads and writes are the
-    /// program's.
+    /// Most steps that one operation takes, whatever other threads do. Accesses through guards are not included.
     ///
     /// # Time
     ///
@@ -554,25 +562,25 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     pub fn most_steps(&self, operation: Operation) -> Steps {
         let Plan { taken_back, taken_back_on_miss, .. } = *self.plan();
         let steps = |read_modify_writes, loads, stores| Steps { read_modify_writes, loads, stores };
-        // An object under way is looked at; another one is chosen; a piece is copied; the copy is published.
+        // The pending move is checked; another object is chosen; a piece is copied; the copy is published.
         let words = IOTA.min(L::PAGE) / guard::WORD_BYTES;
-        let payment = steps(LOOKS + 2, 2 + 2 * LOOKS + words + 2, words + 1);
-        // The place is looked up, and the entry is linked to the others.
+        let compaction_step = steps(LOOKS + 2, 2 + 2 * LOOKS + words + 2, words + 1);
+        // The place is looked up, and the entry is linked into the free list.
         let release = steps(0, 2, 1);
-        let letter = collect_steps(self.slots(), usize::BITS as usize) + steps(1, 1, 0);
-        // Put behind the last one that waits: two links. What is released instead is more.
-        let opened = letter + release + payment + steps(0, 0, 1);
-        let revisited = steps(0, 2, 1) + release + payment;
-        let taken = |most: usize| times(most, opened + revisited);
+        let dequeued = collect_steps(self.slots(), usize::BITS as usize) + steps(1, 1, 0);
+        // Appended to the waiting list: two links. Releasing it instead takes more steps.
+        let processed = dequeued + release + compaction_step + steps(0, 0, 1);
+        let revisited = steps(0, 2, 1) + release + compaction_step;
+        let taken = |most: usize| times(most, processed + revisited);
         // The entry's link and state, the object's place, size and entry; or the entry's link once more.
-        let attempt = steps(1, 2, 3) + payment;
+        let attempt = steps(1, 2, 3) + compaction_step;
         match operation {
             Operation::Allocate => {
                 taken(taken_back.saturating_add(taken_back_on_miss)) + times(2, attempt) + steps(2, 1, 0)
             }
             Operation::Deallocate => {
-                let own = steps(2, 2, 0) + release + payment + steps(0, 0, 1);
-                let others = PUT_STEPS + steps(3, 0, 0);
+                let own = steps(2, 2, 0) + release + compaction_step + steps(0, 0, 1);
+                let others = PUSH_STEPS + steps(3, 0, 0);
                 steps(
                     own.read_modify_writes.max(others.read_modify_writes),
                     own.loads.max(others.loads),
@@ -601,11 +609,11 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     }
 
     fn refused(&self) -> &Refused<A> {
-        // SAFETY: the control structure is initialised, and these are atomic words.
+        // SAFETY: the control structure is initialised, and this part consists of atomic words.
         unsafe { &(*self.control.as_ptr()).refused.0 }
     }
 
-    /// Verifies every invariant of the heap. Nobody else is at work.
+    /// Verifies every invariant of the heap. No other thread uses it meanwhile.
     ///
     /// # Errors
     ///
@@ -625,14 +633,14 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         self.number
     }
 
-    /// What others write.
+    /// The part that other threads write.
     #[inline(always)]
     fn common(&self) -> &'h Common<A> {
-        // SAFETY: there is such a slot.
+        // SAFETY: the slot was claimed, so it exists.
         &unsafe { self.heap.place(self.number) }.common.0
     }
 
-    /// Counts and answers a refusal.
+    /// Counts a refusal, and returns it.
     #[cold]
     #[inline(never)]
     fn refuse(&self, error: SharedError) -> SharedError {
@@ -647,17 +655,18 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         error
     }
 
-    /// Why there is no memory: because what was freed has still to be taken back or moved, or because of pins, or for good.
+    /// Why there is no memory: because freed objects have yet to be taken back or moved, because of pins, or for good.
     #[cold]
     #[inline(never)]
     fn reason(&self) -> SharedError {
-        // SAFETY: the instance is the slot's.
+        // SAFETY: the instance is the slot's, and only this value uses it.
         unsafe {
             let own = self.instance.extra();
-            let owes = steps::owes(self.instance);
-            if (*own).chain != 0 || self.common().notices.any_now() || (owes && !self.instance.is_blocked()) {
+            let is_pending = steps::owes(self.instance);
+            if (*own).chain != 0 || self.common().pending_bits.any_now() || (is_pending && !self.instance.is_blocked())
+            {
                 SharedError::Pending
-            } else if owes || (*own).waiting != [NONE; 2] {
+            } else if is_pending || (*own).waiting != [NONE; 2] {
                 SharedError::Contended
             } else {
                 SharedError::Exhausted
@@ -665,13 +674,14 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         }
     }
 
-    /// Allocates an object of `size_bytes` bytes; moves at most `IOTA` bytes of others, and as many for each that it takes back.
+    /// Allocates an object of `size_bytes` bytes. Moves at most `IOTA` bytes of others, and as many per object taken
+    /// back.
     ///
     /// # Errors
     ///
-    /// [`SharedError::Request`] for no bytes or more than [`LARGEST_BYTES`](SharedCompactFit::LARGEST_BYTES);
-    /// [`Pending`](SharedError::Pending) if others' frees have still to be taken back, or objects to be moved, which repeating it goes on
-    /// with; [`Contended`](SharedError::Contended) if objects that were freed, or have to be moved, are pinned;
+    /// [`SharedError::Request`] for zero bytes or more than [`LARGEST_BYTES`](SharedCompactFit::LARGEST_BYTES);
+    /// [`Pending`](SharedError::Pending) if remote frees have yet to be taken back, or objects to be moved: a retry
+    /// continues; [`Contended`](SharedError::Contended) if objects that were freed, or have to be moved, are pinned;
     /// [`Exhausted`](SharedError::Exhausted) otherwise.
     ///
     /// # Time
@@ -683,9 +693,9 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
             let error = if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge };
             return Err(self.refuse(SharedError::Request(error)));
         }
-        // SAFETY: the instance is the slot's.
+        // SAFETY: the instance is the slot's, and only this value uses it.
         let own = unsafe { &*self.instance.extra() };
-        if (own.chain != 0) | (own.waiting != [NONE; 2]) | self.common().notices.any() {
+        if (own.chain != 0) | (own.waiting != [NONE; 2]) | self.common().pending_bits.any() {
             self.take_back(self.heap.plan().taken_back);
         }
         if let Some(handle) = self.attempt(size_bytes) {
@@ -694,12 +704,12 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         self.allocate_after_miss(size_bytes)
     }
 
-    /// Allocates, and moves what a step moves, from what the slot has.
+    /// Runs a compaction step, then allocates from the slot's own memory.
     #[inline(always)]
     fn attempt(&mut self, size_bytes: usize) -> Option<Handle> {
         // SAFETY: the instance is the slot's; the request is from 1 to the largest.
         unsafe {
-            self.instance.pay(IOTA);
+            self.instance.compact_step(IOTA);
             let class = L::class_of(size_bytes.wrapping_add(BACK_BYTES));
             let (number, generation) = self.instance.take(size_bytes, class)?;
             let first = (self.number as u32).wrapping_mul(self.heap.plan().objects.get());
@@ -707,7 +717,7 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         }
     }
 
-    /// Takes back what can be taken, and tries once more.
+    /// Takes back freed objects, and tries once more.
     #[cold]
     #[inline(never)]
     fn allocate_after_miss(&mut self, size_bytes: usize) -> Result<Handle, SharedError> {
@@ -718,12 +728,12 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         }
     }
 
-    /// Frees an object, whoever allocated it. Its handle is stale at once; its memory is free when it has come back to its owner
-    /// and the last guard is gone.
+    /// Frees an object, whichever slot allocated it. Its handle is stale at once; its memory is free after it has
+    /// returned to its owner and the last guard is gone.
     ///
     /// # Errors
     ///
-    /// [`HandleError`]; nothing changed. Of several who free an object, one succeeds.
+    /// [`HandleError`]; nothing changed. Of several threads that free an object, one succeeds.
     ///
     /// # Time
     ///
@@ -734,56 +744,56 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         let objects = self.heap.plan().objects;
         let number = handle.address().wrapping_sub((self.number as u32).wrapping_mul(objects.get()));
         if number >= objects.get() {
-            return self.mail(entry, handle, objects);
+            return self.queue_remote_free(entry, handle, objects);
         }
         let is_left = entry.end(handle.generation())?;
-        // SAFETY: the entry is the slot's own, and no more live.
+        // SAFETY: the entry is the slot's own, not live, and in no list: `end` succeeded for this caller alone.
         unsafe { self.take_entry(number, is_left) };
         Ok(())
     }
 
-    /// Mails the entry of another slot's object to its owner.
-    fn mail(&self, entry: &Entry<A>, handle: Handle, objects: NonZeroU32) -> Result<(), HandleError> {
+    /// Pushes the entry of another slot's object to its owner's remote-free queue.
+    fn queue_remote_free(&self, entry: &Entry<A>, handle: Handle, objects: NonZeroU32) -> Result<(), HandleError> {
         entry.end_for_owner(handle.generation())?;
         let owner = (handle.address() / objects) as usize;
-        let letter = Letter::MIN.saturating_add(handle.address() % objects);
-        // SAFETY: there are such slots, and this one is the producer. Who ended the object has its entry, and so its link.
+        let queued = QueuedFree::MIN.saturating_add(handle.address() % objects);
+        // SAFETY: both slots exist, and this one is the producer. Ending the object gave it the entry's link.
         unsafe {
             let link = Link::at(core::ptr::from_ref(entry.link()).cast_mut().cast());
-            if self.heap.mailbox(self.number, owner).put(letter, link) == Put::First {
-                self.heap.place(owner).common.0.notices.notify(self.number);
+            if self.heap.queue(self.number, owner).push(queued, link) == Pushed::First {
+                self.heap.place(owner).common.0.pending_bits.set(self.number);
             }
         }
         Ok(())
     }
 
-    /// Releases an entry that nobody has pinned, and pays; or lets it wait.
+    /// Releases an entry without pins, and runs a compaction step; appends one with pins to the waiting list.
     ///
     /// # Safety
     ///
-    /// The entry is the slot's, not live, and in no list; `is_left` tells that it has no pin.
+    /// The entry is the slot's, not live, and in no list; `is_left` is true only if it has no pin.
     #[inline(always)]
     unsafe fn take_entry(&mut self, number: u32, is_left: bool) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the entry is the slot's, not live and in no list; it is released only without pins.
         unsafe {
             if is_left {
                 self.instance.release(number);
-                self.instance.pay(IOTA);
+                self.instance.compact_step(IOTA);
             } else {
                 self.instance.wait(number);
             }
         }
     }
 
-    /// Takes back at most `budget` objects that others have freed, and as many of those that waited for their last pin. Says how many
-    /// it looked at.
+    /// Takes back at most `budget` remote frees, and examines as many entries that wait for their last pin. Returns
+    /// both.
     #[cold]
     #[inline(never)]
     fn take_back(&mut self, budget: usize) -> usize {
         let slots = self.heap.slots();
         let own = self.instance.extra();
         let mut taken = 0;
-        // SAFETY: the instance is the slot's, and this slot the owner of its mail; letters are numbers of its entries.
+        // SAFETY: the instance is the slot's, and this slot owns its queues; queued frees are numbers of its entries.
         unsafe {
             let [_, last] = (*own).waiting;
             // turns: N
@@ -793,40 +803,43 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
                     break;
                 }
                 if self.instance.revisit() {
-                    self.instance.pay(IOTA);
+                    self.instance.compact_step(IOTA);
                 }
                 taken += 1;
                 if first == last {
                     break;
                 }
             }
-            let (mut opened, mut turn) = (0, 0);
+            let (mut processed, mut iteration) = (0, 0);
             // turns: N
-            while turn < budget {
-                turn += 1;
-                let latest = match Letter::new((*own).chain) {
-                    Some(letter) => Some(letter),
-                    None => self.common().notices.collect(slots, |producer| self.heap.mailbox(producer, self.number)),
+            while iteration < budget {
+                iteration += 1;
+                let latest = match QueuedFree::new((*own).chain) {
+                    Some(queued) => Some(queued),
+                    None => {
+                        self.common().pending_bits.collect(slots, |producer| self.heap.queue(producer, self.number))
+                    }
                 };
                 match latest {
-                    Some(letter) => {
-                        let number = letter.get().wrapping_sub(1);
+                    Some(queued) => {
+                        let number = queued.get().wrapping_sub(1);
                         let entry = self.instance.entry(number);
-                        // First, so that a letter is opened once whatever becomes of this.
+                        // First, so that a free is processed once, whatever happens to the entry.
                         (*own).chain = entry.link().load(Relaxed);
                         self.take_entry(number, entry.arrive());
-                        opened += 1;
+                        processed += 1;
                     }
-                    None if self.common().notices.any() => {} // of letters that were taken before it came; another stands
+                    // The bit's frees were collected earlier, but another bit is set.
+                    None if self.common().pending_bits.any() => {}
                     None => break,
                 }
             }
-            taken.wrapping_add(opened)
+            taken.wrapping_add(processed)
         }
     }
 
-    /// For idle time: takes back at most `budget` objects that others have freed, and looks at as many that were pinned when they were
-    /// freed. Says how many both are.
+    /// For idle time: takes back at most `budget` remote frees, and examines as many objects that were pinned when they
+    /// were freed. Returns the sum of both.
     ///
     /// # Time
     ///
@@ -835,24 +848,24 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         self.take_back(budget)
     }
 
-    /// For idle time: moves at most `budget_bytes` bytes of what is owed, and says how many. Less than the budget, but for 15, if nothing
-    /// is owed or what could be moved is pinned.
+    /// For idle time: moves at most `budget_bytes` bytes of pending compaction, and returns how many. Less than the
+    /// budget, but for 15, if nothing is pending or the objects that could be moved are pinned.
     ///
     /// # Time
     ///
-    /// Linear in the budget and in the objects of the classes that owe.
+    /// Linear in the budget and in the objects of the classes with pending compaction.
     pub fn compact(&mut self, budget_bytes: usize) -> usize {
-        // SAFETY: the instance is the slot's.
+        // SAFETY: the instance is the slot's, and only this value uses it.
         unsafe { self.instance.compact(budget_bytes) }
     }
 
-    /// Whether a size class has more not-full pages than it may have, or a move is under way.
+    /// Whether compaction is pending: a size class has more not-full pages than it may have, or a move is under way.
     ///
     /// # Time
     ///
     /// Constant.
     pub fn owes(&self) -> bool {
-        // SAFETY: the instance is the slot's.
+        // SAFETY: the instance is the slot's, and only this value uses it.
         unsafe { steps::owes(self.instance) }
     }
 }

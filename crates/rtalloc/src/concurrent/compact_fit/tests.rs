@@ -1,4 +1,4 @@
-//! White-box tests: every step of the owner interrupted by a reader, a writer or somebody who frees; what pins cost; steps.
+//! White-box tests: every step of the owner interrupted by a reader, a writer or a free; the cost of pins; steps.
 
 extern crate std;
 use super::*;
@@ -12,15 +12,15 @@ use std::{vec, vec::Vec};
 /// Pages of 1 KiB; 32 page-blocks of the smallest class.
 type Ladder = Geometric<1024, 32, 8>;
 type Heap<const IOTA: usize = 64> = SharedCompactFit<'static, IOTA, Ladder, Told<Count>>;
-type Hand<'h, const IOTA: usize> = CompactFitSlot<'h, 'static, IOTA, Ladder, Told<Count>>;
-/// What happens before a step.
+type User<'h, const IOTA: usize> = CompactFitSlot<'h, 'static, IOTA, Ladder, Told<Count>>;
+/// An action before a step.
 type Event = (usize, Box<dyn FnOnce()>);
 
 const NO_STEPS: Steps = Steps { read_modify_writes: 0, loads: 0, stores: 0 };
 
 std::thread_local! {
     static STEPS: Cell<Steps> = const { Cell::new(NO_STEPS) };
-    /// Before which step something happens, and what.
+    /// The number of a step, and the action before it.
     static EVENT: RefCell<Option<Event>> = const { RefCell::new(None) };
 }
 
@@ -28,7 +28,7 @@ std::thread_local! {
 #[derive(Clone, Copy, Default)]
 struct Count;
 
-// SAFETY: a panic fails the test, and the heap goes with it.
+// SAFETY: a panic fails the test, and the heap is not used after it.
 unsafe impl Listener for Count {
     fn before(step: Step) {
         let due = EVENT.with_borrow_mut(|event| event.take_if(|(at, _)| *at == STEPS.get().total()));
@@ -55,12 +55,12 @@ fn within<R>(most: Steps, operation: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// A heap of so many pages for each slot, in memory that is never freed.
+/// A heap with `pages` pages for each slot, in memory that is never freed.
 fn heap<const IOTA: usize>(slots: usize, pages: usize, config: SharedCompactFitConfig) -> Heap<IOTA> {
     let config = SharedCompactFitConfig { slots, ..config };
     let bytes = Heap::<IOTA>::region_bytes(slots, config.objects, pages);
     let heap = Heap::new(vec![0xA5_u8; bytes].leak(), config).unwrap();
-    // SAFETY: there is such a slot.
+    // SAFETY: there is at least one slot.
     assert!(unsafe { (*heap.instance(0).pool()).room } as usize >= pages);
     heap
 }
@@ -83,10 +83,10 @@ fn place<const IOTA: usize>(heap: &Heap<IOTA>, handle: Handle) -> usize {
 }
 
 /// Not-full pages of the class for a size.
-fn not_full<const IOTA: usize>(hand: &Hand<'_, IOTA>, size_bytes: usize) -> usize {
-    // SAFETY: the size is one of a class.
+fn not_full<const IOTA: usize>(user: &User<'_, IOTA>, size_bytes: usize) -> usize {
+    // SAFETY: the size belongs to a class.
     unsafe {
-        (*hand.instance.record(<Ladder as crate::compact_fit::Ladder>::class_of(size_bytes + BACK_BYTES))).not_full
+        (*user.instance.record(<Ladder as crate::compact_fit::Ladder>::class_of(size_bytes + BACK_BYTES))).not_full
             as usize
     }
 }
@@ -105,9 +105,9 @@ fn random(seed: u64) -> impl FnMut(usize) -> usize {
 fn an_object_comes_and_goes() {
     let mut heap = heap::<64>(2, 4, SharedCompactFitConfig::default());
     {
-        let mut hand = heap.claim(0).unwrap();
+        let mut user = heap.claim(0).unwrap();
         assert!(heap.claim(0).is_none() && heap.claim(2).is_none());
-        let handle = hand.allocate(100).unwrap();
+        let handle = user.allocate(100).unwrap();
         let guard = heap.pin(handle).unwrap();
         assert_eq!(guard.size_bytes(), 100);
         guard.write(97, b"end").unwrap();
@@ -118,15 +118,15 @@ fn an_object_comes_and_goes() {
         guard.read(93, &mut bytes).unwrap();
         assert_eq!(bytes, [1, 2, 3, bytes[3], b'e', b'n']);
         drop(guard);
-        assert_eq!(hand.deallocate(handle), Ok(()));
-        assert_eq!(hand.deallocate(handle), Err(HandleError::Stale));
+        assert_eq!(user.deallocate(handle), Ok(()));
+        assert_eq!(user.deallocate(handle), Err(HandleError::Stale));
         assert_eq!(heap.pin(handle).unwrap_err(), PinError::Handle(HandleError::Stale));
         let foreign = Handle::new(handle.address(), NonZeroU32::new(7).unwrap());
         assert_eq!(heap.pin(foreign).unwrap_err(), PinError::Handle(HandleError::Foreign));
         let beyond = Handle::new(2 * 1024, NonZeroU32::MIN);
         assert_eq!(heap.pin(beyond).unwrap_err(), PinError::Handle(HandleError::Foreign));
-        assert_eq!(hand.allocate(0), Err(SharedError::Request(AllocError::ZeroSize)));
-        assert_eq!(hand.allocate(1021), Err(SharedError::Request(AllocError::TooLarge)));
+        assert_eq!(user.allocate(0), Err(SharedError::Request(AllocError::ZeroSize)));
+        assert_eq!(user.allocate(1021), Err(SharedError::Request(AllocError::TooLarge)));
         assert_eq!(heap.refusals().request, 2);
     }
     assert_eq!(heap.check(), Ok(()));
@@ -134,20 +134,20 @@ fn an_object_comes_and_goes() {
 }
 
 #[test]
-fn a_region_is_as_long_as_it_says() {
+fn region_bytes_is_exact() {
     let config = SharedCompactFitConfig { slots: 3, objects: 5, ..Default::default() };
     let needed = Heap::<64>::region_bytes(3, 5, 1);
     let memory = vec![0_u8; needed + 64].leak();
     for start in [0, 1, 8, 63] {
-        // SAFETY: the memory is this test's, and no heap in it is used any more.
+        // SAFETY: the memory is this test's own, and earlier heaps in it are no longer used.
         let region = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().add(start), needed) };
         let mut heap = Heap::<64>::new(region, config).unwrap();
         assert_eq!(heap.check(), Ok(()));
         for slot in 0..3 {
-            let mut hand = heap.claim(slot).unwrap();
+            let mut user = heap.claim(slot).unwrap();
             // One page of the largest class.
-            assert!(hand.allocate(1020).is_ok());
-            assert_eq!(hand.allocate(1), Err(SharedError::Exhausted));
+            assert!(user.allocate(1020).is_ok());
+            assert_eq!(user.allocate(1), Err(SharedError::Exhausted));
         }
     }
     let short = Heap::<64>::new(vec![0; 600].leak(), config).unwrap_err();
@@ -156,31 +156,33 @@ fn a_region_is_as_long_as_it_says() {
     assert!(matches!(Heap::<64>::new(vec![0; needed].leak(), none), Err(InitError::Configuration { .. })));
 }
 
-/// Two pages of which one is full; a free there makes the class owe. Objects hold their indices.
-fn with_debt<const IOTA: usize>(test: impl FnOnce(&'static Heap<IOTA>, &mut Hand<'static, IOTA>, Vec<Handle>)) {
+/// Two pages, one of them full; a free there makes compaction pending. Objects hold their indices.
+fn with_pending_compaction<const IOTA: usize>(
+    test: impl FnOnce(&'static Heap<IOTA>, &mut User<'static, IOTA>, Vec<Handle>),
+) {
     let heap: &'static Heap<IOTA> = Box::leak(Box::new(heap(2, 5, SharedCompactFitConfig::default())));
-    let mut hand = heap.claim(0).unwrap();
-    let handles: Vec<_> = (0..8).map(|_| hand.allocate(200).unwrap()).collect();
+    let mut user = heap.claim(0).unwrap();
+    let handles: Vec<_> = (0..8).map(|_| user.allocate(200).unwrap()).collect();
     handles.iter().zip(0..).for_each(|(&handle, index)| stamp(heap, handle, index));
-    hand.deallocate(handles[6]).unwrap();
-    assert!(!hand.owes());
-    test(heap, &mut hand, handles);
-    // SAFETY: the heap is whole, and was leaked by this function; the hand is not used any more.
+    user.deallocate(handles[6]).unwrap();
+    assert!(!user.owes());
+    test(heap, &mut user, handles);
+    // SAFETY: the heap was leaked by this function, and `user` is no longer used.
     let heap = unsafe { &mut *core::ptr::from_ref(heap).cast_mut() };
     assert_eq!(heap.check(), Ok(()));
 }
 
 #[test]
 fn a_pinned_object_stays_and_others_are_moved() {
-    with_debt::<16>(|heap, hand, handles| {
+    with_pending_compaction::<16>(|heap, user, handles| {
         let guards = [4, 5].map(|index| heap.pin(handles[index]).unwrap());
         let before: Vec<_> = [4, 5, 7].map(|index| place(heap, handles[index])).to_vec();
-        // One of the first page is chosen, and its new place in the second one is reserved.
-        hand.deallocate(handles[2]).unwrap();
-        assert_eq!((hand.compact(10_000), hand.owes()), (208 - 16, false));
-        assert_eq!(not_full(hand, 200), 1);
+        // An object of the first page is chosen, and its new place in the second one is reserved.
+        user.deallocate(handles[2]).unwrap();
+        assert_eq!((user.compact(10_000), user.owes()), (208 - 16, false));
+        assert_eq!(not_full(user, 200), 1);
         assert_eq!([4, 5].map(|index| place(heap, handles[index])), before[..2]);
-        assert_ne!(place(heap, handles[7]), before[2], "the one that nobody has pinned");
+        assert_ne!(place(heap, handles[7]), before[2], "the only unpinned one");
         drop(guards);
         for index in [0, 1, 3, 4, 5, 7] {
             holds(heap, handles[index], index as u8);
@@ -190,28 +192,28 @@ fn a_pinned_object_stays_and_others_are_moved() {
 
 #[test]
 fn where_all_objects_are_pinned_nothing_moves() {
-    with_debt::<64>(|heap, hand, handles| {
+    with_pending_compaction::<64>(|heap, user, handles| {
         let live = [0, 1, 3, 4, 5, 7];
         let guards: Vec<_> = live.iter().map(|&index| heap.pin(handles[index]).unwrap()).collect();
-        hand.deallocate(handles[2]).unwrap();
-        assert_eq!((hand.compact(10_000), not_full(hand, 200), hand.owes()), (0, 2, true));
+        user.deallocate(handles[2]).unwrap();
+        assert_eq!((user.compact(10_000), not_full(user, 200), user.owes()), (0, 2, true));
         drop(guards);
-        assert_eq!((hand.compact(10_000), not_full(hand, 200), hand.owes()), (208, 1, false));
+        assert_eq!((user.compact(10_000), not_full(user, 200), user.owes()), (208, 1, false));
     });
 }
 
-/// A reader, a writer, or somebody who frees comes before each step of a whole compaction: whoever it is sees the object whole, and
-/// what was written is not lost.
+/// A reader, a writer, or a free comes before each step of a whole compaction: it sees the object whole, no write is
+/// lost.
 #[test]
-fn whoever_comes_in_the_midst_of_a_move_sees_the_object_whole() {
+fn every_visitor_during_a_move_sees_the_object_whole() {
     let (mut given_up, mut committed) = (0, 0);
     for visitor in 0..3 {
         for at in 0.. {
             let came = Box::leak(Box::new(Cell::new(false)));
-            with_debt::<16>(|heap, hand, handles| {
+            with_pending_compaction::<16>(|heap, user, handles| {
                 let victims: Vec<_> = [4, 5, 7].map(|index| handles[index]).to_vec();
                 let before: Vec<_> = victims.iter().map(|&handle| place(heap, handle)).collect();
-                hand.deallocate(handles[2]).unwrap();
+                user.deallocate(handles[2]).unwrap();
                 let came: &'static Cell<bool> = came;
                 let named = victims.clone();
                 let act = move || {
@@ -227,17 +229,17 @@ fn whoever_comes_in_the_midst_of_a_move_sees_the_object_whole() {
                 };
                 STEPS.set(NO_STEPS);
                 EVENT.set(Some((at, Box::new(act))));
-                hand.compact(400);
+                user.compact(400);
                 EVENT.take();
-                hand.compact(10_000);
+                user.compact(10_000);
                 if visitor == 2 && came.get() {
-                    assert_eq!(hand.reclaim(10), 3);
-                    hand.compact(10_000);
+                    assert_eq!(user.reclaim(10), 3);
+                    user.compact(10_000);
                     assert!(victims.iter().all(|&handle| heap.pin(handle).is_err()));
-                    assert_eq!(not_full(hand, 200), 1);
+                    assert_eq!(not_full(user, 200), 1);
                     return;
                 }
-                assert_eq!(not_full(hand, 200), 1);
+                assert_eq!(not_full(user, 200), 1);
                 let moved = victims.iter().zip(&before).position(|(&handle, &old)| place(heap, handle) != old);
                 given_up += usize::from(moved != Some(0));
                 committed += usize::from(moved == Some(0));
@@ -272,7 +274,7 @@ fn a_freed_object_that_is_pinned_keeps_its_memory() {
                 mine.deallocate(handle).unwrap();
             }
             assert_eq!(mine.deallocate(handle), Err(HandleError::Stale));
-            assert!(heap.pin(handle).is_err(), "nobody else comes to it");
+            assert!(heap.pin(handle).is_err(), "no new pin");
             assert_eq!(mine.allocate(1000), Err(SharedError::Contended), "two still use it");
             drop(first);
             assert_eq!(mine.allocate(1000), Err(SharedError::Contended), "one still uses it");
@@ -289,7 +291,7 @@ fn a_freed_object_that_is_pinned_keeps_its_memory() {
 }
 
 #[test]
-fn what_others_freed_is_taken_back_a_little_at_a_time() {
+fn remote_frees_are_taken_back_within_budgets() {
     let config = SharedCompactFitConfig { taken_back: 1, taken_back_on_miss: 2, ..Default::default() };
     let mut heap = heap::<64>(2, 1, config);
     {
@@ -306,23 +308,22 @@ fn what_others_freed_is_taken_back_a_little_at_a_time() {
 }
 
 #[test]
-fn entries_are_what_limits_objects() {
+fn the_number_of_entries_limits_objects() {
     let config = SharedCompactFitConfig { objects: 4, ..Default::default() };
     let mut heap = heap::<64>(1, 3, config);
     {
-        let mut hand = heap.claim(0).unwrap();
-        let handles: Vec<_> = (0..4).map(|_| hand.allocate(20).unwrap()).collect();
-        assert_eq!(hand.allocate(20), Err(SharedError::Exhausted));
-        hand.deallocate(handles[3]).unwrap();
-        let again = hand.allocate(20).unwrap();
+        let mut user = heap.claim(0).unwrap();
+        let handles: Vec<_> = (0..4).map(|_| user.allocate(20).unwrap()).collect();
+        assert_eq!(user.allocate(20), Err(SharedError::Exhausted));
+        user.deallocate(handles[3]).unwrap();
+        let again = user.allocate(20).unwrap();
         assert_eq!(again.address(), handles[3].address());
         assert_ne!(again, handles[3]);
     }
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// Over pseudo-random histories of two slots, two classes and pins: what compaction promises of pages, what is in the objects, and that
-/// no operation takes more steps than were promised.
+/// Over pseudo-random histories of two slots, two classes and pins: bounds on not-full pages and steps, and content.
 #[test]
 fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
     let (mut blocked, mut longest) = (0, NO_STEPS);
@@ -336,7 +337,7 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
         let mut heap = heap::<32>(2, 60, config);
         let mut next = random(seed);
         {
-            let mut hands = [heap.claim(0).unwrap(), heap.claim(1).unwrap()];
+            let mut users = [heap.claim(0).unwrap(), heap.claim(1).unwrap()];
             let mut live: Vec<(Handle, usize, u8)> = Vec::new();
             let mut guards: BTreeMap<Handle, (Guard<'_, Told<Count>>, usize)> = BTreeMap::new();
             for round in 0..4000 {
@@ -346,7 +347,7 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
                         let value = next(250) as u8;
                         let bytes = [140, 300][next(2)];
                         let most = heap.most_steps(Operation::Allocate);
-                        if let Ok(handle) = within(most, || hands[who].allocate(bytes)) {
+                        if let Ok(handle) = within(most, || users[who].allocate(bytes)) {
                             stamp(&heap, handle, value);
                             live.push((handle, bytes, value));
                         }
@@ -354,8 +355,8 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
                     0..15 if !live.is_empty() => {
                         let (handle, _, value) = live.swap_remove(next(live.len()));
                         holds(&heap, handle, value);
-                        within(heap.most_steps(Operation::Deallocate), || hands[who].deallocate(handle)).unwrap();
-                        assert_eq!(hands[1 - who].deallocate(handle), Err(HandleError::Stale));
+                        within(heap.most_steps(Operation::Deallocate), || users[who].deallocate(handle)).unwrap();
+                        assert_eq!(users[1 - who].deallocate(handle), Err(HandleError::Stale));
                     }
                     15..18 if !live.is_empty() => {
                         let (handle, bytes, _) = live[next(live.len())];
@@ -372,12 +373,12 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
                 }
                 longest = if STEPS.get().total() > longest.total() { STEPS.get() } else { longest };
                 if next(60) == 0 {
-                    for hand in &mut hands {
-                        within(heap.most_steps(Operation::Reclaim { budget: 300 }), || hand.reclaim(300));
-                        hand.compact(1 << 20);
+                    for user in &mut users {
+                        within(heap.most_steps(Operation::Reclaim { budget: 300 }), || user.reclaim(300));
+                        user.compact(1 << 20);
                         for bytes in [140, 300] {
                             let pinned = guards.values().filter(|(_, size)| *size == bytes).count();
-                            let not_full = not_full(hand, bytes);
+                            let not_full = not_full(user, bytes);
                             assert!(not_full <= k as usize + pinned, "{not_full} pages, {k} and {pinned} pins");
                             blocked += usize::from(not_full > k as usize);
                         }
@@ -388,11 +389,11 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
                 }
             }
             guards.clear();
-            live.into_iter().for_each(|(handle, ..)| hands[0].deallocate(handle).unwrap());
-            for hand in &mut hands {
-                hand.reclaim(1000);
-                // SAFETY: the instance has begun.
-                assert_eq!(unsafe { hand.instance.free_pages() }, unsafe { (*hand.instance.pool()).room });
+            live.into_iter().for_each(|(handle, ..)| users[0].deallocate(handle).unwrap());
+            for user in &mut users {
+                user.reclaim(1000);
+                // SAFETY: the instance is initialised.
+                assert_eq!(unsafe { user.instance.free_pages() }, unsafe { (*user.instance.pool()).room });
             }
         }
         assert_eq!(heap.check(), Ok(()));

@@ -1,4 +1,4 @@
-//! Checking a heap while nobody is at work.
+//! Verification of a heap while no other thread uses it.
 
 use super::SharedCompactFit;
 use super::instance::{At, BACK_BYTES};
@@ -7,7 +7,7 @@ use crate::compact_fit::free_list::NONE;
 use crate::compact_fit::ladder::Ladder;
 use crate::compact_fit::page::{self, FREE};
 use crate::compact_fit::steps;
-use crate::concurrent::arenas::mailbox::Letter;
+use crate::concurrent::arenas::remote_queue::QueuedFree;
 use crate::concurrent::atomics::Atomics;
 use crate::contract::Corruption;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ fn broken<T>(invariant: &'static str, address: usize) -> Result<T, Corruption> {
 }
 
 impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> {
-    /// Verifies what was planned, then each instance with its mail.
+    /// Verifies the plan, then each instance with its queued remote frees.
     pub(super) fn verify(&self) -> Result<(), Corruption> {
         let plan = self.plan();
         let control = self.control.addr().get();
@@ -26,10 +26,10 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
             plan.instances == control.wrapping_add(front)
                 && plan.entries == control.wrapping_add(before)
                 && plan.row_bytes == row
-                && plan.mailboxes == plan.entries.wrapping_sub(row.wrapping_mul(slots))
+                && plan.queues == plan.entries.wrapping_sub(row.wrapping_mul(slots))
         });
         if !fits || slots == 0 || plan.taken_back == 0 || plan.taken_back_on_miss == 0 {
-            return broken("mailboxes follow the places, entries the mailboxes, and instances the entries", control);
+            return broken("queues follow the places, entries the queues, and instances the entries", control);
         }
         (0..slots).try_for_each(|slot| self.verify_slot(slot))
     }
@@ -37,7 +37,7 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
     fn verify_slot(&self, slot: usize) -> Result<(), Corruption> {
         let plan = self.plan();
         let share = plan.share(slot);
-        // SAFETY: there is such a slot; what is read was verified before.
+        // SAFETY: the slot exists; everything is verified before it is followed.
         unsafe {
             let (place, instance) = (self.place(slot), self.instance(slot));
             let planned = At::<L, A>::plan(share.start, share.len());
@@ -47,16 +47,16 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
             let own = &*instance.extra();
             let entries = plan.entries.wrapping_add(slot.wrapping_mul(plan.objects.get() as usize * Self::ENTRY_BYTES));
             if instance.entries() != entries || own.room != plan.objects.get() || own.list.fresh > own.room {
-                return broken("a slot knows its entries", instance.base());
+                return broken("a slot's entries are where the plan says", instance.base());
             }
             if place.common.0.claim.load(Relaxed) > 1 {
-                return broken("somebody has a slot, or nobody", instance.base());
+                return broken("a slot is claimed (1) or not (0)", instance.base());
             }
             instance.check_pool()?;
             for header in instance.headers() {
                 let class = (*header).state.class;
                 if usize::from(class) >= L::CLASSES && class != FREE {
-                    return broken("a page is free, or of a class", header.addr());
+                    return broken("a page is free or belongs to a class", header.addr());
                 }
             }
             classes::check(instance, true)?;
@@ -73,23 +73,23 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
             let link = |number| instance.entry(number).link().load(Relaxed);
             let listed = own.list.walk(link, &mut |number| strangers += u32::from(is_live(number)));
             let Some(listed) = listed.filter(|_| strangers == 0) else {
-                return broken("entries that are not in use are in a list", instance.base());
+                return broken("the free list holds unused entries only", instance.base());
             };
             if housed != live + leaving || housed + listed as usize != own.list.fresh as usize {
-                return broken("an entry has an object, or is in the list", instance.base());
+                return broken("an entry has an object, or is in the free list", instance.base());
             }
         }
         Ok(())
     }
 
-    /// Verifies that every used page-block but the one that is reserved is the place of the entry it names. Tells how many there are.
+    /// Verifies that every used page-block, except the reserved one, is the place of the entry it names. Counts them.
     ///
     /// # Safety
     ///
     /// Pages, classes and steps are verified.
     unsafe fn verify_objects(&self, instance: At<L, A>) -> Result<usize, Corruption> {
         let mut housed = 0;
-        // SAFETY: the caller's promise.
+        // SAFETY: pages, classes and steps are verified, so headers, page-blocks and entry numbers lie in the instance.
         unsafe {
             let reserved = steps::reserved(instance);
             let fresh = (*instance.extra()).list.fresh;
@@ -123,50 +123,47 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
         Ok(housed)
     }
 
-    /// Verifies the mail of a slot, and the entries that wait for their last pin. Tells how many both are.
+    /// Verifies the queued remote frees of a slot, and the entries that wait for their last pin. Returns the sum.
     ///
     /// # Safety
     ///
-    /// There is such a slot, and it knows its entries.
+    /// The slot exists, and its entries are where the plan says.
     unsafe fn verify_leaving(&self, instance: At<L, A>, owner: usize) -> Result<usize, Corruption> {
         let mut leaving = 0;
-        // SAFETY: the caller's promise; links are read of entries that there are.
+        // SAFETY: the slot exists; links are read only of entries less than `fresh`, which exist.
         unsafe {
             let own = &*instance.extra();
             let fresh = own.list.fresh;
             let mut visit = |number: u32, least_pins: usize| {
                 if number >= fresh || leaving == fresh as usize {
-                    return broken("what others freed is an object of the slot, once", instance.base());
+                    return broken("a queued free is an object of the slot, queued once", instance.base());
                 }
                 leaving += 1;
                 let entry = instance.entry(number);
                 let state = entry.state();
                 if state.is_live || state.pins < least_pins {
-                    return broken(
-                        "a letter is an object that is no more, and has a pin",
-                        core::ptr::from_ref(entry).addr(),
-                    );
+                    return broken("a queued free is a freed object that has a pin", core::ptr::from_ref(entry).addr());
                 }
                 Ok(entry.link().load(Relaxed))
             };
-            let mut follow = |top: Option<Letter>| {
-                let mut letter = top;
-                while let Some(found) = letter {
-                    letter = Letter::new(visit(found.get().wrapping_sub(1), 1)?);
+            let mut follow = |top: Option<QueuedFree>| {
+                let mut queued = top;
+                while let Some(found) = queued {
+                    queued = QueuedFree::new(visit(found.get().wrapping_sub(1), 1)?);
                 }
                 Ok(())
             };
-            follow(Letter::new(own.chain))?;
-            let notices = &self.place(owner).common.0.notices;
+            follow(QueuedFree::new(own.chain))?;
+            let pending_bits = &self.place(owner).common.0.pending_bits;
             let slots = self.slots();
             for producer in 0..slots {
-                let top = self.mailbox(producer, owner).top();
+                let top = self.queue(producer, owner).top();
                 let is_alone = slots <= usize::BITS as usize;
-                if top.is_some() && (producer == owner || !notices.names(producer))
-                    || top.is_none() && is_alone && notices.names(producer)
+                if top.is_some() && (producer == owner || !pending_bits.is_set(producer))
+                    || top.is_none() && is_alone && pending_bits.is_set(producer)
                 {
                     return broken(
-                        "there is a notice of every mailbox that is not empty, and of no other",
+                        "a pending bit is set for every queue that is not empty, and for no other",
                         instance.base(),
                     );
                 }
@@ -179,7 +176,7 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
                 number = visit(number, 0)?;
             }
             if before != last {
-                return broken("the last one that waits is known", instance.base());
+                return broken("the waiting list ends with its last entry", instance.base());
             }
         }
         Ok(leaving)

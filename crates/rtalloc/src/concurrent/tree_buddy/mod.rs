@@ -2,8 +2,8 @@
 //!
 //! # Idea
 //!
-//! Memory is the 2^d - 1 nodes of a complete binary tree of depth d. A block is a complete subtree; in post-order that is a
-//! contiguous run of nodes, the last of which is its root ("Wait-free DSA", 2010, sections 3.1 and 3.2):
+//! Memory is the 2^d - 1 nodes of a complete binary tree of depth d. A block is a complete subtree; in post-order that
+//! is a contiguous run of nodes, the last of which is its root ("Wait-free DSA", 2010, sections 3.1 and 3.2):
 //!
 //! ```text
 //!               4                     counter c(n): at most the leaves |L(n)| below n that nobody has
@@ -14,48 +14,51 @@
 //! 1 0 1  0 1 1  2  0 1 1  1 0 1  2  4     the same in post-order
 //! ```
 //!
-//! *Allocate* goes depth first from the root. At every node it takes S from the counter: by a fetch-and-add and, if there was
-//! less than S, by another one that gives it back. Where |L(n)| = S, the subtree is taken. Otherwise it goes on with one child,
-//! then the other, and if both had nothing, gives S back and returns to the parent. *Deallocate* resets the counters inside the
-//! block and adds S to its root and to every ancestor, from below.
+//! *Allocate* goes depth first from the root. At every node it takes S from the counter by a fetch-and-add; if there
+//! was less than S, another fetch-and-add returns it. Where |L(n)| = S, the subtree is taken. Otherwise the search
+//! visits one child, then the other; if both fail, it returns S and goes back to the parent. *Deallocate* resets the
+//! counters inside the block and adds S to its root and to every ancestor, bottom up.
 //!
 //! # Why blocks do not overlap
 //!
-//! At every moment c(n) <= |L(n)| - leaves allocated below n - what searches under way have reserved there; at rest the two are
-//! equal, which [`check`](SharedAllocator::check) verifies. (The paper's equation 3 says "equal" always; but its decrement is
-//! two steps, and between them a counter is less.) Whoever takes |L(n)| from c(n) therefore knows that nothing below is
-//! allocated and nobody is inside, and nobody will be: c(n) is zero, or less for a moment. Counters are signed, or one below
-//! zero would be a large one; so that none overflows, at most [`TreeBuddy::most_users`] operations may be under way.
+//! At every moment c(n) <= |L(n)| - leaves allocated below n - leaves that current searches have reserved there; at
+//! rest the two are equal, which [`check`](SharedAllocator::check) verifies. (The paper's equation 3 says "equal"
+//! always; but its decrement is two steps, and between them a counter is smaller.) A search that takes |L(n)| from c(n)
+//! therefore knows that nothing below is allocated and no other search is inside or will enter: c(n) is zero, or less
+//! for a moment. Counters are signed, because one below zero would otherwise be a large one. So that none overflows, at
+//! most [`TreeBuddy::most_users`] operations may be under way.
 //!
-//! | order | for what |
+//! | ordering | reason |
 //! |---|---|
-//! | the decrement: acquire | whoever freed memory below, or searched there in vain, is done before whoever takes it begins |
+//! | the decrement: acquire | frees and failed searches below come before the new owner's accesses |
 //! | a free's increments, each of them: release | the same, and the counters that were reset |
-//! | giving back after both children failed: release | the steps inside the subtree are over for whoever takes it whole |
-//! | giving back what was too little: none | nothing was done inside |
+//! | the return after both children failed: release | the steps inside the subtree come before those of a thread that takes it whole |
+//! | the return after too little: relaxed | nothing was done inside |
 //!
-//! Counters change by read-modify-writes alone, so that each of these orders what came before it through any number of others.
-//! Plain stores change those inside a subtree that the storing thread has.
+//! Shared counters change only by RMWs, so each of these orderings extends through any number of later RMWs. Plain
+//! stores change only counters inside a subtree that the storing thread owns.
 //!
 //! # Progress, and what a refusal means
 //!
-//! Wait-free: every loop is over the nodes, or the levels, of the tree; nobody waits or repeats. What a thread that stops for
-//! ever takes along is what it has reserved. The price is that a request can fail although memory for it is free at every
+//! Wait-free: every loop is over the nodes, or the levels, of the tree; no thread waits or retries. A thread that stops
+//! forever keeps what it has reserved. The price is that a request can fail although memory for it is free at every
 //! moment; the paper's algorithm is not linearizable (section 3.4.2). There are three ways:
 //!
-//! 1. another search has reserved leaves of a node, and will give them back because it finds no subtree (Fig. 9);
-//! 2. another is between the two halves of a decrement that fails;
-//! 3. a block is freed where the search has been already, or has been freed below and not yet at the root.
+//! 1. another search has reserved leaves of a node, and will return them because it finds no subtree (Fig. 9);
+//! 2. another search is between the two halves of a decrement that fails;
+//! 3. a block is freed in a part that the search has already visited, or has been freed below and not yet at the root.
 //!
-//! A fourth where subtrees are opened lazily in band: another is about to initialise the children of a node. A failure
-//! is therefore [`SharedError::Contended`], even if nobody was there, and counted. With [`Options::WATCHED`] it is
-//! [`SharedError::Exhausted`] if no other operation was under way at any time of the search: then the counters were those of a
-//! heap at rest, and no block of the height was free. (That word counts operations in three quarters of its bits; one that is
-//! overtaken by exactly as many as these bits count, 2^48 on 64-bit machines, would not notice.)
+//! There is a fourth where subtrees are opened lazily in band: another search is about to initialise the children of a
+//! node. A failure is therefore [`SharedError::Contended`], even if no other thread was active, and counted. With
+//! [`Options::WATCHED`] it is [`SharedError::Exhausted`] if no other operation was under way at any time of the search:
+//! then the counters were those of a heap at rest, and no block of the height was free. (The word of `WATCHED` counts
+//! begun operations in three quarters of its bits. A search during which exactly 2^48 operations pass on 64-bit
+//! machines would not detect them.)
 //!
 //! # Costs
 //!
-//! In steps, which are exact and are what [`most_steps`](SharedAllocator::most_steps) says; k is the height of the block:
+//! In steps, which are exact and are what [`most_steps`](SharedAllocator::most_steps) returns; k is the height of the
+//! block:
 //!
 //! | | read-modify-writes | stores | loads |
 //! |---|---|---|---|
@@ -63,18 +66,19 @@
 //! | deallocate | d - k + 1 | 2^k - 2, and 1 | 1 |
 //! | deallocate, [`Lazy`] | d - k + 1 | 1 | 1 |
 //!
-//! The bound of allocate is reached by a single thread, in Fig. 8: 1,048,574 for nodes of height 2 in 64 MiB. In band, the
-//! canary takes a store of allocate's, and the canary, the counter and its flag a load each of deallocate's. What the other options add is told in
-//! [`Options`]. Where the counters are beside the nodes they need no resetting, because the counters inside a subtree that is
-//! taken whole all have their initial values, and nobody changes them: [`Lazy`] saves the paper's stores and costs nothing.
+//! A single thread reaches the bound of allocate, in Fig. 8: 1,048,574 for nodes of height 2 in 64 MiB. In band, the
+//! canary adds a store to allocate; the canary, the counter and its flag each add a load to deallocate. [`Options`]
+//! lists what the other options add. Where the counters are beside the nodes they need no resetting, because the
+//! counters inside a subtree that is taken whole all have their initial values, and no thread changes them: [`Lazy`]
+//! saves the paper's stores at no cost.
 //!
 //! # Memory
 //!
-//! The tree is the deepest that fits the region; what remains is not used. In the worst case that is half, so regions of
-//! 2^d times the size of a node and its counter and tag (69 bytes for nodes of 64) are best. A request takes the smallest 2^k - 1 nodes
-//! that hold it. A load of blocks of height k alone can use 1 - 2^-k of the nodes: half of them if all are single nodes,
-//! because the inner nodes of a divided subtree serve nobody. An alignment beyond the node's is served with a larger block,
-//! whose ends are given back as far as they are subtrees.
+//! The tree is the deepest that fits the region; the remainder is unused. In the worst case that is half, so regions of
+//! 2^d times the size of a node and its counter and tag (69 bytes for nodes of 64) are best. A request takes the
+//! smallest 2^k - 1 nodes that hold it. A load of blocks of height k alone can use 1 - 2^-k of the nodes: half of them
+//! if all are single nodes, because the inner nodes of a divided subtree are unusable. An alignment beyond the node's
+//! is served from a larger block, whose ends are freed as far as they are subtrees.
 //!
 //! ```text
 //! [used 7: .|payload|........] -> [free 1][used 1] 1 [free 3] 1
@@ -82,21 +86,21 @@
 //!
 //! # Resizing
 //!
-//! A block that shrinks keeps the smallest subtree that holds its payload. One that grows stays where it is only as the left child
-//! of a parent the rest of which is free: that rest is reserved from the root down.
+//! A block that shrinks keeps the smallest subtree that holds its payload. One that grows stays in place only as the
+//! left child of a parent whose remainder is free: that remainder is reserved from the root down.
 //!
 //! # Misuse
 //!
-//! A tag for every block tells its height; it is cleared by a free, so that a second free is seen as long as the memory is not
-//! handed out again. Of two frees of one block at the same time, the slower one finds that the root's counter would exceed its
-//! leaves, and takes back what it added. If somebody was given the memory between the two it does not, and frees that block: to
-//! find this too, a free would have to clear the tag by a change in one step, which is one more than the paper's bound.
+//! A tag for every block holds its height. A free clears it, so a second free is detected as long as the memory is not
+//! allocated again. Of two concurrent frees of one block, the slower one finds that the root's counter would exceed its
+//! leaves, and takes back what it added. If the memory was allocated again between the two, it does not, and frees that
+//! new block: to detect this too, a free would have to clear the tag by an RMW, one more than the paper's bound.
 //!
 //! # When it wins, when it loses
 //!
-//! A bound that does not depend on what others do, in interrupt handlers too, with no state per thread. Every operation writes
-//! the root, so it does not scale; a search in a fragmented heap takes time in proportion to it; half of the memory is lost on
-//! small blocks.
+//! A bound that does not depend on other threads, in interrupt handlers too, with no state per thread. Every operation
+//! writes the root, so it does not scale; a search in a fragmented heap takes time in proportion to it; half of the
+//! memory is lost on small blocks.
 //!
 //! # Figures
 //!
@@ -105,6 +109,8 @@
 //! |---|---|---|---|---|---|
 //! | `tree-buddy` | 31 + 25 per visit, 168 + 74 per level + 25 per visit, 113 + 34 per level + 20 per node | 0 B | 64 B | 2,624 B, 41,024 B | 58.5 %, 135.5 % |
 //! | `tree-buddy-in-band` | 38 + 27 per visit, 113,248,125 in 16.0 MiB, 127 + 36 per level + 20 per node | 16 B | 64 B | 64 B, 64 B | 62.8 %, 320.0 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 mod layout;
@@ -136,13 +142,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use shape::{Node, nodes};
 
-/// The deepest tree: 2^23 leaves, so that counters of 32 bits bear 255 searches at a time.
+/// The deepest tree: 2^23 leaves, so that counters of 32 bits allow 255 searches at a time.
 const MOST_DEPTH: u32 = 24;
 
-/// In a node's word, where freed subtrees are not reset: the counters below say nothing.
+/// In a node's word, where freed subtrees are not reset: the counters below are stale.
 const FLAG: u32 = 1;
 
-/// In the word of operations under way: one more of them, and one more begun.
+/// In the word of operations under way: the unit of the lower count (under way) and of the upper count (begun).
 const UNDER_WAY: usize = 1;
 const BEGUN: usize = 1 << COUNT_BITS;
 /// Bits that count the operations under way.
@@ -151,7 +157,7 @@ const COUNT_BITS: u32 = usize::BITS / 4;
 /// The control structure, at the start of the region.
 #[repr(C, align(64))]
 struct Control<A: Atomics> {
-    /// Where the parts of the heap are. Written once.
+    /// Addresses of the parts of the heap. Written once.
     place: Place,
     /// Depth of the tree: `place.count` is 2^depth - 1. Written once.
     depth: usize,
@@ -159,18 +165,18 @@ struct Control<A: Atomics> {
     refused_requests: Shared<usize, A>,
     refused_exhausted: Shared<usize, A>,
     refused_contended: Shared<usize, A>,
-    /// Operations under way in the lower [`COUNT_BITS`], operations begun in the others, where they are watched.
+    /// Operations under way in the lower [`COUNT_BITS`], operations begun in the others, with [`Options::WATCHED`].
     watch: Shared<usize, A>,
 }
 
-/// A heap of subtrees with nodes of `NODE` bytes, a power of two, and counters where `L` puts them, changed by `O`; see the
+/// A heap of subtrees with nodes of `NODE` bytes, a power of two; `L` places the counters, and `O` has options; see the
 /// [module](self).
 pub struct TreeBuddy<'r, const NODE: usize = 64, L: Layout = OutOfBand, O: Options = Faithful, A: Atomics = Native> {
     tree: Tree<NODE, L, O, A>,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
 
-/// The operations of a [`TreeBuddy`] in the hand of one user.
+/// One user's operations on a [`TreeBuddy`].
 pub struct TreeSlot<'h, const NODE: usize, L: Layout, O: Options, A: Atomics> {
     tree: Tree<NODE, L, O, A>,
     number: usize,
@@ -191,11 +197,11 @@ impl<const NODE: usize, L, O, A: Atomics> Clone for Tree<NODE, L, O, A> {
 }
 impl<const NODE: usize, L, O, A: Atomics> Copy for Tree<NODE, L, O, A> {}
 
-// SAFETY: every word that several users access is a `Shared`; what is written once is read by all.
+// SAFETY: every word that several users write is a `Shared`; the others are written once, before the heap is shared.
 unsafe impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Send for TreeBuddy<'_, NODE, L, O, A> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Sync for TreeBuddy<'_, NODE, L, O, A> {}
-// SAFETY: as above; a slot's number is a hint.
+// SAFETY: as for `TreeBuddy`; a slot's number is only a hint.
 unsafe impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Send for TreeSlot<'_, NODE, L, O, A> {}
 
 impl<const NODE: usize, L: Layout, O: Options, A: Atomics> fmt::Debug for TreeBuddy<'_, NODE, L, O, A> {
@@ -219,28 +225,28 @@ struct Live {
     payload: usize,
 }
 
-// What a heap is, and where things are in it.
+// Parameters, addresses and sizes.
 impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     /// Whether counters carry a [`FLAG`].
     const FLAGGED: bool = O::LAZY && L::IN_BAND;
-    /// Whether a search loads before it writes. In band it would load what may be somebody's memory (ThreadSanitizer found it).
+    /// Whether a search loads before it writes. In band it could load a user's memory (ThreadSanitizer found it).
     const READS_FIRST: bool = O::READS_FIRST && !L::IN_BAND;
     /// Whether freed subtrees are reset.
     const RESETS: bool = !O::LAZY;
-    /// Payloads are multiples of this without being asked, in bytes.
+    /// The natural alignment of payloads, in bytes.
     const ALIGN_BYTES: usize = if L::IN_BAND { L::HEADER_BYTES } else { NODE };
     /// Bytes of a block that are not its payload.
     const OVERHEAD_BYTES: usize = L::HEADER_BYTES + L::FOOTER_BYTES;
     /// Name of the heap.
     const NAME: &'static str = O::NAMES[L::IN_BAND as usize];
 
-    /// The word of so many leaves.
+    /// The counter word for a number of leaves.
     #[inline(always)]
     fn amount(leaves: usize) -> u32 {
         (leaves as u32) << u32::from(Self::FLAGGED)
     }
 
-    /// The leaves that a word counts: less than none while searches that will fail are at it.
+    /// The leaves that a word counts: negative while searches that will fail are under way.
     #[inline(always)]
     fn count(word: u32) -> isize {
         (word as i32 >> u32::from(Self::FLAGGED)) as isize
@@ -248,7 +254,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
 
     #[inline(always)]
     fn control<'a>(self) -> &'a Control<A> {
-        // SAFETY: the control structure is initialised, and lives as long as the heap whose pointer this is.
+        // SAFETY: the control structure is initialised, and lives as long as the heap that this pointer belongs to.
         unsafe { self.control.as_ref() }
     }
 
@@ -257,7 +263,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         self.control().depth as u32
     }
 
-    /// Place of the root.
+    /// Position of the root.
     #[inline(always)]
     fn root(self) -> usize {
         self.control().place.count - 1
@@ -266,17 +272,17 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     /// The counter of a node of the tree.
     #[inline(always)]
     fn counter<'a>(self, at: usize) -> &'a Shared<u32, A> {
-        // SAFETY: every node of the tree has a counter, aligned, which is accessed by `A` alone.
+        // SAFETY: every node of the tree has an aligned counter, which is accessed through `A` alone.
         unsafe { Shared::at(L::counter(self.control().place, NODE, at)) }
     }
 
-    /// Where the payload of a block begins that begins with this node, unless it is displaced.
+    /// Address of the payload of a block whose first node is `first`, unless the payload is displaced.
     #[inline(always)]
     fn begin(self, first: usize) -> usize {
         self.control().place.nodes + first * NODE + L::HEADER_BYTES
     }
 
-    /// First address behind the payload of a block with a root at this place.
+    /// First address after the payload of a block whose root is at this position.
     #[inline(always)]
     fn end(self, root: usize) -> usize {
         self.control().place.nodes + (root + 1) * NODE - L::FOOTER_BYTES
@@ -291,18 +297,18 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     /// Height of the smallest block for a request.
     #[inline(always)]
     fn height_for(size_bytes: usize) -> u32 {
-        // SAFETY: at least one node.
+        // SAFETY: the size is at least one byte, so the count is at least one.
         let count = unsafe { NonZeroUsize::new_unchecked((size_bytes + Self::OVERHEAD_BYTES).div_ceil(NODE)) };
         floor_log2(count) + 1
     }
 
-    /// Whether a payload lies in the block that a node would be.
+    /// Whether a payload lies in the block with this root.
     #[inline(always)]
     fn holds(self, node: Node, payload: usize, size_bytes: usize) -> bool {
         self.begin(node.first()) <= payload && payload + size_bytes <= self.end(node.at)
     }
 
-    /// The smallest node in a block that holds a payload of the block.
+    /// The smallest subtree of a block that holds its payload.
     fn smallest_holding(self, mut node: Node, payload: usize, size_bytes: usize) -> Node {
         // turns: levels
         while node.height > 1 {
@@ -320,9 +326,9 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     }
 }
 
-// Refusals, and operations under way.
+// Refusals, and counts of operations under way.
 impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
-    /// Counts and answers a request that no heap of this kind serves.
+    /// Counts a request that no heap of this kind can serve, and returns the error.
     #[cold]
     #[inline(never)]
     fn refuse(self, error: AllocError) -> SharedError {
@@ -330,19 +336,19 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         SharedError::Request(error)
     }
 
-    /// Why a size beyond the limit, or zero, is refused.
+    /// Returns why a size of zero or beyond the limit is refused.
     #[cold]
     #[inline(never)]
     fn refuse_size(self, size_bytes: usize) -> SharedError {
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
-    /// Counts and answers a search in vain.
+    /// Counts a failed search, and returns the error.
     #[cold]
     #[inline(never)]
     fn refuse_search(self, begun: usize) -> SharedError {
         let ended = self.ended();
-        // Nobody was under way when this began, and nobody began since.
+        // No operation was under way when this one began, and none has begun since.
         let is_alone = O::WATCHED && begun & (BEGUN - 1) == 0 && ended == begun.wrapping_add(BEGUN + UNDER_WAY);
         if is_alone {
             self.control().refused_exhausted.fetch_add(1, Relaxed);
@@ -353,29 +359,29 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// An operation begins. Returns the word of operations before it.
+    /// Counts the start of an operation. Returns the word before it.
     #[inline(always)]
     fn begun(self) -> usize {
         if !O::WATCHED {
             return 0;
         }
-        // Acquire: whatever was done by those that are not under way any more happened before; and whoever begins after a search in
-        // vain ended changes no counter before that search read it.
+        // Acquire: everything that completed operations did comes before this one. And an operation that begins after a
+        // failed search ended changes no counter before that search read it.
         self.control().watch.fetch_add(BEGUN + UNDER_WAY, Acquire)
     }
 
-    /// An operation ends. Returns the word of operations before that.
+    /// Counts the end of an operation. Returns the word before it.
     #[inline(always)]
     fn ended(self) -> usize {
         if !O::WATCHED {
             return 0;
         }
-        // Release: whatever was done happened before the operations that see it ended. With the acquire of these, a search that
-        // nobody is under way with is alone, whatever its own steps and theirs are ordered by.
+        // Release: this operation's steps come before later operations that see its end. With their acquire, a search
+        // during which no operation is under way runs alone, whatever the orderings of its own steps and theirs.
         self.control().watch.fetch_add(UNDER_WAY.wrapping_neg(), Release)
     }
 
-    /// Reports what is wrong with an address.
+    /// Reports misuse of an address.
     #[cold]
     #[inline(never)]
     fn report(kind: MisuseKind, address: usize) {
@@ -384,15 +390,15 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
 }
 
 impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> TreeBuddy<'r, NODE, L, O, A> {
-    /// Length of a region that suffices for one node, wherever it starts.
+    /// Length of a region that suffices for one node, for any start address.
     const NEEDED_BYTES: usize = {
-        assert!(NODE.is_power_of_two() && NODE >= 8, "nodes of a power of two, no smaller than a counter and its tag");
-        assert!(!L::IN_BAND || NODE >= 32, "a header, a canary, a counter, and a payload between them");
+        assert!(NODE.is_power_of_two() && NODE >= 8, "NODE must be a power of two, at least a counter and its tag");
+        assert!(!L::IN_BAND || NODE >= 32, "NODE must hold header, payload, canary and counter");
         let aside_bytes = if L::IN_BAND { 0 } else { 5 };
         align_of::<Control<A>>() - 1 + size_of::<Control<A>>() + aside_bytes + (NODE - 1) + NODE
     };
 
-    /// Where the parts are of the deepest tree whose room begins at `room` and ends at `end`, and its depth.
+    /// The layout of the deepest tree between `room` and `end`, and its depth.
     fn plan(room: usize, end: usize) -> Option<(Place, u32)> {
         (1..=MOST_DEPTH).rev().find_map(|depth| {
             let (place, behind) = L::plan(room, nodes(depth), NODE)?;
@@ -400,16 +406,16 @@ impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> TreeBuddy<'r, NOD
         })
     }
 
-    /// Depth of the tree in a region of so many bytes that begins at a multiple of 64 and of `NODE`; 0 if it holds no node.
+    /// Depth of the tree in a region of this length that begins at a multiple of 64 and of `NODE`; 0 if none fits.
     pub fn depth_in(region_bytes: usize) -> u32 {
         let end = NODE.max(64).saturating_add(region_bytes);
         Self::plan(NODE.max(64) + size_of::<Control<A>>(), end).map_or(0, |(_, depth)| depth)
     }
 
-    /// Most operations that may be under way at a time, so that no counter overflows and no block is handed out twice: every one of
-    /// them may have reserved a whole tree and not yet given it back. 255 in the deepest tree, twice as many for each level less.
-    /// Nothing enforces it, since slots are hints that any number of users may share: see to it that no more threads and interrupt
-    /// levels use a heap than this.
+    /// Most operations that may be under way at a time, so that no counter overflows and no block is handed out twice:
+    /// each may have reserved a whole tree and not yet returned it. 255 in the deepest tree, twice as many for each
+    /// level less. This is not enforced, since slots are hints that any number of users may share: use a heap from at
+    /// most this many threads and interrupt levels.
     ///
     /// # Time
     ///
@@ -420,8 +426,8 @@ impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> TreeBuddy<'r, NOD
     }
 }
 
-// SAFETY: a block is a subtree whose root's counter was decremented from all of its leaves to none. As counters never say
-// more than their leaves less those allocated and reserved below, nobody else is in it, or will be before it is given back.
+// SAFETY: a block is a subtree whose root's counter was decremented from all of its leaves to zero. A counter is at
+// most its leaves less those allocated and reserved below, so no other operation is or gets inside it.
 unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllocator<'r>
     for TreeBuddy<'r, NODE, L, O, A>
 {
@@ -462,7 +468,7 @@ unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllo
         allocate: Progress::WaitFree,
         deallocate: Progress::WaitFree,
         slots_are_exclusive: false,
-        // 2^48 operations take days, the 2^24 of 32-bit machines less than a second.
+        // 2^48 operations take days; the 2^24 of 32-bit machines, less than a second.
         exhaustion_is_certain: O::WATCHED && usize::BITS >= 64,
     };
 
@@ -477,12 +483,12 @@ unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllo
         let control = round_up(start, align_of::<Control<A>>()).ok_or(too_small)?;
         let room = control.checked_add(size_of::<Control<A>>()).ok_or(too_small)?;
         let (place, depth) = Self::plan(room, end).ok_or(too_small)?;
-        // The provenance is exposed here, once, for all addresses.
+        // Exposes the region's provenance once, for all addresses.
         let _region = Region::new(region);
         let control: NonNull<Control<A>> =
             NonNull::new(core::ptr::with_exposed_provenance_mut(control)).ok_or(too_small)?;
         let tree = Tree { control, of: PhantomData };
-        // SAFETY: the control structure lies in the region, aligned.
+        // SAFETY: the control structure lies in the region, aligned, and the region is exclusively borrowed.
         unsafe {
             control.write(Control {
                 place,
@@ -543,7 +549,7 @@ unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllo
     }
 }
 
-// SAFETY: as the heap.
+// SAFETY: as for the heap: a block is a subtree that no other operation is in.
 unsafe impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Slot for TreeSlot<'_, NODE, L, O, A> {
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError> {
@@ -570,14 +576,14 @@ unsafe impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Slot for TreeS
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the block is live and not used by others.
         unsafe { self.tree.resize(block, size_bytes, align_bytes, self.number) }
     }
 
     #[inline(always)]
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
         let payload = block.addr().get();
-        // The caller promises that the block is live.
+        // The caller guarantees that the block is live.
         self.tree.find(payload).map_or(0, |live| self.tree.end(live.root.at) - payload)
     }
 }

@@ -25,7 +25,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         Ok(unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(payload)) })
     }
 
-    /// Allocates a block whose payload begins where it does.
+    /// Allocates a block whose payload is not displaced.
     #[inline(always)]
     fn serve_plain(self, size_bytes: usize, slot: usize) -> Result<usize, SharedError> {
         let begun = self.begun();
@@ -38,7 +38,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         Ok(payload)
     }
 
-    /// Allocates a block with room to align its payload, and gives back what is not needed for that.
+    /// Allocates a block with room to align its payload, and frees the rest.
     ///
     /// ```text
     /// [used 7: .|payload|........] -> [free 1][used 1] 1 [free 3] 1
@@ -80,13 +80,13 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         self.search(wanted, order)
     }
 
-    /// Writes the tags of a block that the caller owns.
+    /// Writes the tags of a block that belongs to the caller.
     #[inline(always)]
     fn mark(self, live: Live) {
         let place = self.control().place;
         let begin = self.begin(live.root.first());
         let height = live.root.height as usize;
-        // SAFETY: the block is the caller's, and the payload in it.
+        // SAFETY: the block belongs to the caller, and the payload lies in it.
         unsafe {
             if live.payload == begin {
                 L::set_tag::<A>(place, NODE, begin, tag::PLAIN | height);
@@ -99,12 +99,12 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// Clears the tags of a block that the caller owns.
+    /// Clears the tags of a block that belongs to the caller.
     #[inline(always)]
     fn unmark(self, live: Live) {
         let place = self.control().place;
         let begin = self.begin(live.root.first());
-        // SAFETY: the block is the caller's, and the payload in it.
+        // SAFETY: the block belongs to the caller, and the payload lies in it.
         unsafe {
             L::set_tag::<A>(place, NODE, live.payload, tag::NONE);
             if live.payload != begin {
@@ -121,7 +121,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         if offset & (Self::ALIGN_BYTES - 1) != 0 || offset >= place.count * NODE - L::HEADER_BYTES {
             return Err(MisuseKind::ForeignPointer);
         }
-        // SAFETY: the address could be that of a payload.
+        // SAFETY: the address is a possible payload address, by the tests above.
         let found = unsafe { L::tag::<A>(place, NODE, payload) };
         if found == tag::NONE {
             return Err(MisuseKind::DoubleFree);
@@ -137,7 +137,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let begin = self.begin(root.first());
         let agrees = match found & tag::DISPLACED {
             tag::PLAIN => payload == begin,
-            // SAFETY: every node is where the payload of a block could begin.
+            // SAFETY: the payload of a block can begin at every node.
             tag::DISPLACED => unsafe { L::tag::<A>(place, NODE, begin) == tag::BEGIN | height as usize },
             _ => false,
         };
@@ -145,7 +145,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         if !agrees || !unsafe { L::is_sealed::<A>(place, NODE, root.at) } {
             return Err(MisuseKind::ContradictoryTags);
         }
-        // In band somebody may have written over the counter as well; one below zero may be a search that will fail.
+        // In band a user may have overwritten the counter as well; a negative one may be a failing search's.
         if L::IN_BAND && Self::count(self.counter(root.at).load(Relaxed)) > 0 {
             return Err(MisuseKind::ContradictoryTags);
         }
@@ -172,7 +172,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         self.ended();
     }
 
-    /// Reports a counter that would have exceeded its leaves: more was given back than was ever taken.
+    /// Reports a counter that would have exceeded its leaves: more was freed than allocated.
     #[inline(always)]
     fn settle(self, outcome: Result<(), Node>, payload: usize) {
         if outcome.is_err() {
@@ -184,7 +184,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As [`reallocate_bytes`](crate::contract::Slot::reallocate_bytes).
     #[inline(never)]
     pub(super) unsafe fn resize(
         self,
@@ -212,14 +212,14 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
         let moved = self.serve(size_bytes, align_bytes, slot)?;
         let usable_bytes = self.end(live.root.at) - payload;
-        // SAFETY: both blocks are live and apart, and neither is shorter than what is copied.
+        // SAFETY: both blocks are live and disjoint, and both are at least as long as the copy.
         unsafe { core::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), size_bytes.min(usable_bytes)) };
         self.give(payload);
         Ok(moved)
     }
 
-    /// Makes a live block fit a size where it stands: the smallest part of it that holds the payload is kept, or it grows if it
-    /// is the left child, and its parent too, and so on.
+    /// Makes a live block fit a size in place: it keeps the smallest subtree that holds the payload, or grows if it is
+    /// the left child, and its parent too, and so on.
     fn fit_in_place(self, live: Live, size_bytes: usize) -> bool {
         let Live { root, payload } = live;
         if self.holds(root, payload, size_bytes) {

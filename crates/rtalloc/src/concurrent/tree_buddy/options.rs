@@ -1,13 +1,13 @@
-//! What the paper's further work (section 5) and more can change, each chosen by type.
+//! Options, chosen by type: the paper's further work (section 5), and more.
 //!
-//! | constant | what changes | it costs |
+//! | constant | what changes | cost |
 //! |---|---|---|
-//! | [`READS_FIRST`](Options::READS_FIRST) | a subtree is sought by loads, and only the way to it is written | a load per node visited; a search that finds nothing is made twice unless the root says at once that there is nothing |
+//! | [`READS_FIRST`](Options::READS_FIRST) | a subtree is searched by loads, and only the path to it is written | a load per node visited; a failed search is repeated unless the root shows at once that nothing is free |
 //! | [`LAZY`](Options::LAZY) | a freed subtree's inner counters are not reset | out of band nothing; in band up to one read-modify-write and two stores for every node that a search opens |
-//! | [`ROTATED`](Options::ROTATED) | slots go different ways from the root, so they meet less | memory is used all over the region |
-//! | [`WATCHED`](Options::WATCHED) | a refusal tells an exhausted heap from a contended one | two read-modify-writes per operation, on one word that all users share |
+//! | [`ROTATED`](Options::ROTATED) | slots take different paths from the root, so they collide less | memory is used all over the region |
+//! | [`WATCHED`](Options::WATCHED) | a refusal distinguishes an exhausted heap from a contended one | two read-modify-writes per operation, on one word that all users share |
 //!
-//! A type of one's own combines them:
+//! A user's type can combine them:
 //!
 //! ```
 //! use rtalloc::concurrent::tree_buddy::{Options, OutOfBand, TreeBuddy};
@@ -26,19 +26,18 @@
 
 use core::fmt::Debug;
 
-/// What a [`TreeBuddy`](super::TreeBuddy) does beyond the paper's algorithm: nothing by default.
+/// Options of a [`TreeBuddy`](super::TreeBuddy) beyond the paper's algorithm. All are off by default.
 pub trait Options: Copy + Debug + Send + Sync + 'static {
     /// Names of the heap in the two layouts, [`OutOfBand`](super::OutOfBand) first.
     const NAMES: [&'static str; 2];
-    /// The tree is searched by loads before a counter is written; out of band only. In band, a counter below one that nothing was
-    /// taken from may be somebody's memory already: to load it would race with the owner's writes.
+    /// The tree is searched by loads before a counter is written; out of band only. In band, a node below one whose
+    /// counter was not decremented may already be a user's memory: loading it would race with writes.
     const READS_FIRST: bool = false;
-    /// Counters inside a freed subtree are reset when a search goes there, or not at all where nobody could write them.
+    /// Counters inside a freed subtree are reset when a search enters it, or never where users cannot write them.
     const LAZY: bool = false;
-    /// Which child is tried first depends on the slot's number: bit 0 decides below the root, bit 1 one level further down,
-    /// and so on.
+    /// Which child is tried first depends on the slot's number: bit 0 decides at the root, bit 1 one level down, ....
     const ROTATED: bool = false;
-    /// Operations under way are counted, so that a refusal without any beside it is told from the others.
+    /// Operations under way are counted, to distinguish a refusal without concurrent operations.
     const WATCHED: bool = false;
 }
 
@@ -56,7 +55,7 @@ macro_rules! options {
 }
 
 options! {
-    /// The paper's algorithm as it is.
+    /// The unmodified algorithm of the paper.
     Faithful, ["tree-buddy", "tree-buddy-in-band"];
     /// [`Options::READS_FIRST`] alone.
     ReadsFirst, ["tree-buddy-reads-first", "tree-buddy-reads-first-in-band"], READS_FIRST;

@@ -1,4 +1,4 @@
-//! How counters change: the conditional decrement, the search, the way back up.
+//! How counters change: the conditional decrement, the search, and the increments up to the root.
 
 use super::layout::Layout;
 use super::options::Options;
@@ -15,18 +15,17 @@ enum Found {
     Little,
     /// Enough, as far as this node knows.
     Enough,
-    /// All of the subtree, whose inner counters say nothing.
+    /// All of the subtree, whose inner counters are stale.
     Whole,
 }
 
 impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
-    /// Decrements the counter of a node by `size` leaves if it has them (the paper's `atomic_decr`); tells whether it had. On
-    /// the way to a height of `wanted`, that is: a node above whose inner counters were not reset when it was freed is opened,
-    /// or has too little as long as somebody else opens it.
+    /// Decrements the counter of a node by `size` leaves if it has them (the paper's `atomic_decr`), and returns
+    /// whether it had. Above the height `wanted`, a node whose inner counters were not reset when it was freed is
+    /// opened first; while another search opens it, it counts as having too little.
     #[inline(always)]
     fn reserve(self, node: Node, size: usize, wanted: u32) -> bool {
-        // Acquire, for the case that it succeeds: what was done in this subtree by those who freed it, or searched it in vain,
-        // happened before whatever is done there now.
+        // Acquire, for the success case: frees and failed searches in this subtree come before new accesses.
         let counter = self.counter(node.at);
         let old = counter.fetch_add(Self::amount(size).wrapping_neg(), Acquire);
         let has_enough = Self::count(old) >= size as isize;
@@ -37,33 +36,33 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
             self.open(node);
             return true;
         }
-        // Nothing was done below this node, so nothing is ordered.
+        // Relaxed: nothing was done below this node.
         counter.fetch_add(Self::amount(size), Relaxed);
         false
     }
 
-    /// Whether a search that goes on below this node may not, because its children's counters say nothing.
+    /// Whether a search must not continue below this node, because its children's counters are stale.
     #[inline(always)]
     fn is_closed(word: u32, node: Node, wanted: u32) -> bool {
         Self::FLAGGED && word & FLAG != 0 && node.height > wanted
     }
 
-    /// Initialises the children of a closed node. Whoever found all of it there is the only one who does.
+    /// Initialises the children of a closed node. Only the search that took all of it does so.
     fn open(self, node: Node) {
         self.close_whole(node.towards(0));
         self.close_whole(node.towards(usize::MAX));
-        // Release: whoever sees that the node is open sees the counters of its children.
+        // Release: a thread that sees the node open sees the counters of its children.
         self.counter(node.at).fetch_add(FLAG.wrapping_neg(), Release);
     }
 
-    /// Makes a node in memory that the caller owns a free subtree, closed if it has inner counters.
+    /// Makes a node in memory that belongs to the caller a free subtree, closed if it has inner counters.
     pub(super) fn close_whole(self, node: Node) {
         let flag = if Self::FLAGGED && node.height > 1 { FLAG } else { 0 };
         self.counter(node.at).store(Self::amount(leaves(node.height)) | flag, Relaxed);
     }
 
-    /// Visits nodes down to a height, depth first and in the order of the children that `order` has; `enter` looks at a node, and
-    /// `leave` is called for each whose children were both visited in vain. Returns the first node of that height that was
+    /// Visits nodes down to a height, depth first, in the order of children given by `order`. `enter` examines a node,
+    /// and `leave` is called for each whose children both failed. Returns the first node of that height that was
     /// entered.
     #[inline(always)]
     fn visit(
@@ -78,7 +77,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let mut arrives = true;
         // turns: visits
         loop {
-            // One loop, so that one number bounds its turns: told what the last turn did, the compiler makes several of it.
+            // Kept as one loop, so that one number bounds it: the compiler would split it by the last outcome.
             node.height = computed(node.height.into()) as u32;
             node.way = computed(node.way as u64) as usize;
             let found = if computed(arrives.into()) != 0 {
@@ -103,7 +102,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// The node of a height that is first in order below another.
+    /// The first node of a height in visiting order below another.
     #[inline(always)]
     fn first_below(self, mut node: Node, wanted: u32, order: usize) -> Node {
         if Self::FLAGGED {
@@ -115,19 +114,19 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         node
     }
 
-    /// Reserves a subtree of a height (the paper's `try_allocate`); `None` if there was none wherever this looked.
+    /// Reserves a subtree of a height (the paper's `try_allocate`); `None` if the search found none.
     #[inline(always)]
     pub(super) fn search(self, wanted: u32, order: usize) -> Option<Node> {
         let size = leaves(wanted);
         let enter = |node| if self.reserve(node, size, wanted) { Found::Enough } else { Found::Little };
-        // Release: whoever takes this subtree whole after us must not see our steps inside it afterwards.
+        // Release: our steps inside this subtree come before those of a thread that later takes it whole.
         let leave = |node: Node| {
             self.counter(node.at).fetch_add(Self::amount(size), Release);
         };
         self.visit(wanted, order, enter, leave)
     }
 
-    /// Seeks a subtree of a height by loads.
+    /// Searches a subtree of a height by loads.
     #[inline(always)]
     pub(super) fn look(self, wanted: u32, order: usize) -> Option<Node> {
         let size = leaves(wanted) as isize;
@@ -142,14 +141,14 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         self.visit(wanted, order, enter, |_| {})
     }
 
-    /// Whether the root has too little, and not only to a load, which may be stale.
+    /// Whether the root has too little, confirmed by an RMW because a load may be stale.
     #[inline(always)]
     pub(super) fn is_lacking(self, wanted: u32) -> bool {
         let word = self.counter(self.root()).fetch_add(0, Relaxed);
         Self::count(word) < leaves(wanted) as isize
     }
 
-    /// Reserves `size` leaves of every node from the root down to `target`, or none.
+    /// Reserves `size` leaves of every node from the root down to `target`, or of none.
     #[inline(always)]
     pub(super) fn reserve_way(self, target: Node, size: usize) -> bool {
         let mut node = Node::root(self.depth());
@@ -176,7 +175,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
     ///
     /// # Errors
     ///
-    /// The first node whose counter would exceed its leaves: it and those above stay as they are.
+    /// The first node whose counter would exceed its leaves: it and those above stay unchanged.
     #[inline(always)]
     pub(super) fn give_back(self, mut node: Node, size: usize, first: u32) -> Result<(), Node> {
         let depth = self.depth();
@@ -184,8 +183,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         // turns: levels
         loop {
             let counter = self.counter(node.at);
-            // Release, at every node: whoever takes this subtree after us, whole or in part, must see what was written in it, and
-            // the counters in it that were reset.
+            // Release, at every node: a thread that takes this subtree later, whole or in part, must see what was
+            // written in it, and the counters in it that were reset.
             let old = counter.fetch_add(amount, Release);
             if Self::count(old) + size as isize > leaves(node.height) as isize {
                 counter.fetch_add(amount.wrapping_neg(), Relaxed);
@@ -199,7 +198,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// Resets the counters inside a subtree that the caller owns, its root's apart.
+    /// Resets the counters inside a subtree that belongs to the caller, except its root's.
     #[inline(always)]
     pub(super) fn reset_inside(self, root: Node) {
         let (mut leaf, mut value) = (1, 1);
@@ -245,16 +244,15 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         self.give_back(root, size, first)
     }
 
-    /// Makes a block with a root as large as the subtree of an ancestor, of which it is the leftmost part; nothing if somebody
-    /// else has some of that.
+    /// Makes a block as large as the subtree of an ancestor, of which it is the leftmost part. Fails if others use it.
     ///
     /// ```text
     /// [used 3][free 3] 1 -> [used 7            ]
     /// ```
     ///
-    /// Whoever reserves, in this ancestor, all but the block has all of it: its counter was no more than its leaves less those
-    /// of the block and of all who are inside, so nobody else is inside, and the block's sibling and those of its ancestors
-    /// below are whole.
+    /// An operation that reserves, in this ancestor, all but the block owns all of it: the counter was at most its
+    /// leaves less those of the block and of all operations inside. So no other operation is inside, and the block's
+    /// sibling and those of its ancestors below are entirely free.
     pub(super) fn grow(self, root: Node, to: Node) -> bool {
         if !self.reserve_way(to, leaves(to.height) - leaves(root.height)) {
             return false;

@@ -22,15 +22,15 @@ pub(super) const fn nodes(height: u32) -> usize {
     (1 << height) - 1
 }
 
-/// A node, and the way to it.
+/// A node, and the path to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    /// Its place in post-order.
+    /// Its position in post-order.
     pub at: usize,
-    /// 1 is a leaf's.
+    /// 1 for a leaf.
     pub height: u32,
-    /// Bit h is set if the way from the root to this node goes to the right at height h. Bits below the node's height and
-    /// that of the root mean nothing.
+    /// Bit h is set if the path from the root to this node goes right at height h. Bits below the node's height, and
+    /// from the root's height on, are ignored.
     pub way: usize,
 }
 
@@ -53,7 +53,7 @@ impl Node {
         self.way >> self.height & 1 != 0
     }
 
-    /// The child to the side that bit `height - 1` of `way` says. The node is no leaf.
+    /// The child on the side given by bit `height - 1` of `way`. The node is not a leaf.
     #[inline(always)]
     pub fn towards(self, way: usize) -> Self {
         let height = self.height - 1;
@@ -76,7 +76,7 @@ impl Node {
         Node { at, height: self.height + 1, ..self }
     }
 
-    /// The node of a height whose subtree contains the node at a place; `None` if that is higher itself.
+    /// The node of a height whose subtree contains the node at a position; `None` if that node is higher.
     #[inline(always)]
     pub fn containing(depth: u32, place: usize, height: u32) -> Option<Self> {
         let mut node = Node::root(depth);
@@ -96,7 +96,7 @@ impl Node {
 mod tests {
     use super::*;
 
-    /// The nodes under one, in post-order, by recursion.
+    /// The nodes of a subtree, in post-order, by recursion.
     fn post_order(node: Node, visit: &mut dyn FnMut(Node)) {
         if node.height > 1 {
             post_order(node.towards(0), visit);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_post_order() {
+    fn positions_are_in_post_order() {
         for depth in 1..8 {
             let mut place = 0;
             post_order(Node::root(depth), &mut |node| {

@@ -1,4 +1,4 @@
-//! The most steps that an operation takes, whatever others do.
+//! The most steps that an operation takes, whatever other threads do.
 
 use super::Tree;
 use super::layout::Layout;
@@ -11,7 +11,7 @@ use crate::contract::{Operation, Steps};
 const REFUSED: Steps = Steps { read_modify_writes: 1, loads: 0, stores: 0 };
 
 impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
-    /// An operation is counted as it begins and as it ends.
+    /// An operation is counted when it begins and when it ends.
     const WATCHING: usize = if O::WATCHED { 2 } else { 0 };
 
     /// The blocks that may serve a request; `None` if it is refused at once.
@@ -26,8 +26,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         })
     }
 
-    /// The block that one which was requested so may have become: it is not refused, since it is there. Where it stands already it
-    /// may have grown to a size that no heap serves at this alignment. `None` for a size that no block has.
+    /// The block that an earlier request of this size may have become. It is not refused, since it exists. It may have
+    /// grown in place to a size that no heap serves at this alignment. `None` for a size that no block has.
     fn kept(self, size_bytes: usize, align_bytes: usize) -> Option<Served> {
         let more_bytes = align_bytes.saturating_sub(Self::ALIGN_BYTES);
         let room_bytes = size_bytes.saturating_add(more_bytes).min(self.limit());
@@ -55,8 +55,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// A search in vain: every node is decremented and incremented again. One that finds a block and trims it takes less: what
-    /// trimming adds to the counters of a way, a search in vain adds as well.
+    /// A failed search: every node is decremented and incremented again. A search that finds a block and trims it takes
+    /// fewer: a failed search also adds everything that trimming adds to the counters of a path.
     fn most_to_allocate(self, Served { least, most, displaced }: Served) -> Steps {
         let depth = self.depth();
         let visited = nodes(depth - most + 1);
@@ -69,7 +69,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
             read_modify_writes += 2 * on_the_way;
         }
         if Self::FLAGGED {
-            // Every node above the height that is sought may be closed, on the way that was read and again in the search.
+            // Every node above the wanted height may be closed, on the path that was read and again in the search.
             let opened = nodes(depth - most) + if Self::READS_FIRST { on_the_way - 1 } else { 0 };
             read_modify_writes += opened;
             stores += 2 * opened;
@@ -83,7 +83,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let on_the_way = (self.depth() - least + 1) as usize;
         Steps {
             read_modify_writes: on_the_way + Self::WATCHING,
-            // The flag, once more.
+            // The flag is loaded as well.
             loads: Self::loads_to_find(displaced) + usize::from(Self::FLAGGED && most > 1),
             stores: 1 + displaced + if Self::RESETS { nodes(most) - 1 } else { 0 },
         }
@@ -94,11 +94,11 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         1 + displaced + if L::IN_BAND { 2 } else { 0 }
     }
 
-    /// A block is found. It is cut where it stands; or it grows there, the way to its ancestor being reserved from the root down;
-    /// or that is in vain, and it moves.
+    /// A block is found. It is cut in place; or it grows in place, reserving the path to its ancestor from the root
+    /// down; or that fails, and it moves.
     fn most_to_reallocate(self, old: Served, new: Option<Served>) -> Steps {
         let found = Steps { read_modify_writes: 0, loads: Self::loads_to_find(old.displaced), stores: 0 };
-        // A size that no heap serves at this alignment may be one that the block has room for.
+        // The block may have room for a size that no heap serves at this alignment.
         let (least, moved) = match new {
             Some(new) => (new.least, self.most_to_allocate(new) + self.most_to_deallocate(old)),
             None => (1, REFUSED),
@@ -119,12 +119,12 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         found + cut.most(grown).most(tried + moved)
     }
 
-    /// Stores that mark a block, whose payload may be displaced: the tags; in band the canary, and where the payload is.
+    /// Stores that mark a block, whose payload may be displaced: the tags; in band also canary and payload position.
     fn marks(displaced: usize) -> usize {
         (1 + displaced) * (1 + usize::from(L::IN_BAND))
     }
 
-    /// Stores that cut a block out of another: a counter for every node on the way and, in band, those beside it.
+    /// Stores that cut a block out of another: a counter for every node on the path and, in band, those beside it.
     fn stores_to_trim(least: u32, most: u32) -> usize {
         let levels = (most - least) as usize;
         match (L::IN_BAND, Self::FLAGGED) {
@@ -138,9 +138,9 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
 /// Which blocks may serve a request.
 #[derive(Clone, Copy, Debug)]
 struct Served {
-    /// Height of the smallest.
+    /// Height of the smallest block.
     least: u32,
-    /// Height of what is reserved.
+    /// Height of the subtree that is reserved.
     most: u32,
     /// 1 if the payload may be displaced.
     displaced: usize,

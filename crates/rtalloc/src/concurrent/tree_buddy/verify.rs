@@ -1,4 +1,4 @@
-//! What a heap at rest says about itself: the walk, the check of every invariant, the abstract state.
+//! A heap at rest: the walk, the check of every invariant, the abstract state.
 
 use super::layout::{Layout, tag};
 use super::options::Options;
@@ -15,17 +15,17 @@ enum Part {
     Live(Live),
     /// A free subtree that is part of no other.
     Free(Node),
-    /// A node some of whose subtree is allocated and some perhaps free. It is nobody's.
+    /// A node whose subtree is partly allocated. It is itself unusable.
     Divided(Node),
 }
 
 impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
-    /// Gives all counters their initial values. Nobody shares the heap yet.
+    /// Gives all counters their initial values. The heap is not shared yet.
     pub(super) fn begin_counters(self) {
         let place = self.control().place;
         let root = Node::root(self.depth());
         let write = |at: usize, word: u32| {
-            // SAFETY: the node has a counter.
+            // SAFETY: the node has a counter, and the heap is not shared yet.
             unsafe { L::counter(place, NODE, at).write(word) }
         };
         if Self::FLAGGED && root.height > 1 {
@@ -40,14 +40,14 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         unsafe { L::begin_tags(place) };
     }
 
-    /// The live block with a root whose counter says that nothing of it is free; `None` if it is several.
+    /// The live block whose root has a counter of zero; `None` if the subtree holds several blocks.
     fn live_at(self, root: Node) -> Result<Option<Live>, Corruption> {
         let place = self.control().place;
         let begin = self.begin(root.first());
         let height = root.height as usize;
         let corrupt =
             Err(Corruption { invariant: "a displaced payload and its block lead to each other", address: begin });
-        // SAFETY: the first node of a subtree nothing of which is free begins a block.
+        // SAFETY: the first node of a fully allocated subtree begins a block.
         let found = unsafe { L::tag::<A>(place, NODE, begin) };
         if found == tag::PLAIN | height {
             return Ok(Some(Live { root, payload: begin }));
@@ -55,19 +55,19 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         if found != tag::BEGIN | height {
             return Ok(None);
         }
-        // SAFETY: a block begins here whose payload is displaced.
+        // SAFETY: a block with a displaced payload begins here.
         let payload = unsafe { L::displaced::<A>(place, NODE, root.at, begin) };
         if payload <= begin || payload >= self.end(root.at) || !(payload - begin).is_multiple_of(Self::ALIGN_BYTES) {
             return corrupt;
         }
-        // SAFETY: the address is one of the block's that a payload could have.
+        // SAFETY: the address is a possible payload address in the block.
         if unsafe { L::tag::<A>(place, NODE, payload) } != tag::DISPLACED | height {
             return corrupt;
         }
         Ok(Some(Live { root, payload }))
     }
 
-    /// What a node is.
+    /// Classifies a node.
     fn part_at(self, node: Node) -> Result<Part, Corruption> {
         let corrupt = |invariant| Err(Corruption { invariant, address: self.counter_address(node) });
         let count = Self::count(self.counter(node.at).load(Relaxed));
@@ -117,7 +117,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// Visits the nodes of a free subtree whose counters mean something, parents first, and says of each whether it is closed.
+    /// Visits the nodes of a free subtree whose counters are valid, parents first, and passes whether each is closed.
     fn visit_free(
         self,
         root: Node,
@@ -144,7 +144,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         }
     }
 
-    /// Verifies that all counters of a free subtree are whole.
+    /// Verifies that all counters of a free subtree have their initial values.
     fn verify_free(self, root: Node) -> Result<(), Corruption> {
         self.visit_free(root, &mut |node, is_closed| {
             let is_whole = Self::count(self.counter(node.at).load(Relaxed)) == leaves(node.height) as isize;
@@ -158,7 +158,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         })
     }
 
-    /// Whether the control structure is what its place and the tree's depth make of it.
+    /// Whether the control structure is the one that its address and the tree's depth determine.
     fn agrees_with_its_place(self) -> bool {
         let control = self.control();
         let room = self.control.addr().get() + size_of::<Control<A>>();
@@ -172,7 +172,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let control = self.control();
         let corrupt = |invariant| Err(Corruption { invariant, address: self.control.addr().get() });
         if !self.agrees_with_its_place() {
-            return corrupt("the control structure is what its place and the tree's depth make of it");
+            return corrupt("the control structure matches its address and the tree's depth");
         }
         let watch = control.watch.load(Relaxed);
         if watch & (BEGUN - 1) != 0 || watch != 0 && !O::WATCHED {
@@ -186,7 +186,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
                 // SAFETY: the root is a node.
                 if !unsafe { L::is_sealed::<A>(control.place, NODE, root.at) } {
                     return Err(Corruption {
-                        invariant: "the canary at the end of a block is whole",
+                        invariant: "the canary at the end of a block is intact",
                         address: payload,
                     });
                 }
@@ -210,13 +210,13 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         })?;
         // SAFETY: the heap is at rest.
         if unsafe { L::tags::<A>(control.place) }.is_some_and(|found| found != tags) {
-            return corrupt("every tag is that of a live block");
+            return corrupt("every tag belongs to a live block");
         }
         Ok(())
     }
 
-    /// See [`SharedAllocator::walk`](crate::contract::SharedAllocator::walk): the root of a divided subtree is shown as a free
-    /// block of one node, of which nothing can be used.
+    /// See [`SharedAllocator::walk`](crate::contract::SharedAllocator::walk): the root of a divided subtree is reported
+    /// as a free block of one node with no usable bytes.
     pub(super) fn walk(self, visitor: &mut dyn FnMut(Block)) {
         let mut show = |first: usize, root: usize, payload: usize, is_usable: bool, free: bool| {
             let start = self.begin(first) - L::HEADER_BYTES;
@@ -224,7 +224,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
             let usable_bytes = if is_usable { self.end(root) - payload } else { 0 };
             visitor(Block { address: payload, front_bytes: payload - start, size_bytes, usable_bytes, free });
         };
-        // A damaged heap is shown as far as it makes sense.
+        // A damaged heap is reported up to the first error.
         let _ = self.visit_parts(&mut |part| {
             match part {
                 Part::Live(Live { root, payload }) => show(root.first(), root.at, payload, true, false),
@@ -247,8 +247,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         (nodes(height) * NODE).saturating_sub(Self::OVERHEAD_BYTES)
     }
 
-    /// See [`SharedAllocator::fingerprint`](crate::contract::SharedAllocator::fingerprint): the live blocks and the free
-    /// subtrees, from which all counters follow, and which of the free nodes are closed.
+    /// See [`SharedAllocator::fingerprint`](crate::contract::SharedAllocator::fingerprint): the live blocks and the
+    /// free subtrees, from which all counters follow, and which of the free nodes are closed.
     pub(super) fn fingerprint(self, word: &mut dyn FnMut(usize)) {
         let _ = self.visit_parts(&mut |part| {
             match part {

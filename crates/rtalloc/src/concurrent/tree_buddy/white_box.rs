@@ -1,4 +1,4 @@
-//! The paper's figures, its worst case, what each option does, and interleavings that go wrong with a weaker algorithm.
+//! The paper's figures, its worst case, the effect of each option, and interleavings that break a weaker algorithm.
 
 extern crate std;
 
@@ -10,7 +10,7 @@ use core::cell::{Cell, RefCell};
 use std::boxed::Box;
 use std::vec::Vec;
 
-/// What is run before a step: how many steps are to go, and what.
+/// An operation to run before a step: the number of steps until then, and the operation.
 type Interlude = (usize, Box<dyn FnOnce()>);
 
 std::thread_local! {
@@ -19,11 +19,11 @@ std::thread_local! {
     static REPORTS: RefCell<Vec<MisuseKind>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Counts this thread's steps, and lets another operation go first where a test says so.
+/// Counts this thread's steps, and runs another operation first where a test asks for it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scripted;
 
-// SAFETY: a panic fails the test, and the heap goes with it.
+// SAFETY: a panic fails the test, and the heap is not used after it.
 unsafe impl Listener for Scripted {
     fn before(step: Step) {
         let due = INTERLUDE.with_borrow_mut(|interlude| match interlude {
@@ -51,7 +51,7 @@ unsafe impl Listener for Scripted {
 
 type Heap<L = OutOfBand, O = Faithful, const NODE: usize = 64> = TreeBuddy<'static, NODE, L, O, Told<Scripted>>;
 
-/// A heap of exactly this depth, in memory that nobody frees.
+/// A heap of exactly this depth, in memory that is never freed.
 fn heap<L: Layout, O: Options, const NODE: usize>(depth: u32) -> &'static mut Heap<L, O, NODE> {
     let aside_bytes = if L::IN_BAND { 0 } else { round_up(5 * nodes(depth), NODE).unwrap() };
     let len_bytes = size_of::<Control<Native>>() + aside_bytes + NODE * nodes(depth);
@@ -64,7 +64,7 @@ fn heap<L: Layout, O: Options, const NODE: usize>(depth: u32) -> &'static mut He
 
 impl<L: Layout, O: Options, const NODE: usize> Heap<L, O, NODE> {
     fn user(&self, number: usize) -> TreeSlot<'_, NODE, L, O, Told<Scripted>> {
-        // SAFETY: a slot's number is a hint.
+        // SAFETY: a slot's number is only a hint.
         unsafe { self.slot(number) }
     }
 
@@ -110,7 +110,7 @@ fn steps_of<R>(operation: impl FnOnce() -> R) -> (R, Steps) {
     (outcome, TAKEN.get())
 }
 
-/// Runs `first`, and `other` before that has made its step number `before`, counted from 0.
+/// Runs `first`, and `other` before step number `before` of `first`, counted from 0.
 fn interleaved<R>(before: usize, other: impl FnOnce() + 'static, first: impl FnOnce() -> R) -> R {
     INTERLUDE.set(Some((before, Box::new(other))));
     let outcome = first();
@@ -118,7 +118,7 @@ fn interleaved<R>(before: usize, other: impl FnOnce() + 'static, first: impl FnO
     outcome
 }
 
-/// What is reported on this thread meanwhile.
+/// Misuse reported on this thread during an operation.
 fn reports_of(operation: impl FnOnce()) -> Vec<MisuseKind> {
     set_misuse_hook(Some(|misuse| REPORTS.with_borrow_mut(|reports| reports.push(misuse.kind))));
     REPORTS.take();
@@ -172,12 +172,12 @@ fn figure_7_three_nodes_in_band() {
     let heap = heap::<InBand, Faithful, 64>(4);
     let block = heap.take_height(2).unwrap();
     let header_bytes = 2 * size_of::<usize>();
-    // SAFETY: the block is live; the memory is the heap's.
+    // SAFETY: the block is live, and its header and footer are the heap's memory.
     unsafe {
         assert_eq!(heap.user(0).usable_size(block), 3 * 64 - header_bytes - 8);
         let start = block.sub(header_bytes);
         assert_eq!(start.cast::<u8>().as_ptr().addr(), heap.tree.control().place.nodes);
-        assert_eq!(start.cast::<u32>().read() & 0x1F, 2, "the height, in the word in front");
+        assert_eq!(start.cast::<u32>().read() & 0x1F, 2, "the height, in the word before the payload");
         block.write_bytes(0xFF, 3 * 64 - header_bytes - 8);
         assert_eq!(start.add(3 * 64 - 4).cast::<u32>().read(), 0, "the counter is the last word");
         assert_eq!(heap.check(), Ok(()));
@@ -191,7 +191,7 @@ fn figure_7_three_nodes_in_band() {
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// Of every two leaves one is free: nothing of height 2, and every node says that there is.
+/// Every second leaf is free: there is no free subtree of height 2, but every counter says that there is.
 fn fragment<L: Layout, O: Options, const NODE: usize>(heap: &Heap<L, O, NODE>) -> Vec<NonNull<u8>> {
     let blocks = heap.take_leaves();
     blocks.iter().skip(1).step_by(2).for_each(|&block| heap.free(block));
@@ -223,7 +223,7 @@ fn the_published_worst_case_of_64_mib() {
     assert_eq!(steps_of(|| heap.take_height(2)).1.read_modify_writes, 1_048_574 + 1);
 }
 
-/// Fig. 9: whichever order the two requests are put in, that of size 1 is served. Interleaved, both fail.
+/// Fig. 9: in either order of the two requests, that of size 1 is served. Interleaved, both fail.
 #[test]
 fn figure_9_a_failure_that_no_order_explains() {
     let made = || {
@@ -246,21 +246,21 @@ fn figure_9_a_failure_that_no_order_explains() {
     assert!(heap.take_height(1).is_ok());
 }
 
-/// Between the two halves of a decrement that fails, the counter is less than it should be.
+/// Between the two halves of a decrement that fails, the counter is too small.
 #[test]
 fn a_window_of_the_decrement_fails_others() {
     let heap: &Heap = heap(3);
     let first = heap.take_height(1).unwrap();
-    // A request for the whole tree takes 4 from 3: until it gives them back, nobody finds the free leaves.
+    // A request for the whole tree takes 4 from 3: until it returns them, no search finds the free leaves.
     let other = move || assert_eq!(heap.take_height(1), Err(SharedError::Contended));
     assert_eq!(interleaved(1, other, || heap.take_height(3)), Err(SharedError::Contended));
     heap.free(first);
     assert!(heap.take_height(3).is_ok());
 }
 
-/// A block that is freed behind the search is not found.
+/// A block that is freed in a part that the search has already visited is not found.
 #[test]
-fn a_free_behind_the_search_is_missed() {
+fn a_free_in_a_visited_part_is_missed() {
     let heap: &Heap = heap(3);
     let blocks = heap.take_leaves();
     [1, 3].iter().for_each(|&index| heap.free(blocks[index]));
@@ -271,7 +271,7 @@ fn a_free_behind_the_search_is_missed() {
     assert!(heap.take_height(2).is_ok());
 }
 
-/// Trap 1: a counter below zero is not a large one.
+/// Trap 1: a negative counter is not a large one.
 #[test]
 fn an_underflown_counter_hands_nothing_out() {
     let heap: &Heap = heap(1);
@@ -285,7 +285,7 @@ fn an_underflown_counter_hands_nothing_out() {
     assert_eq!(heap.counter(0), 1);
 }
 
-/// Trap 5: two frees of one block at a time. The tags cannot tell, the counter does.
+/// Trap 5: two concurrent frees of one block. The tags cannot detect it; the counter does.
 #[test]
 fn racing_frees_of_one_block_are_seen() {
     let heap: &Heap = heap(3);
@@ -312,7 +312,7 @@ fn limits_are_one_less_two_to_the_minus_height() {
     }
 }
 
-/// A free takes what was published: 2^k - 2 stores and d - k + 1 read-modify-writes, beside the tag's load and store.
+/// A free takes the published steps: 2^k - 2 stores and d - k + 1 read-modify-writes, besides the tag's load and store.
 #[test]
 fn a_free_takes_its_published_steps() {
     for depth in 1..=8 {
@@ -349,12 +349,12 @@ fn reading_first_writes_the_way_alone() {
     let live = fragment(heap);
     let (left, right) = (live[14], live[15]);
     heap.free(left);
-    // 7 pairs in front of it were read, and their ancestors; d - k + 1 counters were written.
+    // The 7 pairs before it were read, and their ancestors; d - k + 1 counters were written.
     let (found, steps) = steps_of(|| heap.take_height(2));
     assert_eq!(found, Ok(left));
     assert_eq!(steps.read_modify_writes, 6 - 2 + 1);
     assert!(steps.loads > 15);
-    // Nothing is free: one look, and one confirmation.
+    // Nothing is free: one search by loads, and one confirmation.
     heap.take_leaves_left();
     let (refused, steps) = steps_of(|| heap.take_height(1));
     assert_eq!(refused, Err(SharedError::Contended));
@@ -370,33 +370,33 @@ impl<L: Layout, O: Options, const NODE: usize> Heap<L, O, NODE> {
     }
 }
 
-/// What was read may be gone when it is written: then the tree is searched as the paper does.
+/// A subtree found by loads may be gone when it is written: then the tree is searched like the paper does.
 #[test]
-fn what_was_read_may_be_gone() {
+fn a_subtree_found_by_loads_may_be_gone() {
     let heap: &Heap<OutOfBand, ReadsFirst> = heap(4);
-    // The leaf at the left is found by 4 loads, and taken by somebody else.
+    // The leftmost leaf is found by 4 loads, and taken by another operation.
     let other = move || assert!(heap.take_height(1).is_ok());
     let taken = interleaved(4, other, || heap.take_height(1)).unwrap();
     assert_eq!(taken.addr().get(), heap.tree.begin(1));
-    // All but one leaf: the root still has enough, the way does not.
+    // All but one leaf: the root still has enough, the path does not.
     heap.take_leaves_left();
     heap.free(taken);
     let other = move || assert_eq!(heap.take_height(1), Ok(taken));
     assert_eq!(interleaved(4, other, || heap.take_height(1)), Err(SharedError::Contended));
 }
 
-/// In band, a search opens what it goes through, once; somebody who comes while it does passes by.
+/// In band, a search opens each node it passes, once; a search that arrives meanwhile passes by.
 #[test]
 fn a_lazy_tree_is_opened_once() {
     let heap: &Heap<InBand, Lazy> = heap(4);
     let whole = heap.take_height(4).unwrap();
-    // SAFETY: the block is live.
+    // SAFETY: the block is live, and its usable size is not exceeded.
     unsafe { whole.write_bytes(0xEE, heap.user(0).usable_size(whole)) };
     heap.free(whole);
-    // Root, pair of pairs, pair: each reserved and opened by one more and two stores; the leaf reserved, tag and canary.
+    // Root, pair of pairs, pair: each reserved and opened by one more RMW and two stores; the leaf: tag and canary.
     let (_, steps) = steps_of(|| heap.take_height(1).unwrap());
     assert_eq!(steps, Steps { read_modify_writes: 4 + 3, loads: 0, stores: 2 * 3 + 2 });
-    // The leaf beside it: the first one was tried in vain.
+    // The leaf beside it: the first one was tried and failed.
     let (_, steps) = steps_of(|| heap.take_height(1).unwrap());
     assert_eq!(steps, Steps { read_modify_writes: 4 + 2, loads: 0, stores: 2 });
 }
@@ -404,7 +404,7 @@ fn a_lazy_tree_is_opened_once() {
 #[test]
 fn a_closed_tree_is_passed_by() {
     let heap: &Heap<InBand, Lazy> = heap(3);
-    // Whoever comes first has reserved one leaf of the root and not yet initialised its children.
+    // The first search has reserved one leaf of the root and not yet initialised its children.
     let other = move || assert_eq!(heap.take_height(1), Err(SharedError::Contended));
     assert!(interleaved(1, other, || heap.take_height(1)).is_ok());
     assert!(heap.take_height(1).is_ok());
@@ -425,29 +425,29 @@ fn slots_go_different_ways() {
 }
 
 #[test]
-fn a_watched_refusal_tells_why() {
+fn watched_refusals_are_distinguished() {
     let heap: &Heap<OutOfBand, Watched> = heap(3);
     let blocks = heap.take_leaves();
     let (refused, steps) = steps_of(|| heap.take_height(1));
     assert_eq!(refused, Err(SharedError::Exhausted));
     assert_eq!(steps, rmws(2 + 2 + 1));
     let last = blocks[3];
-    // Somebody frees a block and is done before the search ends.
+    // Another operation frees a block and completes before the search ends.
     let outcome = interleaved(2, move || heap.free(last), || heap.take_height(1));
     assert_eq!(outcome, Err(SharedError::Contended));
     assert_eq!(heap.take_height(1), Ok(last));
-    // Somebody searches in vain while another free is under way.
+    // A search fails while a free is under way.
     let other = move || assert_eq!(heap.take_height(1), Err(SharedError::Contended));
     interleaved(3, other, || heap.free(last));
     assert_eq!(heap.refusals(), Refusals { exhausted: 1, contended: 2, ..Refusals::default() });
 }
 
-/// Trap 6: a left child grows into its parent if its sibling is free, a right child moves.
+/// Trap 6: a left child grows into its parent if its sibling is free; a right child moves.
 #[test]
 fn left_children_grow() {
     let heap: &Heap = heap(4);
     let (left, right) = (heap.take_height(1).unwrap(), heap.take_height(1).unwrap());
-    // SAFETY: the blocks are live, here and below.
+    // SAFETY: the blocks are live.
     unsafe {
         let moved = heap.user(0).reallocate_bytes(right, 192, 1).unwrap();
         assert_ne!(moved, right);
@@ -455,7 +455,7 @@ fn left_children_grow() {
         assert_eq!(grown, Ok(left));
         // The counters of the root, of the left half, of the pair.
         assert_eq!(steps.read_modify_writes, 3);
-        // The sibling is somebody's: the root and the left half have enough, and get it back.
+        // The sibling is allocated: the root and the left half have enough, and get it back.
         let (other, steps) = steps_of(|| heap.user(0).reallocate_bytes(left, 448, 1));
         assert_ne!(other, Ok(left));
         assert!(steps.read_modify_writes > 4);
@@ -485,7 +485,7 @@ fn the_depth_is_the_largest_that_fits() {
     assert_eq!(heap::<OutOfBand, Faithful, 64>(9).most_users(), i32::MAX as usize >> 8);
 }
 
-/// Every bit of the control structure, of every counter and of every tag flipped: the check finds it.
+/// Every bit of the control structure, of every counter and of every tag is flipped: the check finds it.
 #[test]
 fn every_flipped_bit_is_found() {
     let heap: &mut Heap<OutOfBand, Watched, 16> = heap(5);
@@ -499,7 +499,7 @@ fn every_flipped_bit_is_found() {
     for address in written_once.chain(aside) {
         let byte: *mut u8 = core::ptr::with_exposed_provenance_mut(address);
         for bit in 0..8 {
-            // SAFETY: the byte is the heap's, and is put back.
+            // SAFETY: the byte is in the heap's region, and is restored.
             let answer = unsafe {
                 let whole = byte.read();
                 byte.write(whole ^ 1 << bit);

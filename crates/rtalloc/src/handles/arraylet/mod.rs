@@ -1,9 +1,9 @@
 //! Arraylets: objects larger than a page (the future work of Compact-fit 2008, section 6; Bacon, Cheng and Rajan 2003).
 //!
-//! A large object is *leaves* of [`LEAF_BYTES`](Arraylets::LEAF_BYTES) bytes, each an object of the heap beneath, and a *spine*
-//! of their handles, which is an object too; the last leaf is as large as it must be. Where the handles do not fit in one
-//! object, there are two levels of them. The spine's handle is the large object's, and stays so when the object grows into a
-//! spine, or shrinks out of one.
+//! A large object consists of *leaves* of [`LEAF_BYTES`](Arraylets::LEAF_BYTES) bytes, each an object of the inner
+//! heap, and a *spine* of their handles, which is an object too; the last leaf is only as large as needed. Where the
+//! handles do not fit in one object, there are two levels of them. The spine's handle is the large object's, and
+//! remains so when the object grows into a spine, or shrinks out of one.
 //!
 //! ```text
 //!   small  [ bytes                          |kind]
@@ -19,19 +19,20 @@
 //!                               `-> leaves
 //! ```
 //!
-//! The byte behind each object's own bytes tells its kind. So nobody gets at the inside of a large object by a handle that
-//! he made up: whoever holds the handle of a leaf is told that this is no object of this heap. The byte lies beyond what the user
-//! can reach, and costs each small object one byte. Leaves and inner spines name their place as well, so that
-//! [`check`](HandleAllocator::check) sees that each has one.
+//! The byte after each object's own bytes is its kind. So a made-up handle cannot reach the inside of a large object:
+//! using the handle of a leaf returns that this heap has no such object. The byte lies beyond the user's reach, and
+//! costs each small object one byte. Leaves and inner spines also hold their position, so that
+//! [`check`](HandleAllocator::check) verifies that each has one.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | access at any offset | the heap's, twice or three times |
 //! | allocate, free | the heap's, once per leaf |
-//! | resize | the heap's, once per leaf that comes or goes; the bytes that stay are copied only where the object becomes a spine or ceases to be one |
+//! | resize | the heap's, once per leaf added or removed; the remaining bytes are copied only where the object gains or loses its spine |
 //!
-//! It wins where few objects are larger than a page and must not be refused: no page beside another is needed, and a large
-//! object moves one leaf at a time. It loses against contiguous memory in every access, and by a page for the last leaf at worst.
+//! It wins where few objects are larger than a page and must not be refused: no adjacent pages are needed, and a large
+//! object moves one leaf at a time. It loses against contiguous memory in every access, and at worst a page for the
+//! last leaf.
 //!
 //! ```
 //! use core::mem::MaybeUninit;
@@ -51,8 +52,8 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! A large object that is refused when some of its leaves are allocated is taken back: no object is left, or changed; but
-//! where the next ones are allocated may have changed, unlike in the heap beneath.
+//! If a leaf of a large object is refused, the allocation is undone: no object is left, or changed. But unlike in the
+//! inner heap, the places of later allocations may have changed.
 
 mod verify;
 
@@ -69,19 +70,19 @@ use core::ptr::NonNull;
 /// Bytes of a handle in a spine.
 const HANDLE_BYTES: usize = size_of::<Handle>();
 
-/// Bytes in front of a root's handles: the size of the object.
+/// Bytes before a root's handles: the size of the object.
 const SIZE_BYTES: usize = HANDLE_BYTES;
 
-/// Bytes behind a user's own and behind a root's handles: the kind.
+/// Bytes after a user's own and after a root's handles: the kind.
 const KIND_BYTES: usize = 1;
 
-/// Bytes behind those of a leaf or an inner spine: whose it is, the how-manieth, and the kind.
+/// Bytes after those of a leaf or an inner spine: its root, its index, and the kind.
 const PART_BYTES: usize = HANDLE_BYTES + size_of::<u32>() + KIND_BYTES;
 
-/// What an object of the heap beneath is to this layer.
+/// The role of an object of the inner heap in this layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A user's object, as it is.
+    /// A user's object, stored directly.
     Small,
     /// The spine of a user's object, with the handles of leaves.
     Root,
@@ -107,7 +108,7 @@ impl Kind {
     }
 }
 
-/// A root that has been looked at.
+/// A root that has been examined.
 #[derive(Clone, Copy, Debug)]
 struct Large {
     root: Handle,
@@ -115,18 +116,18 @@ struct Large {
     size_bytes: usize,
 }
 
-/// A user's object that has been looked at.
+/// A user's object that has been examined.
 #[derive(Clone, Copy, Debug)]
 enum Whole {
     Small { size_bytes: usize },
     Large(Large),
 }
 
-/// A heap of handles for objects of any size, on one for objects that fit in a page.
+/// A heap of handles for objects of any size, on a heap for objects that fit in a page.
 #[derive(Debug)]
 pub struct Arraylets<'r, H> {
-    /// Each of its objects has its kind in its last byte; leaves and spines are reached from exactly one root. Nobody else
-    /// gets it by `&mut`.
+    /// Each of its objects has its kind in its last byte; leaves and spines are reached from exactly one root. Never
+    /// lent mutably.
     heap: H,
     region: PhantomData<&'r mut [MaybeUninit<u8>]>,
 }
@@ -137,11 +138,11 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         let align_bytes = H::CONTRACT.alignment_bytes;
         let granted_bytes = if H::IS_CONTIGUOUS { align_bytes } else { H::PIECE_BYTES };
         let unit_bytes = if granted_bytes > HANDLE_BYTES { granted_bytes } else { HANDLE_BYTES };
-        assert!(granted_bytes.is_multiple_of(align_bytes), "a piece of a leaf is aligned as an object");
-        assert!(unit_bytes.is_multiple_of(granted_bytes), "a leaf ends with a piece");
-        assert!(unit_bytes.is_multiple_of(HANDLE_BYTES), "a handle lies in one piece of a spine");
+        assert!(granted_bytes.is_multiple_of(align_bytes), "a piece of a leaf must be aligned like an object");
+        assert!(unit_bytes.is_multiple_of(granted_bytes), "a leaf must end with a piece");
+        assert!(unit_bytes.is_multiple_of(HANDLE_BYTES), "a handle must lie in one piece of a spine");
         let most_bytes = H::CONTRACT.largest_request_bytes;
-        assert!(most_bytes >= 2 * unit_bytes + PART_BYTES, "an object of the heap beneath holds a leaf");
+        assert!(most_bytes >= 2 * unit_bytes + PART_BYTES, "an object of the inner heap must hold a leaf");
         (most_bytes - PART_BYTES) / unit_bytes * unit_bytes
     };
 
@@ -154,41 +155,41 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         if bytes < isize::MAX as usize { bytes } else { isize::MAX as usize }
     };
 
-    /// The heap beneath, to ask it: its objects are small objects, spines and leaves.
+    /// The inner heap, for queries: its objects are small objects, spines and leaves.
     #[inline(always)]
     pub fn heap(&self) -> &H {
         &self.heap
     }
 
-    /// Leaves of an object of so many bytes.
+    /// Number of leaves of an object of this size.
     #[inline(always)]
     const fn leaves(size_bytes: usize) -> usize {
         size_bytes.div_ceil(Self::LEAF_BYTES)
     }
 
-    /// Bytes in leaf number `index` of an object of so many bytes, in which that leaf is.
+    /// Bytes in leaf number `index` of an object of this size, which has that leaf.
     #[inline(always)]
     const fn bytes_in_leaf(size_bytes: usize, index: usize) -> usize {
         let left_bytes = size_bytes - index * Self::LEAF_BYTES;
         if left_bytes < Self::LEAF_BYTES { left_bytes } else { Self::LEAF_BYTES }
     }
 
-    /// Bytes to request for a leaf of so many: what is behind them lies at a multiple of a handle's size, in one piece.
+    /// Bytes to request for a leaf of this size: the data after it lies at a multiple of a handle's size, in one piece.
     #[inline(always)]
     const fn leaf_request(bytes: usize) -> usize {
         bytes.next_multiple_of(HANDLE_BYTES) + PART_BYTES
     }
 
-    /// Bytes to request for an inner spine: all are as large as they may be.
+    /// Bytes to request for an inner spine: all have the largest size.
     const SPINE_REQUEST: usize = Self::FAN * HANDLE_BYTES + PART_BYTES;
 
-    /// Bytes to request for a root of so many handles.
+    /// Bytes to request for a root with this many handles.
     #[inline(always)]
     const fn root_request(handles: usize) -> usize {
         SIZE_BYTES + handles * HANDLE_BYTES + KIND_BYTES
     }
 
-    /// Handles in the root of an object with so many leaves.
+    /// Handles in the root of an object with this many leaves.
     #[inline(always)]
     const fn handles_in_root(leaves: usize, has_spines: bool) -> usize {
         if has_spines { leaves.div_ceil(Self::FAN) } else { leaves }
@@ -200,21 +201,21 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
     ///
     /// # Safety
     ///
-    /// This layer wrote one there, and the spine is live.
+    /// This layer wrote a handle there, and the spine is live.
     #[inline(always)]
     unsafe fn handle_at(&self, spine: Handle, offset_bytes: usize) -> Handle {
-        // SAFETY: the caller's promise; a handle lies in one piece, and no handle is zero.
+        // SAFETY: the spine is live, and this layer wrote a nonzero handle there, which lies in one piece.
         unsafe {
             let bits = self.heap.dereference(spine, offset_bytes).cast::<u64>().read_unaligned();
             Handle::from_bits(NonZeroU64::new_unchecked(bits))
         }
     }
 
-    /// Writes a value into an object. Nothing is written beyond what the object has.
+    /// Writes a value into an object, never beyond the object's end.
     #[inline(always)]
     fn store<T>(&mut self, object: Handle, offset_bytes: usize, value: T) {
         match self.heap.locate_to_write(object, offset_bytes) {
-            // SAFETY: so many bytes are there.
+            // SAFETY: `len_bytes` bytes are there, enough for a `T`.
             Ok((place, len_bytes)) if len_bytes >= size_of::<T>() => unsafe {
                 place.cast::<T>().write_unaligned(value)
             },
@@ -222,7 +223,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         }
     }
 
-    /// The kind of an object of the heap beneath, and its bytes there.
+    /// The kind of an object of the inner heap, and the object's size there.
     #[inline(always)]
     fn kind(&self, object: Handle) -> Result<(Option<Kind>, usize), HandleError> {
         let size_bytes = self.heap.size(object)?;
@@ -231,13 +232,13 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         Ok((Kind::from_byte(byte), size_bytes))
     }
 
-    /// Writes the kind behind the last of an object's bytes, which was allocated or resized to have so many.
+    /// Writes the kind to the last byte of an object that was allocated or resized to `request_bytes`.
     #[inline(always)]
     fn set_kind(&mut self, object: Handle, request_bytes: usize, kind: Kind) {
         self.store(object, request_bytes - KIND_BYTES, kind as u8);
     }
 
-    /// Writes what is behind a leaf's or inner spine's own bytes.
+    /// Writes the data after a leaf's or inner spine's own bytes.
     #[inline(always)]
     fn set_part(&mut self, object: Handle, request_bytes: usize, kind: Kind, root: Handle, index: usize) {
         self.store(object, request_bytes - PART_BYTES, root);
@@ -245,7 +246,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         self.set_kind(object, request_bytes, kind);
     }
 
-    /// Looks at a handle that a user gave.
+    /// Examines a handle that a user passed.
     #[inline(always)]
     fn whole(&self, handle: Handle) -> Result<Whole, HandleError> {
         let (kind, request_bytes) = self.kind(handle)?;
@@ -255,12 +256,12 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
             Some(Kind::RootOfSpines) => true,
             _ => return Err(HandleError::Foreign),
         };
-        // SAFETY: a root is live, and has the size of its object in front.
+        // SAFETY: a root is live, and begins with the size of its object.
         let size_bytes = unsafe { self.heap.dereference(handle, 0).cast::<usize>().read_unaligned() };
         Ok(Whole::Large(Large { root: handle, has_spines, size_bytes }))
     }
 
-    /// The spine with the handle of leaf number `index`, and where in it that is.
+    /// The spine with the handle of leaf number `index`, and the handle's offset in it.
     #[inline(always)]
     fn slot(&self, large: Large, index: usize) -> AbstractPointer {
         if large.has_spines {
@@ -280,7 +281,8 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         unsafe { self.handle_at(slot.handle, slot.offset_bytes) }
     }
 
-    /// Where a byte of a user's object is, by a way to locate a byte of the heap's; and how many are contiguous with it.
+    /// The address of a byte of a user's object, by a function that locates a byte of the inner heap; and how many
+    /// bytes are contiguous with it.
     #[inline(always)]
     fn find(
         &self,
@@ -305,16 +307,16 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         Ok((place, len_bytes.min(own_bytes)))
     }
 
-    // Leaves that come and go. Roots have room for them.
+    // Adding and removing leaves. Roots have room for their handles.
 
-    /// Frees an object of this layer's own.
+    /// Frees an object that this layer made for itself.
     #[inline(always)]
     fn free_own(&mut self, object: Handle) {
         let freed = self.heap.free(object);
         debug_assert!(freed.is_ok(), "an object of this layer is live until it frees it");
     }
 
-    /// Adds leaf number `index` of so many bytes behind the others.
+    /// Adds leaf number `index`, of `bytes` bytes, after the others.
     fn push_leaf(&mut self, large: Large, index: usize, bytes: usize) -> Result<(), AllocError> {
         let is_first_of_spine = large.has_spines && index.is_multiple_of(Self::FAN);
         if is_first_of_spine {
@@ -349,7 +351,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         }
     }
 
-    /// Adds leaves to those that an object has until there are `wanted`, for a size of `size_bytes`; frees what it added if
+    /// Adds leaves after the first `have` until there are `wanted`, for a size of `size_bytes`; frees those it added if
     /// one is refused.
     fn push_leaves(&mut self, large: Large, have: usize, wanted: usize, size_bytes: usize) -> Result<(), AllocError> {
         // turns: leaves that come
@@ -370,7 +372,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         }
     }
 
-    /// Resizes a leaf to hold so many bytes. Where the heap cannot make it smaller it stays larger than it must be.
+    /// Resizes a leaf to hold `bytes` bytes. If the heap cannot shrink it, it stays larger than needed.
     fn resize_leaf(&mut self, large: Large, index: usize, bytes: usize) -> Result<(), ResizeError> {
         let leaf = self.leaf(large, index);
         let has_bytes = self.heap.size(leaf)?;
@@ -383,7 +385,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         Ok(())
     }
 
-    /// Resizes a root to hold so many handles. Where the heap cannot make it smaller it stays larger than it must be.
+    /// Resizes a root to hold `handles` handles. If the heap cannot shrink it, it stays larger than needed.
     fn resize_root(&mut self, large: Large, handles: usize) -> Result<(), ResizeError> {
         let has_bytes = self.heap.size(large.root)?;
         let wants_bytes = Self::root_request(handles);
@@ -404,19 +406,19 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
             let source = self.heap.locate(from.handle, from.offset_bytes + done_bytes);
             let target = self.heap.locate_to_write(to.handle, to.offset_bytes + done_bytes);
             let (Ok((source, source_bytes)), Ok((target, target_bytes))) = (source, target) else {
-                debug_assert!(false, "two live objects of so many bytes");
+                debug_assert!(false, "two live objects of at least this size");
                 return;
             };
             let now_bytes = source_bytes.min(target_bytes).min(len_bytes - done_bytes);
-            // SAFETY: both objects have so many bytes there, and are different ones.
+            // SAFETY: both objects have `now_bytes` bytes there, and are different ones.
             unsafe { target.copy_from_nonoverlapping(source, now_bytes) }
             done_bytes += now_bytes;
         }
     }
 
-    // Levels that come and go.
+    // Adding and removing levels.
 
-    /// Makes a small object a leaf, and its handle that of a spine: `[bytes]` -> `[size | h0] -> [bytes]`.
+    /// Turns a small object into a leaf, and its handle into that of a spine: `[bytes]` -> `[size | h0] -> [bytes]`.
     fn grow_spine(&mut self, root: Handle, size_bytes: usize) -> Result<Large, ResizeError> {
         let request_bytes = Self::leaf_request(size_bytes);
         let leaf = self.heap.allocate(request_bytes)?;
@@ -432,7 +434,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         Ok(Large { root, has_spines: false, size_bytes })
     }
 
-    /// The reverse, for an object whose one leaf is small enough; not where the heap cannot resize the root.
+    /// The reverse, for an object whose one leaf is small enough; skipped if the heap cannot resize the root.
     fn shrink_spine(&mut self, large: Large) {
         let leaf = self.leaf(large, 0);
         let request_bytes = large.size_bytes + KIND_BYTES;
@@ -456,7 +458,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         Ok(large)
     }
 
-    /// The reverse, for an object whose handles fit in one spine; not where the heap cannot resize the root.
+    /// The reverse, for an object whose handles fit in one spine; skipped if the heap cannot resize the root.
     fn shrink_level(&mut self, large: Large) -> Large {
         let leaves = Self::leaves(large.size_bytes);
         let spine = self.slot(large, 0).handle;
@@ -470,7 +472,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         one_level
     }
 
-    /// Takes away the levels that an object of its size does without.
+    /// Removes the levels that an object of its size does not need.
     fn settle(&mut self, large: Large) {
         let mut large = large;
         if large.has_spines && Self::leaves(large.size_bytes) <= Self::FAN {
@@ -481,7 +483,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         }
     }
 
-    /// Gives an object more leaves, or a larger last one.
+    /// Adds leaves to an object, or enlarges its last one.
     fn grow(&mut self, large: Large, size_bytes: usize) -> Result<(), ResizeError> {
         let (have, wanted) = (Self::leaves(large.size_bytes), Self::leaves(size_bytes));
         let last = have - 1;
@@ -490,7 +492,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         let grown = self.resize_root(large, handles);
         let grown = grown.and_then(|()| Ok(self.push_leaves(large, have, wanted, size_bytes)?));
         if grown.is_err() {
-            // What cannot be made smaller again stays larger than it must be.
+            // If the heap cannot shrink them, they stay larger than needed.
             let _ = self.resize_root(large, Self::handles_in_root(have, large.has_spines));
             let _ = self.resize_leaf(large, last, Self::bytes_in_leaf(large.size_bytes, last));
             return grown;
@@ -499,12 +501,12 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         Ok(())
     }
 
-    /// Takes leaves from an object, or bytes of its last one.
+    /// Removes leaves from an object, or bytes from its last one.
     fn shrink(&mut self, large: Large, size_bytes: usize) {
         let (have, wanted) = (Self::leaves(large.size_bytes), Self::leaves(size_bytes));
         self.pop_leaves(large, have, wanted);
         self.store(large.root, 0, size_bytes);
-        // What cannot be made smaller stays larger than it must be.
+        // If the heap cannot shrink them, they stay larger than needed.
         let _ = self.resize_leaf(large, wanted - 1, Self::bytes_in_leaf(size_bytes, wanted - 1));
         let _ = self.resize_root(large, Self::handles_in_root(wanted, large.has_spines));
     }
@@ -525,7 +527,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
     }
 }
 
-// SAFETY: an object is objects of the heap beneath, which keep the contract; those of different objects are different ones.
+// SAFETY: an object consists of objects of the inner heap, which keeps the contract; no two share one.
 unsafe impl<'r, H: HandleAllocator<'r>> HandleAllocator<'r> for Arraylets<'r, H> {
     type Config = H::Config;
 
@@ -633,8 +635,8 @@ unsafe impl<'r, H: HandleAllocator<'r>> HandleAllocator<'r> for Arraylets<'r, H>
             }
             _ => (handle, offset_bytes),
         };
-        // SAFETY: by the caller's promise the object is live and has this byte; a large one's leaves are live, and all
-        // but the last are full.
+        // SAFETY: the caller guarantees that the object is live and has this byte; a large one's leaves are live, all
+        // but the last full.
         unsafe { self.heap.dereference(object, offset_bytes) }
     }
 
@@ -648,35 +650,35 @@ unsafe impl<'r, H: HandleAllocator<'r>> HandleAllocator<'r> for Arraylets<'r, H>
         self.heap.compact(budget_bytes)
     }
 
-    /// The largest small object: larger ones may be served, and smaller ones of the sizes that the heap beneath serves.
+    /// The largest small object. Larger objects may succeed, and smaller ones only in sizes that the inner heap serves.
     #[inline(always)]
     fn largest_allocatable(&self) -> usize {
         self.heap.largest_allocatable().saturating_sub(KIND_BYTES).min(Self::LEAF_BYTES)
     }
 
-    /// Those of the heap beneath, to which leaves and spines are objects.
+    /// Those of the inner heap, which counts leaves and spines as objects.
     fn stats(&self) -> Option<Stats> {
         self.heap.stats()
     }
 
-    /// That of the heap beneath; what spines, kinds and the leaves' own take counts as lost within page-blocks.
+    /// That of the inner heap; spines, kinds and the leaves' own data count as lost within page-blocks.
     fn fragmentation(&self) -> Fragmentation {
-        let beneath = self.heap.fragmentation();
+        let inner = self.heap.fragmentation();
         let (mut requested_bytes, mut own_bytes) = (0, 0);
         self.heap.walk(&mut |object| requested_bytes += object.size_bytes);
         self.walk(&mut |object| own_bytes += object.size_bytes);
-        let block_internal_bytes = beneath.block_internal_bytes + (requested_bytes - own_bytes);
-        Fragmentation { block_internal_bytes, ..beneath }
+        let block_internal_bytes = inner.block_internal_bytes + (requested_bytes - own_bytes);
+        Fragmentation { block_internal_bytes, ..inner }
     }
 
-    /// The users' objects. Of a large one the page-block shown is its root's, and usable is what was requested.
+    /// The users' objects. For a large one, the page-block is its root's, and the usable size is the requested one.
     fn walk(&self, visitor: &mut dyn FnMut(Object)) {
         self.heap.walk(&mut |object| match self.whole(object.handle) {
             Ok(Whole::Small { size_bytes }) => {
                 visitor(Object { size_bytes, usable_bytes: object.usable_bytes - KIND_BYTES, ..object });
             }
             Ok(Whole::Large(large)) => {
-                // SAFETY: a large object has a first leaf.
+                // SAFETY: a large object has a first leaf, which is live.
                 let first = unsafe { self.heap.dereference(self.leaf(large, 0), 0) };
                 let size_bytes = large.size_bytes;
                 visitor(Object { address: first.addr().get(), size_bytes, usable_bytes: size_bytes, ..object });
@@ -706,7 +708,7 @@ unsafe impl<'r, H: HandleAllocator<'r>> HandleAllocator<'r> for Arraylets<'r, H>
                     word(self.leaf(large, index).address() as usize);
                 }
             }
-            // Leaves and inner spines are told by their roots.
+            // Leaves and inner spines follow from their roots.
             Err(_) => word(1),
         });
     }

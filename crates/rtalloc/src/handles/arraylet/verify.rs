@@ -1,4 +1,4 @@
-//! Verification of arraylets: that leaves and spines form trees, and that all belong to one.
+//! Verification of arraylets: leaves and spines form trees, and each belongs to exactly one.
 
 use super::{Arraylets, HANDLE_BYTES, Kind, Large, PART_BYTES, SIZE_BYTES};
 use crate::contract::{Corruption, Handle, HandleAllocator, Object};
@@ -12,8 +12,8 @@ struct Parts {
 }
 
 impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
-    /// Verifies that every object has a kind, that every root reaches its leaves, each of which says that it is this one of
-    /// this root, and that there are no others.
+    /// Verifies that every object has a kind, that every root reaches its leaves, each of which holds this root and its
+    /// index, and that there are no others.
     pub(super) fn check_trees(&self) -> Result<(), Corruption> {
         let mut outcome = Ok(());
         let (mut reached, mut present) = (Parts::default(), Parts::default());
@@ -23,7 +23,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
             }
         });
         outcome?;
-        // Two roots cannot share a part, because it names one place; so equal numbers leave none without a root.
+        // Two roots cannot share a part, because it holds one position; so equal numbers leave none without a root.
         if reached != present {
             return Err(Corruption { invariant: "every leaf and spine has a root", address: 0 });
         }
@@ -52,7 +52,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         if request_bytes < Self::root_request(1) {
             return broken("a root has a size and a handle");
         }
-        // SAFETY: the root is live and so large.
+        // SAFETY: the root is live and large enough.
         let size_bytes = unsafe { self.heap.dereference(root, 0).cast::<usize>().read_unaligned() };
         let large = Large { root, has_spines, size_bytes };
         let leaves = Self::leaves(size_bytes);
@@ -80,8 +80,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         Ok(())
     }
 
-    /// Whether the handle at an offset of a live spine is that of a part number `index` of `root`, of a kind, with at least
-    /// so many bytes.
+    /// Whether the handle at an offset of a live spine is that of part number `index` of `root`, of this kind and size.
     fn is_part(
         &self,
         spine: Handle,
@@ -99,7 +98,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
             return false;
         }
         let place = request_bytes - PART_BYTES;
-        // SAFETY: the part is live and at least so large.
+        // SAFETY: the part is live and large enough.
         let (owner, number) = unsafe {
             (
                 self.heap.dereference(part, place).cast::<u64>().read_unaligned(),

@@ -8,10 +8,10 @@ use crate::mechanism::word::Offset16;
 use core::mem::MaybeUninit;
 use std::vec::Vec;
 
-/// A heap whose holes have these sizes in ascending addresses, all else being live, and their addresses.
+/// A heap with holes of these sizes at ascending addresses and otherwise full, and the addresses of the holes.
 fn holes<A: RegionAllocator<'static>>(sizes: &[usize]) -> (A, Vec<NonNull<u8>>) {
     let bytes = sizes.iter().sum::<usize>() + 48 * sizes.len() + 1000;
-    // Not what an earlier test's heap left there: a tag of that would be as good as one of this.
+    // Zeroed, so that no tags of an earlier test's heap are in it: they would be as valid as this heap's.
     let memory = std::vec![MaybeUninit::new(0); bytes].leak();
     let mut heap = A::new(memory, A::Config::default()).unwrap();
     let mut holes = Vec::new();
@@ -32,7 +32,7 @@ fn free<'a, A: RegionAllocator<'static>>(heap: &mut A, blocks: impl IntoIterator
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// Nodes on the longest path of the tree, from the links that the fingerprint tells.
+/// Number of nodes on the longest path of the tree, computed from the links in the fingerprint.
 fn depth<A: RegionAllocator<'static>>(heap: &A) -> usize {
     let mut words = Vec::new();
     heap.fingerprint(&mut |word| words.push(word));
@@ -62,13 +62,13 @@ fn damage_of_the_policy_is_found_and_not_followed() {
     flip_every_bit::<FastFit<'static>>(1 << 14, all.end, &[all], use_up);
 }
 
-/// A link off the granule, written over a free block, is not followed.
+/// An unaligned link, written over a free block, is not followed.
 #[test]
 fn a_link_off_the_granule_is_a_contradiction() {
     let (mut heap, blocks) = holes::<FastFit<'static>>(&[60, 60, 60]);
     free(&mut heap, &blocks[..1]);
     let link: *mut u32 = core::ptr::with_exposed_provenance_mut(blocks[0].addr().get() + Offset32::BYTES);
-    // SAFETY: the block is free, so it begins with links; what was there is put back. The others are live.
+    // SAFETY: the block is free, so it begins with links; the old value is restored. The others are live.
     unsafe {
         let whole = link.read();
         link.write(101);
@@ -115,9 +115,9 @@ fn better_fit_goes_to_the_smaller_child_that_is_large_enough() {
     //   (60)   (120)     (80)
     let (mut heap, blocks) = holes::<FastFit<'static>>(&[60, 200, 120, 300, 100, 80]);
     free(&mut heap, &blocks);
-    // 70: to (100) rather than (200), and on to (80).
+    // 70: to (100) rather than (200), then to (80).
     assert_eq!(heap.allocate_bytes(70, 1), Ok(blocks[5]));
-    // 110: (100) is too small, to (200), and on to (120).
+    // 110: (100) is too small, so to (200), then to (120).
     assert_eq!(heap.allocate_bytes(110, 1), Ok(blocks[2]));
     // 60: to (100), not to the exact fit under (200).
     assert_eq!(heap.allocate_bytes(60, 1), Ok(blocks[4]));
@@ -153,9 +153,9 @@ fn leftmost_fit_is_address_ordered_first_fit() {
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// A size has no second copy: one that leads to where another block begins cannot be told from the right one.
+/// A size has no second copy: a wrong size that leads to another block cannot be detected.
 #[test]
-fn check_notices_every_flipped_bit_of_links_and_every_size_that_leads_nowhere() {
+fn check_reports_flipped_bits_of_links_and_sizes_that_lead_to_no_block() {
     let (mut heap, blocks) = holes::<FastFit<'static>>(&[60, 200, 120, 300, 100, 80]);
     free(&mut heap, &blocks);
     let mut walked = Vec::new();
@@ -178,7 +178,7 @@ fn check_notices_every_flipped_bit_of_links_and_every_size_that_leads_nowhere() 
                 continue;
             }
             let word = core::ptr::with_exposed_provenance_mut::<u32>(address);
-            // SAFETY: the word lies in the heap's memory, which nobody else touches now.
+            // SAFETY: the word lies in the heap's memory, and no other reference to it is in use.
             let flip = || unsafe { word.write(word.read() ^ 1 << bit) };
             flip();
             assert!(heap.check().is_err(), "bit {bit} of {address:#x}");

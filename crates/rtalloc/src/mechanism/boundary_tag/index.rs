@@ -1,4 +1,4 @@
-//! What a tag heap asks of whoever keeps its free blocks.
+//! The interface between a tag heap and the index of its free blocks.
 
 use crate::contract::{Coalescing, Contract, Corruption, Cost, Mechanism};
 use crate::mechanism::memory::Memory;
@@ -6,30 +6,30 @@ use crate::mechanism::word::Width;
 
 /// Finds, adds and removes free blocks: the policy of a [`TagHeap`](super::TagHeap).
 ///
-/// Blocks are named by their payload's offset, sizes are in bytes and whole granules. A block's header says that it is
-/// free and gives its size while it is in the index.
+/// Blocks are identified by their payload's offset; sizes are bytes in whole granules. The header of a block in the
+/// index says that it is free and gives its size.
 ///
 /// # Safety
 ///
-/// [`take`](Self::take) returns blocks that were inserted, each once until it is inserted again, of at least the
-/// granted size; the index writes only its control structure and what lies between header and footer of the free blocks
-/// in it, which [`MIN_BLOCK`](Self::MIN_BLOCK) has room for.
+/// [`take`](Self::take) returns only blocks that were inserted, each once until it is inserted again, of at least the
+/// granted size. The index writes only its control structure and the bytes between header and footer of the free blocks
+/// in it, for which [`MIN_BLOCK`](Self::MIN_BLOCK) has room.
 pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
-    /// Smallest block in bytes: a multiple of the granule, with room for header, footer and what the index writes.
+    /// Smallest block in bytes: a multiple of the granule, with room for header, footer and the index's links.
     const MIN_BLOCK: usize = W::MIN_BLOCK;
     /// Smallest remainder in bytes that is split off a block: a multiple of the granule, at least
     /// [`MIN_BLOCK`](Self::MIN_BLOCK).
     const MIN_REST: usize = Self::MIN_BLOCK;
 
-    /// Where in the index a block stood; lets an ordered index put the merged or remaining block back without a search.
+    /// The former place of a block in the index; lets an ordered index reinsert a block without a search.
     type Place: Copy;
     /// No place.
     const NOWHERE: Self::Place;
 
-    /// Bytes of control structure in front of the heap's own words, in whole `usize`s: what has a fixed size.
+    /// Bytes of control structure before the heap's own words, in whole `usize`s: the part of fixed size.
     fn bytes_below() -> usize;
 
-    /// Bytes of control structure from the base on, for blocks of at most `max_block` bytes. The first word is the null
+    /// Bytes of control structure after the base, for blocks of at most `max_block` bytes. The first word is the null
     /// node ([`crate::mechanism::free_list`]).
     fn bytes_above(max_block: usize) -> usize;
 
@@ -37,15 +37,14 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// [`bytes_below`](Self::bytes_below) bytes in front of the heap's own words and [`bytes_above`](Self::bytes_above)
-    /// bytes from the base on belong to the index.
+    /// [`bytes_below`](Self::bytes_below) bytes before the heap's own words and [`bytes_above`](Self::bytes_above)
+    /// bytes after the base belong to the index.
     unsafe fn init(memory: Memory<W>, max_block: usize);
 
-    /// Bytes a request for a block of `need` bytes is granted from a block that is large enough.
+    /// Bytes granted to a block request of `need` bytes from a block that is large enough.
     fn granted(need: usize) -> usize;
 
-    /// Removes a block that holds at least the granted size from the index; returns it, the granted size and where it
-    /// stood.
+    /// Removes a block of at least the granted size from the index; returns it, the granted size and its former place.
     ///
     /// # Safety
     ///
@@ -56,8 +55,8 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// The block is free, has that size, and is not in the index; `place` is where a block that it overlaps stood, or
-    /// [`NOWHERE`](Self::NOWHERE).
+    /// The block is free, has that size, and is not in the index; `place` is the former place of a block that it
+    /// overlaps, or [`NOWHERE`](Self::NOWHERE).
     unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: Self::Place);
 
     /// Removes a block.
@@ -67,7 +66,7 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// The block is in the index.
     unsafe fn remove(memory: Memory<W>, block: usize) -> Self::Place;
 
-    /// The first place if it is one, else the second.
+    /// The first place unless it is [`NOWHERE`](Self::NOWHERE), otherwise the second.
     fn first_of(first: Self::Place, second: Self::Place) -> Self::Place;
 
     /// Bytes of the largest block request that succeeds now; 0 if none does.
@@ -77,8 +76,8 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     /// The index is initialised.
     unsafe fn largest(memory: Memory<W>) -> usize;
 
-    /// Calls `visit` with the number of the list and the block, for every block, in the order of the lists; and with
-    /// whatever else decides which block the next request gets.
+    /// Calls `visit` with a list's number and a block, for every block in list order, and with all other state that
+    /// decides which block the next request gets.
     ///
     /// # Safety
     ///
@@ -93,8 +92,8 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// The index is initialised for blocks of `max_block` bytes, the heap has `free_blocks` free blocks, and a block could
-    /// be wherever `is_place` says so.
+    /// The index is initialised for blocks of `max_block` bytes, the heap has `free_blocks` free blocks, and any offset
+    /// that `is_place` accepts lies in a region of the heap.
     unsafe fn check(
         memory: Memory<W>,
         free_blocks: usize,
@@ -103,13 +102,13 @@ pub unsafe trait FreeIndex<W: Width>: Sized + 'static {
     ) -> Result<usize, Corruption>;
 }
 
-/// Names an allocator made of a [`TagHeap`](super::TagHeap) and an index.
+/// The name and the facts of an allocator made of a [`TagHeap`](super::TagHeap) and an index.
 pub trait Named<W: Width>: FreeIndex<W> {
     /// The facts of the allocator.
     const CONTRACT: Contract;
 }
 
-/// The facts that every [`TagHeap`](super::TagHeap) shares; an allocator fills in the rest.
+/// The facts common to every [`TagHeap`](super::TagHeap); an allocator fills in the rest.
 pub(crate) const fn tag_contract<W: Width>() -> Contract {
     Contract {
         name: "",
@@ -140,13 +139,13 @@ pub(crate) const fn tag_contract<W: Width>() -> Contract {
     }
 }
 
-/// Size of the block whose header is free: a free block follows a live one, so its header has no flag.
+/// Size of a free block. Its header has no flags, because a free block follows a live one.
 ///
 /// # Safety
 ///
 /// `block` is free.
 #[inline(always)]
 pub(crate) unsafe fn free_size<W: Width>(memory: Memory<W>, block: usize) -> usize {
-    // SAFETY: a free block has a header.
+    // SAFETY: `block` is free, so the word before it is its header.
     unsafe { memory.load(block.wrapping_sub(W::BYTES)) }
 }

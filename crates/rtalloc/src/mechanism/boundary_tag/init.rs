@@ -1,26 +1,26 @@
-//! Making a tag heap: how its region is divided.
+//! Initialisation of a tag heap: the layout of its region.
 
 use super::{Front, Named, TagConfig, TagHeap, first_block_at, sentinels_at};
 use crate::contract::InitError;
-use crate::mechanism::scrutiny::Scrutiny;
-use crate::mechanism::tally::Tally;
+use crate::mechanism::stats::StatsPolicy;
+use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
 use crate::region::{Region, round_up};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// How a region is divided, in offsets from the base.
+/// The layout of a region, in offsets from the base.
 struct Plan {
     first: usize,
     sentinel: usize,
-    /// Largest block the control structure is made for.
+    /// Largest block the control structure is planned for.
     max_block: usize,
 }
 
-impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
-    /// Bytes that a heap in a region of `region_bytes`, aligned to a granule, spends on its control structure; the header
-    /// of the first block not included.
+impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W, T, G> {
+    /// Bytes that a heap in a region of `region_bytes`, aligned to a granule, uses for its control structure, without
+    /// the header of the first block.
     ///
     /// # Time
     ///
@@ -31,35 +31,35 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         Self::front_bytes() + I::bytes_above(max_block)
     }
 
-    /// Offset of the first block behind a control structure for blocks of at most `max_block` bytes.
-    fn first_block_behind(max_block: usize) -> usize {
+    /// Offset of the first block after a control structure for blocks of at most `max_block` bytes.
+    fn first_block_after(max_block: usize) -> usize {
         (I::bytes_above(max_block) + W::BYTES).next_multiple_of(W::GRANULE)
     }
 
-    /// Largest block of the regions that may be added. No region is longer than a slice can be, so that no size that
-    /// passes the limit overflows in the arithmetic of classes and alignments.
+    /// Largest block of the regions that may be added. No region is longer than a slice can be, so no size within the
+    /// limit overflows in the arithmetic of classes and alignments.
     fn added_block(config: TagConfig) -> usize {
         let longest = config.max_region_bytes.min(W::MAX).min(isize::MAX as usize);
         longest.saturating_sub(Self::SENTINEL_BYTES) & !(W::GRANULE - 1)
     }
 
-    /// Divides the `room` bytes from the base to the region's end; `None` if they do not hold one smallest block. The
-    /// control structure is the smallest one that suffices for the block it leaves room for.
+    /// Plans the `room` bytes from the base to the region's end; `None` if they cannot hold one smallest block. The
+    /// control structure is the smallest one that suffices for the largest block in the remaining room.
     fn plan(room: usize, config: TagConfig) -> Option<Plan> {
         let sentinel = room.checked_sub(Self::SENTINEL_BYTES - W::BYTES)? & !(W::GRANULE - 1);
-        let left_beside = |max_block| sentinel.saturating_sub(Self::first_block_behind(max_block));
-        let mut max_block = left_beside(I::MIN_BLOCK).max(I::MIN_BLOCK);
-        while max_block > I::MIN_BLOCK && left_beside(max_block - W::GRANULE) <= max_block - W::GRANULE {
+        let room_left = |max_block| sentinel.saturating_sub(Self::first_block_after(max_block));
+        let mut max_block = room_left(I::MIN_BLOCK).max(I::MIN_BLOCK);
+        while max_block > I::MIN_BLOCK && room_left(max_block - W::GRANULE) <= max_block - W::GRANULE {
             max_block -= W::GRANULE;
         }
         max_block = max_block.max(Self::added_block(config));
-        let first = Self::first_block_behind(max_block);
+        let first = Self::first_block_after(max_block);
         (sentinel >= first + I::MIN_BLOCK).then_some(Plan { first, sentinel, max_block })
     }
 
     /// Length of a region that suffices for a heap with one smallest block, wherever it starts.
     fn needed_bytes(config: TagConfig) -> usize {
-        let first = Self::first_block_behind(Self::added_block(config).max(I::MIN_BLOCK));
+        let first = Self::first_block_after(Self::added_block(config).max(I::MIN_BLOCK));
         Self::BASE_ALIGN - 1 + Self::front_bytes() + first + I::MIN_BLOCK + W::GRANULE - 1 + Self::SENTINEL_BYTES
     }
 
@@ -79,16 +79,16 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         let mut heap = TagHeap { base, regions: PhantomData, kind: PhantomData };
         let memory = heap.memory();
         let first_address = memory.address(first);
-        // SAFETY: front and control structure lie between the region's start and the first block, aligned as their
-        // types need because the base is a multiple of BASE_ALIGN and what is in front of it has whole `usize`s.
+        // SAFETY: the front and the control structure lie between the region's start and the first block. They are
+        // aligned, because the base is a multiple of BASE_ALIGN and whole `usize`s precede it.
         unsafe {
             let limit = max_block - W::BYTES;
-            heap.front().write(Front { limit, span: 0, first_address, block_granules: 0, tally: T::default() });
+            heap.front().write(Front { limit, span: 0, first_address, block_granules: 0, stats: T::default() });
             memory.store_bits(0usize.wrapping_sub(size_of::<usize>()), 0);
             memory.store_bits(first_block_at::<W>(), first);
             memory.store_bits(sentinels_at::<W>(), 0);
             I::init(memory, max_block);
-            heap.install(&region, first, sentinel, 0);
+            heap.install(&region, first, sentinel, heap.front().addr() - start);
         }
         Ok(heap)
     }

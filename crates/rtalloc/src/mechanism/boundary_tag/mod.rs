@@ -1,14 +1,14 @@
-//! The heap of blocks with boundary tags (Knuth 1973), over any index of its free blocks.
+//! The heap of blocks with boundary tags (Knuth 1973), generic over the index of its free blocks.
 //!
 //! First-fit, best-fit, half-fit and TLSF are this heap with different [`FreeIndex`]es. It splits what the index finds,
-//! coalesces at once, resizes in place, aligns, takes and returns regions, walks and checks. No loop, no branch on
-//! anything but tags: an operation's cost class is its index's.
+//! coalesces immediately, resizes in place, aligns, adds and removes regions, walks and checks. It has no loop and
+//! branches only on tags: the cost class of an operation is that of its index.
 //!
 //! # Layout
 //!
-//! A block is named by the offset of its payload. One word in front of the payload is its header, the size of the
-//! whole block with two flags in the low bits; a free block repeats its size in its last word (the *footer*), where
-//! the next block finds it:
+//! A block is identified by the offset of its payload. The word before the payload is its header: the size of the whole
+//! block, with two flags in the low bits. A free block repeats its size in its last word (the *footer*), where the next
+//! block finds it:
 //!
 //! ```text
 //!            block                                 block + size
@@ -19,20 +19,21 @@
 //! ```
 //!
 //! A region begins with a block and ends with a *sentinel*: the header of a live block of size 0, followed by the
-//! region's record. The first region has the control structure in front:
+//! region's record. In the first region, the control structure comes first:
 //!
 //! ```text
-//! [front: limit, span, tally][index][sentinels][first block] base: [null node][index][blocks ...][sentinel]
+//! [front: limit, span, stats][index][sentinels][first block] base: [null node][index][blocks ...][sentinel]
 //! ```
 //!
 //! # Misuse
 //!
-//! `deallocate` reads only tags it needs anyway and tests them: the address must lie between the first block and the
-//! last sentinel and be a multiple of the granule; the header must have a size; the next header must lie in the heap
-//! and say that this block is live; a free previous block's header must repeat its footer. A block freed twice fails the
-//! test of the next header, or, when it has become the middle of a larger free block, that of the previous one. A heap
-//! of [`Thorough`](crate::mechanism::scrutiny::Thorough) scrutiny tests the rest as well. Whatever fails is reported to
-//! the [hook](crate::hook) and the call ignored.
+//! `deallocate` checks only tags that it reads anyway. The address must lie between the first block and the last
+//! sentinel and be a multiple of the granule. The header must have a size. The next header must lie in the heap, must
+//! say that this block is live, and must have no undefined bit set. If the previous block is free, its header must
+//! equal its footer. A block freed twice fails the check of the next header or, if it is now in the middle of a larger
+//! free block, that of the previous one. With [`Full`](crate::mechanism::validation::Full) validation, the heap checks
+//! the other tags as well, seals the headers of live blocks, and checks the block that it allocates. Any failure is
+//! reported to the [`hook`], and the call has no effect.
 
 mod index;
 mod init;
@@ -49,11 +50,12 @@ pub(crate) use index::{free_size, tag_contract};
 use tags::LiveBlock;
 pub use thresholds::Thresholds;
 
-use crate::contract::{AllocError, Contract, Corruption, InitError, Observable, Stats};
+use crate::contract::{AllocError, Contract, Corruption, InitError, MisuseKind, Observable, Stats};
+use crate::hook;
 use crate::mechanism::bits::computed;
 use crate::mechanism::memory::Memory;
-use crate::mechanism::scrutiny::{Brief, Scrutiny};
-use crate::mechanism::tally::{Tally, Untallied};
+use crate::mechanism::stats::{NoStats, StatsPolicy};
+use crate::mechanism::validation::{Basic, Validation};
 use crate::mechanism::word::{Offset32, Width};
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -62,17 +64,17 @@ use core::ptr::NonNull;
 
 /// Header flag: the block is live.
 pub(crate) const LIVE: usize = 1;
-/// Header flag: the block in front of this one is free.
+/// Header flag: the previous block is free.
 pub(crate) const PREV_FREE: usize = 2;
-/// The size in a header: its flags live below the granule.
+/// The size in a header: the flags are below the granule.
 #[inline(always)]
 const fn size_in<W: Width>(header: usize) -> usize {
     header & !(W::GRANULE - 1)
 }
 
-/// Bytes of the heap's own words (`usize`) in front of the base. The word just in front of it, where offset 0 would
-/// have its header, is zero, so that a pointer to the base is no block: the upper half of the last word, or, where a tag
-/// has no such half, a word of its own.
+/// Bytes of the heap's own words (`usize`) before the base. The word directly before the base, where offset 0 would
+/// have its header, is zero, so that a pointer to the base is not a block. It is the upper half of the last word or,
+/// where a tag has no such half, a word of its own.
 pub(crate) const fn own_bytes<W: Width>() -> usize {
     (if W::PAIRS { 2 } else { 3 }) * size_of::<usize>()
 }
@@ -88,11 +90,11 @@ const fn sentinels_at<W: Width>() -> usize {
     first_block_at::<W>().wrapping_add(size_of::<usize>())
 }
 
-/// What stands in front of the base. It is as small as the tally allows.
+/// The part of the control structure before the index. It is as small as the statistics allow.
 #[repr(C)]
 #[derive(Debug)]
 struct Front<T> {
-    /// Largest request in bytes: the largest block the control structure was planned for, less its header.
+    /// Largest request in bytes: the largest block the control structure is planned for, less its header.
     limit: usize,
     /// Offset of the highest sentinel: every block begins below it.
     span: usize,
@@ -101,25 +103,24 @@ struct Front<T> {
     /// Granules from the first block to the highest sentinel.
     block_granules: usize,
     /// Running statistics.
-    tally: T,
+    stats: T,
 }
 
-/// How a [`TagHeap`] is made.
+/// Options of a [`TagHeap`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TagConfig {
-    /// Largest region, in bytes, that will be added later; the control structure is sized for it. 0: none that holds a
-    /// larger block than the first one does, which is less than a region of the same length: to add one of those, say its
-    /// length here.
+    /// Largest region, in bytes, that will be added later; the control structure is sized for it. With 0, only regions
+    /// can be added whose block is no larger than the first region's. That excludes a region of the same length: to add
+    /// one, give its length here.
     pub max_region_bytes: usize,
 }
 
-/// A heap of blocks with boundary tags over the index `I`, with tags of width `W`, keeping the statistics `T`, testing tags as
-/// closely as `G` says.
+/// A heap of blocks with boundary tags: index `I`, tags of width `W`, statistics `T`, validation `G`.
 ///
 /// The value is one pointer; everything else is in the region.
 #[derive(Debug)]
-pub struct TagHeap<'r, I, W = Offset32, T = Untallied, G = Brief> {
-    /// The base: a multiple of the granule, with the front before it and the control structure behind it.
+pub struct TagHeap<'r, I, W = Offset32, T = NoStats, G = Basic> {
+    /// The base: a multiple of the granule. The front lies before it, the rest of the control structure after it.
     base: NonNull<u8>,
     regions: PhantomData<&'r mut [MaybeUninit<u8>]>,
     kind: PhantomData<(I, W, T, G)>,
@@ -128,13 +129,13 @@ pub struct TagHeap<'r, I, W = Offset32, T = Untallied, G = Brief> {
 // SAFETY: the heap owns its regions exclusively for 'r and has no thread affinity.
 unsafe impl<I, W, T: Send, G> Send for TagHeap<'_, I, W, T, G> {}
 
-impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
+impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W, T, G> {
     /// Alignment of the base.
     const BASE_ALIGN: usize = if W::GRANULE > align_of::<Front<T>>() { W::GRANULE } else { align_of::<Front<T>>() };
     /// Bytes of a sentinel: its header and the region's record of four words.
     const SENTINEL_BYTES: usize = 5 * W::BYTES;
 
-    /// Bytes in front of the base.
+    /// Bytes before the base.
     #[inline(always)]
     fn front_bytes() -> usize {
         size_of::<Front<T>>() + I::bytes_below() + own_bytes::<W>()
@@ -159,52 +160,78 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// `block` is a block or a sentinel.
     #[inline(always)]
     unsafe fn header(&self, block: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
         unsafe { self.memory().load(block.wrapping_sub(W::BYTES)) }
     }
 
-    /// The header of a block, read again: a flag tested in memory costs less than one kept in a register beside the size.
+    /// Loads the header of a block again: testing a flag in memory is cheaper than keeping it in a register.
     ///
     /// # Safety
     ///
     /// As [`header`](Self::header).
     #[inline(always)]
     unsafe fn reload_header(&self, block: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: `block` is a block or a sentinel, so its header is the word before it.
         W::get(unsafe { self.memory().at::<W::Word>(block.wrapping_sub(W::BYTES)).read_volatile() })
+    }
+
+    /// Whether the headers of live blocks are sealed. A 16-bit header has no bits to spare.
+    const IS_SEALED: bool = G::IS_FULL && W::BYTES > 2;
+
+    /// Converts the tag of a live block to its header, and a header to the tag.
+    ///
+    /// [`Full`](crate::mechanism::validation::Full) heaps combine the tag's highest byte with its lowest by exclusive
+    /// or. The first and the last byte of a header are next to other blocks' payloads. If either is overwritten, the
+    /// highest byte of the tag changes, and the size is larger than any heap below 16 MiB (with 32-bit tags).
+    #[inline(always)]
+    fn sealed(tag: usize) -> usize {
+        if Self::IS_SEALED { W::get(W::put(tag ^ tag.wrapping_shl(W::BITS - 8))) } else { tag }
+    }
+
+    /// The tag in a header. That of a free block is its size.
+    #[inline(always)]
+    fn tag_in(header: usize) -> usize {
+        if header & LIVE != 0 { Self::sealed(header) } else { header }
+    }
+
+    /// The header of a live block with `PREV_FREE` toggled.
+    #[inline(always)]
+    fn flipped_prev_free(header: usize) -> usize {
+        header ^ Self::sealed(PREV_FREE)
     }
 
     /// Writes the header of a block.
     ///
     /// # Safety
     ///
-    /// As [`header`](Self::header), or the word in front of `block` is free memory of the heap.
+    /// As [`header`](Self::header), or the word before `block` is free memory of the heap.
     #[inline(always)]
     unsafe fn set_header(&mut self, block: usize, header: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the word before `block` is its header or free memory, and so is the heap's to write.
         unsafe { self.memory().store(block.wrapping_sub(W::BYTES), header) }
     }
 
-    /// Writes the header of a block that another thread may ask about: who frees a block of somebody else's heap, or resizes
-    /// it, needs its size. Of the headers of live blocks nothing else changes but that flag.
+    /// Writes a flag into the header of a block that another thread may read: a thread that frees or resizes a block of
+    /// another heap needs its size. While a block is live, only this flag of its header changes.
     ///
     /// # Safety
     ///
     /// As [`set_header`](Self::set_header).
     #[inline(always)]
     unsafe fn set_flag(&mut self, block: usize, header: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the word before `block` is its header or free memory, and so is the heap's to write.
         unsafe { W::store_watched(self.memory(), block.wrapping_sub(W::BYTES), header) }
     }
 
-    /// The header of a block that may be somebody else's.
+    /// The header of a block that may belong to another thread's heap.
     ///
     /// # Safety
     ///
     /// As [`header`](Self::header).
     #[inline(always)]
     unsafe fn watched_header(&self, block: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: `block` is a block or a sentinel, so its header is the word before it. Its owner writes it only by
+        // `store_watched`.
         unsafe { W::load_watched(self.memory(), block.wrapping_sub(W::BYTES)) }
     }
 
@@ -214,36 +241,36 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         block.wrapping_add(size).wrapping_sub(2 * W::BYTES)
     }
 
-    /// Counts and answers a refusal. Cold, so that the hot path has one jump to it.
+    /// Counts a refusal and returns its error. Cold, so that the hot path needs only one jump to it.
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, error: AllocError) -> AllocError {
-        // SAFETY: the front is initialised.
-        unsafe { (*self.front()).tally.refused() }
+        // SAFETY: `init` initialised the front.
+        unsafe { (*self.front()).stats.refused() }
         error
     }
 
-    /// Why a size at or beyond the limit, or zero, is refused.
+    /// Refuses a size that is zero or beyond the limit.
     #[cold]
     #[inline(never)]
     fn refuse_size(&mut self, size_bytes: usize) -> AllocError {
         self.refuse(if size_bytes == 0 { AllocError::ZeroSize } else { AllocError::TooLarge })
     }
 
-    /// Whether a request is beyond what the heap could ever serve: one comparison for zero and for too large.
+    /// Whether the heap can never serve this size: one comparison for zero and for too large.
     #[inline(always)]
     fn is_unservable(&self, size_bytes: usize) -> bool {
-        // SAFETY: the front is initialised.
+        // SAFETY: `init` initialised the front.
         size_bytes.wrapping_sub(1) >= unsafe { (*self.front()).limit }
     }
 
-    /// Whether a whole number of granules, of which a block has no need, is split off it.
+    /// Whether an unneeded remainder of this size, in whole granules, is split off.
     #[inline(always)]
     fn is_rest(size: usize) -> bool {
         if I::MIN_REST > W::GRANULE { size >= I::MIN_REST } else { size != 0 }
     }
 
-    /// Bytes of the block for a request of `size_bytes`, which is servable.
+    /// Bytes of the block for a request of `size_bytes`, which is not unservable.
     #[inline(always)]
     fn block_for(size_bytes: usize) -> usize {
         let need = (size_bytes + W::BYTES + W::GRANULE - 1) & !(W::GRANULE - 1);
@@ -264,26 +291,36 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             return Err(self.refuse_size(size_bytes));
         }
         let memory = self.memory();
-        // SAFETY: the index is initialised, and what it returns is a free block of at least the granted size.
+        // SAFETY: the index is initialised and returns a free block of at least the granted size.
         unsafe {
             let Some((block, granted, place)) = I::take(memory, Self::block_for(size_bytes)) else {
                 return Err(self.refuse(AllocError::Exhausted));
             };
             let size = free_size(memory, block);
+            if G::IS_FULL && !self.is_whole(block, size, granted) {
+                return Err(self.refuse_damaged(block));
+            }
             self.hand_out(block, size, granted, place);
             Ok(memory.pointer(block))
         }
     }
 
-    /// Makes the first `granted` bytes of a free block that was taken out of the index live; the rest stays free if it
-    /// is split off.
+    /// Refuses a request because the tags around the free block contradict each other. The block is in no list any more
+    /// and is never allocated again.
+    #[inline(always)]
+    fn refuse_damaged(&mut self, block: usize) -> AllocError {
+        hook::report(I::CONTRACT.name, MisuseKind::ContradictoryTags, self.memory().address(block));
+        self.refuse(AllocError::Misused)
+    }
+
+    /// Makes the first `granted` bytes of a free block live. The rest stays free if it is split off.
     ///
     /// # Safety
     ///
-    /// `block` is free, of `size` bytes, at least `granted`, and in no list; `place` is where it stood.
+    /// `block` is free, of `size` bytes, at least `granted`, and in no list; `place` is where it was in the index.
     #[inline(always)]
     unsafe fn hand_out(&mut self, block: usize, size: usize, granted: usize, place: I::Place) {
-        // SAFETY: `block + size` is the next block or the sentinel, and what lies between is the free block's.
+        // SAFETY: `block + size` is the next block or the sentinel, and the bytes up to it belong to the free block.
         unsafe {
             let rest = size - granted;
             let granted = if Self::is_rest(rest) {
@@ -291,28 +328,30 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 self.set_header(remainder, rest);
                 self.memory().store(Self::footer(remainder, rest), rest);
                 I::insert(self.memory(), remainder, rest, place);
-                self.set_header(block, granted + LIVE);
+                self.set_header(block, Self::sealed(granted + LIVE));
                 granted
             } else {
                 let next = block.wrapping_add(size);
-                // Written whole: of a word that it sees changed in some bits, the compiler writes only their byte, which no
-                // processor forwards to the load of the word when the block is freed.
-                self.set_flag(next, computed((self.header(next) & !PREV_FREE) as u64) as usize);
-                self.set_header(block, size + LIVE);
+                let header = self.header(next);
+                let header = if G::IS_FULL { Self::flipped_prev_free(header) } else { header & !PREV_FREE };
+                // LLVM narrows a store that changes only some bits to one byte, which breaks store forwarding to the
+                // load of the header in `deallocate`. So the header is stored whole.
+                self.set_flag(next, computed(header as u64) as usize);
+                self.set_header(block, Self::sealed(size + LIVE));
                 size
             };
-            self.tally_allocated(block, granted);
+            self.count_allocated(block, granted);
         }
     }
 
-    /// Tallies a block that became live.
+    /// Counts a block that became live.
     #[inline(always)]
-    fn tally_allocated(&mut self, block: usize, size: usize) {
-        // SAFETY: front and control structure are initialised.
+    fn count_allocated(&mut self, block: usize, size: usize) {
+        // SAFETY: `init` initialised the front and the control structure.
         unsafe {
             let first = self.memory().load_bits(first_block_at::<W>());
             let end = block.wrapping_add(size).wrapping_sub(first);
-            (*self.front()).tally.allocated(size - W::BYTES, end);
+            (*self.front()).stats.allocated(size - W::BYTES, end);
         }
     }
 
@@ -326,13 +365,13 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         if self.is_unservable(size_bytes) {
             return Err(self.refuse_size(size_bytes));
         }
-        // SAFETY: the front is initialised.
+        // SAFETY: `init` initialised the front.
         let limit = unsafe { (*self.front()).limit };
         if align_bytes > limit {
             return Err(self.refuse(AllocError::Alignment));
         }
         let need = Self::block_for(size_bytes);
-        // The largest gap: one that is a granule short of a block grows by one alignment.
+        // The largest gap: a gap one granule too small for a block grows by one alignment.
         let most_gap = match I::MIN_BLOCK > W::GRANULE {
             true => align_bytes + (I::MIN_BLOCK - W::GRANULE),
             false => align_bytes - W::GRANULE,
@@ -341,15 +380,18 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             return Err(self.refuse(AllocError::TooLarge));
         }
         let memory = self.memory();
-        // SAFETY: the index returns a free block of at least `need + most_gap` bytes; gap, block and rest divide it.
+        // SAFETY: the index returns a free block of at least `need + most_gap` bytes, which gap, block and rest divide.
         unsafe {
             let Some((found, _, place)) = I::take(memory, need + most_gap) else {
                 return Err(self.refuse(AllocError::Exhausted));
             };
             let found_size = free_size(memory, found);
+            if G::IS_FULL && !self.is_whole(found, found_size, need + most_gap) {
+                return Err(self.refuse_damaged(found));
+            }
             let mut gap = memory.address(found).wrapping_neg() & (align_bytes - 1);
             if gap != 0 && gap < I::MIN_BLOCK {
-                // As many alignments as make the gap a block.
+                // The fewest further alignments that make the gap as large as a block.
                 gap += match I::MIN_BLOCK > 2 * W::GRANULE {
                     true => (I::MIN_BLOCK - gap + align_bytes - 1) & !(align_bytes - 1),
                     false => align_bytes,
@@ -366,7 +408,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             }
             self.hand_out(block, size, I::granted(need).min(size), place);
             if gap != 0 {
-                self.set_header(block, self.header(block) | PREV_FREE);
+                self.set_header(block, Self::flipped_prev_free(self.header(block)));
             }
             Ok(memory.pointer(block))
         }
@@ -384,12 +426,12 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         }
     }
 
-    /// Deallocates if the tags are those of a live block.
+    /// Deallocates the block at an address if its tags are those of a live block.
     #[inline(always)]
     fn try_release(&mut self, address: usize) -> Option<()> {
         let memory = self.memory();
         let LiveBlock { block, size, next, next_header, .. } = self.live_block(address)?;
-        // SAFETY: the tags are those of a live block, so the words in front of it and behind it are tags.
+        // SAFETY: the tags are those of a live block, so the words before and after it are tags.
         unsafe {
             let (mut start, mut end, mut whole) = (block, next, size);
             let mut place = I::NOWHERE;
@@ -397,7 +439,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 start = self.free_prev(address, block)?;
                 whole = whole.wrapping_add(block.wrapping_sub(start));
                 place = I::remove(memory, start);
-                if G::THOROUGH {
+                if G::IS_FULL {
                     self.set_header(block, 0);
                 }
             } else {
@@ -409,9 +451,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 whole = whole.wrapping_add(next_header);
             } else {
                 core::hint::cold_path();
-                self.set_flag(next, next_header | PREV_FREE);
+                self.set_flag(next, Self::flipped_prev_free(next_header));
             }
-            (*self.front()).tally.freed(size - W::BYTES);
+            (*self.front()).stats.freed(size - W::BYTES);
             self.make_free(start, end, whole, place);
         }
         Some(())
@@ -425,7 +467,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     /// PREV_FREE set.
     #[inline(always)]
     unsafe fn make_free(&mut self, block: usize, end: usize, size: usize, place: I::Place) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the memory belongs to the heap and lies between two live blocks or a region's ends, in no list.
         unsafe {
             self.set_header(block, size);
             self.memory().store(end.wrapping_sub(2 * W::BYTES), size);
@@ -434,9 +476,9 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
     }
 }
 
-// SAFETY: the index hands out each free block once; split and coalesce keep blocks apart from each other and from the
-// control structure, as `check` verifies.
-unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::RegionAllocator<'r>
+// SAFETY: the index returns a free block only once until it is inserted again. Splitting and coalescing keep blocks
+// disjoint and out of the control structure, as `check` verifies.
+unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> crate::contract::RegionAllocator<'r>
     for TagHeap<'r, I, W, T, G>
 {
     type Config = TagConfig;
@@ -444,8 +486,8 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::R
     const CONTRACT: Contract = Contract {
         min_block_bytes: I::MIN_BLOCK,
         splitting_threshold_bytes: I::MIN_REST - W::GRANULE,
-        detects_stale_pointers: G::THOROUGH,
-        detects_overwritten_tags: G::THOROUGH,
+        detects_stale_pointers: G::IS_FULL,
+        detects_overwritten_tags: G::IS_FULL,
         ..I::CONTRACT
     };
 
@@ -478,25 +520,25 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::R
         size_bytes: usize,
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller guarantees that `block` came from this heap, as `resize` requires.
         unsafe { self.resize(block, size_bytes, align_bytes) }
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> usize {
-        // SAFETY: the block is live by the caller's promise.
-        let header = unsafe { self.watched_header(self.memory().offset(block.addr().get())) };
-        // Wrapping, for adapters that ask before the tags are tested: of what is no block, any answer will do.
+        // SAFETY: the caller guarantees that the block is live, so it has a header.
+        let header = Self::sealed(unsafe { self.watched_header(self.memory().offset(block.addr().get())) });
+        // Wrapping, for adapters that call this before the tags are checked: an invalid pointer yields any result.
         size_in::<W>(header).wrapping_sub(W::BYTES)
     }
 
     fn largest_allocatable(&self) -> usize {
-        // SAFETY: the index is initialised.
+        // SAFETY: `init` initialised the index.
         unsafe { I::largest(self.memory()) }.saturating_sub(W::BYTES)
     }
 
     fn stats(&self) -> Option<Stats> {
-        // SAFETY: the front is initialised.
-        unsafe { (*self.front()).tally.stats(self.largest_allocatable()) }
+        // SAFETY: `init` initialised the front.
+        unsafe { (*self.front()).stats.stats(self.largest_allocatable()) }
     }
 
     fn walk(&self, visitor: &mut dyn FnMut(crate::contract::Block)) {
@@ -512,16 +554,18 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> crate::contract::R
     }
 }
 
-// SAFETY: of the tags of a live block, those that are asked about, nothing changes but a flag, by atomic stores; the front is
-// not written while no regions are added, its tally apart.
-unsafe impl<'r, I: Named<W>, W: Width, T: Tally + Send, G: Scrutiny> Observable<'r> for TagHeap<'r, I, W, T, G> {
+// SAFETY: while a block is live, only a flag of its tags changes, by an atomic store. The front is written only when
+// regions are added, except for its statistics.
+unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy + Send, G: Validation> Observable<'r>
+    for TagHeap<'r, I, W, T, G>
+{
     #[inline(always)]
     unsafe fn looks_live(&self, address: NonNull<u8>) -> bool {
         let block = self.memory().offset(address.addr().get());
-        // SAFETY: in front of a place on the grid, between the first block and the region's end, there is memory of the region; the
-        // front is initialised.
+        // SAFETY: an aligned address between the first block and the region's end is preceded by memory of the region.
+        // `init` initialised the front.
         let (header, span) = unsafe { (self.watched_header(block), (*self.front()).span) };
-        let size = size_in::<W>(header);
+        let size = size_in::<W>(Self::sealed(header));
         header & LIVE != 0 && size >= I::MIN_BLOCK && block <= span && size <= span - block
     }
 }

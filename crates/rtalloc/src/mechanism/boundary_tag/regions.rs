@@ -1,55 +1,56 @@
-//! Regions of a tag heap: installed when the heap is made or later, and given back when empty.
+//! Regions of a tag heap: added when the heap is made or later, and returned to the user when empty.
 //!
-//! A region's record stands behind its sentinel's header, in words: the next region's sentinel (0: none), the bytes cut
-//! off at the region's end for alignment, the offset of its first block, and the bytes cut off at its start (0 for the
-//! first region, which is never given back). Where a granule behind the sentinel would have its header stands one of the
-//! cuts, less than a granule: no size, so that a pointer there is no block.
+//! A region's record follows its sentinel's header, in words: the sentinel of the next region (0: none), the bytes cut
+//! off at the region's end for alignment, the offset of the first block, and the bytes cut off at the region's start.
+//! The last are the bytes before the first header; in the first region, which is never removed, the bytes before the
+//! heap's own words. A granule after the sentinel would have its header in one of the cut words. These are less than a
+//! granule and so not a size: a pointer there is never taken for a block.
 //!
 //! ```text
-//! [cut][header][first block ...][header 0][next][cut behind][first][cut in front][cut]
+//! [cut][header][first block ...][header 0][next][cut after][first][cut before][cut]
 //! ```
 
 use super::{LIVE, PREV_FREE, TagHeap, sentinels_at};
 use crate::contract::{InitError, MultiRegion, RegionId, RemoveError};
 use crate::mechanism::boundary_tag::{Named, free_size};
-use crate::mechanism::scrutiny::Scrutiny;
-use crate::mechanism::tally::Tally;
+use crate::mechanism::stats::StatsPolicy;
+use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
-use crate::region::Region;
+use crate::region::{Region, overlaps};
 use core::mem::MaybeUninit;
 
 /// Words of a region's record, counted from its sentinel.
 const NEXT: usize = 0;
-const CUT_BEHIND: usize = 1;
+const CUT_AFTER: usize = 1;
 const FIRST: usize = 2;
-const CUT_FRONT: usize = 3;
+const CUT_BEFORE: usize = 3;
 
-impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
-    /// Makes the memory between `first` and `sentinel` one free block and enters the region's record.
+impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W, T, G> {
+    /// Makes the memory between `first` and `sentinel` one free block and writes the region's record.
     ///
     /// # Safety
     ///
-    /// Both offsets are whole granules, lie in `region` with a header in front and the record behind, and the control
-    /// structure is initialised. `cut_front` bytes of the region lie in front of the first header.
-    pub(super) unsafe fn install(&mut self, region: &Region<'r>, first: usize, sentinel: usize, cut_front: usize) {
+    /// Both offsets are whole granules in `region`, with a header before and the record after, and the control
+    /// structure is initialised. `cut_before` bytes of the region precede the first header, or the front.
+    pub(super) unsafe fn install(&mut self, region: &Region<'r>, first: usize, sentinel: usize, cut_before: usize) {
         let memory = self.memory();
-        let cut_behind = region.end() - memory.address(sentinel.wrapping_add(4 * W::BYTES));
-        // SAFETY: the caller's promise.
+        let cut_after = region.end() - memory.address(sentinel.wrapping_add(4 * W::BYTES));
+        // SAFETY: both offsets are whole granules in `region`, which has room for the header and for the record.
         unsafe {
-            self.set_header(sentinel, LIVE | PREV_FREE);
+            self.set_header(sentinel, Self::sealed(LIVE | PREV_FREE));
             self.set_record(sentinel, NEXT, memory.load_bits(sentinels_at::<W>()));
             self.set_record(sentinel, FIRST, first);
-            self.set_record(sentinel, CUT_FRONT, cut_front);
-            self.set_record(sentinel, CUT_BEHIND, cut_behind);
+            self.set_record(sentinel, CUT_BEFORE, cut_before);
+            self.set_record(sentinel, CUT_AFTER, cut_after);
             memory.store_bits(sentinels_at::<W>(), sentinel);
             self.set_span((*self.front()).span.max(sentinel));
             self.make_free(first, sentinel, sentinel.wrapping_sub(first), I::NOWHERE);
         }
     }
 
-    /// Notes the offset of the highest sentinel.
+    /// Stores the offset of the highest sentinel.
     fn set_span(&mut self, span: usize) {
-        // SAFETY: the front is initialised.
+        // SAFETY: `init` initialised the front.
         unsafe {
             (*self.front()).span = span;
             let distance = self.memory().address(span).wrapping_sub((*self.front()).first_address);
@@ -62,14 +63,14 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         self.record(sentinel, FIRST)
     }
 
-    /// The sentinel of the region installed before the one that ends at `sentinel`; 0 if that is the first.
+    /// The sentinel of the region added before the one that ends at `sentinel`; 0 if that is the first.
     pub(super) fn next_sentinel(&self, sentinel: usize) -> usize {
         self.record(sentinel, NEXT)
     }
 
     /// Calls `visit` with every region's sentinel, the latest first.
     pub(super) fn for_each_region(&self, visit: &mut dyn FnMut(usize)) {
-        // SAFETY: the control structure is initialised.
+        // SAFETY: `init` initialised the control structure.
         let mut sentinel = unsafe { self.memory().load_bits(sentinels_at::<W>()) };
         while sentinel != 0 {
             visit(sentinel);
@@ -77,29 +78,46 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         }
     }
 
+    /// Whether an offered region shares a byte with one of the heap's regions.
+    fn overlaps_a_region(&self, region: &[MaybeUninit<u8>]) -> bool {
+        let mut is_shared = false;
+        self.for_each_region(&mut |sentinel| {
+            let front = match self.next_sentinel(sentinel) {
+                0 => self.front().addr(),
+                _ => self.memory().address(self.first_block(sentinel)).wrapping_sub(W::BYTES),
+            };
+            let end = self.memory().address(sentinel).wrapping_add(4 * W::BYTES + self.record(sentinel, CUT_AFTER));
+            is_shared |= overlaps(region, front - self.record(sentinel, CUT_BEFORE), end);
+        });
+        is_shared
+    }
+
     /// A word of the record of the region that ends at `sentinel`.
     fn record(&self, sentinel: usize, word: usize) -> usize {
-        // SAFETY: sentinels in the list of regions have a record.
+        // SAFETY: every sentinel in the list of regions has a record.
         unsafe { self.memory().load(sentinel.wrapping_add(word * W::BYTES)) }
     }
 
-    /// Writes a word of that record.
+    /// Writes a word of the record of the region that ends at `sentinel`.
     ///
     /// # Safety
     ///
     /// `sentinel` ends a region of the heap.
     unsafe fn set_record(&mut self, sentinel: usize, word: usize, value: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `sentinel` ends a region of the heap, so it has a record.
         unsafe { self.memory().store(sentinel.wrapping_add(word * W::BYTES), value) }
     }
 }
 
-// SAFETY: an added region is tagged like the first one, and regions never coalesce: each ends with a live sentinel and
-// begins behind memory whose PREV_FREE is never set.
-unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> for TagHeap<'r, I, W, T, G> {
+// SAFETY: an added region is tagged like the first one, and regions never coalesce: each ends with a live sentinel, and
+// the PREV_FREE flag of its first block is never set.
+unsafe impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> MultiRegion<'r> for TagHeap<'r, I, W, T, G> {
     fn add_region(&mut self, region: &'r mut [MaybeUninit<u8>]) -> Result<RegionId, InitError> {
         let too_small =
             InitError::TooSmall { needed_bytes: W::BYTES + 2 * (W::GRANULE - 1) + I::MIN_BLOCK + Self::SENTINEL_BYTES };
+        if self.overlaps_a_region(region) {
+            return Err(InitError::Overlap);
+        }
         let memory = self.memory();
         let start = memory.offset(region.as_ptr().addr());
         let end = start.wrapping_add(region.len());
@@ -112,13 +130,13 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> fo
         if room < first.wrapping_sub(start) + I::MIN_BLOCK {
             return Err(too_small);
         }
-        // SAFETY: the front is initialised.
+        // SAFETY: `init` initialised the front.
         let max_block = unsafe { (*self.front()).limit } + W::BYTES;
         if sentinel.wrapping_sub(first) > max_block {
             return Err(InitError::LargerThanPlanned { max_region_bytes: max_block + Self::SENTINEL_BYTES });
         }
         let region = Region::new(region);
-        // SAFETY: both offsets are whole granules inside the region, which holds the record behind the sentinel.
+        // SAFETY: both offsets are whole granules inside the region, which has room for the record after the sentinel.
         unsafe { self.install(&region, first, sentinel, first.wrapping_sub(W::BYTES).wrapping_sub(start)) };
         Ok(RegionId(sentinel))
     }
@@ -126,9 +144,9 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> fo
     fn remove_region(&mut self, region: RegionId) -> Result<&'r mut [MaybeUninit<u8>], RemoveError> {
         let memory = self.memory();
         let RegionId(sentinel) = region;
-        // The later region whose record leads to this one, if there is one.
+        // The later region whose record links to this one, if any.
         let mut later = None;
-        // SAFETY: the control structure is initialised.
+        // SAFETY: `init` initialised the control structure.
         let mut found = unsafe { memory.load_bits(sentinels_at::<W>()) };
         while found != sentinel {
             if found == 0 {
@@ -156,8 +174,8 @@ unsafe impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> MultiRegion<'r> fo
             let mut span = 0;
             self.for_each_region(&mut |sentinel| span = span.max(sentinel));
             self.set_span(span);
-            let start = memory.address(first).wrapping_sub(W::BYTES + self.record(sentinel, CUT_FRONT));
-            let end = memory.address(sentinel).wrapping_add(4 * W::BYTES + self.record(sentinel, CUT_BEHIND));
+            let start = memory.address(first).wrapping_sub(W::BYTES + self.record(sentinel, CUT_BEFORE));
+            let end = memory.address(sentinel).wrapping_add(4 * W::BYTES + self.record(sentinel, CUT_AFTER));
             Ok(Region::return_to_user(start, end.wrapping_sub(start)))
         }
     }

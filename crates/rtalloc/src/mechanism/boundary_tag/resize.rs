@@ -1,13 +1,13 @@
-//! Reallocation of a tag heap's block: in place where the neighbourhood allows, else by moving.
+//! Reallocation in a tag heap: in place if the neighbours allow, otherwise by moving.
 
 use super::{LIVE, LiveBlock, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::{AllocError, RegionAllocator};
-use crate::mechanism::scrutiny::Scrutiny;
-use crate::mechanism::tally::Tally;
+use crate::mechanism::stats::StatsPolicy;
+use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
 use core::ptr::NonNull;
 
-impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
+impl<'r, I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'r, I, W, T, G> {
     /// See [`RegionAllocator::reallocate_bytes`].
     ///
     /// ```text
@@ -33,7 +33,7 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
             return Err(self.refuse_size(size_bytes));
         }
         let live = self.live_block(address).filter(|live| {
-            // SAFETY: the block passed the first tests.
+            // SAFETY: the block passed `live_block` and has PREV_FREE set.
             live.header & PREV_FREE == 0 || unsafe { self.free_prev(address, live.block) }.is_some()
         });
         let Some(LiveBlock { block, header, size, next_header, .. }) = live else {
@@ -42,7 +42,8 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         };
         let need = Self::block_for(size_bytes);
         let is_aligned = address & (align_bytes - 1) == 0;
-        // SAFETY: the tags are those of a live block, so the next header is a tag.
+        // SAFETY: the tags are those of a live block, so the next header is a tag. The blocks are disjoint, and both
+        // are at least as long as the copy.
         unsafe {
             let next_free = if next_header & LIVE == 0 { next_header } else { 0 };
             if is_aligned && need <= size + next_free {
@@ -56,24 +57,24 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
         }
     }
 
-    /// Makes a live block fit `need` bytes where it stands; what it does not need becomes or stays free.
+    /// Resizes a live block in place to `need` bytes; the rest becomes or stays free.
     ///
     /// # Safety
     ///
-    /// `block` is live with this header; `next_free` is the size of the free block behind it, or 0; together they
-    /// hold `need` bytes.
+    /// `block` is live with this header; `next_free` is the size of the free block after it, or 0; together they have
+    /// at least `need` bytes.
     unsafe fn fit_in_place(&mut self, block: usize, header: usize, next_free: usize, need: usize) {
         let memory = self.memory();
         let size = size_in::<W>(header);
         let all = size + next_free;
         let granted = I::granted(need).min(all);
         let rest = all - granted;
-        // What a shrinking block returns to a free block behind it needs not be split off.
+        // A tail that joins the next free block need not be large enough to be split off.
         let joins_next = I::MIN_REST > I::MIN_BLOCK && next_free != 0 && rest > next_free;
         if rest == next_free || (next_free == 0 && !Self::is_rest(rest)) {
             return;
         }
-        // SAFETY: the block and the free block behind it are the heap's; the split lies on a granule between them.
+        // SAFETY: the block and the free block after it belong to the heap; the split lies on a granule between them.
         unsafe {
             let end = block.wrapping_add(all);
             let mut place = I::NOWHERE;
@@ -81,16 +82,16 @@ impl<'r, I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'r, I, W, T, G> {
                 place = I::remove(memory, block.wrapping_add(size));
             }
             let new_size = if joins_next || Self::is_rest(rest) {
-                self.set_flag(end, self.header(end) | PREV_FREE);
+                self.set_flag(end, Self::sealed(Self::sealed(self.header(end)) | PREV_FREE));
                 self.make_free(block.wrapping_add(granted), block.wrapping_add(granted + rest), rest, place);
                 granted
             } else {
-                self.set_flag(end, self.header(end) & !PREV_FREE);
+                self.set_flag(end, Self::sealed(Self::sealed(self.header(end)) & !PREV_FREE));
                 all
             };
-            self.set_header(block, new_size | (header - size));
-            (*self.front()).tally.freed(size - W::BYTES);
-            self.tally_allocated(block, new_size);
+            self.set_header(block, Self::sealed(new_size | (header - size)));
+            (*self.front()).stats.freed(size - W::BYTES);
+            self.count_allocated(block, new_size);
         }
     }
 }

@@ -1,32 +1,32 @@
-//! Testing the tags of a block before it is taken for live.
+//! Checks of a block's tags before it is accepted as live.
 
 use super::{LIVE, Named, PREV_FREE, TagHeap, size_in};
 use crate::contract::MisuseKind;
 use crate::hook::report;
-use crate::mechanism::scrutiny::Scrutiny;
-use crate::mechanism::tally::Tally;
+use crate::mechanism::stats::StatsPolicy;
+use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
 
-/// A live block whose tags were tested.
+/// A live block whose tags were checked.
 #[derive(Clone, Copy)]
 pub(super) struct LiveBlock {
     pub(super) block: usize,
     pub(super) header: usize,
     /// The size in `header`.
     pub(super) size: usize,
-    /// The block behind it, or the sentinel.
+    /// The block after it, or the sentinel.
     pub(super) next: usize,
     pub(super) next_header: usize,
 }
 
-impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
+impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
     /// Bits of a header that are neither size nor flag, and zero.
     pub(super) const NO_FLAG: usize = (W::GRANULE - 1) & !(LIVE | PREV_FREE);
 
-    /// Whether no block can be at an address: it is off the granule, in front of the first block or behind the last.
+    /// Whether no block can be at an address: it is unaligned, before the first block or after the last.
     #[inline(always)]
     fn is_foreign(&self, address: usize) -> bool {
-        // SAFETY: the front is initialised.
+        // SAFETY: `init` initialised the front.
         unsafe {
             // The bits below the granule rotate to the top: one comparison for all three.
             let distance = address.wrapping_sub((*self.front()).first_address);
@@ -34,21 +34,21 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         }
     }
 
-    /// The live block at an address, if its tags and the next block's agree that it is one.
+    /// The live block at an address, if its tags and the next block's agree.
     #[inline(always)]
     pub(super) fn live_block(&self, address: usize) -> Option<LiveBlock> {
         let block = self.memory().offset(address);
-        // SAFETY: the front is initialised. A granule-aligned offset between the first block and the span has, in front of
-        // it, memory of a region, or of the gap between two, where the caller's promise is broken; a size is only followed
-        // within the span.
+        // SAFETY: `init` initialised the front. A granule-aligned offset between the first block and the span is
+        // preceded by memory of a region, or of the gap between two regions if the caller broke the contract of
+        // `deallocate`. A size is followed only within the span.
         unsafe {
             if self.is_foreign(address) {
                 return None;
             }
-            let header = self.header(block);
-            // Narrowed to the width of a tag, so that what follows is addressed by it and the address itself is not kept.
+            let header = Self::sealed(self.header(block));
+            // Narrowed to the width of a tag, so that the address need not be kept in a register.
             let block = W::get(W::put(block));
-            if G::THOROUGH && (header & LIVE == 0 || header & Self::NO_FLAG != 0) {
+            if G::IS_FULL && (header & LIVE == 0 || header & Self::NO_FLAG != 0) {
                 return None;
             }
             let size = size_in::<W>(header);
@@ -56,16 +56,17 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             if size == 0 || next > (*self.front()).span || (W::MAX == usize::MAX && next < block) {
                 return None;
             }
-            // A free block's next header has the flag set: this is the test for a double free, too.
+            // The header after a free block has PREV_FREE set, so this also detects a double free.
             let next_header = self.header(next);
-            if next_header & PREV_FREE != 0 {
+            if next_header & (PREV_FREE | Self::NO_FLAG) != 0 {
                 return None;
             }
-            if G::THOROUGH {
-                if next_header & Self::NO_FLAG != 0 {
-                    return None;
-                }
-                if next_header & LIVE == 0 && !self.is_free_block(next, next_header) {
+            if G::IS_FULL {
+                let is_sound = match next_header & LIVE {
+                    0 => self.is_free_block(next, next_header),
+                    _ => self.is_likely_live(next, Self::sealed(next_header)),
+                };
+                if !is_sound {
                     return None;
                 }
             }
@@ -73,15 +74,31 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         }
     }
 
-    /// Whether the tags of a block, whose header says that it is free, agree that it is.
+    /// Whether a block whose tag says that it is live ends where a block can end. Without a seal, the header at its end
+    /// must agree, too: if the flag of a free block was overwritten, the next header still has PREV_FREE set.
     ///
     /// # Safety
     ///
-    /// `block` is an offset below the span, and `header` its header.
+    /// `block` is at most the span, and `tag` is its tag.
+    #[inline(always)]
+    unsafe fn is_likely_live(&self, block: usize, tag: usize) -> bool {
+        let size = size_in::<W>(tag);
+        // SAFETY: `init` initialised the front, and a header is read only below the span.
+        unsafe {
+            size <= (*self.front()).span.wrapping_sub(block)
+                && (Self::IS_SEALED || self.header(block.wrapping_add(size)) & (PREV_FREE | Self::NO_FLAG) == 0)
+        }
+    }
+
+    /// Whether the tags of a block whose header says that it is free agree.
+    ///
+    /// # Safety
+    ///
+    /// `block` is below the span, and `header` is its header.
     #[inline(always)]
     unsafe fn is_free_block(&self, block: usize, header: usize) -> bool {
         let end = block.wrapping_add(header);
-        // SAFETY: the front is initialised, and the footer is read only where it lies in front of the span.
+        // SAFETY: `init` initialised the front, and the footer is read only below the span.
         unsafe {
             header != 0
                 && size_in::<W>(header) == header
@@ -91,20 +108,35 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         }
     }
 
-    /// The free block in front of `block`, which is at `address`, if its tags agree. The footer is read by the address, which
-    /// is there sooner than the offset.
+    /// Whether the tags around a block of at least `granted` bytes, returned by the index, agree that it is free.
+    ///
+    /// # Safety
+    ///
+    /// `block` is in the index, and `size` its header.
+    #[inline(always)]
+    pub(super) unsafe fn is_whole(&self, block: usize, size: usize, granted: usize) -> bool {
+        // SAFETY: the header is that of a block below the span; the next header is below the span or the sentinel's.
+        unsafe {
+            size >= granted
+                && self.is_free_block(block, size)
+                && self.header(block.wrapping_add(size)) & (LIVE | PREV_FREE) == LIVE | PREV_FREE
+        }
+    }
+
+    /// The free block before `block`, which is at `address`, if its tags agree. The footer is read by the address,
+    /// which is available sooner than the offset.
     ///
     /// # Safety
     ///
     /// `block` passed [`live_block`](Self::live_block) and has PREV_FREE set.
     #[inline(always)]
     pub(super) unsafe fn free_prev(&self, address: usize, block: usize) -> Option<usize> {
-        // SAFETY: the word in front of the header belongs to the heap: a free block's footer, unless the flag was
-        // overwritten; the footer is only followed where a header can be.
+        // SAFETY: the word before the header belongs to the heap: it is a free block's footer, unless the flag was
+        // overwritten. The footer is followed only to where a header can be.
         unsafe {
             let size = self.memory().load(self.memory().offset(address).wrapping_sub(2 * W::BYTES));
             let prev = block.wrapping_sub(size);
-            if G::THOROUGH && (size == 0 || size_in::<W>(size) != size) {
+            if G::IS_FULL && (size == 0 || size_in::<W>(size) != size) {
                 return None;
             }
             if size > block || self.header(prev) != size {
@@ -114,12 +146,12 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         }
     }
 
-    /// Reports an address whose tags are not those of a live block, and what they show.
+    /// Reports an address whose tags are not those of a live block, and the kind of misuse that they show.
     #[cold]
     #[inline(never)]
     pub(super) fn report_misuse(&self, address: usize) {
         let block = self.memory().offset(address);
-        // SAFETY: the front is initialised, and an offset in the heap has a word of it in front.
+        // SAFETY: `init` initialised the front, and a word of the heap precedes an aligned offset.
         let kind = unsafe {
             if self.is_foreign(address) {
                 MisuseKind::ForeignPointer

@@ -1,4 +1,4 @@
-//! The smallest block and the splitting threshold by choice: what Puaut's table 1 lists for each allocator.
+//! Configurable smallest block and splitting threshold: the parameters of Puaut's table 1.
 
 use super::index::{FreeIndex, Named};
 use crate::contract::{Contract, Corruption};
@@ -6,11 +6,10 @@ use crate::mechanism::memory::Memory;
 use crate::mechanism::word::Width;
 use core::marker::PhantomData;
 
-/// The index `I` with a smallest block of `MIN` bytes, and with remainders split off only if they are *larger* than `SPLIT`
+/// The index `I` with a smallest block of `MIN` bytes. Remainders are split off only if they are *larger* than `SPLIT`
 /// bytes (Puaut 2002, section 2.1).
 ///
-/// Both are rounded up to what the width's granule and the index's links need: a figure that is too small for them is
-/// the default.
+/// Both are rounded up to the width's granule. Values too small for the index's links are replaced by the default.
 ///
 /// | table 1 | minimum, threshold | here with [`Offset32`](crate::mechanism::word::Offset32), 64-bit |
 /// |---|---|---|
@@ -32,7 +31,7 @@ use core::marker::PhantomData;
 pub struct Thresholds<I, const MIN: usize, const SPLIT: usize>(PhantomData<I>);
 
 impl<I, const MIN: usize, const SPLIT: usize> Thresholds<I, MIN, SPLIT> {
-    /// Thresholds beyond this would be a mistake.
+    /// Largest plausible threshold.
     const MOST: usize = 1 << 14;
     const ARE_SMALL: () = assert!(MIN <= Self::MOST && SPLIT <= Self::MOST, "thresholds are a few words");
 }
@@ -42,7 +41,7 @@ const fn larger(first: usize, second: usize) -> usize {
     if first > second { first } else { second }
 }
 
-// SAFETY: everything is the index's; blocks are at least as large as it needs.
+// SAFETY: every method is the index `I`'s own; blocks are at least as large as `I` needs.
 unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> FreeIndex<W>
     for Thresholds<I, MIN, SPLIT>
 {
@@ -65,7 +64,7 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
     }
 
     unsafe fn init(memory: Memory<W>, max_block: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller satisfies the contract of `FreeIndex::init`, which `I` shares.
         unsafe { I::init(memory, max_block) }
     }
 
@@ -76,19 +75,19 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
 
     #[inline(always)]
     unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, I::Place)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `I` is initialised, because `init` initialised it.
         unsafe { I::take(memory, need) }
     }
 
     #[inline(always)]
     unsafe fn insert(memory: Memory<W>, block: usize, size: usize, place: I::Place) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the block is free and not in the index, which is `I`.
         unsafe { I::insert(memory, block, size, place) }
     }
 
     #[inline(always)]
     unsafe fn remove(memory: Memory<W>, block: usize) -> I::Place {
-        // SAFETY: the caller's promise.
+        // SAFETY: the block is in the index, which is `I`.
         unsafe { I::remove(memory, block) }
     }
 
@@ -98,12 +97,12 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
     }
 
     unsafe fn largest(memory: Memory<W>) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: `I` is initialised, because `init` initialised it.
         unsafe { I::largest(memory) }
     }
 
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `I` is initialised, because `init` initialised it.
         unsafe { I::lists(memory, visit) }
     }
 
@@ -113,7 +112,7 @@ unsafe impl<I: FreeIndex<W>, W: Width, const MIN: usize, const SPLIT: usize> Fre
         max_block: usize,
         is_place: &dyn Fn(usize) -> bool,
     ) -> Result<usize, Corruption> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller satisfies the contract of `FreeIndex::check`, which `I` shares.
         unsafe { I::check(memory, free_blocks, max_block, is_place) }
     }
 }

@@ -1,19 +1,19 @@
-//! Walking, checking and fingerprinting a tag heap.
+//! Walk, check and fingerprint of a tag heap.
 
 use super::{LIVE, Named, PREV_FREE, TagHeap, first_block_at, sentinels_at, size_in};
 use crate::contract::{Block, Corruption};
-use crate::mechanism::scrutiny::Scrutiny;
-use crate::mechanism::tally::Tally;
+use crate::mechanism::stats::StatsPolicy;
+use crate::mechanism::validation::Validation;
 use crate::mechanism::word::Width;
 
-impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
+impl<I: Named<W>, W: Width, T: StatsPolicy, G: Validation> TagHeap<'_, I, W, T, G> {
     /// Calls `visit` with every block of every region.
     pub(super) fn visit_blocks(&self, visit: &mut dyn FnMut(Block)) {
         self.for_each_region(&mut |sentinel| {
             let mut block = self.first_block(sentinel);
             while block != sentinel {
-                // SAFETY: `block` is a block: the region's first, or what the one in front of it leads to.
-                let header = unsafe { self.header(block) };
+                // SAFETY: `block` is the region's first block, or the end of the previous one and not the sentinel.
+                let header = Self::tag_in(unsafe { self.header(block) });
                 let size_bytes = size_in::<W>(header);
                 visit(Block {
                     address: self.memory().address(block),
@@ -47,7 +47,7 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             });
             is_inside && block & (W::GRANULE - 1) == 0
         };
-        // SAFETY: the index is initialised for the largest planned block, and the tags were verified.
+        // SAFETY: the index is initialised for the largest planned block, and all tags are verified.
         let indexed = unsafe { I::check(self.memory(), free_blocks, (*self.front()).limit + W::BYTES, &is_place)? };
         if indexed != free_blocks {
             let address = self.base.addr().get();
@@ -56,26 +56,26 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         Ok(())
     }
 
-    /// Verifies what deallocate judges an address by: it repeats where the first block and the highest sentinel are.
+    /// Verifies the fields by which `deallocate` validates an address: the first block and the highest sentinel.
     fn verify_front(&self) -> Result<(), Corruption> {
         let memory = self.memory();
-        // SAFETY: front and control structure are initialised.
+        // SAFETY: `init` initialised the front and the control structure.
         let (first_address, block_granules, first, span) = unsafe {
             let front = self.front();
             ((*front).first_address, (*front).block_granules, memory.load_bits(first_block_at::<W>()), (*front).span)
         };
         let granules = memory.address(span).wrapping_sub(first_address) / W::GRANULE;
         if first_address != memory.address(first) || block_granules != granules {
-            let invariant = "the front knows the first block and the highest sentinel";
+            let invariant = "the front has the first block and the highest sentinel";
             return Err(Corruption { invariant, address: self.front().addr() });
         }
         Ok(())
     }
 
-    /// Verifies the list of regions, following no link out of the heap's span, so that the regions can be walked.
+    /// Verifies the list of regions, following no link out of the heap's span. The regions can be walked afterwards.
     fn verify_sentinels(&self) -> Result<(), Corruption> {
         let memory = self.memory();
-        // SAFETY: front and control structure are initialised.
+        // SAFETY: `init` initialised the front and the control structure.
         let (span, mut sentinel) = unsafe { ((*self.front()).span, memory.load_bits(sentinels_at::<W>())) };
         let mut highest = 0;
         loop {
@@ -83,18 +83,18 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             if sentinel & (W::GRANULE - 1) != 0 || sentinel > span {
                 return broken("the list of regions leads from sentinel to sentinel");
             }
-            // SAFETY: the offset lies within the span.
-            if size_in::<W>(unsafe { self.header(sentinel) }) != 0 {
+            // SAFETY: the offset is aligned and lies within the span.
+            if size_in::<W>(Self::tag_in(unsafe { self.header(sentinel) })) != 0 {
                 return broken("a region ends with its sentinel");
             }
             let first = self.first_block(sentinel);
             if first & (W::GRANULE - 1) != 0 || sentinel.wrapping_sub(first) > span.wrapping_sub(first) {
-                return broken("a region begins with a block in front of its sentinel");
+                return broken("a region begins with a block before its sentinel");
             }
             highest = highest.max(sentinel);
             let next = self.next_sentinel(sentinel);
             if next == 0 {
-                // SAFETY: as above: the first region is the last of the list.
+                // SAFETY: `init` initialised the control structure. The first region is the last of the list.
                 let is_first = first == unsafe { memory.load_bits(first_block_at::<W>()) };
                 return if is_first && highest == span {
                     Ok(())
@@ -113,8 +113,8 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
         let mut prev_free = false;
         loop {
             let broken = |invariant| Err(Corruption { invariant, address: memory.address(block) });
-            // SAFETY: `block` is a block or the sentinel: sizes were followed only within the region.
-            let header = unsafe { self.header(block) };
+            // SAFETY: `block` is a block or the sentinel: sizes are followed only within the region.
+            let header = Self::tag_in(unsafe { self.header(block) });
             let size = size_in::<W>(header);
             let is_free = header & LIVE == 0;
             if header & Self::NO_FLAG != 0 {
@@ -157,7 +157,7 @@ impl<I: Named<W>, W: Width, T: Tally, G: Scrutiny> TagHeap<'_, I, W, T, G> {
             word(block.address);
             word(block.size_bytes | usize::from(block.free));
         });
-        // SAFETY: the index is initialised.
+        // SAFETY: `init` initialised the index.
         unsafe {
             I::lists(self.memory(), &mut |list, block| {
                 word(list);

@@ -1,12 +1,12 @@
-//! White-box tests of the tag heap: what the suite cannot see from outside.
+//! White-box tests of the tag heap, for properties that the public suite cannot see.
 
 extern crate std;
 use super::{TagConfig, TagHeap, Thresholds};
 use crate::contract::{AllocError, MultiRegion, RegionAllocator};
 use crate::mechanism::free_list::{First, Lifo, OneList};
-use crate::mechanism::scrutiny::Thorough;
 use crate::mechanism::segregated::RoundUp;
-use crate::mechanism::tally::{Tallied, Untallied};
+use crate::mechanism::stats::{NoStats, WithStats};
+use crate::mechanism::validation::Full;
 use crate::mechanism::word::{Offset16, Offset32, Wide, Width};
 use crate::{AddressOrderedFirstFit, BestFit, FirstFit, HalfFit, LifoNextFit, Tlsf, TreeBestFit};
 use core::alloc::Layout;
@@ -15,19 +15,19 @@ use std::vec::Vec;
 
 const MEMORY_BYTES: usize = 8192;
 
-/// Memory for a heap, at a fixed alignment so that layouts repeat, and the same memory for whoever damages it.
+/// Memory for a heap, at a fixed alignment so that layouts repeat, and a pointer to it for the damage.
 fn memory() -> (&'static mut [MaybeUninit<u8>], *mut u8) {
     let layout = Layout::from_size_align(MEMORY_BYTES, 4096).unwrap();
     // SAFETY: the layout has a size.
     let start = unsafe { std::alloc::alloc_zeroed(layout) };
     assert!(!start.is_null());
-    // SAFETY: the memory is never freed, and the damage is done through addresses that the heap exposes, too.
+    // SAFETY: the memory is never freed, and the damage is done through addresses that the heap exposes as well.
     (unsafe { core::slice::from_raw_parts_mut(start.cast(), MEMORY_BYTES) }, start)
 }
 
-/// Flips, one at a time, every bit of every header, of every free block's links and footer, and of the last bytes of the
-/// control structure; `check` must notice each, and not follow it anywhere.
-fn check_notices_damage<W: Width, A: RegionAllocator<'static, Config = TagConfig>>(control: core::ops::Range<usize>) {
+/// Flips, one at a time, every bit of every header, of every free block's links and footer, and of the last bytes of
+/// the control structure. `check` must report each and must not follow it out of the heap.
+fn check_reports_damage<W: Width, A: RegionAllocator<'static, Config = TagConfig>>(control: core::ops::Range<usize>) {
     let (region, start) = memory();
     let mut heap = A::new(region, TagConfig::default()).unwrap();
     let sizes = [40, 100, 24, 200, 8, 64, 48, 30];
@@ -49,7 +49,7 @@ fn check_notices_damage<W: Width, A: RegionAllocator<'static, Config = TagConfig
     for place in places {
         for bit in 0..8 {
             let byte = core::ptr::with_exposed_provenance_mut::<u8>(place);
-            // SAFETY: the byte lies in the heap's memory, which nobody else touches now.
+            // SAFETY: the byte lies in the heap's memory, and no other reference to it is in use.
             let flip = || unsafe { byte.write(byte.read() ^ 1 << bit) };
             flip();
             assert!(heap.check().is_err(), "{}: bit {bit} of byte {}", A::CONTRACT.name, place - start.addr());
@@ -60,21 +60,23 @@ fn check_notices_damage<W: Width, A: RegionAllocator<'static, Config = TagConfig
 }
 
 #[test]
-fn check_notices_every_flipped_bit_of_tags_and_links() {
-    check_notices_damage::<Offset32, FirstFit<'_>>(0..0);
-    check_notices_damage::<Offset32, BestFit<'_>>(0..0);
-    check_notices_damage::<Offset16, AddressOrderedFirstFit<'_, Offset16>>(0..0);
-    check_notices_damage::<Wide, HalfFit<'_, Wide>>(0..0);
-    check_notices_damage::<Wide, LifoNextFit<'_, Wide>>(0..0);
-    check_notices_damage::<Offset32, TreeBestFit<'_>>(0..0);
+fn check_reports_every_flipped_bit_of_tags_and_links() {
+    check_reports_damage::<Offset32, FirstFit<'_>>(0..0);
+    check_reports_damage::<Offset32, BestFit<'_>>(0..0);
+    check_reports_damage::<Offset16, AddressOrderedFirstFit<'_, Offset16>>(0..0);
+    check_reports_damage::<Wide, HalfFit<'_, Wide>>(0..0);
+    check_reports_damage::<Wide, LifoNextFit<'_, Wide>>(0..0);
+    check_reports_damage::<Offset32, TreeBestFit<'_>>(0..0);
     // The heads of the last 40 classes.
     let heads = |control: usize, word: usize| control - 40 * word..control;
-    check_notices_damage::<Offset32, Tlsf<'_>>(heads(Tlsf::<5>::control_bytes(MEMORY_BYTES), 4));
-    type Short<'r> = Tlsf<'r, 3, RoundUp, Offset16, Untallied, Thorough>;
-    check_notices_damage::<Offset16, Short<'_>>(heads(Short::control_bytes(MEMORY_BYTES), 2));
+    check_reports_damage::<Offset32, Tlsf<'_>>(heads(Tlsf::<5>::control_bytes(MEMORY_BYTES), 4));
+    check_reports_damage::<Offset32, Tlsf<'_, 5, RoundUp, Offset32, NoStats, Full>>(0..0);
+    check_reports_damage::<Wide, FirstFit<'_, Wide, NoStats, Full>>(0..0);
+    type Short<'r> = Tlsf<'r, 3, RoundUp, Offset16, NoStats, Full>;
+    check_reports_damage::<Offset16, Short<'_>>(heads(Short::control_bytes(MEMORY_BYTES), 2));
 }
 
-/// Whatever the configuration says about later regions, every request is answered.
+/// Every request returns a block or an error, whatever the configuration plans for later regions.
 fn any_plan_answers_every_request<A: RegionAllocator<'static, Config = TagConfig>>() {
     let extremes = [0, 1, 2, 3].map(|less: usize| usize::MAX >> less);
     for max_region_bytes in extremes.into_iter().chain([1, 100, 5000, 1 << 20]) {
@@ -117,7 +119,7 @@ fn blocks_below_the_first_region_leave_the_high_water_mark_alone() {
     let (both, _) = memory();
     let (below, region) = both.split_at_mut(MEMORY_BYTES / 2);
     let config = TagConfig { max_region_bytes: below.len() };
-    let mut heap: HalfFit<'_, Wide, Tallied> = HalfFit::new(region, config).unwrap();
+    let mut heap: HalfFit<'_, Wide, WithStats> = HalfFit::new(region, config).unwrap();
     heap.add_region(below).unwrap();
     while heap.allocate_bytes(500, 1).is_ok() {}
     let high_water = heap.stats().unwrap().high_water_bytes;

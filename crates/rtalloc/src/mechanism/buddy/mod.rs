@@ -1,52 +1,53 @@
-//! Buddy systems: blocks of few sizes, each of which divides into two *buddies* in one way, and two buddies only become one
-//! block again.
+//! Buddy systems: blocks of few sizes. Each size splits into two *buddies* in one way, and only buddies merge.
 //!
-//! A [`System`] says which sizes there are, how a block divides and where a block's buddy is; everything else is here, once:
-//! the forest of largest blocks that a region is divided into, a doubly linked list of free blocks for every size (embedded
-//! in the free blocks, Puaut 2002, 2.5), one word that says which lists have a block, splitting, merging, alignment,
-//! resizing. Where a block's *tag* (its class and whether it is free) is kept is a [`Placement`]: in a header in front of the
-//! block, as in the papers, or aside, in a map with one cell for every smallest block.
+//! A [`System`] defines the sizes, how a block splits and where its buddy is. The code common to all systems is here:
+//! the forest of largest blocks that a region is divided into, a doubly linked list of free blocks for every size
+//! (embedded in the free blocks, Puaut 2002, 2.5), one word with a bit for each list that has a block, splitting,
+//! merging, alignment and resizing. A block's *tag* is its class and whether it is free. A [`Placement`] decides where
+//! it is stored: in a header before the block, as in the papers, or in a side table with one cell for every smallest
+//! block.
 //!
 //! ```text
 //! request 100:   [free 1024]
 //!             -> [free 512][free 512]
 //!             -> [free 256][free 256][free 512]
-//!             -> [used 128][free 128][free 256][free 512]        freed, the other way round
+//!             -> [used 128][free 128][free 256][free 512]        freeing reverses the steps
 //! ```
 //!
-//! Control structure, and what follows it:
+//! The control structure and the blocks:
 //!
 //! ```text
-//! base: [null][head of the smallest class] ... [head of the largest][map of tags, if aside] origin: [top block][top block]...
+//! base: [null][head of the smallest class] ... [head of the largest][side table, if any] origin: [top block][top
+//! block]...
 //! ```
 //!
-//! # Turns of the loops
+//! # Loop bounds
 //!
-//! Allocate divides a block until neither part suffices; deallocate merges until a buddy is not free. Both loops go over
-//! the levels of the system and nothing else: no list is searched, for the class is found by one bit scan and the buddy by
-//! arithmetic. With n the number of smallest blocks in the region, `k = floor(log2 n)`:
+//! Allocate splits a block until neither part suffices; deallocate merges until a buddy is not free. Both loops iterate
+//! over the levels of the system only. No list is searched: one bit scan finds the class, and arithmetic finds the
+//! buddy. With n the number of smallest blocks in the region, and `k = floor(log2 n)`:
 //!
 //! | system | splits | merges |
 //! |---|---|---|
-//! | binary | k, or log2 of the largest block's and the smallest one's quotient | the same |
+//! | binary | k, or log2 of the quotient of the largest and the smallest block | the same |
 //! | Fibonacci | half the merges, rounded up | f - 1, where F(f) is the largest Fibonacci number up to n: about 1.44·k |
 //! | weighted | k + 1 at most | 2·k - 1 at most |
 //! | double | k | the same |
 //!
-//! [`Buddies::most_splits`] and [`Buddies::most_merges`] compute them from the system itself.
+//! [`Buddies::most_splits`] and [`Buddies::most_merges`] compute them from the system.
 //!
 //! # Misuse
 //!
-//! A block that is freed has its own tag marked free before it is merged, and nothing but handing the memory out again
-//! changes that. So a stale pointer is always told from a live block, as is a pointer into the middle of a block, where the
-//! map has no live tag; a header there would have to hold the place's own number ([`InFront`]).
+//! A freed block's own tag is marked free before the block is merged, and only another allocation of that memory
+//! changes the tag. So a stale pointer is always detected. So is a pointer into the middle of a block, where the side
+//! table has no live tag. With headers, the word there would have to contain the number of its unit ([`Headers`]).
 
 mod tags;
 mod verify;
 #[cfg(test)]
 mod white_box;
 
-pub use tags::{Aside, Cell, InFront, Placement};
+pub use tags::{Cell, Headers, Placement, SideTable};
 
 use crate::contract::{AllocError, Block, Coalescing, Contract, Corruption, Cost, Mechanism, MisuseKind};
 use crate::mechanism::bits::{computed, first_set_of_64};
@@ -61,22 +62,23 @@ use core::num::NonZeroU64;
 use core::ptr::NonNull;
 use tags::tag;
 
-/// A place in the hierarchy: where a block is, or could be.
+/// A position in the hierarchy: an actual or possible block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Address of its first byte behind the header.
+    /// Address of the first byte after its header.
     pub address: usize,
-    /// Which size it has.
+    /// The class of its size.
     pub class: usize,
-    /// [`UPPER`] and [`INHERITED`], of a system that keeps them.
+    /// [`UPPER`] and [`INHERITED`], in a system that has sides.
     pub sides: usize,
 }
 
 /// The piece is the upper one of two buddies.
 ///
-/// A system whose buddies differ in size has to know on which side of its parent a block is, and once the two are one
-/// again, on which side that one is, and so on. Two bits suffice for all levels (Cranston and Thomas 1975): when a block is
-/// divided, its lower part inherits the parent's side, its upper part what the parent inherited. Merging gives both back.
+/// In a system whose buddies differ in size, merging must know on which side of its parent a block is, then on which
+/// side the merged block is, and so on. Two bits suffice for all levels (Cranston and Thomas 1975): when a block
+/// splits, its lower part inherits the parent's side, and its upper part inherits what the parent inherited. Merging
+/// restores both.
 ///
 /// ```text
 ///                 [side s, inherited m]
@@ -84,26 +86,26 @@ pub struct Piece {
 /// ```
 pub const UPPER: usize = 1 << 8;
 
-/// What the piece remembers of its parent: the parent's side if it is a lower piece, else what the parent inherited.
+/// What the piece inherited: the parent's side if it is a lower piece, otherwise what the parent inherited.
 pub const INHERITED: usize = 1 << 9;
 
-/// The sizes of a buddy system, and how they are made of each other. Classes ascend with the size; the lower one of two
-/// buddies is the larger one or both are equal.
+/// The sizes of a buddy system, and how they split. Classes ascend with the size. The lower of two buddies is the
+/// larger one, or both are equal.
 ///
 /// # Safety
 ///
-/// [`bytes`](Self::bytes) of a divisible class is the sum of its two parts'; [`buddy`](Self::buddy) is what dividing the
-/// parent gives; [`top`](Self::top) tiles a region. The forest's top blocks have no buddies: what `buddy` makes of a
-/// top block is a piece that no division of the neighbouring top block contains, or outside the region if
+/// The [`bytes`](Self::bytes) of a divisible class are the sum of its two parts'. [`buddy`](Self::buddy) matches the
+/// split of the parent. [`top`](Self::top) tiles a region. The top blocks of the forest have no buddies: for a top
+/// block, `buddy` returns a piece that no split of the neighbouring top block contains, or one outside the region if
 /// [`LEAVES`](Self::LEAVES).
 pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
-    /// Name as the laboratory knows it.
+    /// Name in the laboratory.
     const NAME: &'static str;
     /// The paper and section that describe it.
     const SOURCE: &'static str;
     /// The sizes in words.
     const POLICY: &'static str;
-    /// What all sizes are multiples of, a power of two, in bytes.
+    /// All sizes are multiples of this power of two, in bytes.
     const UNIT_BYTES: usize;
     /// Bytes of the smallest block, a power of two.
     const SMALLEST_BYTES: usize = Self::UNIT_BYTES;
@@ -111,51 +113,51 @@ pub unsafe trait System: Sealed + Copy + core::fmt::Debug + 'static {
     const FIRST: usize;
     /// The largest class, below 63.
     const LAST: usize;
-    /// Whether the largest class is what limits a request, and not the region.
+    /// Whether the largest class limits a request, rather than the region.
     const IS_CAPPED: bool = false;
-    /// By how much a parent's class exceeds that of its lower part.
+    /// The class of a parent less that of its lower part.
     const STEP: usize = 1;
     /// Whether pieces have sides.
     const HAS_SIDES: bool;
     /// Whether the buddy of a top block may lie outside the region.
     const LEAVES: bool;
-    /// Classes whose blocks are aligned to every power of two up to their size, as a set.
+    /// The set of classes whose blocks are aligned to every power of two up to their size.
     const ALIGNED: u64;
-    /// Whether a block divides into two of one class, and what [`find`](Self::find) finds is the lowest class with a free
-    /// block among those that a division of it goes through: whatever the division makes free is alone in its list.
+    /// Whether a block splits into two of one class, and [`find`](Self::find) returns the lowest class with a free
+    /// block among those that its split passes through. Each block that the split frees is then alone in its list.
     const HALVES: bool = false;
-    /// What holds a tag aside.
+    /// The integer that holds a tag in a side table.
     type Cell: Cell;
 
     /// Bytes of a block, header included.
     fn bytes(class: usize) -> usize;
 
-    /// The smallest class of at least `bytes`, which are from 1 to those of some class.
+    /// The smallest class of at least `bytes`, which is at least 1 and at most the size of some class.
     fn class_for(bytes: usize) -> usize;
 
-    /// The largest class of at most `bytes`, which are at least a unit.
+    /// The largest class of at most `bytes`, which is at least a unit.
     fn class_within(bytes: usize) -> usize;
 
-    /// Whether a block has two parts.
+    /// Whether a block of the class splits.
     fn is_divisible(class: usize) -> bool;
 
     /// The class of a divisible block's upper part.
     fn upper(class: usize) -> usize;
 
-    /// The address that [`buddy`](Self::buddy) counts from, in a region from `origin`, a multiple of the smallest block's
-    /// size, to `end`.
+    /// The address from which [`buddy`](Self::buddy) counts, in a region from `origin`, a multiple of the smallest
+    /// block's size, to `end`.
     fn anchor(origin: usize, end: usize) -> usize {
         let _ = end;
         origin
     }
 
-    /// The buddy of a piece; no `INHERITED` is told. `None` if the class has no parent.
+    /// The buddy of a piece, without regard to `INHERITED`. `None` if the class has no parent.
     fn buddy(anchor: usize, piece: Piece) -> Option<Piece>;
 
-    /// The class of the top block at `at`, where one begins, in a region from `origin` to `end`.
+    /// The class of the top block that begins at `at`, in a region from `origin` to `end`.
     fn top(origin: usize, end: usize, at: usize) -> usize;
 
-    /// Where some top block begins, at `address` or in front of it.
+    /// Where some top block begins, at or before `address`.
     fn top_near(origin: usize, address: usize) -> usize {
         let _ = address;
         origin
@@ -175,7 +177,7 @@ pub(crate) fn lowest_from(set: u64, class: usize) -> Option<usize> {
     Some(first_set_of_64(candidates) as usize)
 }
 
-/// One of two values, without a jump: a loop over levels whose next turn depends on sides is then one loop, and its turns
+/// One of two values, without a branch. A loop over levels that depends on sides then stays one loop, whose iterations
 /// can be bounded.
 #[inline(always)]
 pub(crate) fn select(is_second: bool, first: usize, second: usize) -> usize {
@@ -188,20 +190,20 @@ fn only(class: usize) -> u64 {
     1u64.wrapping_shl(class as u32)
 }
 
-/// The buddy system `S` with tags kept by `P` and links of width `W`.
+/// The buddy system `S` with tags stored by `P` and links of width `W`.
 #[derive(Debug)]
 pub struct Buddies<S, P, W> {
-    /// Offsets count from the null node, behind which the heads are.
+    /// Offsets count from the null node, which the heads follow.
     memory: Memory<W>,
-    /// The classes whose list has a block.
+    /// The set of classes whose list has a block.
     free: u64,
     /// Address of the first block, a multiple of the unit.
     origin: usize,
-    /// Bytes that the top blocks tile, whole units.
+    /// Bytes that the top blocks tile, in whole units.
     span_bytes: usize,
     /// See [`System::anchor`].
     anchor: usize,
-    /// Where tags are.
+    /// The placement of tags.
     tags: P,
     /// The largest class that has a head.
     last: usize,
@@ -213,7 +215,7 @@ pub struct Buddies<S, P, W> {
 impl<S: System, P: Placement, W: Width> Sealed for Buddies<S, P, W> {}
 
 impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
-    /// Parameters that fit each other.
+    /// Checks that the parameters are compatible.
     const VALID: () = {
         assert!(S::UNIT_BYTES.is_power_of_two(), "a unit of a power of two");
         assert!(S::UNIT_BYTES >= P::HEADER_BYTES + 2 * W::BYTES, "a unit that holds a header and two links");
@@ -227,16 +229,16 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         assert!(S::FIRST <= S::LAST && S::LAST < tag::CLASS, "classes that a tag expresses");
     };
 
-    /// Whether an aligned block, being large enough, is all that an alignment takes.
+    /// Whether every block is aligned to its size, so that a large enough block satisfies an alignment.
     const IS_ALIGNED: bool = S::ALIGNED == u64::MAX;
 
-    /// A copy to work on, in registers: as far as the compiler knows, what is in memory changes with each write to a block.
+    /// A working copy in registers: the compiler must assume that a write to a block changes the fields in memory.
     #[inline(always)]
     fn copy(&self) -> Self {
         Buddies { ..*self }
     }
 
-    /// First address behind the last block.
+    /// First address after the last block.
     fn end(&self) -> usize {
         self.origin + self.span_bytes
     }
@@ -246,32 +248,32 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         (class - S::FIRST + 2) * W::BYTES
     }
 
-    /// Bytes behind the last block's that the tag at the end takes, which nobody but a top block's search for a buddy reads.
-    const fn behind_bytes() -> usize {
+    /// Bytes after the last block for the tag at the end, read only for the buddy of a top block.
+    const fn end_tag_bytes() -> usize {
         if S::LEAVES || P::HEADER_BYTES == 0 { 0 } else { P::HEADER_BYTES }
     }
 
-    /// Where the map of tags and the first of so many units are in a room from `start`; `None` beyond the address space.
+    /// Addresses of the side table and of the first of `units` units in a room from `start`; `None` on overflow.
     fn layout(start: usize, units: usize) -> Option<(usize, usize)> {
         let map = start.checked_add(Self::heads_bytes(S::class_within(units * S::UNIT_BYTES)))?;
         let origin = map.checked_add(P::map_bytes::<S>(units) + P::HEADER_BYTES)?;
         Some((map, round_up(origin, S::SMALLEST_BYTES)?))
     }
 
-    /// The head of a class: a node of which the `next` word exists, and which the null node precedes as the first one.
+    /// The head of a class: a node of which only the `next` word exists. The null node precedes the first head.
     #[inline(always)]
     fn head(class: usize) -> usize {
         (class - S::FIRST) * W::BYTES
     }
 
-    /// The first and only word of a tag.
+    /// The tag of the unit at an address.
     ///
     /// # Safety
     ///
-    /// The heap has begun, and the address is a unit of it or its end.
+    /// [`begin`](Policy::begin) has run, and the address is a unit of the heap or its end.
     #[inline(always)]
     unsafe fn tag(&self, address: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: `begin` initialised the tags, and the address is a unit of the heap or its end.
         unsafe { self.tags.load::<S, W>(self.memory, address) }
     }
 
@@ -279,28 +281,28 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// As [`tag`](Self::tag), and what is written keeps the invariants.
+    /// As [`tag`](Self::tag), and the new tag keeps the invariants.
     #[inline(always)]
     unsafe fn set_tag(&self, address: usize, tag: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the address is a unit of the heap or its end, so its tag is the heap's.
         unsafe { self.tags.store::<S, W>(self.memory, address, tag) }
     }
 
-    /// Puts a piece that is in no list at the head of its list; the set of lists that have a block is the caller's to keep.
+    /// Links a piece at the head of its list. The caller updates the set of lists that have a block.
     ///
     /// # Safety
     ///
-    /// The heap has begun; the piece is a block's, and free.
+    /// [`begin`](Policy::begin) has run; the piece is a free block in no list.
     #[inline(always)]
     unsafe fn list(&mut self, piece: Piece) {
-        // SAFETY: a free block's tag and links are the heap's, and its class has a head.
+        // SAFETY: tag and links of a free block belong to the heap, and its class has a head.
         unsafe {
             self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
             link(self.memory, Self::head(piece.class), self.memory.offset(piece.address));
         }
     }
 
-    /// [`list`](Self::list) for a list that is empty: its head is not waited for, and the null node not told.
+    /// [`list`](Self::list) for an empty list: does not load the head or write the null node.
     ///
     /// # Safety
     ///
@@ -308,7 +310,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     #[inline(always)]
     unsafe fn list_alone(&mut self, piece: Piece) {
         let (head, block) = (Self::head(piece.class), self.memory.offset(piece.address));
-        // SAFETY: a free block's tag and links are the heap's, and its class has a head.
+        // SAFETY: tag and links of a free block belong to the heap, and its class has a head.
         unsafe {
             self.set_tag(piece.address, piece.class | piece.sides | tag::FREE);
             W::store_pair(self.memory, block, head, NULL);
@@ -320,26 +322,25 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// The heap has begun; the piece is a free block.
+    /// [`begin`](Policy::begin) has run; the piece is a free block.
     #[inline(always)]
     unsafe fn remove(&mut self, piece: Piece) {
         let first_block = self.memory.offset(self.origin);
-        // SAFETY: the block is in the list of its class, and heads lie below the first block.
+        // SAFETY: a free block is in the list of its class, and heads lie below the first block.
         if unsafe { unlink_or_empty(self.memory, self.memory.offset(piece.address), first_block) }.is_some() {
             self.free &= !only(piece.class);
         }
     }
 
-    /// Takes the first block of a class. `None` if its header was overwritten, as its links, which follow it, may then be
-    /// too.
+    /// Takes the first block of a class. `None` if its header, and perhaps its links, were overwritten.
     ///
     /// # Safety
     ///
-    /// The heap has begun; the class has a free block.
+    /// [`begin`](Policy::begin) has run; the class has a free block.
     #[inline(always)]
     unsafe fn pop(&mut self, class: usize) -> Option<Piece> {
         let head = Self::head(class);
-        // SAFETY: links lead to free blocks or the null node.
+        // SAFETY: the class has a free block, and links lead to free blocks or the null node.
         unsafe {
             let block = self.memory.load(next_at::<W>(head));
             let address = self.memory.address(block);
@@ -354,7 +355,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             let after = self.memory.load(next_at::<W>(block));
             self.memory.store(next_at::<W>(head), after);
             self.memory.store(after, head);
-            // Hard to predict: no jump.
+            // Branch-free, because the condition is hard to predict.
             let emptied = computed(self.free & !only(class));
             self.free = core::hint::select_unpredictable(after == NULL, emptied, self.free);
             Some(Piece { address, class, sides })
@@ -375,7 +376,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         )
     }
 
-    /// What two buddies are parts of.
+    /// The parent of two buddies.
     #[inline(always)]
     fn whole(one: Piece, other: Piece) -> Piece {
         let (lower, upper) = if one.address < other.address { (one, other) } else { (other, one) };
@@ -387,28 +388,29 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// The heap has begun; the piece is a block's or a free buddy's parent.
+    /// [`begin`](Policy::begin) has run; the piece is a block, or the parent of two free buddies.
     #[inline(always)]
     unsafe fn free_buddy(&self, piece: Piece) -> Option<Piece> {
         let buddy = S::buddy(self.anchor, piece)?;
         if S::LEAVES && buddy.address.wrapping_sub(self.origin) >= self.span_bytes {
             return None;
         }
-        // SAFETY: a buddy is a unit of the heap or its end, where a tag is that no piece has.
+        // SAFETY: the buddy is a unit of the heap, or its end, whose tag matches no piece.
         let tag = unsafe { self.tag(buddy.address) };
         let (own, inherited) = if S::HAS_SIDES { (tag & !INHERITED, tag & INHERITED) } else { (tag, 0) };
         (own == buddy.class | buddy.sides | tag::FREE).then_some(Piece { sides: buddy.sides | inherited, ..buddy })
     }
 
-    /// Divides a piece as long as a part of it fits, the smaller one first; what does not is free, and alone in its list if
-    /// `are_alone`.
+    /// Splits a piece as long as one of its parts fits, the smaller one first. The other parts become free, each alone
+    /// in its list if `are_alone`.
     ///
     /// # Safety
     ///
-    /// The heap has begun; the piece is a block's and in no list. The lists of what becomes free are empty if `are_alone`.
+    /// [`begin`](Policy::begin) has run; the piece is a block in no list. If `are_alone`, the lists of the parts that
+    /// become free are empty.
     #[inline(always)]
     unsafe fn divide(&mut self, mut piece: Piece, are_alone: bool, fits: impl Fn(Piece) -> bool) -> Piece {
-        // Noted once at the end: a word in memory would hold up every turn.
+        // Stored once at the end: a store in each iteration would delay the next one.
         let mut freed = 0;
         // turns: splits
         while S::is_divisible(piece.class) {
@@ -421,7 +423,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             } else {
                 break;
             };
-            // SAFETY: the other part is the heap's, and in no list.
+            // SAFETY: the other part belongs to the piece, which is the heap's, and is in no list.
             unsafe { if are_alone { self.list_alone(other) } else { self.list(other) } };
             freed |= only(other.class);
             piece = kept;
@@ -430,18 +432,18 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         piece
     }
 
-    /// Takes a block for `bytes`, header included, of one of the classes of `among`.
+    /// Takes a block of at least `bytes`, header included, from one of the classes in `among`.
     ///
     /// # Safety
     ///
-    /// The heap has begun; the bytes are some class's at most.
+    /// [`begin`](Policy::begin) has run; `bytes` is at most the size of some class.
     #[inline(always)]
     unsafe fn take_plain(&mut self, bytes: usize, among: u64) -> Option<Served> {
         let class = S::class_for(bytes);
         let mut heap = self.copy();
-        // SAFETY: the class found has a free block, which is larger than asked; live tags are the block's own.
+        // SAFETY: the class found has a free block of at least the size asked for; the tag of a live block is its own.
         unsafe {
-            // A jump that is foreseen, where the scan would have to be waited for.
+            // Predictable branch: avoids the latency of the bit scan.
             let piece = if heap.free & among & only(class) != 0 {
                 heap.pop(class)?
             } else {
@@ -455,8 +457,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
     }
 
-    /// Takes a block at an alignment that not every block has: one of a class that has it, else any with room to displace
-    /// the payload in.
+    /// Takes a block at an alignment that not every block has: a block of an aligned class or, failing that, any block
+    /// with room to displace the payload.
     ///
     /// # Errors
     ///
@@ -470,7 +472,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     unsafe fn take_aligned(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
         let size_bytes = size_bytes + P::HEADER_BYTES;
         if S::ALIGNED != 0 {
-            // SAFETY: both are at most what the largest top block has.
+            // SAFETY: `begin` has run, and both sizes are at most that of the largest top block.
             let served = unsafe { self.take_plain(size_bytes.max(align_bytes), S::ALIGNED) };
             if let Some(served) = served {
                 return Ok(served);
@@ -482,7 +484,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
         let found = S::find(self.free & !S::ALIGNED, S::class_for(room_bytes)).ok_or(AllocError::Exhausted)?;
         let aligned = |part: Piece| (part.address + (align_bytes - 1)) & !(align_bytes - 1);
-        // SAFETY: the class found has a free block, with room for the payload and what displaces it.
+        // SAFETY: the class found has a free block, with room for the payload and its displacement.
         unsafe {
             let popped = self.pop(found).ok_or(AllocError::Exhausted)?;
             let fits = |part| aligned(part) - part.address + size_bytes <= S::bytes(part.class);
@@ -493,8 +495,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
 
     /// Makes a piece a live block whose payload is at `address`.
     ///
-    /// A displaced payload has a marker for a tag, and in front of it stands how far back the block begins; so does it at
-    /// the block's beginning, whose tag says that the payload is elsewhere:
+    /// The tag of a displaced payload is a marker, and the word before it is its distance from the start of the block.
+    /// The first word of the block is the same distance, and the tag of the block says that its payload is displaced:
     ///
     /// ```text
     /// tag: displaced [distance]....[distance] tag: marker [payload]
@@ -502,11 +504,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// The heap has begun; the piece is a block's, in no list, and the address a unit of it.
+    /// [`begin`](Policy::begin) has run; the piece is a block in no list, and the address is a unit of it.
     unsafe fn occupy(&mut self, piece: Piece, address: usize) -> Served {
         let distance = address - piece.address;
         let own = piece.class | piece.sides;
-        // SAFETY: tags are the block's own; the gap is at least a unit, which holds two words and a header.
+        // SAFETY: the tags are the block's own; the gap is at least a unit, which holds two words and a header.
         unsafe {
             if distance == 0 {
                 self.set_tag(address, own | tag::LIVE);
@@ -520,12 +522,12 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         Served { address, usable_bytes: S::bytes(piece.class) - P::HEADER_BYTES - distance }
     }
 
-    /// Offset of the word in front of a displaced payload.
+    /// Offset of the word before a displaced payload.
     fn distance_at(&self, address: usize) -> usize {
         self.memory.offset(address).wrapping_sub(P::HEADER_BYTES + W::BYTES)
     }
 
-    /// Whether a unit of the heap is at an address: one comparison for range and alignment.
+    /// Whether an address is a unit of the heap: one comparison for range and alignment.
     #[inline(always)]
     fn is_unit(&self, address: usize) -> bool {
         let unit = address.wrapping_sub(self.origin).rotate_right(S::UNIT_BYTES.trailing_zeros());
@@ -536,11 +538,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Errors
     ///
-    /// What is wrong with the address.
+    /// The misuse that the address or its tag shows.
     ///
     /// # Safety
     ///
-    /// The heap has begun.
+    /// [`begin`](Policy::begin) has run.
     #[inline(always)]
     unsafe fn locate(&self, address: usize) -> Result<Piece, MisuseKind> {
         if !self.is_unit(address) {
@@ -560,15 +562,15 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         Err(if is_free { MisuseKind::DoubleFree } else { MisuseKind::ContradictoryTags })
     }
 
-    /// The live block whose displaced payload is at an address that bears a marker.
+    /// The live block whose displaced payload is at an address with a marker.
     ///
     /// # Errors
     ///
-    /// That the words which tell how far back the block begins do not agree.
+    /// The two distances do not agree.
     ///
     /// # Safety
     ///
-    /// The heap has begun; the address is a unit of it.
+    /// [`begin`](Policy::begin) has run; the address is a unit of the heap.
     #[cold]
     #[inline(never)]
     unsafe fn locate_displaced(&self, address: usize) -> Result<Piece, MisuseKind> {
@@ -576,8 +578,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         if address == self.origin {
             return contradiction;
         }
-        // SAFETY: a unit in front of the address is the heap's; so is what is a unit of it. The tag is tested before the word
-        // behind it is read.
+        // SAFETY: the unit before the address belongs to the heap, and so does any address that is a unit. The tag is
+        // checked before the word after it is read.
         unsafe {
             let distance = self.memory.load(self.distance_at(address));
             let start = address.wrapping_sub(distance);
@@ -593,7 +595,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
     }
 
-    /// The most turns of allocate's loop in a region of so many bytes.
+    /// Largest number of iterations of allocate's loop in a region of this many bytes.
     pub fn most_splits(region_bytes: usize) -> usize {
         if region_bytes < S::UNIT_BYTES {
             return 0;
@@ -612,11 +614,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         most
     }
 
-    /// The most turns of deallocate's loop in a region of so many bytes.
+    /// Largest number of iterations of deallocate's loop in a region of this many bytes.
     pub fn most_merges(region_bytes: usize) -> usize {
         let mut most = 0;
         if region_bytes >= S::UNIT_BYTES {
-            // No part is divided more often than a lower one, the larger of the two.
+            // No part splits more often than the lower one, which is the larger.
             for top in S::FIRST..=S::class_within(region_bytes) {
                 let (mut class, mut turns) = (top, 0);
                 while S::is_divisible(class) {
@@ -630,8 +632,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 }
 
-// SAFETY: blocks are pieces of the forest, of which no two overlap unless one contains the other; a live one is in no list
-// and is neither divided nor merged.
+// SAFETY: blocks are pieces of the forest, of which two overlap only if one contains the other. A live block is in no
+// list and is neither split nor merged.
 unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     type Config = ();
 
@@ -646,7 +648,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             header_bytes: P::HEADER_BYTES,
             alignment_bytes: S::UNIT_BYTES,
             min_block_bytes: S::SMALLEST_BYTES,
-            // A block is divided as long as a part suffices, whatever is left.
+            // A block splits as long as a part suffices, whatever the size of the rest.
             splitting_threshold_bytes: 0,
             max_span_bytes: W::MAX,
             largest_request_bytes: if S::IS_CAPPED { top_bytes - P::HEADER_BYTES } else { usize::MAX },
@@ -674,13 +676,13 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
         const { Self::VALID }
         let base = NonNull::new(core::ptr::with_exposed_provenance_mut(start))?;
-        // The last block ends a header's length in front of where a further payload would begin.
-        let end = end.checked_add(P::HEADER_BYTES - Self::behind_bytes())?;
+        // The last block ends one header before the next payload would begin.
+        let end = end.checked_add(P::HEADER_BYTES - Self::end_tag_bytes())?;
         let fitting = |units| {
             let (map, origin) = Self::layout(start, units)?;
             (end.checked_sub(origin)? / S::UNIT_BYTES >= units).then_some((map, origin))
         };
-        // As many units as fit with their own heads and tags: some turns, as heads and rounding cost some units.
+        // The most units that fit together with their heads and tags: a few iterations, for heads and rounding.
         let mut units = end.checked_sub(start)? / (S::UNIT_BYTES + P::cell_bytes::<S>());
         let (map, origin) = loop {
             if units * S::UNIT_BYTES < S::SMALLEST_BYTES {
@@ -715,12 +717,12 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     fn needed_bytes((): ()) -> usize {
         let heads_bytes = Self::heads_bytes(S::class_within(S::SMALLEST_BYTES));
         let map_bytes = P::map_bytes::<S>(S::SMALLEST_BYTES / S::UNIT_BYTES);
-        heads_bytes + map_bytes + (S::SMALLEST_BYTES - 1) + S::SMALLEST_BYTES + Self::behind_bytes()
+        heads_bytes + map_bytes + (S::SMALLEST_BYTES - 1) + S::SMALLEST_BYTES + Self::end_tag_bytes()
     }
 
     unsafe fn begin(&mut self) {
         let end = self.end();
-        // SAFETY: heads, tags and blocks are the policy's to initialise; what it links is free and in no list.
+        // SAFETY: heads, tags and blocks belong to the policy's room; each block that is linked is free and in no list.
         unsafe {
             for word in 0..Self::heads_bytes(self.last) / W::BYTES {
                 self.memory.store(word * W::BYTES, NULL);
@@ -733,7 +735,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             if !S::LEAVES {
                 self.set_tag(end, tag::NONE);
             }
-            // Equal neighbours are listed in the order of their addresses.
+            // Adjacent blocks of one class are listed in address order.
             let mut before: Option<Piece> = None;
             let mut address = self.origin;
             while address < end {
@@ -761,10 +763,10 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
 
     #[inline(always)]
     unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
-        // SAFETY: size and alignment were judged, and the heap has begun.
+        // SAFETY: `begin` has run, and size and alignment are within the limits.
         unsafe {
             if Self::IS_ALIGNED {
-                // The larger of the two as far as the next power of two is concerned, without a comparison.
+                // Rounds up to the same power of two as the larger of size and alignment, without a comparison.
                 return self
                     .take_plain(((size_bytes + P::HEADER_BYTES - 1) | (align_bytes - 1)) + 1, u64::MAX)
                     .ok_or(AllocError::Exhausted);
@@ -778,7 +780,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
 
     #[inline(always)]
     unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
-        // SAFETY: the heap has begun; what is located is live, so its tag is the block's own, and a free buddy is in its list.
+        // SAFETY: `begin` has run. The located block is live, so its tag is its own, and a free buddy is in its list.
         unsafe {
             let mut piece = self.locate(address)?;
             let usable_bytes = S::bytes(piece.class) - P::HEADER_BYTES - (address - piece.address);
@@ -798,27 +800,27 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     }
 
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
-        // SAFETY: the heap has begun.
+        // SAFETY: `begin` has run.
         let piece = unsafe { self.locate(address)? };
         Ok(S::bytes(piece.class) - P::HEADER_BYTES - (address - piece.address))
     }
 
     unsafe fn fit_in_place(&mut self, address: usize, usable_bytes: usize, size_bytes: usize) -> Option<usize> {
-        // SAFETY: the heap has begun.
+        // SAFETY: `begin` has run.
         let block = unsafe { self.locate(address) }.ok()?;
         let fits = |part: Piece| {
             part.address <= address && address - part.address + size_bytes + P::HEADER_BYTES <= S::bytes(part.class)
         };
         if size_bytes <= usable_bytes {
-            // SAFETY: the block is live: what does not hold the payload of it is free from now on.
+            // SAFETY: the block is live and in no list; the parts without its payload become free.
             return Some(unsafe {
                 let piece = self.divide(block, false, fits);
                 if piece == block { usable_bytes } else { self.occupy(piece, address).usable_bytes }
             });
         }
-        // Nothing may change unless the upper buddies, one after the other, give room enough.
+        // Nothing may change unless the upper buddies, one after another, provide enough room.
         let upper_buddy = |this: &Self, piece: Piece| {
-            // SAFETY: the heap has begun; the piece is the block or what it would become.
+            // SAFETY: `begin` has run; the piece is the block, or what it would become.
             unsafe { this.free_buddy(piece) }.filter(|buddy| buddy.address > piece.address)
         };
         let mut piece = block;
@@ -834,7 +836,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
             unsafe { self.remove(buddy) };
             grown = Self::whole(grown, buddy);
         }
-        // SAFETY: all of the piece is the block's now.
+        // SAFETY: the whole piece now belongs to the block, and is in no list.
         Some(unsafe { self.occupy(grown, address) }.usable_bytes)
     }
 
@@ -846,17 +848,17 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     }
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: the heap has begun.
+        // SAFETY: `begin` has run.
         unsafe { self.visit_blocks(visit) }
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
-        // SAFETY: the heap has begun.
+        // SAFETY: `begin` has run.
         unsafe { self.verify() }
     }
 
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: the heap has begun.
+        // SAFETY: `begin` has run.
         unsafe { self.emit_state(word) }
     }
 }

@@ -1,9 +1,9 @@
-//! Where the tag of a block is kept: its class, the sides of the systems that have them, and its state.
+//! Where the tag of a block is stored: its class, its sides in systems that have them, and its state.
 //!
-//! | | costs | a request of 2^k takes | a tag can be overwritten |
+//! | | cost | a request of 2^k takes | what can overwrite a tag |
 //! |---|---|---|---|
-//! | [`Aside`] | a cell per smallest block: 1/16 of the heap with cells of one byte | 2^k bytes | by nobody who stays near a block |
-//! | [`InFront`] | a header per live block | the next size above 2^k | by a block that is written past its end |
+//! | [`SideTable`] | a cell per smallest block: 1/16 of the heap with cells of one byte | 2^k bytes | no overrun near a block |
+//! | [`Headers`] | a header per live block | the next size above 2^k | a write past the end of the previous block |
 
 use super::{INHERITED, System, UPPER};
 use crate::mechanism::memory::Memory;
@@ -16,7 +16,7 @@ pub(super) mod tag {
     pub const CLASS: usize = 0x3F;
     /// State: the block is free.
     pub const FREE: usize = 0x40;
-    /// State: the block is live, and its payload begins where it does.
+    /// State: the block is live, and its payload begins at its start.
     pub const LIVE: usize = 0x80;
     /// State: the block is live, and its payload is displaced.
     pub const DISPLACED: usize = FREE | LIVE;
@@ -30,11 +30,11 @@ pub(super) mod tag {
 
 const _: () = assert!(UPPER | INHERITED | tag::CLASS | tag::DISPLACED == (1 << tag::BITS) - 1);
 
-/// An integer that holds a tag aside. Sealed: one byte, or two where pieces have sides.
+/// An integer that holds a tag in a side table. Sealed: one byte, or two where pieces have sides.
 pub trait Cell: Sealed + Copy + core::fmt::Debug + 'static {
-    /// A tag from memory.
+    /// Reads a tag.
     fn get(self) -> usize;
-    /// A tag to memory.
+    /// Encodes a tag.
     fn put(tag: usize) -> Self;
 }
 
@@ -56,33 +56,32 @@ macro_rules! cell {
 
 cell!(u8, u16);
 
-/// Where tags are kept.
+/// Where tags are stored.
 ///
 /// # Safety
 ///
-/// What [`store`](Self::store) wrote for an address is what [`load`](Self::load) reads for it, as long as nobody writes where
-/// they should not, and nothing of it lies in a payload or in a free block's links.
+/// [`load`](Self::load) reads what [`store`](Self::store) wrote for an address, unless a user writes out of bounds. No
+/// tag lies in a payload or in a free block's links.
 pub unsafe trait Placement: Sealed + Copy + PartialEq + core::fmt::Debug + 'static {
-    /// Bytes in front of every payload.
+    /// Bytes before every payload.
     const HEADER_BYTES: usize;
 
-    /// Bytes of a tag that is kept aside.
+    /// Bytes of a tag in a side table.
     fn cell_bytes<S: System>() -> usize;
 
-    /// Bytes that a map for `units` of smallest blocks takes; a system whose buddies stay within the region needs a tag at
-    /// its end too.
+    /// Bytes of a side table for this many units. A system whose buddies stay inside has a tag at its end.
     fn map_bytes<S: System>(units: usize) -> usize {
         (units + usize::from(!S::LEAVES)) * Self::cell_bytes::<S>()
     }
 
-    /// Tags of blocks from `origin` on, with room for a map at `map`.
+    /// Tags of blocks from `origin` on, with room for a side table at `map`.
     fn new<S: System>(map: usize, origin: usize) -> Self;
 
-    /// Reads the tag of a unit. What is no tag has bits beyond those of one, or none of a state.
+    /// Reads the tag of a unit. A word that is not a tag has bits beyond those of a tag, or no state.
     ///
     /// # Safety
     ///
-    /// The address is a unit of the heap or, where a tag is there, its end.
+    /// The address is a unit of the heap, or its end if there is a tag.
     unsafe fn load<S: System, W: Width>(self, memory: Memory<W>, address: usize) -> usize;
 
     /// Writes the tag of a unit.
@@ -93,14 +92,14 @@ pub unsafe trait Placement: Sealed + Copy + PartialEq + core::fmt::Debug + 'stat
     unsafe fn store<S: System, W: Width>(self, memory: Memory<W>, address: usize, tag: usize);
 }
 
-/// Tags in a map between the control structure and the blocks, one cell per smallest block.
+/// Tags in a table between the control structure and the blocks, one cell per smallest block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aside {
+pub struct SideTable {
     /// Address of the cell that a unit at address zero would have.
     bias: usize,
 }
 
-impl Aside {
+impl SideTable {
     /// The cell of a unit.
     #[inline(always)]
     fn cell<S: System>(self, address: usize) -> *mut S::Cell {
@@ -109,10 +108,10 @@ impl Aside {
     }
 }
 
-impl Sealed for Aside {}
+impl Sealed for SideTable {}
 
-// SAFETY: each unit has a cell of its own in the map, which no block covers.
-unsafe impl Placement for Aside {
+// SAFETY: each unit has a cell of its own in the table, which no block covers.
+unsafe impl Placement for SideTable {
     const HEADER_BYTES: usize = 0;
 
     fn cell_bytes<S: System>() -> usize {
@@ -120,7 +119,7 @@ unsafe impl Placement for Aside {
     }
 
     fn new<S: System>(map: usize, origin: usize) -> Self {
-        Aside { bias: map.wrapping_sub((origin >> S::UNIT_BYTES.trailing_zeros()) * size_of::<S::Cell>()) }
+        SideTable { bias: map.wrapping_sub((origin >> S::UNIT_BYTES.trailing_zeros()) * size_of::<S::Cell>()) }
     }
 
     #[inline(always)]
@@ -136,30 +135,29 @@ unsafe impl Placement for Aside {
     }
 }
 
-/// Tags in the last word of a header of `BYTES` in front of every payload.
+/// Tags in the last word of a header of `BYTES` before every payload.
 ///
-/// The bits that the tag leaves free hold the number of the unit, as many of its lower bits as they are: what is no header
-/// of this place has to look like one in all of them.
+/// The bits of the word above the tag hold the lower bits of the unit's number. A word is accepted as a header only if
+/// it matches in all of them.
 ///
 /// ```text
 /// [header: ....|unit's number, tag][payload: at a multiple of the unit ............][header of the next block
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InFront<const BYTES: usize = 4>;
+pub struct Headers<const BYTES: usize = 4>;
 
-impl<const BYTES: usize> Sealed for InFront<BYTES> {}
+impl<const BYTES: usize> Sealed for Headers<BYTES> {}
 
-impl<const BYTES: usize> InFront<BYTES> {
-    /// What a word at this place holds beside a tag.
+impl<const BYTES: usize> Headers<BYTES> {
+    /// The bits of a header above its tag, for the unit at an address.
     #[inline(always)]
     fn number<S: System>(address: usize) -> usize {
         address >> S::UNIT_BYTES.trailing_zeros() << tag::BITS
     }
 }
 
-// SAFETY: the header of a block lies behind the payload of the block in front of it, and a free block's links behind its
-// header.
-unsafe impl<const BYTES: usize> Placement for InFront<BYTES> {
+// SAFETY: the header of a block follows the payload of the previous block, and a free block's links follow its header.
+unsafe impl<const BYTES: usize> Placement for Headers<BYTES> {
     const HEADER_BYTES: usize = BYTES;
 
     fn cell_bytes<S: System>() -> usize {
@@ -167,12 +165,12 @@ unsafe impl<const BYTES: usize> Placement for InFront<BYTES> {
     }
 
     fn new<S: System>(_: usize, _: usize) -> Self {
-        InFront
+        Headers
     }
 
     #[inline(always)]
     unsafe fn load<S: System, W: Width>(self, memory: Memory<W>, address: usize) -> usize {
-        // SAFETY: the header of a unit is the heap's to read.
+        // SAFETY: the word before a unit lies in the heap.
         let word = unsafe { memory.load(memory.offset(address).wrapping_sub(W::BYTES)) };
         word ^ W::get(W::put(Self::number::<S>(address)))
     }
@@ -180,7 +178,7 @@ unsafe impl<const BYTES: usize> Placement for InFront<BYTES> {
     #[inline(always)]
     unsafe fn store<S: System, W: Width>(self, memory: Memory<W>, address: usize, tag: usize) {
         let word = tag | Self::number::<S>(address);
-        // SAFETY: the header of a unit that begins a block is the heap's.
+        // SAFETY: the header of a unit that begins a block belongs to the heap.
         unsafe { memory.store(memory.offset(address).wrapping_sub(W::BYTES), word) }
     }
 }

@@ -1,11 +1,11 @@
-//! What a buddy heap says about itself: the walk, the check of every invariant, the abstract state.
+//! Walk, check and fingerprint of a buddy heap.
 
 use super::{Buddies, INHERITED, Piece, Placement, System, UPPER, tag};
 use crate::contract::{Block, Corruption};
 use crate::mechanism::free_list::{NULL, check_list, next_at};
 use crate::mechanism::word::Width;
 
-/// Whether a tag is that of a block of this piece, in whatever state.
+/// Whether a tag is that of a block of this piece, in any state.
 fn is_block(tag: usize, piece: Piece) -> bool {
     tag & tag::DISPLACED != 0 && tag & !tag::DISPLACED == piece.class | piece.sides
 }
@@ -25,10 +25,10 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// The heap has begun; a block is there that has this tag.
+    /// `begin` has run; the block at the address has this tag.
     unsafe fn displacement(&self, address: usize, tag: usize) -> usize {
         match tag & tag::DISPLACED {
-            // SAFETY: the first word of a displaced block tells it.
+            // SAFETY: the first word of a displaced block is the distance of its payload.
             tag::DISPLACED => unsafe { self.memory.load(self.memory.offset(address)) },
             _ => 0,
         }
@@ -38,11 +38,11 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// The heap has begun.
+    /// `begin` has run.
     pub(super) unsafe fn visit_blocks(&self, visit: &mut dyn FnMut(Block)) {
         let mut at = self.origin;
         while at < self.end() {
-            // SAFETY: a block begins here.
+            // SAFETY: `begin` has run, and a block begins at `at`.
             let (tag, distance) = unsafe {
                 let tag = self.tag(at);
                 (tag, self.displacement(at, tag))
@@ -64,7 +64,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// The heap has begun; the address is a unit of it.
+    /// `begin` has run; the address is a unit of the heap.
     unsafe fn begins_block(&self, address: usize) -> bool {
         let mut piece = self.top_at(S::top_near(self.origin, address));
         while address - piece.address >= S::bytes(piece.class) {
@@ -83,13 +83,13 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
     }
 
-    /// Verifies one block, which is a piece with this tag.
+    /// Verifies one block, a piece with this tag.
     ///
     /// # Safety
     ///
-    /// The heap has begun.
+    /// `begin` has run.
     unsafe fn verify_block(&self, piece: Piece, tag: usize) -> Result<(), Corruption> {
-        // A header inside a block is its user's; a cell of the map is nobody's, and stays free once its block merged.
+        // A header inside a block is the user's. A cell of the table stays free after its block merged.
         if P::HEADER_BYTES == 0 {
             for unit in 1..S::bytes(piece.class) / S::UNIT_BYTES {
                 let address = piece.address + unit * S::UNIT_BYTES;
@@ -106,7 +106,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             invariant: "a displaced payload and its block lead to each other",
             address: piece.address,
         });
-        // SAFETY: the block is live and displaced, so its first word is the heap's; the payload is looked at if it is inside.
+        // SAFETY: the block is live and displaced, so its first word is the heap's; the payload is read only if inside.
         unsafe {
             let distance = self.displacement(piece.address, tag);
             let is_inside = distance != 0 && distance < S::bytes(piece.class) && distance.is_multiple_of(S::UNIT_BYTES);
@@ -119,13 +119,13 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         }
     }
 
-    /// Verifies the blocks of a top block, and adds the free ones of each class to `free_blocks`.
+    /// Verifies the blocks within a top block, and adds the free ones of each class to `free_blocks`.
     ///
     /// # Safety
     ///
-    /// The heap has begun.
+    /// `begin` has run.
     unsafe fn verify_top(&self, top: Piece, free_blocks: &mut [usize; 64]) -> Result<(), Corruption> {
-        // The upper parts that wait for their lower buddies to be done: one per level at most.
+        // The pieces still to verify: the upper parts on the way down, at most one per level.
         let mut waiting = [top; 64];
         let mut waits = 1;
         while waits > 0 {
@@ -134,7 +134,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             // SAFETY: a piece of the hierarchy begins at a unit.
             let tag = unsafe { self.tag(piece.address) };
             if is_block(tag, piece) {
-                // SAFETY: the heap has begun.
+                // SAFETY: `begin` has run, and the piece has this tag.
                 unsafe { self.verify_block(piece, tag)? };
                 if let (true, Some(count)) = (is_free(tag), free_blocks.get_mut(piece.class)) {
                     *count += 1;
@@ -162,9 +162,8 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         Ok(())
     }
 
-    /// Whether the policy's own fields are what its place and the heap's length make of them. The length alone has no
-    /// second copy.
-    fn agrees_with_its_place(&self) -> bool {
+    /// Whether the policy's fields follow from its address and the heap's length. Only the length has no second copy.
+    fn fields_are_consistent(&self) -> bool {
         let start = core::ptr::from_ref(self).addr() + size_of::<Self>();
         let units = self.span_bytes / S::UNIT_BYTES;
         if !self.span_bytes.is_multiple_of(S::UNIT_BYTES)
@@ -185,10 +184,10 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     ///
     /// # Safety
     ///
-    /// The heap has begun.
+    /// `begin` has run.
     pub(super) unsafe fn verify(&self) -> Result<(), Corruption> {
-        if !self.agrees_with_its_place() {
-            let invariant = "the control structure is what its place and the heap's length make of it";
+        if !self.fields_are_consistent() {
+            let invariant = "the control structure follows from its address and the heap's length";
             return Err(Corruption { invariant, address: core::ptr::from_ref(self).addr() });
         }
         let mut free_blocks = [0; 64];
@@ -196,7 +195,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         let mut largest_bytes = 0;
         while at < self.end() {
             let top = self.top_at(at);
-            // SAFETY: the heap has begun.
+            // SAFETY: `begin` has run.
             unsafe { self.verify_top(top, &mut free_blocks)? };
             at += S::bytes(top.class);
             largest_bytes = largest_bytes.max(S::bytes(top.class) - P::HEADER_BYTES);
@@ -204,7 +203,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         if self.limit_bytes != largest_bytes {
             return Err(Corruption { invariant: "the limit is that of the largest top block", address: self.origin });
         }
-        // SAFETY: a system whose buddies stay inside has a tag at the end.
+        // SAFETY: a system whose buddies stay within the region has a tag at its end.
         if !S::LEAVES && unsafe { self.tag(self.end()) } != tag::NONE {
             return Err(Corruption { invariant: "no block begins at the end", address: self.end() });
         }
@@ -218,14 +217,14 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
             }
             let is_place = |offset: usize| {
                 let address = self.memory.address(offset);
-                // SAFETY: the tag is read if the address is a unit, and the hierarchy followed downwards by tags alone.
+                // SAFETY: the tag is read only if the address is a unit, and `begins_block` reads only tags of pieces.
                 self.is_unit(address)
                     && unsafe {
                         self.tag(address) & !(UPPER | INHERITED) == class | tag::FREE && self.begins_block(address)
                     }
             };
             let head = Self::head(class);
-            // SAFETY: the class has a head, and a free block's links are where `is_place` says.
+            // SAFETY: the class has a head, and `is_place` accepts only free blocks of the class, which have links.
             let (count, _) = unsafe { check_list(self.memory, head, expected, &is_place, &mut |_| Ok(()))? };
             let address = self.memory.address(head);
             if count != expected {
@@ -241,16 +240,16 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
         Ok(())
     }
 
-    /// See [`Policy::fingerprint`](crate::mechanism::policy_heap::Policy::fingerprint): the blocks, and the order of every
-    /// list. Sides follow from the blocks' places.
+    /// See [`Policy::fingerprint`](crate::mechanism::policy_heap::Policy::fingerprint): the blocks, and the order of
+    /// every list. Sides follow from the positions of the blocks.
     ///
     /// # Safety
     ///
-    /// The heap has begun.
+    /// `begin` has run.
     pub(super) unsafe fn emit_state(&self, word: &mut dyn FnMut(usize)) {
         let mut at = self.origin;
         while at < self.end() {
-            // SAFETY: a block begins here.
+            // SAFETY: `begin` has run, and a block begins at `at`.
             let (tag, distance) = unsafe {
                 let tag = self.tag(at);
                 (tag, self.displacement(at, tag))

@@ -1,13 +1,13 @@
-//! White-box tests of the buddy systems: the arithmetic of sizes and buddies, and what the papers are explicit about.
+//! White-box tests of the buddy systems: the arithmetic of sizes and buddies, and the examples of the papers.
 
 extern crate std;
-use super::{Aside, Buddies, INHERITED, InFront, Piece, Placement, System, UPPER};
+use super::{Buddies, Headers, INHERITED, Piece, Placement, SideTable, System, UPPER};
 use crate::buddy::binary::{Binary, UNLIMITED};
 use crate::buddy::double::Double;
 use crate::buddy::fibonacci::Fibonacci;
 use crate::buddy::weighted::Weighted;
 use crate::contract::{Contract, RegionAllocator};
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::mechanism::word::{Offset16, Offset32};
 use crate::{BinaryBuddy, DoubleBuddy, FibonacciBuddy, ThesisBuddy, WeightedBuddy};
 use core::alloc::Layout;
@@ -38,16 +38,16 @@ fn blocks<A: RegionAllocator<'static>>(heap: &A) -> Vec<(usize, bool)> {
 }
 
 /// Binary buddies with the same unit on machines of any width.
-type Sixteen<'r> = BinaryBuddy<'r, Offset32, Untallied, Aside, 16>;
+type Sixteen<'r> = BinaryBuddy<'r, Offset32, NoStats, SideTable, 16>;
 
-/// A heap whose fresh blocks are exactly these.
+/// A heap whose initial blocks are exactly these.
 fn fresh<A: RegionAllocator<'static>>(sizes: &[usize]) -> A {
     let start = memory();
     let wanted: Vec<(usize, bool)> = sizes.iter().map(|&size| (size, false)).collect();
     let least = sizes.iter().sum();
     for shift in (0..MEMORY_BYTES / 2).step_by(16) {
         for len in (least..least + least / 8 + 512).step_by(8) {
-            // SAFETY: the part lies in the memory, which the heap that is returned has for itself.
+            // SAFETY: the part lies in the memory, and only the returned heap uses it.
             let region = unsafe { core::slice::from_raw_parts_mut(start.add(shift).cast::<MaybeUninit<u8>>(), len) };
             if let Some(heap) = A::new(region, A::Config::default()).ok().filter(|heap| blocks(heap) == wanted) {
                 return heap;
@@ -69,21 +69,21 @@ fn give<A: RegionAllocator<'static>>(heap: &mut A, block: NonNull<u8>) {
     assert_eq!(heap.check(), Ok(()));
 }
 
-/// Every division of a top block, all the way down: parts tile the whole, each finds the other, both give the whole back,
-/// sides included.
+/// Checks every split of a top block, recursively: the parts tile the whole, each is the other's buddy, and merging
+/// them restores the whole with its sides.
 fn divisions_agree<S: System>(piece: Piece, anchor: usize) {
     if !S::is_divisible(piece.class) {
         return;
     }
-    let (lower, upper) = Buddies::<S, Aside, Offset32>::parts(piece);
+    let (lower, upper) = Buddies::<S, SideTable, Offset32>::parts(piece);
     assert_eq!(lower.address, piece.address);
     assert_eq!(lower.address + S::bytes(lower.class), upper.address);
     assert_eq!(upper.address + S::bytes(upper.class), piece.address + S::bytes(piece.class));
-    let told = |piece: Piece| Piece { sides: piece.sides & !INHERITED, ..piece };
-    assert_eq!(S::buddy(anchor, lower), Some(told(upper)));
-    assert_eq!(S::buddy(anchor, upper), Some(told(lower)));
-    assert_eq!(Buddies::<S, Aside, Offset32>::whole(lower, upper), piece);
-    assert_eq!(Buddies::<S, Aside, Offset32>::whole(upper, lower), piece);
+    let without_inherited = |piece: Piece| Piece { sides: piece.sides & !INHERITED, ..piece };
+    assert_eq!(S::buddy(anchor, lower), Some(without_inherited(upper)));
+    assert_eq!(S::buddy(anchor, upper), Some(without_inherited(lower)));
+    assert_eq!(Buddies::<S, SideTable, Offset32>::whole(lower, upper), piece);
+    assert_eq!(Buddies::<S, SideTable, Offset32>::whole(upper, lower), piece);
     divisions_agree::<S>(lower, anchor);
     divisions_agree::<S>(upper, anchor);
 }
@@ -102,7 +102,7 @@ fn buddies_find_each_other_and_merging_restores_the_sides() {
     divisions_agree::<Double<16>>(Piece { address: address + 48, class: 17, sides: 0 }, address + 48);
 }
 
-/// The classes of `sizes`, in units, are those that a search over all would find.
+/// The classes of `sizes`, in units, are those that a search over all sizes would find.
 fn classes_are_the_nearest<S: System>(sizes: &[usize]) {
     let is_size = |class: usize| sizes.contains(&(S::bytes(class) / S::UNIT_BYTES));
     for bytes in 1..=S::UNIT_BYTES * sizes[sizes.len() - 1] {
@@ -126,30 +126,30 @@ fn sizes_are_those_of_the_series() {
 }
 
 #[test]
-fn loops_turn_as_often_as_documented() {
-    type Turns<S> = Buddies<S, Aside, Offset32>;
+fn loop_bounds_are_as_documented() {
+    type Bounds<S> = Buddies<S, SideTable, Offset32>;
     for log2 in 3..=24 {
         let bytes = 16 << log2;
-        assert_eq!(Turns::<Halves>::most_splits(bytes), log2);
-        assert_eq!(Turns::<Halves>::most_merges(bytes), log2);
-        assert_eq!(Turns::<Weighted<16>>::most_merges(bytes), 2 * log2 - 2);
-        assert_eq!(Turns::<Weighted<16>>::most_merges(bytes + bytes / 2), 2 * log2 - 1);
-        assert!(Turns::<Weighted<16>>::most_splits(bytes + bytes / 2) <= log2 + 1);
-        assert_eq!(Turns::<Double<16>>::most_splits(bytes), log2 - 1);
-        assert_eq!(Turns::<Double<16>>::most_merges(bytes), log2 - 1);
+        assert_eq!(Bounds::<Halves>::most_splits(bytes), log2);
+        assert_eq!(Bounds::<Halves>::most_merges(bytes), log2);
+        assert_eq!(Bounds::<Weighted<16>>::most_merges(bytes), 2 * log2 - 2);
+        assert_eq!(Bounds::<Weighted<16>>::most_merges(bytes + bytes / 2), 2 * log2 - 1);
+        assert!(Bounds::<Weighted<16>>::most_splits(bytes + bytes / 2) <= log2 + 1);
+        assert_eq!(Bounds::<Double<16>>::most_splits(bytes), log2 - 1);
+        assert_eq!(Bounds::<Double<16>>::most_merges(bytes), log2 - 1);
     }
     for region_bytes in [1024, 1 << 16, 1 << 30] {
-        assert_eq!(Buddies::<Capped, InFront<16>, Offset32>::most_splits(region_bytes), 5);
-        assert_eq!(Buddies::<Capped, InFront<16>, Offset32>::most_merges(region_bytes), 5);
+        assert_eq!(Buddies::<Capped, Headers<16>, Offset32>::most_splits(region_bytes), 5);
+        assert_eq!(Buddies::<Capped, Headers<16>, Offset32>::most_merges(region_bytes), 5);
     }
     // F(7) = 13 units: 8 5 3 2 1 below it.
-    assert_eq!(Turns::<Fibonacci<16>>::most_merges(16 * 13), 5);
-    assert_eq!(Turns::<Fibonacci<16>>::most_splits(16 * 13), 3);
-    assert_eq!(Turns::<Fibonacci<16>>::most_merges(16), 0);
-    assert_eq!(Turns::<Fibonacci<16>>::most_merges(0), 0);
+    assert_eq!(Bounds::<Fibonacci<16>>::most_merges(16 * 13), 5);
+    assert_eq!(Bounds::<Fibonacci<16>>::most_splits(16 * 13), 3);
+    assert_eq!(Bounds::<Fibonacci<16>>::most_merges(16), 0);
+    assert_eq!(Bounds::<Fibonacci<16>>::most_merges(0), 0);
 }
 
-/// The hierarchy of the thesis' figure 5: halves of halves, and back.
+/// The hierarchy of the thesis' figure 5: split into halves, and merged again.
 #[test]
 fn binary_blocks_are_halved_and_become_one_again() {
     let mut heap: Sixteen<'_> = fresh(&[1024]);
@@ -167,10 +167,10 @@ fn binary_blocks_are_halved_and_become_one_again() {
     assert_eq!(blocks(&heap), [(1024, false)]);
 }
 
-/// A header costs a power of two its size, as the papers' do; the payload's alignment it does not cost.
+/// With a header, as in the papers, a power of two takes a block of twice its size. The payload is still aligned.
 #[test]
-fn headers_double_what_powers_of_two_take() {
-    let mut heap: BinaryBuddy<'_, Offset32, Untallied, InFront, 16> = fresh(&[1024]);
+fn headers_double_the_block_of_a_power_of_two() {
+    let mut heap: BinaryBuddy<'_, Offset32, NoStats, Headers, 16> = fresh(&[1024]);
     let block = take(&mut heap, 128);
     assert_eq!(blocks(&heap)[0], (256, true));
     assert!(block.addr().get().is_multiple_of(256));
@@ -179,7 +179,7 @@ fn headers_double_what_powers_of_two_take() {
 }
 
 /// The thesis' 6.2: blocks of 32 to 1024 bytes with headers of 16, at most five splits, and the 512-byte request of its
-/// footnote 13 that takes a block of 1024.
+/// footnote 13, which takes a block of 1024.
 #[test]
 fn thesis_configuration() {
     const CONTRACT: Contract = <ThesisBuddy<'static> as RegionAllocator<'static>>::CONTRACT;
@@ -202,9 +202,9 @@ fn thesis_configuration() {
     assert!(heap.allocate_bytes(1009, 1).is_err());
 }
 
-/// 13 = 8 + 5, 5 = 3 + 2; a request takes the smaller part that suffices, and what is freed merges whatever the order.
+/// 13 = 8 + 5, 5 = 3 + 2. A request takes the smaller part that suffices, and freed blocks merge in any order.
 #[test]
-fn fibonacci_blocks_are_divided_as_the_series_is() {
+fn fibonacci_blocks_split_as_the_series() {
     let units = |units: usize| 16 * units;
     let mut heap: FibonacciBuddy<'_> = fresh(&[units(13)]);
     let two = take(&mut heap, units(2) - 4);
@@ -212,7 +212,7 @@ fn fibonacci_blocks_are_divided_as_the_series_is() {
     let five = take(&mut heap, units(4));
     assert_eq!(blocks(&heap), [(units(5), true), (units(3), false), (units(3), false), (units(2), true)]);
     let one = take(&mut heap, 1);
-    // The list is last in, first out: the 3 that was cut from the 8 is divided, in 2 and 1.
+    // The list is LIFO: the 3 that was split from the 8 splits into 2 and 1.
     let divided = [(units(5), true), (units(2), false), (units(1), true), (units(3), false), (units(2), true)];
     assert_eq!(blocks(&heap), divided);
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -227,7 +227,7 @@ fn fibonacci_blocks_are_divided_as_the_series_is() {
     assert_eq!(blocks(&heap), [(units(13), false)]);
 }
 
-/// Three to one, and two to one.
+/// The ratios are three to one and two to one.
 #[test]
 fn weighted_blocks_are_divided_three_to_one() {
     let units = |units: usize| 16 * units;
@@ -244,7 +244,7 @@ fn weighted_blocks_are_divided_three_to_one() {
     assert_eq!(blocks(&heap), [(units(16), false)]);
 }
 
-/// Each size from its own part; from the other one when that has no room.
+/// Each size comes from its own part, or from the other part if its own has no room.
 #[test]
 fn double_blocks_come_from_the_part_that_has_their_size() {
     let units = |units: usize| 16 * units;
@@ -254,7 +254,7 @@ fn double_blocks_come_from_the_part_that_has_their_size() {
     let divided = [(4, true), (4, false), (8, false), (3, true), (3, false), (6, false)];
     assert_eq!(blocks(&heap), divided.map(|(size, is_live)| (units(size), is_live)));
     let large = [take(&mut heap, units(8)), take(&mut heap, units(4))];
-    // Nothing is left of the powers of two: three halves of them serve.
+    // The powers of two are used up: a block of the other part, of 3 units, serves.
     let next = take(&mut heap, units(2));
     let divided = [(4, true), (4, true), (8, true), (3, true), (3, true), (6, false)];
     assert_eq!(blocks(&heap), divided.map(|(size, is_live)| (units(size), is_live)));
@@ -264,12 +264,12 @@ fn double_blocks_come_from_the_part_that_has_their_size() {
     assert_eq!(blocks(&heap), [(units(16), false), (units(12), false)]);
 }
 
-/// A block grows into the upper buddies that are free, as far as it must, and gives them back.
+/// A block grows into free upper buddies, as far as necessary, and returns them when it shrinks.
 #[test]
 fn blocks_grow_into_free_upper_buddies() {
     let mut heap: Sixteen<'_> = fresh(&[1024]);
     let block = take(&mut heap, 64);
-    // SAFETY: the block is live, and comes back where it is.
+    // SAFETY: the block is live and stays at its address.
     unsafe {
         assert_eq!(heap.reallocate_bytes(block, 300, 1), Ok(block));
         assert_eq!(blocks(&heap), [(512, true), (512, false)]);
@@ -278,7 +278,7 @@ fn blocks_grow_into_free_upper_buddies() {
     }
     assert_eq!(blocks(&heap), [(128, true), (128, false), (256, false), (512, false)]);
     let fence = take(&mut heap, 128);
-    // SAFETY: as above, but the buddy is live.
+    // SAFETY: the block is live, and so is its buddy.
     let moved = unsafe { heap.reallocate_bytes(block, 200, 1) }.unwrap();
     assert_ne!(moved, block);
     give(&mut heap, moved);
@@ -286,7 +286,7 @@ fn blocks_grow_into_free_upper_buddies() {
     assert_eq!(blocks(&heap), [(1024, false)]);
 }
 
-/// An alignment that blocks do not have displaces the payload, and the block is found again from there.
+/// For an alignment that blocks do not have, the payload is displaced; the block is found from the payload.
 #[test]
 fn payloads_are_displaced_to_be_aligned() {
     let mut heap: FibonacciBuddy<'_> = fresh(&[16 * 89]);
@@ -306,11 +306,11 @@ fn payloads_are_displaced_to_be_aligned() {
     assert_eq!(blocks(&heap), blocks_before);
 }
 
-/// Flips every bit of every header and link of a mixed heap: `check` must notice each, and not follow it anywhere. (A live
-/// block's class it believes, where that covers live blocks only.)
-fn check_notices_damage<A: RegionAllocator<'static>>(link_bytes: usize) {
+/// Flips every bit of every header and link of a mixed heap: `check` must report each and must not follow it out of the
+/// heap. (A changed class of a live block is accepted where it covers live blocks only.)
+fn check_reports_damage<A: RegionAllocator<'static>>(link_bytes: usize) {
     let start = memory();
-    // SAFETY: the memory is the heap's, and damaged through addresses that the heap exposes, too.
+    // SAFETY: the memory is the heap's, and the damage is done through addresses that the heap exposes as well.
     let region = unsafe { core::slice::from_raw_parts_mut(start.cast::<MaybeUninit<u8>>(), MEMORY_BYTES / 4) };
     let mut heap = A::new(region, A::Config::default()).unwrap();
     let live: Vec<_> = [40, 100, 24, 200, 8, 64, 48, 30].map(|size| heap.allocate_bytes(size, 1).unwrap()).into();
@@ -331,7 +331,7 @@ fn check_notices_damage<A: RegionAllocator<'static>>(link_bytes: usize) {
     for (place, is_all) in places {
         for bit in if is_all { 0..8 } else { 6..8 } {
             let byte = core::ptr::with_exposed_provenance_mut::<u8>(place);
-            // SAFETY: the byte lies in the heap's memory, which nobody else touches now.
+            // SAFETY: the byte lies in the heap's memory, and no other reference to it is in use.
             let flip = || unsafe { byte.write(byte.read() ^ 1 << bit) };
             flip();
             assert!(heap.check().is_err(), "{}: bit {bit} of byte {}", A::CONTRACT.name, place - start.addr());
@@ -342,29 +342,29 @@ fn check_notices_damage<A: RegionAllocator<'static>>(link_bytes: usize) {
 }
 
 #[test]
-fn check_notices_any_damaged_bit() {
-    check_notices_damage::<BinaryBuddy<'_>>(4);
-    check_notices_damage::<BinaryBuddy<'_, Offset16, Untallied, InFront<4>>>(2);
-    check_notices_damage::<ThesisBuddy<'_>>(4);
-    check_notices_damage::<FibonacciBuddy<'_>>(4);
-    check_notices_damage::<WeightedBuddy<'_>>(4);
-    check_notices_damage::<DoubleBuddy<'_, Offset32, Untallied, InFront, 16>>(4);
+fn check_reports_any_damaged_bit() {
+    check_reports_damage::<BinaryBuddy<'_>>(4);
+    check_reports_damage::<BinaryBuddy<'_, Offset16, NoStats, Headers<4>>>(2);
+    check_reports_damage::<ThesisBuddy<'_>>(4);
+    check_reports_damage::<FibonacciBuddy<'_>>(4);
+    check_reports_damage::<WeightedBuddy<'_>>(4);
+    check_reports_damage::<DoubleBuddy<'_, Offset32, NoStats, Headers, 16>>(4);
 }
 
-/// What a region holds beside blocks: fields, heads, and a byte for every sixteen.
+/// The bytes of a region outside its blocks: fields, heads, and one byte for every sixteen.
 #[test]
 fn control_structures_are_small() {
     fn beside_blocks<A: RegionAllocator<'static>>() -> usize {
         let start = memory();
-        // SAFETY: the memory is the heap's.
+        // SAFETY: the memory is the heap's alone.
         let region = unsafe { core::slice::from_raw_parts_mut(start.cast::<MaybeUninit<u8>>(), MEMORY_BYTES) };
         let heap = A::new(region, A::Config::default()).unwrap();
         MEMORY_BYTES - blocks(&heap).iter().map(|&(size, _)| size).sum::<usize>()
     }
     assert!(beside_blocks::<Sixteen<'_>>() < MEMORY_BYTES / 16 + 160);
-    assert!(beside_blocks::<BinaryBuddy<'_, Offset32, Untallied, InFront, 16>>() < 160);
+    assert!(beside_blocks::<BinaryBuddy<'_, Offset32, NoStats, Headers, 16>>() < 160);
     assert!(beside_blocks::<FibonacciBuddy<'_>>() < 176);
     assert!(beside_blocks::<WeightedBuddy<'_>>() < 192);
-    assert!(beside_blocks::<DoubleBuddy<'_, Offset32, Untallied, Aside, 16>>() < MEMORY_BYTES / 16 + 224);
-    assert_eq!(<InFront as Placement>::HEADER_BYTES, 4);
+    assert!(beside_blocks::<DoubleBuddy<'_, Offset32, NoStats, SideTable, 16>>() < MEMORY_BYTES / 16 + 224);
+    assert_eq!(<Headers as Placement>::HEADER_BYTES, 4);
 }

@@ -1,26 +1,26 @@
-//! A bit for every quantum of a page: which ones blocks begin at, which of them are live.
+//! One bit for every quantum of a page: where blocks begin, or which of them are live.
 //!
-//! The bit of an address takes a shift, where the number of a block in its page would take a division.
+//! Finding the bit of an address takes a shift; the number of a block in its page would take a division.
 
 use crate::mechanism::bits::first_set;
 use core::num::NonZeroUsize;
 
-/// Bits for the quanta of `QUANTUM` bytes, a power of two, of `PAGE` bytes; they lie at an address that the caller names.
+/// Bits for the quanta of `QUANTUM` bytes, a power of two, of a page of `PAGE` bytes. The caller passes their address.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks<const PAGE: usize, const QUANTUM: usize>;
 
 impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
-    /// How many bits there are.
+    /// Number of bits.
     pub const COUNT: usize = {
         assert!(QUANTUM.is_power_of_two() && PAGE.is_multiple_of(QUANTUM), "quanta divide a page");
         PAGE / QUANTUM
     };
-    /// Words that hold them.
+    /// Words for the bits.
     pub const WORDS: usize = Self::COUNT.div_ceil(usize::BITS as usize);
-    /// Bytes that hold them.
+    /// Bytes for the bits.
     pub const BYTES: usize = Self::WORDS * size_of::<usize>();
 
-    /// The number of the bit for a byte of the page.
+    /// The number of the bit of a byte of the page.
     #[inline(always)]
     pub const fn index(offset_bytes: usize) -> usize {
         offset_bytes >> QUANTUM.trailing_zeros()
@@ -38,10 +38,10 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
     ///
     /// # Safety
     ///
-    /// [`BYTES`](Self::BYTES) at `at` are the caller's, aligned to a word.
+    /// The caller owns [`BYTES`](Self::BYTES) at `at`, aligned to a word.
     #[inline(always)]
     pub unsafe fn begin(at: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller owns `WORDS` aligned words at `at`.
         unsafe { core::ptr::with_exposed_provenance_mut::<usize>(at).write_bytes(0, Self::WORDS) }
     }
 
@@ -53,7 +53,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
     #[inline(always)]
     pub unsafe fn is_set(at: usize, index: usize) -> bool {
         let (word, bit) = Self::place(at, index);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees initialised bits at `at`, and `index` is below their number.
         unsafe { word.read() & bit != 0 }
     }
 
@@ -65,11 +65,11 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
     #[inline(always)]
     pub unsafe fn set(at: usize, index: usize) {
         let (word, bit) = Self::place(at, index);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees initialised bits at `at`, and `index` is below their number.
         unsafe { word.write(word.read() | bit) }
     }
 
-    /// Clears a bit; tells whether it was set.
+    /// Clears a bit; returns whether it was set.
     ///
     /// # Safety
     ///
@@ -77,7 +77,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
     #[inline(always)]
     pub unsafe fn clear(at: usize, index: usize) -> bool {
         let (word, bit) = Self::place(at, index);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees initialised bits at `at`, and `index` is below their number.
         unsafe {
             let bits = word.read();
             if bits & bit == 0 {
@@ -88,7 +88,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
         true
     }
 
-    /// The first bit behind `index` that is set, or [`COUNT`](Self::COUNT).
+    /// The first set bit after `index`, or [`COUNT`](Self::COUNT).
     ///
     /// # Safety
     ///
@@ -96,13 +96,13 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
     ///
     /// # Time
     ///
-    /// At most [`WORDS`](Self::WORDS) turns; without a loop where the bits are one word.
+    /// At most [`WORDS`](Self::WORDS) iterations; no loop if the bits are one word.
     #[inline(always)]
     pub unsafe fn next(at: usize, index: usize) -> usize {
-        // Two shifts, because one by all bits of a word is none.
+        // Two shifts, because a shift by the whole width would be taken modulo the width.
         let above = (usize::MAX << 1).wrapping_shl(index as u32);
         let (word, _) = Self::place(at, index);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees initialised bits at `at`, and `index` is below their number.
         if let Some(bits) = NonZeroUsize::new(unsafe { word.read() } & above) {
             return (index & !(usize::BITS as usize - 1)) | first_set(bits) as usize;
         }
@@ -110,7 +110,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
         // turns: granules of a page / 64
         while first < Self::COUNT {
             let (word, _) = Self::place(at, first);
-            // SAFETY: the caller's promise; `first` is below the count.
+            // SAFETY: the caller guarantees initialised bits at `at`, and `first` is below their number.
             if let Some(bits) = NonZeroUsize::new(unsafe { word.read() }) {
                 return first | first_set(bits) as usize;
             }
@@ -119,14 +119,14 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
         Self::COUNT
     }
 
-    /// How many bits are set.
+    /// Number of set bits.
     ///
     /// # Safety
     ///
     /// The bits at `at` are initialised.
     pub unsafe fn count(at: usize) -> usize {
         let words = core::ptr::with_exposed_provenance::<usize>(at);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees initialised bits at `at`, which are `WORDS` words.
         (0..Self::WORDS).map(|word| unsafe { words.add(word).read().count_ones() } as usize).sum()
     }
 
@@ -137,7 +137,7 @@ impl<const PAGE: usize, const QUANTUM: usize> Marks<PAGE, QUANTUM> {
     /// The bits at `at` are initialised.
     pub unsafe fn fingerprint(at: usize, word: &mut dyn FnMut(usize)) {
         let words = core::ptr::with_exposed_provenance::<usize>(at);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees initialised bits at `at`, which are `WORDS` words.
         (0..Self::WORDS).for_each(|index| word(unsafe { words.add(index).read() }));
     }
 }

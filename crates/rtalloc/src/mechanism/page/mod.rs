@@ -1,8 +1,9 @@
-//! Pages: a big bag of pages (BIBOP), each of which holds blocks of one kind and says so itself.
+//! Pages: a big bag of pages (BIBOP), each of which holds blocks of one kind and records the kind itself.
 //!
-//! The room is divided into pages of one size, a power of two, at multiples of it. The page of a block is its address with
-//! the low bits cleared, so no block has a header (Steele 1977; the Bitframe thesis, 2012, section 3.3.1). What a page keeps about itself is at
-//! its end, so that its first block is as aligned as the page, and blocks whose size is a multiple of 2^a are aligned to 2^a:
+//! The room is divided into pages of one size, a power of two, at multiples of it. The page of a block is its address
+//! with the low bits cleared, so no block has a header (Steele 1977; the Bitframe thesis, 2012, section 3.3.1). A
+//! page's bookkeeping is at its end: its first block is then as aligned as the page, and blocks whose size is a
+//! multiple of 2^a are aligned to 2^a:
 //!
 //! ```text
 //! page at 0x..400:  [block][block][block] ... [block][ rest ][.... footer]   up to 0x..7ff
@@ -11,9 +12,9 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`pool`] | the pages: taken and given back in constant time, told apart by one comparison |
+//! | [`pool`] | the pages: taken and returned in constant time, identified by one comparison |
 //! | [`ring`] | circular doubly linked lists of pages, with dummy heads |
-//! | [`marks`] | a bit for every quantum of a page |
+//! | [`marks`] | one bit for every quantum of a page |
 //! | [`quanta`] | size classes one quantum apart, and their alignment |
 
 pub mod marks;
@@ -27,8 +28,8 @@ pub use quanta::{QUANTUM, Quanta};
 
 use crate::contract::{Coalescing, Contract, Cost, Mechanism};
 
-/// What the contracts of allocators without headers have in common whose pages are of `page_bytes` and whose blocks are
-/// multiples of `quantum_bytes`, a power of two.
+/// The facts common to allocators without headers, with pages of `page_bytes` and blocks that are multiples of
+/// `quantum_bytes`, a power of two.
 pub const fn page_contract(page_bytes: usize, quantum_bytes: usize) -> Contract {
     Contract {
         name: "",
@@ -53,10 +54,10 @@ pub const fn page_contract(page_bytes: usize, quantum_bytes: usize) -> Contract 
         shrinks_in_place: false,
         detects_double_free: true,
         detects_stale_pointers: true,
-        // There is no tag: what is behind a block is another one, or the page's footer.
+        // There are no tags: a block is followed by another block, or by the page's footer.
         detects_overwritten_tags: false,
         largest_is_exact: true,
-        // Blocks of a page serve requests of its class alone.
+        // The blocks of a page serve only requests of its class.
         largest_covers_smaller: false,
     }
 }

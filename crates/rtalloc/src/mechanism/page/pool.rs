@@ -1,41 +1,41 @@
-//! The pages of a heap: taken and given back in constant time, and nothing initialised that is not taken.
+//! The pages of a heap: taken and returned in constant time. A page is not initialised before it is taken.
 //!
-//! Pages that were given back come first, the last one given back before the others: a link in each leads to the next. When
-//! there is none, the pages that were never taken follow in the order of their addresses:
+//! Returned pages are taken first, last in, first out, through a link in each of them. If there are none, the pages
+//! that were never taken follow in address order:
 //!
 //! ```text
 //! [in use][returned][in use][returned][in use][never taken ........]
 //!          ^ first    next  <--'              ^ first + used       ^ first + room
 //! ```
 //!
-//! A page that was given back keeps its footer, which then says that the page is not in use. So whoever holds an address asks
-//! one comparison whether a page with a footer is there ([`Pool::holds`]), and one load whether it is in use.
+//! A returned page keeps its footer, which then says that the page is not in use. Given an address, one comparison
+//! decides whether it is in a page with a footer ([`Pool::holds`]), and one load whether that page is in use.
 
 use crate::contract::{Block, Corruption, MisuseKind};
 use crate::mechanism::sealed::Sealed;
 use crate::region::round_up;
 use core::marker::PhantomData;
 
-/// What a page keeps about itself, at its end. Any bytes are a value of it: it is made of integers.
+/// A page's bookkeeping, at its end. It consists of integers, so any bytes are a valid value.
 pub trait Footer: Sealed + Sized + core::fmt::Debug + 'static {
-    /// Bytes at the end of a page that are not for blocks: this structure, which is last, and what it keeps in front of
-    /// itself.
+    /// Bytes at the end of a page that are not for blocks: this structure, and any bookkeeping before it.
     const BYTES: usize = size_of::<Self>();
 
-    /// Whether the page is in use. A page is given back with a footer that says no, and taken to be given one that says yes.
+    /// Whether the page is in use. A page is returned with a footer that says no; the caller that takes a page writes
+    /// one that says yes.
     fn is_in_use(&self) -> bool;
 }
 
-/// What [`Pool::walk`] finds.
+/// Part of a room, as [`Pool::walk`] visits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// The page at this address is in use.
     InUse(usize),
-    /// Pages that are free and follow each other.
+    /// Consecutive free pages.
     Free {
         /// Address of the first of them.
         start: usize,
-        /// Bytes of all of them.
+        /// Bytes of all of them together.
         len_bytes: usize,
     },
 }
@@ -59,12 +59,11 @@ impl Pages {
 pub struct Pool<F, const PAGE: usize> {
     /// Address of the first page, a multiple of `PAGE`.
     first: usize,
-    /// Bytes from the first page to the first one that was never taken: whole pages, not more than the room.
+    /// Bytes from the first page to the first one that was never taken: whole pages, at most the room.
     used_bytes: usize,
     /// Bytes of all pages; at least one.
     room_bytes: usize,
-    /// A page that was given back, or 0; its first word is the next such page. All pages below `used_bytes` that are not in
-    /// use are in this list.
+    /// Head of the list of all unused pages below `used_bytes`, or 0; the first word of each page is the next page.
     returned: usize,
     footer: PhantomData<F>,
 }
@@ -78,10 +77,10 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         assert!(size_of::<F>().is_multiple_of(align_of::<F>()));
     };
 
-    /// Bytes of a page in front of its footer.
+    /// Bytes of a page before its bookkeeping.
     pub const BLOCK_BYTES: usize = PAGE - F::BYTES;
 
-    /// The pages that lie whole in the room from `start` to `end`; touches none. `None` if there is no such page.
+    /// Plans the pages that lie completely in the room from `start` to `end`, without access. `None` if there are none.
     pub fn plan(start: usize, end: usize) -> Option<Self> {
         const { Self::VALID };
         let first = round_up(start, PAGE)?;
@@ -89,7 +88,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         (room_bytes != 0).then_some(Pool { first, used_bytes: 0, room_bytes, returned: 0, footer: PhantomData })
     }
 
-    /// Length of a room that holds `pages` pages wherever it starts at a multiple of `align_of::<usize>()`.
+    /// Length of a room that holds `pages` pages, wherever it starts at a multiple of `align_of::<usize>()`.
     pub const fn needed_bytes(pages: usize) -> usize {
         pages * PAGE + PAGE - align_of::<usize>()
     }
@@ -105,7 +104,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         self.room_bytes / PAGE
     }
 
-    /// The page that an address lies in.
+    /// The page that contains an address.
     #[inline(always)]
     pub const fn page_of(address: usize) -> usize {
         address & !(PAGE - 1)
@@ -117,13 +116,13 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         core::ptr::with_exposed_provenance_mut(page.wrapping_add(PAGE - size_of::<F>()))
     }
 
-    /// Address of what a page keeps, the footer last.
+    /// Address of a page's bookkeeping, of which the footer is the last part.
     #[inline(always)]
     pub const fn bookkeeping(page: usize) -> usize {
         page.wrapping_add(Self::BLOCK_BYTES)
     }
 
-    /// Whether an address lies in a page that was taken at some time: one that has a footer. One comparison.
+    /// Whether an address lies in a page that has been taken before, and so has a footer. One comparison.
     #[inline(always)]
     pub fn holds(&self, address: usize) -> bool {
         address.wrapping_sub(self.first) < self.used_bytes
@@ -133,7 +132,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     ///
     /// # Errors
     ///
-    /// The address lies in no page that was ever taken, or at no multiple of `quantum_bytes`, a power of two.
+    /// The address lies in no page that was ever taken, or is not a multiple of `quantum_bytes`, a power of two.
     #[inline(always)]
     pub fn locate(&self, address: usize, quantum_bytes: usize) -> Result<(usize, usize), MisuseKind> {
         if !self.holds(address) || address & (quantum_bytes - 1) != 0 {
@@ -148,11 +147,11 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         self.returned == 0 && self.used_bytes == self.room_bytes
     }
 
-    /// Takes a page, whose bytes are whatever they are; the caller writes its footer.
+    /// Takes a page with arbitrary contents; the caller writes its footer.
     ///
     /// # Safety
     ///
-    /// The room is this pool's, its provenance exposed.
+    /// The pool owns the room, whose provenance is exposed.
     ///
     /// # Time
     ///
@@ -161,7 +160,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     pub unsafe fn take(&mut self) -> Option<usize> {
         let page = self.returned;
         if page != 0 {
-            // SAFETY: the page is free, and in the list of those given back: its first word is a link.
+            // SAFETY: the page is in the list of returned pages, so its first word is a link.
             self.returned = unsafe { link(page).read() };
             return Some(page);
         }
@@ -173,18 +172,18 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         Some(page)
     }
 
-    /// Gives a page back.
+    /// Returns a page to the pool.
     ///
     /// # Safety
     ///
-    /// The page was taken and not given back since; no block of it is live, and its footer says that it is not in use.
+    /// The page was taken and not returned since; none of its blocks is live, and its footer says so.
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
     pub unsafe fn give(&mut self, page: usize) {
-        // SAFETY: the page is the pool's from now on.
+        // SAFETY: the page was taken, so it has a footer; its first word belongs to the pool again.
         unsafe {
             debug_assert!(!(*Self::footer(page)).is_in_use(), "a page is given back while it is in use");
             link(page).write(self.returned);
@@ -192,11 +191,11 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         self.returned = page;
     }
 
-    /// Visits the pages in address order, those in use one by one, free ones as runs.
+    /// Visits the pages in address order: those in use one by one, free ones as runs.
     ///
     /// # Safety
     ///
-    /// As [`take`](Self::take); every page that was taken has a footer.
+    /// As [`take`](Self::take); every page that has been taken has a footer.
     pub unsafe fn walk(&self, visit: &mut dyn FnMut(Pages)) {
         let mut start = self.first;
         let free = |start: usize, end: usize, visit: &mut dyn FnMut(Pages)| {
@@ -205,7 +204,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
             }
         };
         for page in self.used() {
-            // SAFETY: the page was taken once, so it has a footer.
+            // SAFETY: the page has been taken before, so it has a footer.
             if unsafe { (*Self::footer(page)).is_in_use() } {
                 free(start, page, visit);
                 visit(Pages::InUse(page));
@@ -215,14 +214,14 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         free(start, self.first + self.room_bytes, visit);
     }
 
-    /// The pages that were taken at some time, in address order.
+    /// The pages that have been taken before, in address order.
     pub fn used(&self) -> impl Iterator<Item = usize> + use<F, PAGE> {
         let first = self.first;
         (0..self.used_bytes / PAGE).map(move |index| first + index * PAGE)
     }
 
-    /// Verifies that the pages lie in the room from `start`, which the pool was planned for, and that those that are not in
-    /// use, and no others, are where they can be taken from.
+    /// Verifies that the pages lie in the room from `start`, for which the pool was planned, and that exactly the pages
+    /// that are not in use can be taken.
     ///
     /// # Errors
     ///
@@ -255,7 +254,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
             if listed > free {
                 return broken("a free page can be taken once", page);
             }
-            // SAFETY: the page is free and was taken before, so its first word is a link.
+            // SAFETY: the page is free and has been taken before, so its first word is a link.
             page = unsafe { link(page).read() };
         }
         if listed != free {
@@ -264,7 +263,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         Ok(())
     }
 
-    /// Emits the pool's abstract state: which pages come next, in which order. Which are in use follows from it.
+    /// Emits the pool's abstract state: which pages are taken next, in order. Which ones are in use follows from it.
     ///
     /// # Safety
     ///
@@ -274,14 +273,14 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
         let mut page = self.returned;
         while page != 0 {
             word(page - self.first);
-            // SAFETY: the page is free and was taken before, so its first word is a link.
+            // SAFETY: the page is free and has been taken before, so its first word is a link.
             page = unsafe { link(page).read() };
         }
         word(usize::MAX);
     }
 }
 
-/// The first word of a page that was given back.
+/// The first word of a returned page.
 #[inline(always)]
 fn link(page: usize) -> *mut usize {
     core::ptr::with_exposed_provenance_mut(page)
@@ -305,14 +304,14 @@ mod tests {
     const PAGE: usize = 64;
     type Small = Pool<Used, PAGE>;
 
-    /// A pool of as many pages, in memory that lasts for the test; it starts one byte behind a page.
+    /// A pool of this many pages, in memory that lives as long as the test. It starts a byte after a page boundary.
     fn with_pool(pages: usize, test: impl FnOnce(&mut Small)) {
         let mut memory = vec![0xA5_u8; (pages + 2) * PAGE];
         let start = (memory.as_mut_ptr().expose_provenance() + PAGE) & !(PAGE - 1);
         let mut pool = Small::plan(start - PAGE + 1, start + pages * PAGE + PAGE - 1).unwrap();
         assert_eq!((pool.first(), pool.pages()), (start, pages));
         test(&mut pool);
-        // SAFETY: all pages that were taken have footers.
+        // SAFETY: all pages that have been taken have footers.
         assert_eq!(unsafe { pool.check(pool.first()) }, Ok(()));
     }
 
@@ -325,7 +324,7 @@ mod tests {
     fn pages_come_by_bumping_and_return_last_in_first_out() {
         with_pool(4, |pool| {
             let first = pool.first();
-            // SAFETY: the memory is the pool's; footers are written as the pages are taken and given.
+            // SAFETY: the pool owns the memory; footers are written as pages are taken and returned.
             unsafe {
                 let take = |pool: &mut Small| {
                     let page = pool.take()?;
@@ -371,7 +370,7 @@ mod tests {
     #[test]
     fn a_damaged_list_is_found_and_not_followed() {
         with_pool(3, |pool| {
-            // SAFETY: the memory is the pool's; footers are written as the pages are taken and given.
+            // SAFETY: the pool owns the memory; footers are written as pages are taken and returned.
             unsafe {
                 let pages: Vec<usize> = (0..3).map(|_| pool.take().unwrap()).collect();
                 pages.iter().for_each(|&page| mark(page, false));

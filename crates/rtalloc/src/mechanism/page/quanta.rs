@@ -1,7 +1,7 @@
 //! Size classes one quantum apart, for pages whose blocks are all of one class.
 //!
-//! A block of k quanta lies at a multiple of its size from the page's start, which is a multiple of the page's size. So its
-//! alignment is the largest power of two that divides its size, and a page that has room for one block only puts it at its
+//! A block of k quanta lies at a multiple of its size from the page's start, which is a multiple of the page's size. So
+//! its alignment is the largest power of two that divides its size. A block that is alone in its page is at the page's
 //! start:
 //!
 //! ```text
@@ -14,15 +14,15 @@ use crate::mechanism::page::marks::Marks;
 use crate::mechanism::page::pool::{Footer, Pool};
 use core::marker::PhantomData;
 
-/// The default quantum: 16 bytes where a `usize` has 8. (The papers, on machines of 32 bits: 8.)
+/// The default quantum: 16 bytes with a `usize` of 8 bytes. (In the papers, on 32-bit machines: 8.)
 pub const QUANTUM: usize = 2 * size_of::<usize>();
 
-/// `CLASSES` classes of 1, 2, 3 ... quanta, as far as a page with the footer `F` holds a block of them.
+/// `CLASSES` classes of 1, 2, 3 ... quanta, as long as a page with the footer `F` holds a block of the class.
 #[derive(Clone, Copy, Debug)]
 pub struct Quanta<F, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize>(PhantomData<F>);
 
 impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Quanta<F, PAGE, QUANTUM, CLASSES> {
-    /// Bytes of a page that blocks can lie in: whole quanta.
+    /// Bytes of a page available to blocks: whole quanta.
     pub const ROOM_BYTES: usize = {
         assert!(QUANTUM.is_power_of_two() && QUANTUM >= size_of::<u32>(), "a free block holds two links of 16 bits");
         assert!(PAGE <= 1 << 16, "offsets in a page have 16 bits");
@@ -36,17 +36,17 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         if all < Self::ROOM_BYTES { all } else { Self::ROOM_BYTES }
     };
 
-    /// The largest alignment that every size up to it can have, in bytes.
+    /// The largest alignment in bytes that is available for every size up to it.
     pub const LARGEST_ALIGNMENT_BYTES: usize = 1 << Self::LARGEST_BYTES.ilog2();
 
-    /// The number of a class, from 0, by the size of its blocks.
+    /// The number of a class, from 0, given the size of its blocks.
     #[inline(always)]
     pub const fn class(block_bytes: usize) -> usize {
         (block_bytes >> QUANTUM.trailing_zeros()).wrapping_sub(1)
     }
 
-    /// The size of the blocks that serve a request, which is from 1 to the largest class; `None` if none of that alignment,
-    /// a power of two, is large enough.
+    /// The size of the blocks that serve a request of at least 1 and at most the largest class; `None` if no class has
+    /// that alignment, a power of two, and is large enough.
     #[inline(always)]
     pub fn block_bytes(size_bytes: usize, align_bytes: usize) -> Option<usize> {
         if align_bytes > QUANTUM {
@@ -62,12 +62,12 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         if multiple <= Self::LARGEST_BYTES {
             return Some(multiple);
         }
-        // Alone in its page, a block lies at the page's start.
+        // A block alone in its page lies at the page's start.
         let alone = Self::up(size_bytes, QUANTUM);
         (alone > Self::ROOM_BYTES / 2 && align_bytes <= PAGE).then_some(alone)
     }
 
-    /// Bytes of a page that are whole blocks of a size. A size of 0, which only a damaged page tells, is all of its room.
+    /// Bytes of a page that are whole blocks of a size. A size of 0, in a damaged page, yields the room.
     pub const fn whole_bytes(block_bytes: usize) -> usize {
         match Self::ROOM_BYTES.checked_rem(block_bytes) {
             Some(rest_bytes) => Self::ROOM_BYTES - rest_bytes,
@@ -75,12 +75,12 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         }
     }
 
-    /// Visits the blocks of a page: those cut so far, free unless their mark at `live` says otherwise, and what is not cut
-    /// yet as one free block. Of a damaged page it visits something, and never looks behind the room.
+    /// Visits the blocks of a page: those cut so far, live or free by their marks at `live`, and the uncut rest as one
+    /// free block. In a damaged page, the blocks visited are unspecified, but lie within the room.
     ///
     /// # Safety
     ///
-    /// `live` is where the page's marks are.
+    /// The page's marks are at `live`, initialised.
     pub unsafe fn walk_page(
         page: usize,
         block_bytes: usize,
@@ -94,7 +94,7 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         };
         let block_bytes = if block_bytes == 0 { Self::ROOM_BYTES } else { block_bytes };
         for offset in (0..cut_bytes.min(Self::ROOM_BYTES)).step_by(block_bytes) {
-            // SAFETY: the offset lies in the page.
+            // SAFETY: the marks at `live` are initialised, and the offset lies in the page.
             let is_live = unsafe { Marks::<PAGE, QUANTUM>::is_set(live, Marks::<PAGE, QUANTUM>::index(offset)) };
             visit(block(offset, block_bytes, !is_live));
         }
@@ -104,7 +104,7 @@ impl<F: Footer, const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Q
         }
     }
 
-    /// `value` rounded up to a multiple of a power of two; neither is so large that it overflows.
+    /// `value` rounded up to a multiple of a power of two; the sum does not overflow.
     #[inline(always)]
     const fn up(value: usize, align: usize) -> usize {
         value.wrapping_add(align - 1) & !(align - 1)
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!((Paper::LARGEST_BYTES, Paper::ROOM_BYTES, Paper::LARGEST_ALIGNMENT_BYTES), (512, 992, 512));
         assert_eq!([1, 8, 9, 512].map(|size| Paper::block_bytes(size, 1)), [Some(8), Some(8), Some(16), Some(512)]);
         assert_eq!((Paper::class(8), Paper::class(512)), (0, 63));
-        // Sixty-four classes of 16 bytes would end at 1,024: a page has room for 62 quanta beside its footer.
+        // Sixty-four classes of 16 bytes would end at 1,024, but a page has room for 62 quanta and its footer.
         assert_eq!((Ours::LARGEST_BYTES, Ours::class(Ours::LARGEST_BYTES)), (992, 61));
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let marks = [0usize; Marks::<1024, 16>::WORDS];
         for (block_bytes, cut_bytes) in [(0, 0), (0, 65_535), (16, 65_535), (65_520, 65_535), (3, 7)] {
             let mut blocks = 0;
-            // SAFETY: the marks are there.
+            // SAFETY: the marks are initialised.
             unsafe {
                 Ours::walk_page(1024, block_bytes, cut_bytes, marks.as_ptr().expose_provenance(), &mut |block| {
                     assert!(block.address < 2048);

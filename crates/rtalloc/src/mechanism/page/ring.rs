@@ -5,8 +5,8 @@
 //!   ^------------------------------^               ^-----'
 //! ```
 //!
-//! A dummy head is a node without a page, so that linking and unlinking test for nothing. Nodes are named by their addresses.
-//! The heads must not lie in a structure that a reference covers while the ring is changed, because pages lead to them.
+//! A dummy head is a node without a page, so linking and unlinking need no tests. Nodes are identified by their
+//! addresses. While a ring changes, no reference may cover its head, because the links of pages lead to it.
 
 use crate::contract::Corruption;
 
@@ -14,9 +14,9 @@ use crate::contract::Corruption;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
-    /// Address of the node in front; its `next` is this one.
+    /// Address of the previous node; its `next` is this one.
     pub prev: usize,
-    /// Address of the node behind; its `prev` is this one.
+    /// Address of the next node; its `prev` is this one.
     pub next: usize,
 }
 
@@ -25,47 +25,47 @@ fn at(node: usize) -> *mut Node {
     core::ptr::with_exposed_provenance_mut(node)
 }
 
-/// Makes a head whose ring is empty.
+/// Makes the head of an empty ring.
 ///
 /// # Safety
 ///
-/// A node's bytes at `head` are the caller's, aligned.
+/// The caller owns the bytes of a node at `head`, aligned.
 #[inline(always)]
 pub unsafe fn begin(head: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller owns the bytes of a node at `head`, aligned.
     unsafe { at(head).write(Node { prev: head, next: head }) }
 }
 
-/// The node behind `node`, which is the head again at the ring's end.
+/// The node after `node`; after the last node, the head.
 ///
 /// # Safety
 ///
 /// `node` is in a ring, or its head.
 #[inline(always)]
 pub unsafe fn next(node: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: `node` is in a ring or its head, so it is initialised.
     unsafe { (*at(node)).next }
 }
 
-/// The node in front of `node`, which is the head again at the ring's start.
+/// The node before `node`; before the first node, the head.
 ///
 /// # Safety
 ///
 /// `node` is in a ring, or its head.
 #[inline(always)]
 pub unsafe fn prev(node: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: `node` is in a ring or its head, so it is initialised.
     unsafe { (*at(node)).prev }
 }
 
-/// Links `new` in behind `node`.
+/// Links `new` in after `node`.
 ///
 /// # Safety
 ///
-/// `node` is in a ring or its head; a node's bytes at `new` are the caller's, and in no ring.
+/// `node` is in a ring or its head; the caller owns the bytes of a node at `new`, which is in no ring.
 #[inline(always)]
 pub unsafe fn insert_behind(node: usize, new: usize) {
-    // SAFETY: links of a ring lead to nodes of it.
+    // SAFETY: `node` is in a ring, whose links lead to nodes of it; the caller owns `new`.
     unsafe {
         let after = (*at(node)).next;
         at(new).write(Node { prev: node, next: after });
@@ -74,14 +74,14 @@ pub unsafe fn insert_behind(node: usize, new: usize) {
     }
 }
 
-/// Takes `node` out of its ring; its own links stay as they are and mean nothing.
+/// Takes `node` out of its ring; its own links keep their values, which have no meaning.
 ///
 /// # Safety
 ///
-/// `node` is in a ring, and no head.
+/// `node` is in a ring, and is not its head.
 #[inline(always)]
 pub unsafe fn remove(node: usize) {
-    // SAFETY: links of a ring lead to nodes of it.
+    // SAFETY: `node` is in a ring, whose links lead to nodes of it.
     unsafe {
         let Node { prev, next } = at(node).read();
         (*at(prev)).next = next;
@@ -89,16 +89,16 @@ pub unsafe fn remove(node: usize) {
     }
 }
 
-/// Verifies the ring of `head`, following no link that `is_node` does not allow, and calls `visit` with every node but the
-/// head; returns their number.
+/// Verifies the ring of `head`, following only links that `is_node` accepts, and calls `visit` with every node except
+/// the head; returns their number.
 ///
 /// # Errors
 ///
-/// A link that leads nowhere or not back, more nodes than `limit` (a ring that does not come back), or what `visit` finds.
+/// An invalid link, a link whose opposite does not match, more nodes than `limit`, or an error of `visit`.
 ///
 /// # Safety
 ///
-/// `head` is a head, and a node's bytes are readable wherever `is_node` says so.
+/// `head` is a head, and wherever `is_node` accepts an address, the bytes of a node are readable.
 pub unsafe fn check(
     head: usize,
     limit: usize,
@@ -108,12 +108,12 @@ pub unsafe fn check(
     let mut node = head;
     let mut count = 0;
     loop {
-        // SAFETY: the node is the head, or `is_node` said yes.
+        // SAFETY: the node is the head, or `is_node` accepted it.
         let next = unsafe { (*at(node)).next };
         if next != head && !is_node(next) {
             return Err(Corruption { invariant: "a ring's links lead to nodes", address: node });
         }
-        // SAFETY: as above.
+        // SAFETY: `next` is the head, or `is_node` accepted it.
         if unsafe { (*at(next)).prev } != node {
             return Err(Corruption { invariant: "a ring's links lead back", address: next });
         }
@@ -173,7 +173,7 @@ mod tests {
         let mut memory = vec![Node { prev: 1, next: 1 }; 3];
         let start = memory.as_mut_ptr().expose_provenance();
         let [head, a, b] = [0, 1, 2].map(|index| start + index * size_of::<Node>());
-        // SAFETY: the memory outlives the test; links are followed where nodes are.
+        // SAFETY: the memory outlives the test; only links to `a` and `b` are followed.
         unsafe {
             let found = || check(head, 2, &|node| node == a || node == b, &mut |_| Ok(())).unwrap_err().invariant;
             begin(head);

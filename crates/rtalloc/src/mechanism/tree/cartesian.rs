@@ -11,13 +11,13 @@
 //!                                     [64]    [32]             left of a node: lower addresses
 //! ```
 //!
-//! Where sizes and addresses differ there is one such tree and no other: nothing can be balanced. One search from the root by
-//! address finds both neighbours of any place; the root is the largest block.
+//! If sizes and addresses differ, there is exactly one such tree, so it cannot be balanced. One search from the root by
+//! address finds both neighbours of any place. The root is the largest block.
 //!
-//! - *insert* goes down by address past the nodes that are at least as large, takes the place of the
-//!   first that is smaller, and splits what was below it into what lies left and right.
-//! - *remove* joins the trees below a node, from the top the larger root first.
-//! - *shrink* lets the larger child come up as long as it is larger than what is left of the node.
+//! - *insert* descends by address past the nodes that are at least as large, replaces the first node that is smaller,
+//!   and splits the subtree below into the blocks left and right of the new one.
+//! - *remove* joins the two subtrees below a node, from the top, the larger root first.
+//! - *shrink* moves the larger child up as long as it is larger than the rest of the node.
 
 use super::{Side, link_at, size_or_zero};
 use crate::contract::Corruption;
@@ -27,18 +27,18 @@ use crate::mechanism::memory::Memory;
 use crate::mechanism::sealed::Sealed;
 use crate::mechanism::word::Width;
 
-/// Which of the blocks that are large enough serves a request.
+/// Which of the large enough blocks serves a request.
 pub trait CartesianFit: Sealed + Copy + core::fmt::Debug + 'static {
-    /// The policy in words.
+    /// The name of the policy.
     const NAME: &'static str;
 
-    /// The child below `node` at which the search goes on, given the sizes of node and children; `None` if the node
-    /// serves. Only a child that is large enough may be chosen.
+    /// The child of a node with which the search continues, given the sizes of the node and of its children; `None` if
+    /// the node serves. Only a child that is large enough may be chosen.
     fn descend(need: usize, node: usize, left: usize, right: usize) -> Option<Side>;
 }
 
-/// Better fit (Stephenson 1983): to the smaller child that is large enough, until there is none. An approximation of best
-/// fit: what lies below the larger child is not looked at.
+/// Better fit (Stephenson 1983): descends to the smaller child that is large enough, until there is none. This
+/// approximates best fit: the subtree of the larger child is not searched.
 #[derive(Clone, Copy, Debug)]
 pub struct BetterFit;
 
@@ -50,7 +50,7 @@ impl CartesianFit for BetterFit {
     #[inline(always)]
     fn descend(need: usize, node: usize, left: usize, right: usize) -> Option<Side> {
         if node == need {
-            // Nothing below is smaller and large enough.
+            // No node below is smaller and large enough.
             return None;
         }
         let is_right_better = right >= need && (left < need || right < left);
@@ -62,8 +62,7 @@ impl CartesianFit for BetterFit {
     }
 }
 
-/// Leftmost fit (Stephenson 1983): the block with the lowest address that is large enough, which is what address-ordered
-/// first-fit finds.
+/// Leftmost fit (Stephenson 1983): the lowest block that is large enough, as in address-ordered first-fit.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftmostFit;
 
@@ -78,20 +77,20 @@ impl CartesianFit for LeftmostFit {
     }
 }
 
-/// The free blocks next to a place, and where the links to them are.
+/// The free blocks next to a place, and the links that lead to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Neighbours {
-    /// The last free block in front of the place; [`NULL`] if there is none.
+    /// The last free block before the place; [`NULL`] if there is none.
     pub(crate) before: usize,
-    /// The first free block at the place or behind it; the heap's end if there is none.
-    pub(crate) behind: usize,
+    /// The first free block at or after the place; the heap's end if there is none.
+    pub(crate) after: usize,
     before_link: usize,
-    behind_link: usize,
+    after_link: usize,
     /// Whether `before` is further from the root.
     is_before_deeper: bool,
 }
 
-/// The tree of a heap. Its root's link is the word two words in front of the first block, which is at one granule.
+/// The tree of a heap. The link to its root is two words before the first block, which is at one granule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cartesian<W> {
     memory: Memory<W>,
@@ -120,7 +119,7 @@ impl<W: Width> Cartesian<W> {
     /// `link` is the root's link or a node's.
     #[inline(always)]
     pub(crate) unsafe fn load(self, link: usize) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: `link` is the root's link or a node's, so it is an initialised word of the heap.
         unsafe { self.memory.load(link) }
     }
 
@@ -131,18 +130,18 @@ impl<W: Width> Cartesian<W> {
     /// `node` is a node of the tree.
     #[inline(always)]
     pub(crate) unsafe fn children(self, node: usize) -> (usize, usize) {
-        // SAFETY: a node has links.
+        // SAFETY: `node` is a node, so it has two links.
         unsafe { (self.load(Self::link(node, Side::Left)), self.load(Self::link(node, Side::Right))) }
     }
 
-    /// A block that serves `need` bytes by the policy `F`, as the link that leads to it.
+    /// A block that serves `need` bytes by the policy `F`, as the link to it.
     ///
     /// # Safety
     ///
-    /// The tree is whole.
+    /// The tree is intact.
     #[inline(always)]
     pub(crate) unsafe fn choose<F: CartesianFit>(self, need: usize) -> Option<usize> {
-        // SAFETY: links lead to nodes.
+        // SAFETY: the tree is intact, so links lead to nodes.
         unsafe {
             let mut link = Self::ROOT;
             let mut node = self.load(link);
@@ -163,12 +162,12 @@ impl<W: Width> Cartesian<W> {
         }
     }
 
-    /// The free blocks next to a place, in a heap that ends at `end`. `None` if a node on the path to it is out of order or
-    /// off the granule, or has a size that `is_size` does not allow, which somebody wrote over: its links are not followed.
+    /// The free blocks next to a place, in a heap that ends at `end`. `None` if a node on the path is out of order or
+    /// unaligned, or `is_size` rejects its size. Such a node was overwritten, and its links are not followed.
     ///
     /// # Safety
     ///
-    /// The tree is whole but for what somebody wrote over from the front of a node on.
+    /// The tree is intact, except where a write past the end of a block overwrote a node from its front on.
     #[inline(always)]
     pub(crate) unsafe fn neighbours(
         self,
@@ -178,22 +177,22 @@ impl<W: Width> Cartesian<W> {
     ) -> Option<Neighbours> {
         let mut found = Neighbours {
             before: NULL,
-            behind: end,
+            after: end,
             before_link: Self::ROOT,
-            behind_link: Self::ROOT,
+            after_link: Self::ROOT,
             is_before_deeper: false,
         };
         let mut link = Self::ROOT;
         // turns: free blocks
         loop {
-            // SAFETY: the link is the root's or that of a node that was looked at; a node is looked at only between those
-            // that were passed, which is in the heap.
+            // SAFETY: the link is the root's or that of a verified node. A node is read only between the nodes passed
+            // before, which is within the heap.
             unsafe {
                 let node = self.load(link);
                 if node == NULL {
                     return Some(found);
                 }
-                let is_between = node > found.before && node < found.behind && node & (W::GRANULE - 1) == 0;
+                let is_between = node > found.before && node < found.after && node & (W::GRANULE - 1) == 0;
                 if !is_between || !is_size(free_size(self.memory, node)) {
                     return None;
                 }
@@ -201,7 +200,7 @@ impl<W: Width> Cartesian<W> {
                     found = Neighbours { before: node, before_link: link, is_before_deeper: true, ..found };
                     link = Self::link(node, Side::Right);
                 } else {
-                    found = Neighbours { behind: node, behind_link: link, is_before_deeper: false, ..found };
+                    found = Neighbours { after: node, after_link: link, is_before_deeper: false, ..found };
                     link = Self::link(node, Side::Left);
                 }
             }
@@ -213,7 +212,7 @@ impl<W: Width> Cartesian<W> {
     /// ```text
     ///    [400]                [400]
     ///     /         + 96       /
-    ///   [64]         ->     [96]           what was below the place is split at the new address
+    ///   [64]         ->     [96]           the subtree below the place is split at the new address
     ///   /  \                /  \
     /// [8]  [32]          [64]  [32]
     ///                    /
@@ -222,10 +221,10 @@ impl<W: Width> Cartesian<W> {
     ///
     /// # Safety
     ///
-    /// The tree is whole; the block is free, has that size in its header, and is not in it.
+    /// The tree is intact; the block is free, has that size in its header, and is not in the tree.
     #[inline]
     pub(crate) unsafe fn insert(self, block: usize, size: usize) {
-        // SAFETY: links lead to nodes, and the block's first words are free for its links.
+        // SAFETY: links lead to nodes, and the first words of the free block are available for its links.
         unsafe {
             let mut link = Self::ROOT;
             let mut node = self.load(link);
@@ -254,51 +253,50 @@ impl<W: Width> Cartesian<W> {
         }
     }
 
-    /// Takes the node out to which `link` leads: joins the trees below it.
+    /// Removes the node to which `link` leads, and joins the subtrees below it.
     ///
     /// # Safety
     ///
-    /// The tree is whole, and `link` leads to a node.
+    /// The tree is intact, and `link` leads to a node.
     #[inline]
     pub(crate) unsafe fn remove(self, link: usize) {
-        // SAFETY: links lead to nodes.
+        // SAFETY: the tree is intact, so links lead to nodes.
         unsafe {
             let (left, right) = self.children(self.load(link));
             self.join(link, left, right);
         }
     }
 
-    /// Takes out those neighbours of a place that are asked for, the deeper one first, so that the link to the other stays
-    /// where it is.
+    /// Removes the selected neighbours of a place, the deeper one first, so that the link to the other remains valid.
     ///
     /// # Safety
     ///
-    /// The tree is as it was when the neighbours were found, and those asked for exist.
+    /// The tree is unchanged since the neighbours were found, and the selected ones exist.
     #[inline]
-    pub(crate) unsafe fn remove_neighbours(self, found: Neighbours, is_before: bool, is_behind: bool) {
-        let Neighbours { before_link, behind_link, is_before_deeper, .. } = found;
-        // SAFETY: the caller's promise.
+    pub(crate) unsafe fn remove_neighbours(self, found: Neighbours, is_before: bool, is_after: bool) {
+        let Neighbours { before_link, after_link, is_before_deeper, .. } = found;
+        // SAFETY: the tree is unchanged, so both links are valid; the deeper one goes first.
         unsafe {
-            if is_before && (is_before_deeper || !is_behind) {
+            if is_before && (is_before_deeper || !is_after) {
                 self.remove(before_link);
             }
-            if is_behind {
-                self.remove(behind_link);
+            if is_after {
+                self.remove(after_link);
             }
-            if is_before && is_behind && !is_before_deeper {
+            if is_before && is_after && !is_before_deeper {
                 self.remove(before_link);
             }
         }
     }
 
-    /// Makes the trees at `left` and `right`, all of whose blocks are in this order, one tree at `link`.
+    /// Joins the trees at `left` and `right` into one tree at `link`. Blocks of the left one come first.
     ///
     /// # Safety
     ///
-    /// `link` is the root's or a node's, and leads to neither.
+    /// `link` is the root's or a node's, and is in neither tree.
     #[inline]
     pub(crate) unsafe fn join(self, mut link: usize, mut left: usize, mut right: usize) {
-        // SAFETY: links lead to nodes.
+        // SAFETY: both trees are intact, so links lead to nodes.
         unsafe {
             // turns: free blocks
             while left != NULL && right != NULL {
@@ -316,15 +314,14 @@ impl<W: Width> Cartesian<W> {
         }
     }
 
-    /// Puts `node`, what is left of the block that stood at `link` with these children, where it belongs: as far down as
-    /// its size demands.
+    /// Inserts `node`, the rest of a block that was at `link` with these children, as far down as its size requires.
     ///
     /// # Safety
     ///
-    /// `link` is the root's or a node's; `node` is free, of `size` bytes, between the blocks left and right of it.
+    /// `link` is the root's or a node's; `node` is free, of `size` bytes, between the two trees.
     #[inline]
     pub(crate) unsafe fn shrink(self, mut link: usize, node: usize, size: usize, mut left: usize, mut right: usize) {
-        // SAFETY: links lead to nodes, and the node's first words are free for its links.
+        // SAFETY: links lead to nodes, and the first words of the free node are available for its links.
         unsafe {
             let (mut left_size, mut right_size) = (size_or_zero(self.memory, left), size_or_zero(self.memory, right));
             // turns: free blocks
@@ -347,7 +344,7 @@ impl<W: Width> Cartesian<W> {
         }
     }
 
-    /// Verifies the path from the root to a free block; returns how many children it has.
+    /// Verifies the path from the root to a free block; returns the number of its children.
     ///
     /// # Errors
     ///
@@ -355,11 +352,11 @@ impl<W: Width> Cartesian<W> {
     ///
     /// # Safety
     ///
-    /// Every multiple of the granule below `end` can be looked at as a block.
+    /// The word before any multiple of the granule below `end`, and two words after it, may be read.
     pub(crate) unsafe fn check_path(self, block: usize, end: usize) -> Result<usize, Corruption> {
         let mut between = NULL..end;
         let mut largest = usize::MAX;
-        // SAFETY: the root's link exists; a node is looked at only between those that were passed.
+        // SAFETY: the root's link exists; a node is read only between the nodes passed before.
         unsafe {
             let mut node = self.load(Self::ROOT);
             loop {

@@ -1,12 +1,12 @@
 //! Binary trees whose nodes are the free blocks themselves.
 //!
-//! | module | order | what it is for |
+//! | module | order | use |
 //! |---|---|---|
-//! | [`splay`] | by size, one node per size | the index of tree best-fit: what was used last is near the root |
-//! | [`cartesian`] | by address, and each node at least as large as those below it | fast-fit: found by size, coalesced by address |
+//! | [`splay`] | by size, one node per size | the index of tree best-fit: recently used sizes are near the root |
+//! | [`cartesian`] | by address, and each node at least as large as those below it | fast-fit: search by size, coalescing by address |
 //!
-//! A node's two links are words of its block, left before right; [`NULL`] is no node. Every operation is a loop down one
-//! path: none recurses, none needs a stack or a link to the parent.
+//! A node's two links are words of its block, left before right; [`NULL`] means no node. Every operation is a loop down
+//! one path: there is no recursion, no stack and no link to the parent.
 
 pub mod cartesian;
 pub mod splay;
@@ -19,14 +19,14 @@ use crate::mechanism::word::Width;
 /// One of the two sides of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What comes before the node in the tree's order.
+    /// The nodes before the node in the tree's order.
     Left,
-    /// What comes behind it.
+    /// The nodes after it.
     Right,
 }
 
 impl Side {
-    /// The right side, or the left.
+    /// The right side if `is_right`, otherwise the left.
     #[inline(always)]
     pub(crate) fn right_if(is_right: bool) -> Self {
         if is_right { Side::Right } else { Side::Left }
@@ -45,13 +45,13 @@ pub(crate) fn link_at<W: Width, const FIRST: usize>(node: usize, side: Side) -> 
     node.wrapping_add((FIRST + side as usize) * W::BYTES)
 }
 
-/// The size of a node's block; 0 if there is none.
+/// The size of a node's block; 0 for [`NULL`].
 ///
 /// # Safety
 ///
 /// `node` is a free block, or [`NULL`].
 #[inline(always)]
 pub(crate) unsafe fn size_or_zero<W: Width>(memory: Memory<W>, node: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: `node` is not `NULL`, so it is a free block.
     if node == NULL { 0 } else { unsafe { free_size(memory, node) } }
 }

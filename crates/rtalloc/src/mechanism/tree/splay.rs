@@ -1,7 +1,7 @@
-//! The self-adjusting tree of free blocks by size (Sleator and Tarjan 1985), one node per size, and the index that it is.
+//! The self-adjusting tree of free blocks by size (Sleator and Tarjan 1985), one node per size, and its index.
 //!
 //! A free block is in the list of all free blocks of its size; the first block of a list is the tree's node. List links
-//! are those of [`free_list`](crate::mechanism::free_list), with the node as the head; behind them stand the tree's:
+//! are those of [`free_list`](crate::mechanism::free_list), with the node as the head. The tree's links follow them:
 //!
 //! ```text
 //! node   [size][0   ][next][left][right] ... [size]
@@ -9,18 +9,18 @@
 //! block  [size][prev][next]              ... [size]     all of one size: list links only
 //! ```
 //!
-//! The null node, in front of the first block, is four words: its `next` is the tree's root, and its `left` and `right`
-//! hold the two trees that a splay takes apart and puts together again.
+//! The null node, before the first block, has four words: its `next` is the tree's root, and its `left` and `right`
+//! hold the two trees that a splay takes apart and joins again.
 //!
 //! # Splaying
 //!
-//! Every search ends with a splay, which makes the node found the root and halves, roughly, the depth of every node on the
-//! path to it. It goes top down in one loop: what is smaller than the size sought is hung to the right end of one tree, what is
-//! larger to the left end of another, and two steps to the same side rotate first.
+//! Every search ends with a splay, which makes the node found the root and roughly halves the depth of every node on
+//! the path to it. It runs top down in one loop: smaller nodes are appended to the right end of one tree, larger nodes
+//! to the left end of another. Two steps to the same side rotate first.
 //!
 //! ```text
-//!       y          what is searched lies below x:  y joins the larger ones, under which x's larger child
-//!     x   C                                        is rotated in, and the search goes on at w
+//!       y          the size sought is below x:  y joins the larger nodes, x's larger child
+//!     x   C                                     is rotated below it, and the search continues at w
 //!   w   B
 //! ```
 //!
@@ -33,48 +33,47 @@ use crate::mechanism::free_list::{NULL, check_list, link, next_at, unlink};
 use crate::mechanism::memory::Memory;
 use crate::mechanism::word::Width;
 
-/// The index that is a splay tree of the sizes of free blocks: best fit, and of equal blocks the one freed last, but
-/// the one that is the node only when no other is left.
+/// The index made of a splay tree of the sizes of free blocks: best fit. Of equal blocks, the one freed last serves
+/// first, but the node itself only if no other is left.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeTree;
 
-/// Words of a list node in front of the tree's links.
+/// Words of a list node before the tree's links.
 const LIST_WORDS: usize = 2;
 
-/// The child of a node.
+/// A child of a node.
 ///
 /// # Safety
 ///
 /// `node` is a node of the tree, or the null node.
 #[inline(always)]
 unsafe fn child<W: Width>(memory: Memory<W>, node: usize, side: Side) -> usize {
-    // SAFETY: a node has links.
+    // SAFETY: `node` is a node of the tree or the null node, and both have links.
     unsafe { memory.load(link_at::<W, LIST_WORDS>(node, side)) }
 }
 
-/// Links a node to a child.
+/// Sets a child of a node.
 ///
 /// # Safety
 ///
 /// As [`child`].
 #[inline(always)]
 unsafe fn set_child<W: Width>(memory: Memory<W>, node: usize, side: Side, child: usize) {
-    // SAFETY: a node has links.
+    // SAFETY: `node` is a node of the tree or the null node, and both have links.
     unsafe { memory.store(link_at::<W, LIST_WORDS>(node, side), child) }
 }
 
-/// Makes the node of this size the root of the tree at `root`; if there is none, one of the two nearest to it. Returns the
-/// new root.
+/// Makes the node of this size the root of the tree at `root`; otherwise one of its neighbours. Returns the new root.
 ///
 /// # Safety
 ///
 /// `root` is a node, and the tree below it is ordered.
 unsafe fn splay<W: Width>(memory: Memory<W>, root: usize, size: usize) -> usize {
-    // SAFETY: every node that is visited was reached by links of the tree; the null node has links too.
+    // SAFETY: every node visited was reached by links of the tree; the null node has links, too.
     unsafe {
         set_child(memory, NULL, Side::Left, NULL);
         set_child(memory, NULL, Side::Right, NULL);
-        // The nodes to whose right, or left, the next smaller, or larger, tree will be hung.
+        // The nodes at which the next smaller, or larger, tree is appended.
         let mut smaller_end = NULL;
         let mut larger_end = NULL;
         let mut node = root;
@@ -99,7 +98,7 @@ unsafe fn splay<W: Width>(memory: Memory<W>, root: usize, size: usize) -> usize 
                     break;
                 }
             }
-            // The node and all on its other side lie beyond the size.
+            // The node and its other subtree lie beyond the size.
             let end = if side == Side::Right { &mut smaller_end } else { &mut larger_end };
             set_child(memory, *end, side, node);
             *end = node;
@@ -107,7 +106,7 @@ unsafe fn splay<W: Width>(memory: Memory<W>, root: usize, size: usize) -> usize 
         }
         set_child(memory, smaller_end, Side::Right, child(memory, node, Side::Left));
         set_child(memory, larger_end, Side::Left, child(memory, node, Side::Right));
-        // The null node led to the two trees: to the smaller ones by its right link, to the larger ones by its left.
+        // The null node's right link leads to the smaller nodes, its left link to the larger ones.
         let (smaller, larger) = (child(memory, NULL, Side::Right), child(memory, NULL, Side::Left));
         set_child(memory, node, Side::Left, smaller);
         set_child(memory, node, Side::Right, larger);
@@ -123,25 +122,25 @@ impl SizeTree {
     /// The index is initialised.
     #[inline(always)]
     unsafe fn root<W: Width>(memory: Memory<W>) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the index is initialised, so the null node's `next` is the root.
         unsafe { memory.load(next_at::<W>(NULL)) }
     }
 
-    /// Notes the root.
+    /// Sets the root.
     ///
     /// # Safety
     ///
     /// As [`root`](Self::root).
     #[inline(always)]
     unsafe fn set_root<W: Width>(memory: Memory<W>, root: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the index is initialised, so the null node has a `next`.
         unsafe { memory.store(next_at::<W>(NULL), root) }
     }
 
-    /// Takes the root out of the tree: the next block of its size takes its place, or the trees below it are joined.
+    /// Removes the root from the tree: the next block of its size replaces it, or the subtrees below it are joined.
     ///
     /// ```text
-    ///      root                  a: the largest of the left tree, splayed to its top
+    ///      root                  a: the largest of the left subtree, splayed to its top
     ///     /    \        ->      / \
     ///   ..a     B              ..  B
     /// ```
@@ -150,7 +149,7 @@ impl SizeTree {
     ///
     /// `root` is the tree's root.
     unsafe fn remove_root<W: Width>(memory: Memory<W>, root: usize) {
-        // SAFETY: the root is a node, and what its links lead to are nodes, or blocks of its size.
+        // SAFETY: the root is a node; its links lead to nodes, or to blocks of its size.
         unsafe {
             let (left, right) = (child(memory, root, Side::Left), child(memory, root, Side::Right));
             let heir = memory.load(next_at::<W>(root));
@@ -162,7 +161,7 @@ impl SizeTree {
             } else if left == NULL {
                 right
             } else {
-                // All are smaller than what is sought, so that the largest of them comes up, and has no right child.
+                // All nodes are smaller than the size sought, so the largest becomes the root, without a right child.
                 let largest = splay(memory, left, free_size(memory, root));
                 set_child(memory, largest, Side::Right, right);
                 largest
@@ -171,8 +170,7 @@ impl SizeTree {
         }
     }
 
-    /// The node of the smallest size above `size`, with its depth, or `None`. Follows no link to where `is_place` does
-    /// not allow a block.
+    /// The node of the smallest size above `size`, with its depth, or `None`. Follows only links to places.
     ///
     /// # Errors
     ///
@@ -180,14 +178,14 @@ impl SizeTree {
     ///
     /// # Safety
     ///
-    /// The index is initialised, and a block could be wherever `is_place` says so.
+    /// The index is initialised, and wherever `is_place` accepts an offset, a header and links may be read.
     unsafe fn node_above<W: Width>(
         memory: Memory<W>,
         size: usize,
         limit: usize,
         is_place: &dyn Fn(usize) -> bool,
     ) -> Result<Option<(usize, usize)>, Corruption> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the index is initialised, which the caller guarantees.
         let mut node = unsafe { Self::root(memory) };
         let mut found = None;
         let mut between = 0..usize::MAX;
@@ -200,7 +198,7 @@ impl SizeTree {
             if depth >= limit {
                 return broken("the tree holds each free block once");
             }
-            // SAFETY: a block could be there, so that the word in front of it and its links are the heap's to read.
+            // SAFETY: `is_place` accepted the node, so the word before it and its links may be read.
             unsafe {
                 let here = free_size(memory, node);
                 if here <= between.start || here >= between.end || here & (W::GRANULE - 1) != 0 {
@@ -221,8 +219,8 @@ impl SizeTree {
     }
 }
 
-// SAFETY: the tree has a node for every size of the blocks that were inserted and not removed, and the node's list holds
-// them; `take` returns a block of the smallest size that holds `need` bytes.
+// SAFETY: the tree has one node for every size of the blocks that were inserted and not removed, and the node's list
+// has all blocks of that size. `take` returns a block of the smallest size that holds `need` bytes.
 unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     /// Header, four links, footer.
     const MIN_BLOCK: usize = (6 * W::BYTES).next_multiple_of(W::GRANULE);
@@ -240,7 +238,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
 
     unsafe fn init(memory: Memory<W>, _: usize) {
         for word in 0..LIST_WORDS + 2 {
-            // SAFETY: the control structure is the index's to initialise.
+            // SAFETY: the control structure has `bytes_above` bytes, which the index initialises.
             unsafe { memory.store(word * W::BYTES, NULL) }
         }
     }
@@ -249,11 +247,11 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
         need
     }
 
-    /// A request that is refused changes nothing, the shape of the tree included: the search comes first, the splay when
-    /// it succeeded.
+    /// A refused request changes nothing, not even the shape of the tree: the search comes first, and the splay only if
+    /// it succeeds.
     #[inline]
     unsafe fn take(memory: Memory<W>, need: usize) -> Option<(usize, usize, ())> {
-        // SAFETY: the index is initialised, links lead to nodes.
+        // SAFETY: the index is initialised, and links lead to nodes.
         unsafe {
             let root = Self::root(memory);
             let mut best = NULL;
@@ -291,7 +289,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
 
     #[inline]
     unsafe fn insert(memory: Memory<W>, block: usize, size: usize, (): ()) {
-        // SAFETY: the block is free and in neither tree nor list, by the caller's promise.
+        // SAFETY: the caller guarantees that the block is free, and in neither the tree nor a list.
         unsafe {
             let mut root = Self::root(memory);
             let (mut left, mut right) = (NULL, NULL);
@@ -303,7 +301,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
                     link(memory, root, block);
                     return;
                 }
-                // The nearest node goes to one side, with all that lies beyond it.
+                // The nearest node goes to one side, with the subtree beyond it.
                 if size < nearest {
                     left = child(memory, root, Side::Left);
                     set_child(memory, root, Side::Left, NULL);
@@ -324,7 +322,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
 
     #[inline]
     unsafe fn remove(memory: Memory<W>, block: usize) {
-        // SAFETY: the block is in the index by the caller's promise: in a list behind a node, or a node.
+        // SAFETY: the caller guarantees that the block is in the index: in the list of a node, or a node.
         unsafe {
             if memory.load(block) != NULL {
                 unlink(memory, block);
@@ -339,7 +337,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     fn first_of((): (), (): ()) {}
 
     unsafe fn largest(memory: Memory<W>) -> usize {
-        // SAFETY: the index is initialised, links lead to nodes.
+        // SAFETY: the index is initialised, and links lead to nodes.
         unsafe {
             let mut largest = NULL;
             let mut node = Self::root(memory);
@@ -351,11 +349,10 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
         }
     }
 
-    /// Nodes in the order of their sizes, each with its depth, which together are the tree's shape, and behind each node
-    /// its list.
+    /// Nodes by ascending size, each with its depth, which determines the tree's shape, and each followed by its list.
     unsafe fn lists(memory: Memory<W>, visit: &mut dyn FnMut(usize, usize)) {
         let mut size = 0;
-        // SAFETY: the index is initialised, links lead to nodes and blocks.
+        // SAFETY: the index is initialised, and links lead to nodes and blocks.
         unsafe {
             while let Ok(Some((node, depth))) = Self::node_above(memory, size, usize::MAX, &|_| true) {
                 size = free_size(memory, node);
@@ -368,7 +365,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
         }
     }
 
-    /// Visits the path to every node, which takes the square of their number at the worst.
+    /// Follows the path to every node, which takes quadratic time in the worst case.
     unsafe fn check(
         memory: Memory<W>,
         free_blocks: usize,
@@ -377,7 +374,7 @@ unsafe impl<W: Width> FreeIndex<W> for SizeTree {
     ) -> Result<usize, Corruption> {
         let mut total = 0;
         let mut size = 0;
-        // SAFETY: the caller's promise; nodes and blocks are looked at where they could be.
+        // SAFETY: the caller guarantees that the index is initialised. Nodes are read only at places.
         unsafe {
             while let Some((node, _)) = Self::node_above(memory, size, free_blocks, is_place)? {
                 size = free_size(memory, node);
@@ -411,7 +408,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::vec::Vec;
 
-    /// Memory of the index, with blocks that are nothing but headers and links, 64 bytes apart.
+    /// Memory of the index, with blocks that consist only of a header and links, 64 bytes apart.
     struct Bench {
         memory: Memory<Offset32>,
         _bytes: Vec<u128>,
@@ -422,21 +419,21 @@ mod tests {
             let mut bytes = std::vec![0u128; 4 * (blocks + 1)];
             let start = bytes.as_mut_ptr().expose_provenance() + 16;
             let memory = Memory::new(NonNull::new(core::ptr::with_exposed_provenance_mut(start)).unwrap());
-            // SAFETY: the memory is this bench's.
+            // SAFETY: the bench owns the memory.
             unsafe { <SizeTree as FreeIndex<Offset32>>::init(memory, 0) };
             Bench { memory, _bytes: bytes }
         }
 
         fn insert(&self, number: usize, size: usize) {
             let block = 64 * (number + 1) - 16;
-            // SAFETY: the block is this bench's and in no tree.
+            // SAFETY: the bench owns the block, which is in no tree.
             unsafe {
                 self.memory.store(block - 4, size);
                 SizeTree::insert(self.memory, block, size, ());
             }
         }
 
-        /// Depth of every node, in the order of sizes.
+        /// Depth of every node, by ascending size.
         fn depths(&self) -> Vec<usize> {
             let mut depths = Vec::new();
             // SAFETY: the index is initialised.
@@ -445,7 +442,7 @@ mod tests {
         }
 
         fn count(&self, most: usize) -> usize {
-            // SAFETY: the index is initialised, and every multiple of 16 in the memory can be looked at.
+            // SAFETY: the index is initialised, and every multiple of 16 in the memory has room for a block.
             unsafe { SizeTree::check(self.memory, most, 0, &|block| block != 0 && block % 16 == 0) }.unwrap()
         }
     }
@@ -456,7 +453,7 @@ mod tests {
         for number in 0..100 {
             bench.insert(number, 16 * (number + 2));
         }
-        // Ascending sizes: each becomes the root, and the tree is a path to the left.
+        // With ascending sizes each node becomes the root, and the tree is a path to the left.
         assert!(bench.depths().into_iter().eq((0..100).rev()));
         // SAFETY: the index is initialised.
         let found = unsafe { SizeTree::take(bench.memory, 16) }.unwrap().0;

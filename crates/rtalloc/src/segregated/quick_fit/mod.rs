@@ -1,26 +1,26 @@
-//! Quick-fit: pages split into fragments of one power of two, and runs of whole pages by next-fit.
+//! Quick-fit: pages split into fragments of one power of two, and runs of whole pages allocated by next-fit.
 //!
 //! # Idea
 //!
-//! The heap is pages, with a table of headers in front of them, one per page. A request of up to half a page is a fragment:
-//! its page is split into fragments of one power of two, all linked up at once, doubly, and counted in the header. A larger
-//! request is a run of whole pages: the first free run that is long enough, from where the last search ended (next-fit). A
-//! page whose fragments are all free is freed immediately; what is freed coalesces with the free pages on both sides (Puaut
-//! 2002, sections 2.4 and 3.1; Weinstock and Wulf 1988).
+//! The heap is an array of pages, preceded by a table of headers, one per page. A request of up to half a page is a
+//! fragment: its page is split into fragments of one power of two, all linked doubly at once, and counted in the
+//! header. A larger request is a run of whole pages: the first free run that is long enough, searched from where the
+//! last search ended (next-fit). A page whose fragments are all free is freed immediately; freed pages coalesce with
+//! the free pages on both sides (Puaut 2002, sections 2.4 and 3.1; Weinstock and Wulf 1988).
 //!
 //! ```text
 //! headers  [16: 3 free][run of 2][....][free run of 3 ...][512: 1 free]
 //! pages    [u u f u f.][ used        ][ free .............][ u u f u ..]
-//! lists    of fragments in each page; pages of a class that have one; free runs, and the rover where the search goes on
+//! lists    of fragments in each page; of pages of a class with a free one; of free runs, with the rover
 //! ```
 //!
-//! The paper's header "maintains a count of the number of free blocks within the page as well as a doubly-linked list of all
-//! free blocks", and a class has a free list that may be empty: here it is the ring of the class's pages that have a free
-//! fragment. So a page leaves its class in constant time, with all its fragments. (The paper's figure for the worst free, near
-//! half of that for the worst malloc, suggests that its fragments were unlinked one by one.) Free runs are linked in the order
-//! in which they were freed; one that coalesces keeps the place of its neighbour.
+//! The paper's header "maintains a count of the number of free blocks within the page as well as a doubly-linked list
+//! of all free blocks", and a class has a free list that may be empty. Here a class has the ring of its pages that have
+//! a free fragment, so a page leaves its class in constant time, with all its fragments. (The paper's figure for the
+//! worst free, near half of that for the worst malloc, suggests that its fragments were unlinked one by one.) Free runs
+//! are linked in the order in which they were freed; a run that coalesces keeps its neighbour's place.
 //!
-//! # What a page costs
+//! # Overhead per page
 //!
 //! | page of 4,096 B | header | bits | of the page |
 //! |---|---|---|---|
@@ -28,19 +28,20 @@
 //! | 64-bit, the paper's smallest fragment of 8 B | 32 B | 64 B | 2.3 % |
 //! | 32-bit, smallest fragment 8 B | 20 B | 64 B | 2.1 % |
 //!
-//! The bits, one for every smallest fragment, say which fragments are live; the paper has none and detects no second free.
-//! Links in fragments are offsets of 16 bits, so that the paper's 8 bytes suffice on any machine.
+//! The bits, one for every smallest fragment, say which fragments are live; the paper has none and detects no double
+//! free. Links in fragments are 16-bit offsets, so the paper's 8 bytes suffice on any machine.
 //!
 //! # Costs
 //!
-//! Allocate visits at most every free run, of which there is one for every two pages: linear in the region. Below that, its
-//! longest path is the paper's worst case, the smallest request when no page of its class has a free fragment: a page is
-//! taken and split 512 ways at 8 bytes (256 at 16). Deallocate is constant, without a loop.
+//! Allocate visits at most every free run, of which there is at most one for every two pages: linear in the region.
+//! Apart from that, its longest path is the paper's worst case: the smallest request when no page of its class has a
+//! free fragment takes a page and splits it 512 ways at 8 bytes (256 at 16). Deallocate is constant, without a loop.
 //!
 //! # When it wins, when it loses
 //!
-//! Most small requests are a few instructions, and no block has a header. A power of two wastes up to half of a fragment, and
-//! a program that allocates and frees one block of a size again and again has a page split and freed each time.
+//! Most small requests take a few instructions, and no block has a header. Rounding to a power of two wastes up to half
+//! of a fragment, and a program that repeatedly allocates and frees a single block of a size causes a page to be split
+//! and freed each time.
 //!
 //! # Figures
 //!
@@ -48,6 +49,8 @@
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
 //! | `quick-fit` | 3455 + 12 per page, -, 110 | 0 B | 16 B | 4,096 B, 16,384 B | 980.1 %, 695.0 % |
+//!
+//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test figures`.
 //! <!-- end of figures -->
 
 mod verify;
@@ -60,7 +63,7 @@ use crate::mechanism::page::ring::{self, Node};
 use crate::mechanism::page::{self, Marks};
 use crate::mechanism::policy_heap::{Policy, PolicyHeap, Served};
 use crate::mechanism::sealed::Sealed;
-use crate::mechanism::tally::Untallied;
+use crate::mechanism::stats::NoStats;
 use crate::region::round_up;
 use core::num::NonZeroUsize;
 
@@ -77,28 +80,28 @@ use core::num::NonZeroUsize;
 /// unsafe { heap.deallocate(block) };
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub type QuickFit<'r, const PAGE: usize = 4096, const LEAST: usize = { page::QUANTUM }, T = Untallied> =
+pub type QuickFit<'r, const PAGE: usize = 4096, const LEAST: usize = { page::QUANTUM }, T = NoStats> =
     PolicyHeap<'r, QuickFitPolicy<PAGE, LEAST>, T>;
 
-/// What a page is, in its header: the logarithm of its fragments' size, or one of the following.
+/// The kind of a page, in its header: the logarithm of its fragments' size, or one of the following.
 type Kind = u16;
-/// Free; also the pages inside a run, which nobody asks.
+/// Free; also the kind of the pages inside a run, where it is never read.
 const FREE: Kind = 0;
 /// The first page of a live run.
 const RUN: Kind = 1 << 8;
 /// The last page of a live run that has more than one.
 const RUN_END: Kind = RUN + 1;
 
-/// No fragment: the end of a list. No offset of a fragment is odd.
+/// No fragment: the end of a list. Offsets of fragments are even.
 const NONE: u16 = u16::MAX;
 
-/// A page's header in the table; the marks of live fragments are behind it.
+/// A page's header in the table; the marks of live fragments follow it.
 #[repr(C)]
 #[derive(Debug)]
 struct Header {
-    /// Links of a free run's first page, or of a page that has a free fragment; first, so that a node's address is its header's.
+    /// Links of a free run's first page, or of a page with a free fragment. A node's address is its header's.
     node: Node,
-    /// Pages of the run: in its first page, and in the last one of a free run.
+    /// Pages of the run: in its first page, and in the last page of a free run.
     pages: u32,
     kind: Kind,
     /// Free fragments of the page.
@@ -107,7 +110,7 @@ struct Header {
     first: u16,
 }
 
-/// What a free fragment begins with: offsets of its neighbours in the list of its page, or [`NONE`].
+/// The start of a free fragment: offsets of its neighbours in the list of its page, or [`NONE`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Links {
@@ -121,7 +124,7 @@ fn links(page: usize, offset: u16) -> *mut Links {
     core::ptr::with_exposed_provenance_mut(page.wrapping_add(offset.into()))
 }
 
-/// The policy of [`QuickFit`]. Behind it stand the heads of the rings, then the table of headers.
+/// The policy of [`QuickFit`]. The heads of the rings follow it, then the table of headers.
 #[repr(C)]
 #[derive(Debug)]
 pub struct QuickFitPolicy<const PAGE: usize, const LEAST: usize> {
@@ -131,7 +134,7 @@ pub struct QuickFitPolicy<const PAGE: usize, const LEAST: usize> {
     first: usize,
     /// Number of pages, at least 1.
     pages: usize,
-    /// The free run where the next search begins, as its node, or the head of the free runs.
+    /// The node of the free run where the next search begins, or the head of the free runs.
     rover: usize,
 }
 
@@ -152,13 +155,13 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     /// Bytes of a header with its marks.
     const HEADER_BYTES: usize = size_of::<Header>() + Marks::<PAGE, LEAST>::BYTES;
 
-    /// The head of the free runs.
+    /// The head of the ring of free runs.
     #[inline(always)]
     fn runs(&self) -> usize {
         self.heads
     }
 
-    /// The head of the pages that have a free fragment of a size.
+    /// The head of the ring of pages with a free fragment of a size.
     #[inline(always)]
     fn fragments(&self, log2: u32) -> usize {
         let class = log2.wrapping_sub(Self::LEAST_LOG2).wrapping_add(1);
@@ -171,7 +174,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         self.heads.wrapping_add(Self::HEADS_BYTES).wrapping_add(index.wrapping_mul(Self::HEADER_BYTES))
     }
 
-    /// The page of a node. (The only division: by a constant, so a multiplication.)
+    /// The page of a node. (The only division: by a constant, which compiles to a multiplication.)
     #[inline(always)]
     fn index(&self, node: usize) -> usize {
         node.wrapping_sub(self.heads.wrapping_add(Self::HEADS_BYTES)) / Self::HEADER_BYTES
@@ -195,14 +198,14 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         self.first.wrapping_add(index << Self::PAGE_LOG2)
     }
 
-    /// Whether the page behind or in front of a used one, if there is one, begins or ends a free run.
+    /// Whether the page next to a used one exists and is the end of a free run.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Policy::begin) has run.
     #[inline(always)]
     unsafe fn is_free(&self, index: usize) -> bool {
-        // SAFETY: an index below the number of pages has a header; below the first page it wraps to none.
+        // SAFETY: every index below the number of pages has a header; one before the first page wraps.
         index < self.pages && unsafe { (*self.header(index)).kind } == FREE
     }
 
@@ -210,10 +213,10 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// The pages are free.
+    /// The pages exist and are free.
     #[inline(always)]
     unsafe fn set_free(&mut self, index: usize, pages: usize) {
-        // SAFETY: the pages have headers.
+        // SAFETY: the pages exist, so they have headers.
         unsafe {
             let last = self.header(index.wrapping_add(pages).wrapping_sub(1));
             (*last).kind = FREE;
@@ -227,10 +230,10 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// The pages are in no free run.
+    /// The pages exist and are in no free run.
     #[inline(always)]
     unsafe fn set_live(&mut self, index: usize, pages: usize) {
-        // SAFETY: the pages have headers; of a single page the second write stays.
+        // SAFETY: the pages exist, so they have headers. For a single page, the second write overwrites the first.
         unsafe {
             (*self.header(index.wrapping_add(pages).wrapping_sub(1))).kind = RUN_END;
             (*self.header(index)).kind = RUN;
@@ -238,20 +241,20 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// Pages of a free run in front of the first address at an alignment.
+    /// Number of pages of a free run before the first aligned address.
     #[inline(always)]
     fn skipped(&self, index: usize, align_bytes: usize) -> usize {
         (self.page(index).wrapping_neg() & align_bytes.wrapping_sub(1)) >> Self::PAGE_LOG2
     }
 
-    /// Takes pages by next-fit: the first free run, from the rover on, that holds so many at this alignment.
+    /// Takes pages by next-fit: from the first free run, from the rover on, that has enough pages at this alignment.
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// [`begin`](Policy::begin) has run.
     unsafe fn take_pages(&mut self, pages: usize, align_bytes: usize) -> Option<usize> {
         let mut node = self.rover;
-        // SAFETY: the ring leads to the first pages of free runs, and to its head.
+        // SAFETY: the nodes of the ring are the first pages of free runs, and its head.
         unsafe {
             // turns: pages
             loop {
@@ -271,21 +274,21 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// Cuts pages out of a free run: `[free 9] -> [free 2][used 3][free 4]`, where either free part may be missing. The rover
-    /// is at what is left behind them, or at the next run.
+    /// Cuts pages out of a free run: `[free 9] -> [free 2][used 3][free 4]`, where either free part may be missing. The
+    /// rover moves to the free part after them, or to the next run.
     ///
     /// # Safety
     ///
-    /// A free run at `index` has `skipped + pages` pages. The caller writes the headers of those that were cut out.
+    /// A free run at `index` has at least `skipped + pages` pages. The caller writes the headers of the pages cut out.
     unsafe fn carve(&mut self, index: usize, skipped: usize, pages: usize) {
         let node = self.node(index);
-        let behind = index.wrapping_add(skipped).wrapping_add(pages);
-        // SAFETY: the run is in the ring; the rest of it lies within.
+        let after = index.wrapping_add(skipped).wrapping_add(pages);
+        // SAFETY: the run is in the ring, and both free parts lie within it.
         unsafe {
             let rest = ((*self.header(index)).pages as usize).wrapping_sub(skipped).wrapping_sub(pages);
             if rest != 0 {
-                self.set_free(behind, rest);
-                ring::insert_behind(node, self.node(behind));
+                self.set_free(after, rest);
+                ring::insert_behind(node, self.node(after));
             }
             self.rover = ring::next(node);
             match skipped {
@@ -295,22 +298,22 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// Frees pages and coalesces them with free neighbours: `[free 2][freed 1][free 4] -> [free 7]`, in the place of the run in
-    /// front, else of the one behind, else first.
+    /// Frees pages and coalesces them with free neighbours: `[free 2][freed 1][free 4] -> [free 7]`. The run takes the
+    /// place of the previous run or, failing that, of the next one; otherwise it becomes the first.
     ///
     /// # Safety
     ///
-    /// The pages are in use, and nobody uses them any more.
+    /// The pages are in use, and no block on them is live any more.
     #[inline(always)]
     unsafe fn give_pages(&mut self, index: usize, pages: usize) {
         let (mut start, mut len) = (index, pages);
         let before = index.wrapping_sub(1);
-        let behind = index.wrapping_add(pages);
-        // SAFETY: a free page beside a used one is the end of a free run, which says how long it is and is in the ring.
+        let after = index.wrapping_add(pages);
+        // SAFETY: a free page next to a used one is the end of a free run. It has the length of the run.
         unsafe {
-            // What ends up inside the run is not taken for a used page later.
+            // Pages inside the run must not be taken for used ones later.
             (*self.header(index)).kind = FREE;
-            (*self.header(behind.wrapping_sub(1))).kind = FREE;
+            (*self.header(after.wrapping_sub(1))).kind = FREE;
             let has_before = self.is_free(before);
             if has_before {
                 let more = (*self.header(before)).pages as usize;
@@ -318,14 +321,14 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
                 len = len.wrapping_add(more);
             }
             let node = self.node(start);
-            if self.is_free(behind) {
-                let behind_node = self.node(behind);
-                len = len.wrapping_add((*self.header(behind)).pages as usize);
+            if self.is_free(after) {
+                let after_node = self.node(after);
+                len = len.wrapping_add((*self.header(after)).pages as usize);
                 if !has_before {
-                    ring::insert_behind(behind_node, node);
+                    ring::insert_behind(after_node, node);
                 }
-                ring::remove(behind_node);
-                if self.rover == behind_node {
+                ring::remove(after_node);
+                if self.rover == after_node {
                     self.rover = node;
                 }
             } else if !has_before {
@@ -340,12 +343,12 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// The page is in use, and in no list.
+    /// The page is in use, and in no ring.
     unsafe fn split(&mut self, index: usize, log2: u32) {
         let page = self.page(index);
         let size = 1usize << log2;
         let mut offset = 0;
-        // SAFETY: the page and its header are the policy's; a fragment holds its links.
+        // SAFETY: the page and its header are the policy's; a fragment has room for its links.
         unsafe {
             // turns: granules of a page
             while offset < PAGE {
@@ -368,10 +371,10 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// The policy has begun; the size is from the smallest to half a page.
+    /// [`begin`](Policy::begin) has run; the size is from the smallest to half a page.
     #[inline(always)]
     unsafe fn take_fragment(&mut self, log2: u32) -> Option<usize> {
-        // SAFETY: pages in the class's ring have a free fragment; lists lead to free fragments.
+        // SAFETY: the pages in the class's ring have a free fragment; lists lead to free fragments.
         unsafe {
             let mut node = ring::next(self.fragments(log2));
             if node == self.fragments(log2) {
@@ -396,14 +399,14 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// Gives a fragment back whose mark is cleared; the last one frees its page.
+    /// Takes back a fragment whose mark is cleared. The last fragment of a page frees the page.
     ///
     /// # Safety
     ///
     /// The page is split; the fragment was live until now.
     #[inline(always)]
     unsafe fn give_fragment(&mut self, index: usize, offset: u16, log2: u32) {
-        // SAFETY: lists lead to free fragments.
+        // SAFETY: the page is split, so it has a list that leads to free fragments; the fragment is free from now on.
         unsafe {
             let (page, header) = (self.page(index), self.header(index));
             let free = (*header).free.wrapping_add(1);
@@ -425,7 +428,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// The page, its kind, and the offset of an address that a block could have.
+    /// The page, its kind, and the offset in it, for an address where a block can be.
     #[inline(always)]
     unsafe fn locate(&self, address: usize) -> Result<(usize, Kind, usize), MisuseKind> {
         let distance = address.wrapping_sub(self.first);
@@ -433,14 +436,14 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         if index >= self.pages || distance & (LEAST - 1) != 0 {
             return Err(MisuseKind::ForeignPointer);
         }
-        // SAFETY: the page has a header.
+        // SAFETY: the index is below the number of pages, so the page has a header.
         Ok((index, unsafe { (*self.header(index)).kind }, distance & (PAGE - 1)))
     }
 }
 
 impl<const PAGE: usize, const LEAST: usize> Sealed for QuickFitPolicy<PAGE, LEAST> {}
 
-// SAFETY: blocks are runs of pages that were free, or fragments of a page that were; the table lies in front of the pages.
+// SAFETY: blocks are runs of free pages, or fragments of a page that was free; the table precedes the pages.
 unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAGE, LEAST> {
     type Config = ();
 
@@ -457,7 +460,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
     fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
         let table = start.checked_add(Self::HEADS_BYTES)?;
         let mut pages = end.checked_sub(table)? / (PAGE + Self::HEADER_BYTES);
-        // Where the first page has to be aligned, the last one may not fit any more.
+        // Aligning the first page may leave too little room for the last one.
         while pages != 0 {
             let first = round_up(table + pages * Self::HEADER_BYTES, PAGE)?;
             if end.checked_sub(first).is_some_and(|room| room >> Self::PAGE_LOG2 >= pages) {
@@ -478,12 +481,12 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
     }
 
     unsafe fn begin(&mut self) {
-        // SAFETY: heads and table are the policy's, in front of the first page.
+        // SAFETY: the policy owns the heads and the table, which precede the first page.
         unsafe {
             for head in (0..Self::HEADS_BYTES).step_by(size_of::<Node>()) {
                 ring::begin(self.heads + head);
             }
-            // A header of zeros is that of a free page. Behind the last one it belongs to no run: see `check`.
+            // A zeroed header is that of a free page. The headers after the last page belong to no run: see `check`.
             self.header(0).cast::<u8>().write_bytes(0, self.first - self.node(0));
             self.set_free(0, self.pages);
             ring::insert_behind(self.runs(), self.node(0));
@@ -504,7 +507,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
     unsafe fn take(&mut self, size_bytes: usize, align_bytes: usize) -> Result<Served, AllocError> {
         // A fragment is aligned to its size.
         let least = if size_bytes > align_bytes { size_bytes } else { align_bytes };
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, and the size and the alignment are within the limits.
         unsafe {
             if least <= PAGE / 2 {
                 let log2 = match NonZeroUsize::new(least.wrapping_sub(1) | (LEAST - 1)) {
@@ -523,7 +526,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
 
     #[inline(always)]
     unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
-        // SAFETY: the policy has begun, and what the header and the marks say is live is.
+        // SAFETY: `begin` has run, and a block is live if the header or the marks say so.
         unsafe {
             let (index, kind, offset) = self.locate(address)?;
             if kind == RUN && offset == 0 {
@@ -543,7 +546,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
 
     #[inline(always)]
     unsafe fn find(&self, address: usize) -> Result<usize, MisuseKind> {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe {
             let (index, kind, offset) = self.locate(address)?;
             if kind == RUN && offset == 0 {
@@ -557,9 +560,9 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
         }
     }
 
-    /// A run returns the pages it no longer needs, and takes those it needs more from a free run behind it.
+    /// A run returns the pages it no longer needs, or takes further pages from a free run after it.
     unsafe fn fit_in_place(&mut self, address: usize, usable_bytes: usize, size_bytes: usize) -> Option<usize> {
-        // SAFETY: the block is live; what is behind the end of a run is a page or the end of the heap.
+        // SAFETY: the block is live; the end of a run is followed by a page, or is the end of the heap.
         unsafe {
             let (index, kind, _) = self.locate(address).ok()?;
             if kind != RUN {
@@ -567,7 +570,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
             }
             let (old, new) = (usable_bytes >> Self::PAGE_LOG2, size_bytes.wrapping_sub(1) >> Self::PAGE_LOG2);
             let new = new.wrapping_add(1);
-            let behind = index.wrapping_add(old);
+            let after = index.wrapping_add(old);
             if new < old {
                 // [used 5] -> [used 2][free 3]
                 self.set_live(index, new);
@@ -575,10 +578,10 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
             } else if new > old {
                 // [used 2][free 5] -> [used 4][free 3]
                 let more = new.wrapping_sub(old);
-                if !self.is_free(behind) || ((*self.header(behind)).pages as usize) < more {
+                if !self.is_free(after) || ((*self.header(after)).pages as usize) < more {
                     return None;
                 }
-                self.carve(behind, 0, more);
+                self.carve(after, 0, more);
                 self.set_live(index, new);
             }
             Some(new << Self::PAGE_LOG2)
@@ -587,7 +590,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
 
     unsafe fn largest(&self) -> usize {
         let mut most = 0;
-        // SAFETY: the ring leads to the first pages of free runs, and to its head.
+        // SAFETY: `begin` has run, and the nodes of the ring are the first pages of free runs, and its head.
         unsafe {
             let mut node = ring::next(self.runs());
             while node != self.runs() {
@@ -603,17 +606,17 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
     }
 
     unsafe fn walk(&self, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.visit_blocks(visit) }
     }
 
     unsafe fn check(&self) -> Result<(), Corruption> {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.verify() }
     }
 
     unsafe fn fingerprint(&self, word: &mut dyn FnMut(usize)) {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, which the caller guarantees.
         unsafe { self.emit_state(word) }
     }
 }

@@ -1,4 +1,4 @@
-//! What a quick-fit heap says about itself: the walk, the check of every invariant, the abstract state.
+//! Walk, check and fingerprint of a quick-fit heap.
 
 use super::{FREE, Header, Kind, NONE, QuickFitPolicy, RUN, RUN_END, links};
 use crate::contract::{Block, Corruption};
@@ -10,11 +10,11 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// The policy has begun.
+    /// `begin` has run.
     unsafe fn spans(&self, visit: &mut dyn FnMut(usize, Kind, usize)) {
         let mut index = 0;
         while index < self.pages {
-            // SAFETY: the page has a header.
+            // SAFETY: the index is below the number of pages, so the page has a header.
             let (kind, pages) = unsafe { ((*self.header(index)).kind, (*self.header(index)).pages as usize) };
             let pages = if matches!(kind, FREE | RUN) { pages.max(1) } else { 1 };
             visit(index, kind, pages);
@@ -22,13 +22,13 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// Verifies a run or a split page; the lengths of runs are the spans'.
+    /// Verifies a run or a split page, as visited by `spans`.
     ///
     /// # Safety
     ///
     /// As [`Policy::check`](crate::mechanism::policy_heap::Policy::check).
     unsafe fn check_span(&self, index: usize, kind: Kind, pages: usize) -> Result<(), &'static str> {
-        // SAFETY: headers below the number of pages are the policy's; links are followed to fragments of the page.
+        // SAFETY: headers below the number of pages are the policy's; links are followed only to fragments of the page.
         unsafe {
             if matches!(kind, FREE | RUN) {
                 if (*self.header(index)).pages as usize != pages || pages > self.pages - index {
@@ -42,7 +42,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
                     return Err("free pages that follow each other are one run");
                 }
                 if kind == RUN && pages > 1 && (*last).kind != RUN_END {
-                    return Err("a live run ends where its length says");
+                    return Err("a live run has its length");
                 }
                 return Ok(());
             }
@@ -80,8 +80,8 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// Whether a page of kind [`FREE`] begins a free run, and is not inside one or inside a live one: it has none of its kind
-    /// in front, and both ends tell the same length.
+    /// Whether a page of kind [`FREE`] is the first of a free run, and not inside a free or a live run: the page before
+    /// it is not free, and both ends have the same length.
     ///
     /// # Safety
     ///
@@ -98,18 +98,18 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
     }
 
-    /// Verifies one ring: its nodes, `expected` in number, are spans of a kind, with a free fragment where they are split.
+    /// Verifies one ring: its nodes are all spans of a kind that are free or have a free fragment.
     ///
     /// # Safety
     ///
-    /// As [`Policy::check`](crate::mechanism::policy_heap::Policy::check); the spans are whole.
+    /// As [`Policy::check`](crate::mechanism::policy_heap::Policy::check); the spans are verified.
     unsafe fn check_ring(&self, head: usize, expected_kind: Kind) -> Result<(), Corruption> {
         let belongs = |index: usize, kind: Kind| {
-            // SAFETY: the span has a header.
+            // SAFETY: the span's index is below the number of pages, so it has a header.
             kind == expected_kind && (kind == FREE || unsafe { (*self.header(index)).free } != 0)
         };
         let mut expected = 0;
-        // SAFETY: the spans are whole.
+        // SAFETY: the spans are verified, and `is_node` accepts only headers of pages.
         unsafe {
             self.spans(&mut |index, kind, _| expected += usize::from(belongs(index, kind)));
             let is_node = |node: usize| {
@@ -131,9 +131,9 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// `begin` has run.
     pub(super) unsafe fn visit_blocks(&self, visit: &mut dyn FnMut(Block)) {
-        // SAFETY: the policy has begun.
+        // SAFETY: `begin` has run, so every page has a header and marks.
         unsafe {
             self.spans(&mut |index, kind, pages| {
                 let mut block = |address, size_bytes, free| {
@@ -156,10 +156,10 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// `begin` has run.
     pub(super) unsafe fn verify(&self) -> Result<(), Corruption> {
-        // What follows from where the policy stands, before any of it is followed. Should the table seem longer than it is,
-        // and the pages begin there all the same, the headers behind it are zeros, in which no run is.
+        // First verify the fields that follow from the policy's address. If the number of pages is too large, but the
+        // pages begin at the same address, the additional headers are zeros and belong to no run.
         let start = room_behind(self);
         let table_bytes =
             self.pages.checked_mul(Self::HEADER_BYTES).and_then(|bytes| bytes.checked_add(Self::HEADS_BYTES));
@@ -169,7 +169,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
         }
         let mut found = Ok(());
         let mut has_rover = self.rover == self.runs();
-        // SAFETY: the policy has begun; rings are looked at when the spans are whole.
+        // SAFETY: `begin` has run; rings are checked only after the spans are verified.
         unsafe {
             self.spans(&mut |index, kind, pages| {
                 has_rover |= kind == FREE && self.rover == self.node(index);
@@ -193,10 +193,10 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// `begin` has run.
     pub(super) unsafe fn emit_state(&self, word: &mut dyn FnMut(usize)) {
         let number = |node: usize| if node == self.runs() { usize::MAX } else { self.index(node) };
-        // SAFETY: the heap is whole, so rings lead to headers and lists to free fragments.
+        // SAFETY: `begin` has run, so rings lead to headers and lists to free fragments.
         unsafe {
             word(number(self.rover));
             for head in (0..Self::HEADS_BYTES).step_by(size_of::<Node>()).map(|head| self.heads + head) {

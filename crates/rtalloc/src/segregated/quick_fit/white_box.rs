@@ -1,4 +1,4 @@
-//! White-box tests of quick-fit: what Puaut is explicit about, and damage.
+//! White-box tests of quick-fit: what Puaut states explicitly, and damage.
 
 extern crate std;
 use super::*;
@@ -10,7 +10,7 @@ use std::{vec, vec::Vec};
 
 type Paper<'r> = QuickFit<'r, 4096, 8>;
 
-/// A heap in memory for so many pages and the table; what follows is as many pages or one less.
+/// A heap in memory for this many pages and the table; it has that many pages or one less.
 fn with_heap(pages: usize, test: impl FnOnce(&mut Paper<'_>)) {
     let mut memory = vec![MaybeUninit::new(0); pages * 4096 + 1024];
     let mut heap = Paper::new(&mut memory, ()).unwrap();
@@ -83,15 +83,15 @@ fn sizes_are_powers_of_two_up_to_half_a_page_and_then_whole_pages() {
 }
 
 #[test]
-fn the_search_goes_on_where_the_last_one_ended() {
+fn the_search_continues_where_the_last_one_ended() {
     with_heap(12, |heap| {
         let blocks: Vec<_> = (0..5).map(|_| pages(heap, 1)).collect();
         free(heap, blocks[0]);
         free(heap, blocks[2]);
-        // Next-fit leaves the two runs in front alone: the rover is behind the fifth block.
+        // Next-fit skips the two earlier runs: the rover is after the fifth block.
         let next = pages(heap, 1);
         assert_eq!(next.addr().get(), blocks[4].addr().get() + 4096);
-        // At the end of the list the search comes back to them.
+        // At the end of the list, the search wraps around to them.
         let rest = heap.largest_allocatable();
         heap.allocate_bytes(rest, 1).unwrap();
         let again = pages(heap, 1);
@@ -145,8 +145,8 @@ fn pages_inside_a_run_are_no_nodes() {
         let blocks: Vec<_> = [3, 1, 3, 1].map(|count| pages(heap, count)).into();
         free(heap, blocks[0]);
         free(heap, blocks[2]);
-        // The runs of three tell their length at both ends; the last page of the first is no run of three.
-        // SAFETY: the policy stands at the start of the region, where the heap leads; what was there is put back.
+        // The runs of three have their length at both ends; the last page of the first run is not a run of three.
+        // SAFETY: the policy is at the start of the region, to which the heap's pointer leads.
         unsafe {
             let policy: &QuickFitPolicy<4096, 8> = &*core::mem::transmute_copy::<_, *const _>(heap);
             assert!(policy.begins_free(0) && policy.begins_free(4));
@@ -163,7 +163,7 @@ fn damaged_bookkeeping_is_found() {
         free(heap, blocks[0]);
         let page = blocks[0].addr().get();
         let link: *mut Links = core::ptr::with_exposed_provenance_mut(page);
-        // SAFETY: the fragment is free, so it begins with links; what was there is put back.
+        // SAFETY: the fragment is free, so it begins with links; the old value is restored.
         unsafe {
             let whole = link.read();
             for (damage, invariant) in [

@@ -1,4 +1,4 @@
-//! Bytes and boxes: what is read is what was written, in a heap whose memory is dirty.
+//! Bytes and boxes: reads return what was written, in a heap with dirty memory.
 
 use super::SmallPages;
 use crate::memory::Buffer;
@@ -10,10 +10,10 @@ use std::rc::Rc;
 
 const HEAP_BYTES: usize = 1 << 16;
 
-/// What an object is grown by is zeros, and so is a new one, whatever was there before.
+/// New objects, and the bytes by which an object grows, are zero whatever the memory held before.
 fn zeros_are_zeros<H: HandleAllocator<'static>>() {
     let buffer = Buffer::new(HEAP_BYTES);
-    // SAFETY: the heap ends with this function, before the buffer.
+    // SAFETY: the heap is not used after this function; the buffer outlives it.
     let mut heap =
         Bytes::<H>::new(unsafe { buffer.region(0, HEAP_BYTES) }, H::Config::default()).expect("large enough");
     for size_bytes in [1, 100, 900, 5_000] {
@@ -40,7 +40,7 @@ fn zeros_are_zeros<H: HandleAllocator<'static>>() {
     assert_eq!(heap.heap().check(), Ok(()));
 }
 
-/// Reads and writes at any offset and length reach those bytes alone; beyond the object nothing is reached.
+/// Reads and writes at any offset and length access exactly those bytes; beyond the object they are refused.
 fn at_any_offset<H: HandleAllocator<'static>>(heap: &mut Bytes<'static, H>, handle: Handle, size_bytes: usize) {
     let mut model: Vec<u8> = (0..size_bytes).map(|index| index as u8).collect();
     heap.write_at(handle, &model).expect("within the object");
@@ -84,11 +84,11 @@ fn bytes_of_arraylets() {
     zeros_are_zeros::<Arraylets<'static, CompactFitNonMoving<'static, SmallPages, 32>>>();
 }
 
-/// Several objects are written at a time, unless two of them are one, or one is gone.
+/// Several objects can be written at a time, unless two handles name the same object or one is stale.
 #[test]
 fn many_are_different() {
     let buffer = Buffer::new(HEAP_BYTES);
-    // SAFETY: the heap ends with this function, before the buffer.
+    // SAFETY: the heap is not used after this function; the buffer outlives it.
     let region = unsafe { buffer.region(0, HEAP_BYTES) };
     let mut heap = Bytes::<CompactFit<'static, SmallPages>>::new(region, Default::default()).expect("large enough");
     let [a, b, c] = [1, 2, 3].map(|byte| heap.insert(&[byte; 9]).expect("there is room"));
@@ -103,13 +103,14 @@ fn many_are_different() {
     assert_eq!(heap.get_many_mut([a, b]), Err(DisjointError::Access(HandleError::Stale.into())));
 }
 
-/// Values are dropped by who removes them, once; a value is written through shared references while the heap compacts.
+/// Values are dropped once, by the caller that removes them; a value is written through shared references while the
+/// heap compacts.
 #[test]
 fn boxes_hold_values() {
     let buffer = Buffer::new(HEAP_BYTES);
-    // SAFETY: the heap ends with this function, before the buffer.
+    // SAFETY: the heap is not used after this function; the buffer outlives it.
     let region = unsafe { buffer.region(0, HEAP_BYTES) };
-    type InSteps = CompactFit<'static, SmallPages, rtalloc::mechanism::tally::Untallied, 16>;
+    type InSteps = CompactFit<'static, SmallPages, rtalloc::mechanism::stats::NoStats, 16>;
     let count = Rc::new(());
     Boxes::<InSteps>::scope(region, Default::default(), |mut heap| {
         let nothing = heap.insert(()).expect("there is room");
@@ -120,13 +121,13 @@ fn boxes_hold_values() {
             })
             .collect();
         assert_eq!(Rc::strong_count(&count), 201);
-        let mut owed = false;
+        let mut is_pending = false;
         for round in 0..150 {
             let (number, handle) = boxes.swap_remove(round * 31 % boxes.len());
             let (cell, _, numbers) = heap.remove(handle).expect("live");
             assert_eq!((cell.get(), numbers), (number, [number; 9]));
             assert_eq!(heap.remove(handle).map(|_| ()), Err(HandleError::Stale));
-            owed |= heap.owed_bytes() > 0;
+            is_pending |= heap.owed_bytes() > 0;
             for (number, handle) in &mut boxes {
                 let (cell, _, numbers) = heap.borrow(*handle).expect("live");
                 assert_eq!((cell.get(), numbers), (*number, &[numbers[0]; 9]));
@@ -137,7 +138,7 @@ fn boxes_hold_values() {
             heap.compact(16);
             assert_eq!(heap.check(), Ok(()));
         }
-        assert!(owed, "nothing moved");
+        assert!(is_pending, "nothing moved");
         let (first, last) = (boxes[0], boxes[boxes.len() - 1]);
         let [one, other] = heap.borrow_many_mut([first.1, last.1]).expect("different values");
         std::mem::swap(one, other);

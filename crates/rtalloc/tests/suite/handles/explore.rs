@@ -1,7 +1,7 @@
-//! Exhaustive exploration of small scope: every state that a tiny heap can reach, every operation in each.
+//! Exhaustive exploration at small scope: every state that a tiny heap can reach, and every operation in each.
 //!
-//! As [`crate::explore`]; but an object's content follows from its handle, because an object keeps that and not its place. Nor
-//! is a state the same as another for its handles: their generations differ.
+//! As [`crate::explore`], but the content of an object is derived from its handle, because objects move.
+//! Handles are not part of a state, because their generations differ.
 
 use super::shadow::pattern;
 use super::subject::{Subject, traits};
@@ -21,21 +21,23 @@ enum Step {
     Compact(usize),
 }
 
-/// What became of it.
+/// Its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
     Refused(AllocError),
 }
 
-/// Explores every state of a heap with room for so many of the largest objects, by requests of these sizes.
-pub fn every_state(pages: usize, sizes: &[usize]) -> Explored {
+/// Explores the states that `most_depth` operations reach in a heap with room for `pages` of the largest objects, by
+/// requests of these sizes.
+pub fn states_within(most_depth: usize, pages: usize, sizes: &[usize]) -> Explored {
     let len_bytes = tiny_heap_bytes(pages);
     let buffer = Buffer::new(len_bytes);
-    // SAFETY: the heap ends with this function, before the buffer.
+    // SAFETY: the heap is not used after this function; the buffer is dropped at its end.
     let mut heap = unsafe { Subject::new(&buffer, 0, len_bytes) }.expect("large enough");
     let initial = (heap.fingerprint(), buffer.save());
-    let (explored, compared) = breadth_first(initial, |bytes, found| expand(&mut heap, &buffer, bytes, sizes, found));
+    let (explored, compared) =
+        breadth_first(initial, most_depth, |bytes, found| expand(&mut heap, &buffer, bytes, sizes, found));
     buffer.assert_guards();
     println!(
         "{}: {} states, {} transitions, depth {}, {compared} compared twice; {len_bytes} bytes, requests of {sizes:?} bytes",
@@ -47,11 +49,11 @@ pub fn every_state(pages: usize, sizes: &[usize]) -> Explored {
     explored
 }
 
-/// The length of the smallest region that holds so many of the largest objects.
+/// The length of the smallest region that holds `pages` of the largest objects.
 fn tiny_heap_bytes(pages: usize) -> usize {
     let buffer = Buffer::new(1 << 16);
     for len_bytes in (0..1 << 16).step_by(16) {
-        // SAFETY: the heap ends here, before the buffer.
+        // SAFETY: the heap is not used after this iteration; the buffer is dropped later.
         let Ok(mut heap) = (unsafe { Subject::new(&buffer, 0, len_bytes) }) else { continue };
         let largest_bytes = heap.largest_allocatable();
         if (0..pages).all(|_| heap.allocate(largest_bytes).is_ok()) {
@@ -61,8 +63,8 @@ fn tiny_heap_bytes(pages: usize) -> usize {
     unreachable!("some region is large enough")
 }
 
-/// Tries every operation on the state whose bytes are given, and hands each successor to `found`. Returns a digest of all
-/// outcomes.
+/// Tries every operation on the state with the given bytes, and passes each successor to `found`. Returns a digest of
+/// all outcomes.
 fn expand(
     heap: &mut Subject,
     buffer: &Buffer,
@@ -91,10 +93,13 @@ fn expand(
         let outcome = run(heap, step, &live);
         let after = heap.fingerprint();
         if let Outcome::Refused(error) = outcome {
-            let may_pay = owed_bytes > 0 || traits().is_layered;
-            assert!(before == after || may_pay, "{step:?} was refused and changed the state");
+            let may_compact = owed_bytes > 0 || traits().is_layered;
+            assert!(before == after || may_compact, "{step:?} was refused and changed the state");
             let expected = if heap.owed_bytes() > 0 { AllocError::Pending } else { AllocError::Exhausted };
-            assert!(error == expected || traits().is_layered, "{step:?}: {error:?} with {owed_bytes} bytes owed");
+            assert!(
+                error == expected || traits().is_layered,
+                "{step:?}: {error:?} with {owed_bytes} bytes of pending compaction"
+            );
         }
         if let Step::Allocate(size_bytes) = step {
             let is_served = outcome == Outcome::Done;
@@ -113,7 +118,7 @@ fn expand(
     digest.finish()
 }
 
-/// Runs one operation, and keeps the contents right.
+/// Runs one operation, and writes the contents of the objects it returns.
 fn run(heap: &mut Subject, step: Step, live: &[Object]) -> Outcome {
     match step {
         Step::Allocate(size_bytes) => match heap.allocate(size_bytes) {
@@ -148,7 +153,7 @@ fn run(heap: &mut Subject, step: Step, live: &[Object]) -> Outcome {
     Outcome::Done
 }
 
-/// What an object holds.
+/// The content of an object.
 fn content(handle: Handle, size_bytes: usize) -> Vec<u8> {
     pattern(handle.to_bits().get(), size_bytes)
 }
@@ -157,7 +162,8 @@ fn fill(heap: &mut Subject, handle: Handle, size_bytes: usize) {
     heap.set_content(handle, &content(handle, size_bytes));
 }
 
-/// Verifies the heap after an operation: its own check, that the live objects are those that should be, and what they hold.
+/// Verifies the heap after an operation: its own check, that the live objects are those that should be, and what they
+/// hold.
 fn verify(heap: &Subject, buffer: &Buffer, step: Step, before: &[Object]) {
     assert_eq!(heap.check(), Ok(()), "after {step:?} on {before:x?}");
     buffer.assert_guards();

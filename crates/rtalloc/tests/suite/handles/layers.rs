@@ -1,5 +1,5 @@
-//! Arraylets through all their levels: small, a spine, a spine of spines. With pages of 1 KB the second level begins at about
-//! 120 KB.
+//! Arraylets through all their levels: small, a spine, a spine of spines. With pages of 1 KB the second level begins at
+//! about 120 KB.
 
 use super::ops::HandleOp;
 use super::shadow::Shadow;
@@ -8,7 +8,7 @@ use crate::ops::Op;
 
 const HEAP_BYTES: usize = 1 << 20;
 
-/// Sizes of no, one and two levels, at and beside where they begin, wherever between these bounds that is.
+/// Sizes with no, one and two levels, and sizes around those where the levels begin.
 fn sizes() -> Vec<usize> {
     let mut sizes = vec![1, 500, 2_000, 40_000, 160_000, 300_000];
     sizes.extend((896..=1_024).step_by(16).flat_map(|size_bytes| [size_bytes, size_bytes + 1]));
@@ -38,7 +38,7 @@ pub fn levels_come_and_go() {
     shadow.finish();
 }
 
-/// In a heap that is nearly full, a large object is refused, and so is growth, in the middle of what they need: nothing is lost.
+/// A nearly full heap refuses a large object, and growth, after it allocated some of the parts: nothing is lost.
 pub fn refused_growth_changes_nothing() {
     let buffer = Buffer::new(HEAP_BYTES);
     for left in [1, 2, 3, 40, 130, 200] {
@@ -67,7 +67,7 @@ pub fn refused_growth_changes_nothing() {
             shadow.audit();
         }
         assert_eq!(shadow.live.len(), live);
-        // What was freed is free again.
+        // The freed memory is available.
         shadow.apply(&HandleOp::Compact { budget_bytes: usize::MAX });
         assert!(shadow.try_allocate(900), "{left} objects were freed");
         shadow.finish();

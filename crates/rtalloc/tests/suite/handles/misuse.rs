@@ -1,4 +1,4 @@
-//! Handles that name no live object: refused, and nothing changed.
+//! Handles without a live object: the heap refuses them, and nothing changes.
 
 use super::ops;
 use super::property::most_region_bytes;
@@ -26,13 +26,13 @@ pub fn stale_handles() {
     });
 }
 
-/// Handles that the heap never gave: numbers near those it gave, numbers at random, handles of another heap. Each is refused,
-/// unless it happens to be the number of a live object.
+/// Handles that the heap never returned: numbers near those it returned, random numbers, handles of another heap. Each
+/// is refused, unless it happens to be the number of a live object.
 pub fn foreign_handles() {
     let buffer = Buffer::new(most_region_bytes());
     let other_buffer = Buffer::new(most_region_bytes());
     let mut shadow = Shadow::new(&buffer, most_region_bytes(), 1 << 20);
-    // SAFETY: the heap ends with this function, before the buffer.
+    // SAFETY: the heap is not used after this function; the buffer outlives it.
     let mut other = unsafe { Subject::new(&other_buffer, 0, most_region_bytes()) }.expect("large enough");
     let mut random = Random::new(1, Distribution::Small, 0, 0);
     for number in 0..60 {
@@ -49,7 +49,7 @@ pub fn foreign_handles() {
         bits.extend((0..40).map(|generation| u64::from(number as u32) | generation << 32));
         bits.extend((0..100).map(|_| u64::from(number as u32) | (random.below(1 << 31) as u64) << 32));
     }
-    // Every address near those given, with generations that were.
+    // Every address near those returned, with generations that were used.
     bits.extend((0..40_000).flat_map(|address| (0..4).map(move |generation| address | generation << 32)));
     bits.extend((0..10_000).map(|_| (random.below(1 << 31) as u64) << 33 | random.below(1 << 31) as u64));
     while let Ok(handle) = other.allocate(40) {

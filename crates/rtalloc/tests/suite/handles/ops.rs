@@ -6,16 +6,16 @@ use proptest::prelude::*;
 /// One operation. Every value is legal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandleOp {
-    /// An operation that every heap has; alignments mean nothing here.
+    /// An operation that every heap has; alignments are ignored.
     Heap(Op),
-    /// Write an object anew; nothing when there is none.
+    /// Rewrite an object; nothing when there is none.
     Write {
         /// Which one.
         index: usize,
     },
     /// Compact in idle time.
     Compact {
-        /// How many bytes at most.
+        /// Most bytes to move.
         budget_bytes: usize,
     },
 }

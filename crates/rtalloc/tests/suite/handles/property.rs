@@ -28,7 +28,7 @@ fn region_lengths() -> impl Strategy<Value = usize> {
     prop_oneof![1 => Just(smallest), 3 => smallest..smallest + 3 * facts().page_bytes, 3 => smallest..most, 1 => Just(most)]
 }
 
-/// Whatever the sequence, the heap keeps the contract, and every handle whose object was freed stays refused.
+/// The heap keeps the contract through any sequence, and refuses every stale handle.
 pub fn any_sequence() {
     let buffer = Buffer::new(most_region_bytes());
     let case = (region_lengths(), prop::collection::vec(ops::op(), 1..160));
@@ -43,7 +43,7 @@ pub fn any_sequence() {
 }
 
 /// In every state that a sequence reaches, the largest allocatable request succeeds, and one byte more is refused if
-/// the contract says that the promise is exact, and nothing is owed.
+/// the contract says that the promise is exact and no compaction is pending.
 pub fn largest_allocatable_is_kept() {
     let buffer = Buffer::new(most_region_bytes());
     let case = (region_lengths(), prop::collection::vec(ops::op(), 1..80));
@@ -56,7 +56,7 @@ pub fn largest_allocatable_is_kept() {
     });
 }
 
-/// Tries the promise of the heap's present state, and takes the heap back.
+/// Tries the promise of the heap's present state, and undoes the attempt.
 pub fn assert_largest(shadow: &mut Shadow<'_>) {
     let most = shadow.heap.largest_allocatable();
     let saved = shadow.buffer.save();
@@ -73,8 +73,8 @@ pub fn assert_largest(shadow: &mut Shadow<'_>) {
     shadow.buffer.restore(&saved);
 }
 
-/// Regions of every length and misalignment: refused, with how much is needed, which then suffices, and untouched; or a heap
-/// that stays inside.
+/// Regions of every length and misalignment. A refused region is untouched, and the error says how many bytes suffice.
+/// An accepted region is a heap that stays inside it.
 pub fn small_and_misaligned_regions() {
     let smallest = smallest_region_bytes();
     let most_bytes = smallest + facts().page_bytes;
@@ -119,7 +119,7 @@ pub fn small_and_misaligned_regions() {
 /// Each kind of refusal has its error.
 pub fn errors_are_typed() {
     let buffer = Buffer::new(most_region_bytes());
-    // Filling a heap takes many operations that differ in little.
+    // Filling a heap takes many similar operations.
     let mut shadow = Shadow::new(&buffer, most_region_bytes(), 101);
     assert_eq!(shadow.heap.allocate(0), Err(AllocError::ZeroSize));
     for size_bytes in [usize::MAX, isize::MAX as usize, facts().largest_request_bytes.saturating_add(1)] {

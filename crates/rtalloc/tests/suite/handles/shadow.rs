@@ -1,27 +1,28 @@
-//! The shadow of a heap of handles: does what it is told, keeps its own books, and compares.
+//! The shadow of a heap of handles: runs operations on a heap and on a model of it, and compares.
 
 use super::ops::HandleOp;
 use super::subject::{Subject, traits};
 use crate::memory::{Buffer, Pattern};
 use crate::ops::Op;
 use crate::subject::facts;
+use hashbrown::HashMap;
 use rtalloc::contract::{AccessError, AllocError, Fragmentation, Handle, HandleError, Object, ResizeError};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ptr::NonNull;
 
 /// An object the heap holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
-    /// Its name.
+    /// Its handle.
     pub handle: Handle,
-    /// What was asked.
+    /// Requested bytes.
     pub size_bytes: usize,
     /// All of it holds the pattern of this number.
     pub number: u64,
 }
 
 impl Live {
-    /// What the object holds.
+    /// The object's content.
     pub fn content(&self) -> Vec<u8> {
         pattern(self.number, self.size_bytes)
     }
@@ -35,27 +36,27 @@ pub fn pattern(number: u64, len_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-/// What an operation is compared with.
+/// The state before an operation.
 struct Image {
     fingerprint: Box<[usize]>,
     largest_bytes: usize,
     owed_bytes: usize,
     objects: Vec<Object>,
-    /// The whole memory, where the heap keeps no tallies in it (a tally may count refusals).
+    /// The whole memory, unless the heap counts refusals in it.
     bytes: Option<Vec<u8>>,
 }
 
-/// A heap and what is known about it.
+/// A heap and a model of it.
 pub struct Shadow<'b> {
     /// The heap.
     pub heap: Subject,
-    /// The memory its region is cut from.
+    /// The memory of its region.
     pub buffer: &'b Buffer,
     /// The live objects.
     pub live: Vec<Live>,
-    /// Every handle whose object was freed.
+    /// Every stale handle.
     pub freed: Vec<Handle>,
-    /// Every handle the heap ever gave.
+    /// Every handle that the heap returned.
     given: HashSet<Handle>,
     /// The largest request that the fresh heap promised, in bytes.
     pub fresh_largest_bytes: usize,
@@ -68,7 +69,8 @@ pub struct Shadow<'b> {
 }
 
 impl<'b> Shadow<'b> {
-    /// A heap in the first `len_bytes` of the buffer. Every `audit_every`-th operation is judged and followed by an audit.
+    /// A heap in the first `len_bytes` of the buffer. Every `audit_every`-th operation is judged and followed by an
+    /// audit.
     pub fn new(buffer: &'b Buffer, len_bytes: usize, audit_every: usize) -> Self {
         // SAFETY: the buffer outlives the shadow, which owns the heap.
         let heap = unsafe { Subject::new(buffer, 0, len_bytes) }.expect("a region that is large enough");
@@ -111,7 +113,7 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// Allocates as an operation does; tells whether the heap could.
+    /// Allocates as an operation does; returns whether the heap served it.
     pub fn try_allocate(&mut self, size_bytes: usize) -> bool {
         let before = self.live.len();
         self.apply(&HandleOp::Heap(Op::Allocate { size_bytes, align_bytes: 1 }));
@@ -162,7 +164,7 @@ impl<'b> Shadow<'b> {
         let objects = by_handle(&before.objects);
         let freed = objects[&freed];
         let not_again = self.not_allocated_again.entry(freed.page_block_bytes).or_default();
-        // What is not audited is not counted.
+        // Only audited operations are counted.
         let is_constant = self.audit_every == 1 && *not_again + 1 < traits().most_not_full;
         *not_again += 1;
         let moved: Vec<(Object, Object)> = self
@@ -172,7 +174,7 @@ impl<'b> Shadow<'b> {
             .map(|object| (objects[&object.handle], object))
             .filter(|(was, is)| was.address != is.address)
             .collect();
-        // Where objects are pieces, they move in a table; their bytes stay.
+        // Objects made of pieces move in a table; their bytes stay.
         let most = usize::from(!is_constant && traits().piece_bytes == usize::MAX);
         assert!(moved.len() <= most, "freeing {freed:x?}, n_f = {not_again}, moved {moved:x?}");
         for (was, is) in moved {
@@ -182,7 +184,7 @@ impl<'b> Shadow<'b> {
     }
 
     fn count_allocation(&mut self, handle: Handle, before: Option<&Image>) {
-        // Without audits nobody asks for the count.
+        // The count is used only with audits.
         if before.is_some() && !traits().is_layered {
             let object = self.heap.objects().into_iter().find(|object| object.handle == handle).expect("live");
             let count = self.not_allocated_again.entry(object.page_block_bytes).or_default();
@@ -231,10 +233,13 @@ impl<'b> Shadow<'b> {
     fn compact(&mut self, budget_bytes: usize) {
         let owed_bytes = self.heap.owed_bytes();
         let moved_bytes = self.heap.compact(budget_bytes);
-        let owes_bytes = self.heap.owed_bytes();
+        let after_bytes = self.heap.owed_bytes();
         assert!(moved_bytes <= budget_bytes, "compacted {moved_bytes} bytes with a budget of {budget_bytes}");
-        assert!(owed_bytes > 0 || moved_bytes == 0, "compacted {moved_bytes} bytes that nobody owed");
-        assert!(budget_bytes < usize::MAX || owes_bytes == 0, "{owes_bytes} bytes are owed whatever the budget");
+        assert!(owed_bytes > 0 || moved_bytes == 0, "compacted {moved_bytes} bytes with no compaction pending");
+        assert!(
+            budget_bytes < usize::MAX || after_bytes == 0,
+            "{after_bytes} bytes are pending after unlimited compaction"
+        );
     }
 
     fn image(&self) -> Image {
@@ -268,13 +273,13 @@ impl<'b> Shadow<'b> {
             // Parts may have been allocated and freed again.
             return;
         }
-        let owes_bytes = self.heap.owed_bytes();
+        let after_bytes = self.heap.owed_bytes();
         match error {
-            AllocError::Pending => assert!(owes_bytes > 0, "nothing is owed that could be waited for"),
-            AllocError::Exhausted => assert_eq!(owes_bytes, 0, "refused for ever although something is owed"),
+            AllocError::Pending => assert!(after_bytes > 0, "reported pending compaction, but none is pending"),
+            AllocError::Exhausted => assert_eq!(after_bytes, 0, "reported exhaustion while compaction is pending"),
             _ => {}
         }
-        // What is owed may have been paid in part.
+        // Pending compaction may have been done in part.
         if traits().is_layered || before.owed_bytes > 0 {
             return;
         }
@@ -284,7 +289,7 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// Compares the books with what the heap says about itself.
+    /// Compares the model with what the heap reports.
     pub fn audit(&self) {
         self.heap.check().unwrap_or_else(|corruption| panic!("{corruption}"));
         self.buffer.assert_guards();
@@ -292,14 +297,17 @@ impl<'b> Shadow<'b> {
         for object in &self.live {
             assert!(self.heap.content(object.handle) == object.content(), "the content of {object:?} changed");
         }
-        assert!(traits().is_incremental || self.heap.owed_bytes() == 0, "compaction is owed that is not incremental");
+        assert!(
+            traits().is_incremental || self.heap.owed_bytes() == 0,
+            "compaction is pending in a heap without incremental compaction"
+        );
         if let Some(stats) = self.heap.stats().filter(|_| !traits().is_layered) {
             assert_eq!(stats.live_blocks, self.live.len(), "{stats:?}");
         }
     }
 
-    /// The walk shows the live objects, each once; they lie where they say, aligned, apart and in pieces as promised; and
-    /// what is lost to fragmentation is what they leave.
+    /// The walk shows each live object once. Objects lie where they report, aligned, disjoint and in pieces as
+    /// promised, and fragmentation is the memory that they leave.
     fn audit_objects(&self) {
         let objects = self.heap.objects();
         let shown = by_handle(&objects);
@@ -323,7 +331,7 @@ impl<'b> Shadow<'b> {
                 let address = place.addr().get();
                 assert!(address.is_multiple_of(facts().alignment_bytes), "{address:#x}, a piece of {object:x?}");
                 assert!(offset_bytes != 0 || address == object.address, "{object:x?} begins at {address:#x}");
-                // The last byte of the piece, by the other way.
+                // The last byte of the piece, located otherwise.
                 let last = offset_bytes + len_bytes - 1;
                 // SAFETY: the object is live and has this byte.
                 let last_place = unsafe { self.heap.dereference(live.handle, last) };
@@ -340,13 +348,14 @@ impl<'b> Shadow<'b> {
         let is_inside = pieces.first().is_none_or(|piece| piece.0 >= self.buffer.start())
             && pieces.last().is_none_or(|piece| piece.1 <= self.buffer.end());
         assert!(is_inside, "an object outside the region: {pieces:x?}");
-        // Where objects are pieces, a free page-block is no memory.
+        // If objects are pieces, a free page-block has no memory.
         if !traits().is_layered && traits().piece_bytes == usize::MAX {
             self.audit_fragmentation(&objects);
         }
     }
 
-    /// The three kinds of fragmentation are what the objects leave of whole pages, and no more than partial compaction allows.
+    /// The three kinds of fragmentation are what the objects leave of whole pages, and no more than partial compaction
+    /// allows.
     fn audit_fragmentation(&self, objects: &[Object]) {
         let fragmentation = self.heap.fragmentation();
         let internal_bytes: usize = objects.iter().map(|object| object.page_block_bytes - object.size_bytes).sum();
@@ -356,7 +365,7 @@ impl<'b> Shadow<'b> {
         for object in objects {
             *used_bytes.entry(object.page_block_bytes).or_default() += object.page_block_bytes;
         }
-        // A page of a class has so many page-blocks, and something is left behind them.
+        // Page-blocks per page; the rest of the page is lost.
         let blocks_of = |block_bytes: usize| page_bytes / block_bytes;
         let most_free_bytes: usize =
             used_bytes.keys().map(|bytes| traits().most_not_full * (blocks_of(*bytes) - 1) * bytes).sum();
@@ -367,7 +376,7 @@ impl<'b> Shadow<'b> {
         assert!(pages_bytes.is_multiple_of(page_bytes), "{fragmentation:?} beside {used_bytes} bytes used");
     }
 
-    /// Uses every handle whose object was freed, in every way: each time the heap says so, and nothing changes.
+    /// Uses every stale handle in every way: the heap reports each use, and nothing changes.
     pub fn assert_stale(&mut self) {
         let bytes = self.heap.stats().is_none().then(|| self.buffer.save());
         for index in 0..self.freed.len() {
@@ -378,7 +387,7 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// Uses a handle that names no live object, in every way: all are refused.
+    /// Uses a handle without a live object in every way: the heap refuses each use.
     pub fn assert_refused(&mut self, handle: Handle, expected: Option<HandleError>) {
         let error = self.heap.free(handle).expect_err("freed an object that is not live");
         assert!(expected.is_none_or(|expected| expected == error), "{handle:?}: {error:?} instead of {expected:?}");
@@ -390,7 +399,7 @@ impl<'b> Shadow<'b> {
         }
     }
 
-    /// Frees everything; the heap must then serve what it served when it was new.
+    /// Frees everything; the heap must then serve what a new one serves.
     pub fn finish(mut self) {
         while !self.live.is_empty() {
             self.apply(&HandleOp::Heap(Op::Free { index: self.live.len() - 1 }));
@@ -399,11 +408,11 @@ impl<'b> Shadow<'b> {
         self.assert_recovered();
     }
 
-    /// Fails unless the heap, whose objects are all freed, serves what it served when it was new.
+    /// Fails unless the heap, whose objects are all freed, serves what a new one serves.
     pub fn assert_recovered(&self) {
         assert!(self.live.is_empty());
         self.audit();
-        assert_eq!(self.heap.owed_bytes(), 0, "compaction is owed in an empty heap");
+        assert_eq!(self.heap.owed_bytes(), 0, "compaction is pending in an empty heap");
         assert_eq!(self.heap.fragmentation(), Fragmentation::default(), "an empty heap");
         let most = self.heap.largest_allocatable();
         let is_as_new = most == self.fresh_largest_bytes || traits().keeps_pages && most < self.fresh_largest_bytes;
@@ -411,7 +420,7 @@ impl<'b> Shadow<'b> {
     }
 }
 
-/// Objects by their names.
+/// Objects by handle.
 fn by_handle(objects: &[Object]) -> HashMap<Handle, Object> {
     objects.iter().map(|object| (object.handle, *object)).collect()
 }

@@ -1,4 +1,4 @@
-//! The heap under test, whichever it is, behind one type: as [`crate::subject`], for heaps of handles.
+//! The heap under test, type-erased: as [`crate::subject`], for heaps of handles.
 
 use crate::memory::Buffer;
 use crate::subject::{Memory, Word, heap_of, set_facts, word_of};
@@ -13,20 +13,20 @@ use std::ptr::NonNull;
 /// A byte's place, and how many bytes are contiguous with it.
 type Place = Result<(NonNull<u8>, usize), AccessError>;
 
-/// A heap to be tested: a type, and how it is made.
+/// A heap under test: its type and configuration.
 pub trait Instance {
     /// The heap.
     type Heap: HandleAllocator<'static>;
-    /// Not-full pages that a class may have when nothing is owed.
+    /// Not-full pages that a class may have when no compaction is pending.
     const MOST_NOT_FULL: usize;
-    /// Whether compaction is owed and paid in steps.
+    /// Whether compaction is incremental.
     const IS_INCREMENTAL: bool;
     /// Whether an object may be made of several objects of a heap beneath.
     const IS_LAYERED: bool;
-    /// Whether what was a page of one kind is never one of another: an emptied heap may serve less than a new one.
+    /// Whether pages keep their kind: then an emptied heap may serve less than a new one.
     const KEEPS_PAGES: bool;
 
-    /// What the heap is made with.
+    /// The heap's configuration.
     fn config() -> <Self::Heap as HandleAllocator<'static>>::Config;
 }
 
@@ -52,7 +52,7 @@ struct Table {
     fingerprint: fn(Word, &mut dyn FnMut(usize)),
 }
 
-/// What a test knows of the heap beside its contract.
+/// Properties of the heap that its contract does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     /// [`HandleAllocator::PIECE_BYTES`], or `usize::MAX`.
@@ -72,10 +72,10 @@ thread_local! {
 }
 
 fn table() -> &'static Table {
-    TABLE.get().expect("a test is told which heap it tests")
+    TABLE.get().expect("`with` selects the heap")
 }
 
-/// What is known of the heap that is under test on this thread.
+/// The properties of the heap under test on this thread.
 pub fn traits() -> Traits {
     table().traits
 }
@@ -107,7 +107,7 @@ impl<I: Instance> Erased<I> {
         size: |word, handle| Self::heap(word).size(handle),
         locate: |word, handle, offset_bytes| Self::heap(word).locate(handle, offset_bytes),
         locate_to_write: |word, handle, offset_bytes| Self::heap(word).locate_to_write(handle, offset_bytes),
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the object is live and has this byte, as the caller guarantees.
         dereference: |word, handle, offset_bytes| unsafe { Self::heap(word).dereference(handle, offset_bytes) },
         owed_bytes: |word| Self::heap(word).owed_bytes(),
         compact: |word, budget_bytes| Self::heap(word).compact(budget_bytes),
@@ -120,12 +120,12 @@ impl<I: Instance> Erased<I> {
     };
 
     fn heap(word: Word) -> ManuallyDrop<I::Heap> {
-        // SAFETY: the word was made of this heap: a thread's table changes only between tests.
+        // SAFETY: the word was made from this type of heap: a thread's table changes only between tests.
         unsafe { heap_of(word) }
     }
 }
 
-/// A heap of the instance that is under test on this thread.
+/// A heap of the instance under test on this thread.
 #[derive(Debug)]
 pub struct Subject {
     word: Word,
@@ -138,7 +138,7 @@ impl Subject {
     ///
     /// As [`Buffer::region`].
     pub unsafe fn new(buffer: &Buffer, offset_bytes: usize, len_bytes: usize) -> Result<Self, InitError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the heap is dropped before the buffer and alone uses the part, as the caller guarantees.
         let memory = unsafe { buffer.region(offset_bytes, len_bytes) };
         (table().new)(memory).map(|word| Subject { word })
     }
@@ -177,9 +177,9 @@ impl Subject {
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As the method requires.
     pub unsafe fn dereference(&self, handle: Handle, offset_bytes: usize) -> NonNull<u8> {
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the object is live and has this byte, as the caller guarantees.
         unsafe { (table().dereference)(self.word, handle, offset_bytes) }
     }
 

@@ -2,13 +2,14 @@
 //!
 //! # Against best-fit
 //!
-//! Best-fit takes the smallest gap that suffices, so that a small object cannot simply be put where one wants it: it goes to the
-//! smallest gap there is. Robson (1977) found how it can be led nevertheless; exercise 42 of Knuth's section 2.5 (The Art of
-//! Computer Programming, volume 1, third edition) tells the idea, and this is an own working out, with a step `c` that Robson needs to
-//! be 1. Let R be what is live and F what is free, n the largest request, p = n - 2c, f = 2p - n - c.
+//! Best-fit takes the smallest gap that suffices, so that a small object cannot simply be put where one wants it: it
+//! goes to the smallest gap there is. Robson (1977) found how it can be led nevertheless; exercise 42 of Knuth's
+//! section 2.5 (The Art of Computer Programming, volume 1, third edition) tells the idea, and this is an own working
+//! out, with a step `c` that Robson needs to be 1. Let R be what is live and F what is free, n the largest request, p =
+//! n - 2c, f = 2p - n - c.
 //!
-//! The state is `R_p (F_(p-1) R_1)*`: each tooth of one unit takes p units of memory, and a request of p finds none of the gaps
-//! large enough. A tooth more is made so:
+//! The state is `R_p (F_(p-1) R_1)*`: each tooth of one unit takes p units of memory, and a request of p finds none of
+//! the gaps large enough. A tooth more is made so:
 //!
 //! ```text
 //! ... R_1                      two blocks of p: nothing but the end of the heap is large enough
@@ -18,7 +19,8 @@
 //! ... F_n R_f R_1              a tooth that is n + f = 2p - c behind the one before: one is missing between them
 //! ```
 //!
-//! The missing tooth cannot be put there, but the place where it is missing can be moved towards the start of the heap, tooth by tooth:
+//! The missing tooth cannot be put there, but the place where it is missing can be moved towards the start of the heap,
+//! tooth by tooth:
 //!
 //! ```text
 //! F_(p-1) R_1   F_n R_f R_1    p goes to the gap of n, and 2c fills it
@@ -27,20 +29,38 @@
 //! F_n R_f R_1   F_(p-1) R_1    (2c + f = p - c, and c - 1 units lie between the 1 and 2c)
 //! ```
 //!
-//! until it meets `R_p`. With that the same step leaves `F_n R_f R_1` in front of everything, where f is freed and p requested:
-//! `R_p (F_(p-1) R_1)*` with one tooth more, for p units of memory and one unit live. (Where c is not 1, a gap here and there has p - c
-//! units.) Some 4n units are needed besides, so that (M - 4n + 11)(n - 2) units of ample memory are used (c = 1).
+//! until it meets `R_p`. With that the same step leaves `F_n R_f R_1` in front of everything, where f is freed and p
+//! requested: `R_p (F_(p-1) R_1)*` with one tooth more, for p units of memory and one unit live. (Where c is not 1, a
+//! gap here and there has p - c units.) Some 4n units are needed besides, so that (M - 4n + 11)(n - 2) units of ample
+//! memory are used (c = 1).
 //!
-//! In a heap that is about to be full, the end of the heap is a gap like the others, and may be chosen instead of the one that is meant.
-//! Two blocks of n tell that it is not yet so: they are refused, or the end has more than 2p. They cost n units more, and so
-//! heaps of up to (M - 5n)(n - 2) units are sure to be too small; of larger ones, most.
+//! In a heap that is about to be full, the end of the heap is a gap like the others, and may be chosen instead of the
+//! one that is meant. Two blocks of n tell that it is not yet so: they are refused, or the end has more than 2p. They
+//! cost n units more, and so heaps of up to (M - 5n)(n - 2) units are sure to be too small; of larger ones, most.
 //!
-//! A class of sizes must not hold both p - 1 and p, or both f and p - 1; `c` is the distance of classes that can be told apart.
+//! A class of sizes must not hold both p - 1 and p, or both f and p - 1; `c` is the distance of classes that can be
+//! told apart.
 //!
 //! # Against next-fit
 //!
-//! Next-fit goes on where it was, so that whatever is requested next lies behind what was requested last: n - 1, then 1, and n - 1 is
-//! freed. So that the next search does not begin with the gap that this leaves, n is requested, for which it is too small, and freed.
+//! Next-fit goes on where it was, so that whatever is requested next lies behind what was requested last: n - 1, then
+//! 1, and n - 1 is freed. So that the next search does not begin with the gap that this leaves, n is requested, for
+//! which it is too small, and freed.
+//!
+//! # Against half-fit
+//!
+//! Half-fit takes the block that was freed last of a list, and never searches the list that a request's own size
+//! belongs to, unless the size is a power of two. With n a power of two, F = n - 1 and A = B = n/2 + 1 units, all of
+//! which are of one list and ask for the next one:
+//!
+//! ```text
+//! ... R_F                      A and B go to the end of the heap
+//! ... R_F R_A R_B              A is freed; 1 takes it, the last block of the first list that is not empty: a tooth
+//! ... R_F R_1 [   ] R_B        F and B are freed; F is requested: the gap of n - 1 is of the wrong list
+//! ... [ F ] R_1 R_F            a tooth more, for n units of memory and one unit live
+//! ```
+//!
+//! It goes on until 2n units are left: (M - 2n) n units.
 
 use super::super::game::{Game, Id, Over};
 
@@ -144,8 +164,8 @@ impl Comb<'_, '_, '_> {
         self.expect(self.period(), missing.at)
     }
 
-    /// Sees to it that the end of the heap is a larger gap than any other, of 2p at the most: where two blocks of n have no room there, the
-    /// heap does not suffice. As long as there are units enough to ask.
+    /// Sees to it that the end of the heap is a larger gap than any other, of 2p at the most: where two blocks of n
+    /// have no room there, the heap does not suffice. As long as there are units enough to ask.
     fn probe(&mut self) -> Result<(), Over> {
         let mut probes = Vec::new();
         for _ in 0..2 {
@@ -183,5 +203,19 @@ pub(super) fn march(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
         game.give(gap);
         let behind = game.take(n)?;
         game.give(behind);
+    }
+}
+
+/// Blocks of a list that requests of their size never search, with a tooth behind each.
+pub(super) fn teeth(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
+    let mut gap = game.take(n - 1)?;
+    loop {
+        let first = game.take(n / 2 + 1)?;
+        let second = game.take(n / 2 + 1)?;
+        game.give(first);
+        game.take(1)?;
+        game.give(gap);
+        game.give(second);
+        gap = game.take(n - 1)?;
     }
 }

@@ -1,18 +1,19 @@
-//! Adversaries: programs that read the addresses they are given, and spend at most M units to make an allocator need as much memory
-//! as they can.
+//! Adversaries: programs that read the addresses they are given, and spend at most M units to make an allocator need as
+//! much memory as they can.
 //!
-//! Each is aimed at one kind of allocator, and each plays against all of them: what does not go as it expects, it gives up.
+//! Each is aimed at one kind of allocator, and each plays against all of them: what does not go as it expects, it gives
+//! up.
 
 mod comb;
 mod pages;
 mod powers;
-mod sieve;
+pub(super) mod sieve;
 
 use super::game::{Game, Over};
 use crate::result::robson::Adversary;
 
-/// Plays with requests of at most `n` units (a power of two, at least 4) against pages of so many bytes, 0 where there are none. At
-/// the end the largest request that is left is made, for which there is no room if all went well.
+/// Plays with requests of at most `n` units (a power of two, at least 4) against pages of so many bytes, 0 where there
+/// are none. At the end the largest request that is left is made, for which there is no room if all went well.
 #[must_use]
 pub fn play(adversary: Adversary, game: &mut Game<'_, '_>, n: usize, page_bytes: usize) -> Over {
     let played = match adversary {
@@ -22,6 +23,7 @@ pub fn play(adversary: Adversary, game: &mut Game<'_, '_>, n: usize, page_bytes:
         Adversary::Buddies => sieve::buddies(game, n),
         Adversary::Comb => comb::comb(game, n),
         Adversary::March => comb::march(game, n),
+        Adversary::Teeth => comb::teeth(game, n),
         Adversary::Classes => pages::classes(game, n),
         Adversary::Pages => pages::pages(game, n, page_bytes),
     };
@@ -35,7 +37,8 @@ pub fn play(adversary: Adversary, game: &mut Game<'_, '_>, n: usize, page_bytes:
     }
 }
 
-/// Requests of the sizes 1, 2, 3, 5, 9, ... up to `n`: each but the first is the least that needs the next power of two.
+/// Requests of the sizes 1, 2, 3, 5, 9, ... up to `n`: each but the first is the least that needs the next power of
+/// two.
 fn just_above_powers(n: usize) -> impl Iterator<Item = usize> {
     std::iter::once(1).chain((0..n.ilog2()).map(|power| (1 << power) + 1))
 }

@@ -13,8 +13,8 @@ pub(super) fn classes(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     Ok(())
 }
 
-/// All that may be requested in one size, of which one object stays in each page; again, as long as that makes more pages, then in the
-/// next size.
+/// All that may be requested in one size, of which one object stays in each page; again, as long as that makes more
+/// pages, then in the next size.
 pub(super) fn pages(game: &mut Game<'_, '_>, n: usize, page_bytes: usize) -> Result<(), Over> {
     if page_bytes == 0 {
         return Ok(());

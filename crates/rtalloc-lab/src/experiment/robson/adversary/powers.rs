@@ -2,9 +2,9 @@
 
 use super::super::game::{Game, Over, Placed};
 
-/// M objects of one unit; then for i = 1 .. log2 n: of f and f + 2^(i-1) that one whose objects are worth more, an object that
-/// covers an address = f modulo 2^i being worth 2^i - its size; the others are freed, and what may be requested is, as blocks of
-/// 2^i.
+/// M objects of one unit; then for i = 1 .. log2 n: of f and f + 2^(i-1) that one whose objects are worth more, an
+/// object that covers an address = f modulo 2^i being worth 2^i - its size; the others are freed, and what may be
+/// requested is, as blocks of 2^i.
 ///
 /// An object that is kept makes the 2^i addresses around it useless for blocks of 2^i: hence its worth.
 pub(super) fn play(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {

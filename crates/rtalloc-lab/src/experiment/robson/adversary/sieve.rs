@@ -14,13 +14,15 @@ pub(super) fn sizes(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     rounds(game, (1..=n).map(|size| (size, size - 1)))
 }
 
-/// Requests just above powers of two behind gaps that are one unit less than the next power. Half-fit takes no block for them that
-/// could be too small, although these all suffice.
+/// Requests just above powers of two behind gaps that are one unit less than the next power. Half-fit takes no block
+/// for them that could be too small, although these all suffice.
 pub(super) fn halves(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     rounds(game, just_above_powers(n).map(|size| (size, size.next_power_of_two() - 1)))
 }
 
-fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize)>) -> Result<(), Over> {
+/// For each size and gap in turn: of all objects so few stay that no gap is larger, and the rest is requested in the
+/// size.
+pub fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize)>) -> Result<(), Over> {
     for (size, gap) in sizes {
         let placed = game.placed();
         let kept = lightest(game, &placed, game.bytes(gap));
@@ -30,8 +32,8 @@ fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize)>) 
     Ok(())
 }
 
-/// Objects that are as few units as possible, with no gap above `gap_bytes` between them, in front of them, or behind them up to the
-/// highest end so far. Where gaps are larger already, they stay as they are.
+/// Objects that are as few units as possible, with no gap above `gap_bytes` between them, in front of them, or behind
+/// them up to the highest end so far. Where gaps are larger already, they stay as they are.
 fn lightest(game: &Game<'_, '_>, placed: &[Placed], gap_bytes: i64) -> HashSet<Id> {
     struct Chain {
         end: i64,
@@ -69,8 +71,8 @@ fn lightest(game: &Game<'_, '_>, placed: &[Placed], gap_bytes: i64) -> HashSet<I
     kept
 }
 
-/// As [`halves`], where of each block of the next power of two, counted from the first address blocks may have on, one object stays: the
-/// smallest. A buddy system takes no such block for any request of that size.
+/// As [`halves`], where of each block of the next power of two, counted from the first address blocks may have on, one
+/// object stays: the smallest. A buddy system takes no such block for any request of that size.
 pub(super) fn buddies(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     for size in just_above_powers(n) {
         let block = game.bytes(size.next_power_of_two());

@@ -1,0 +1,249 @@
+"""Generates and tests the table crates/rtalloc-capi/src/bound/x86_64.rs: the steps of ci/capi_bounds.sh.
+
+A bound holds of machine code. So the table has the code of each function that a proof covers: the compiler's, from the object file in
+librtalloc.a, whose relocations say which bytes a linker fills in. bound/mod.rs describes the hash.
+"""
+
+import ctypes, json, random, re, struct, subprocess, sys
+
+STRIDE, DATA = 16, 0xFFFF
+OPERATIONS = ["malloc", "aligned_alloc", "free"]
+PC32, PLT32, GOTPCREL = 2, 4, 9
+
+
+class Elf:
+    """Sections, functions and relocations of an x86-64 ELF file."""
+
+    def __init__(self, data):
+        self.data = data
+        start, = struct.unpack_from("<Q", data, 0x28)
+        self.is_linked = data[16] != 1
+        count, = struct.unpack_from("<H", data, 0x3C)
+        self.sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + 64 * at) for at in range(count)]
+        self.symbols, self.relocations = [], {}
+        for _, kind, _, _, offset, size, link, of_section, _, _ in self.sections:
+            entries = range(offset, offset + size, 24)
+            if kind == 2:
+                names = self.sections[link][4]
+                for at in entries:
+                    name, info, _, section, value, length = struct.unpack_from("<IBBHQQ", data, at)
+                    name = data[names + name : data.index(b"\0", names + name)].decode()
+                    self.symbols.append((name, info & 15, section, value, length))
+            elif kind == 4:
+                of = [struct.unpack_from("<QQq", data, at) for at in entries]
+                self.relocations[of_section] = sorted((at, info & 0xFFFFFFFF, info >> 32, add) for at, info, add in of)
+        functions = [symbol for symbol in self.symbols if symbol[1] == 2 and symbol[2] != 0]
+        self.by_name = {symbol[0]: symbol for symbol in functions}
+        self.by_place = {symbol[2:4]: symbol for symbol in functions}
+
+    def code(self, name):
+        """The bytes of a function."""
+        _, _, section, value, length = self.by_name[name]
+        _, _, _, address, offset, *_ = self.sections[section]
+        start = offset + value - (address if self.is_linked else 0)
+        return self.data[start : start + length]
+
+    def displacements(self, name):
+        """The displacements that a linker fills in: offset, and the target function or None for data."""
+        _, _, section, value, length = self.by_name[name]
+        code, found = self.code(name), []
+        for at, kind, symbol, add in self.relocations.get(section, []):
+            if not value <= at < value + length:
+                continue
+            at -= value
+            assert kind in (PC32, PLT32, GOTPCREL), f"{name}: relocation {kind} at {at}"
+            # call, jmp, jcc
+            if code[at - 1] in (0xE8, 0xE9) or code[at - 2] == 0x0F and code[at - 1] & 0xF0 == 0x80:
+                assert kind != GOTPCREL
+                _, _, target, offset, _ = self.symbols[symbol]
+                found.append((at, self.by_place[target, offset + add + 4][0]))
+            else:
+                # Address modes without base and index: only a displacement from the next instruction.
+                assert code[at - 1] & 0xC7 == 5, f"{name}: not a displacement at {at}"
+                found.append((at, None))
+        return found
+
+
+def library(archive):
+    """The object file of the library, without its dependencies."""
+    data, at, found = open(archive, "rb").read(), 8, []
+    while at < len(data):
+        size = int(data[at + 48 : at + 58])
+        member = data[at + 60 : at + 60 + size]
+        if member[:4] == b"\x7fELF" and "rt_version" in (elf := Elf(member)).by_name:
+            found.append(elf)
+        at += 60 + size + size % 2
+    object_file, = found
+    return object_file
+
+
+def covered(elf, roots, reporting):
+    """The names of functions and everything they call, callers first; calls of `reporting` functions are not followed."""
+    order, entered = [], set()
+
+    def visit(name):
+        assert name not in entered, f"{name} calls itself"
+        if name not in order:
+            entered.add(name)
+            for _, callee in [] if name in reporting else elf.displacements(name):
+                if callee is not None:
+                    visit(callee)
+            entered.remove(name)
+            order.insert(0, name)
+
+    for root in reversed(roots):
+        visit(root)
+    return order
+
+
+def fnv(code, displacements):
+    """The hash of a function, and its upper half before each stride except the first."""
+    filled_in = {at + byte for at, _ in displacements for byte in range(4)}
+    value, prefixes = 0xCBF29CE484222325, []
+    for at, byte in enumerate(code):
+        if at and at % STRIDE == 0:
+            prefixes.append(value >> 32)
+        if at not in filled_in:
+            value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value, prefixes
+
+
+def bounds(file):
+    """The instruction bounds by function."""
+    answers = {}
+    for subject in json.load(open(file))["subjects"]:
+        for operation in subject["operations"]:
+            bounded = operation["answer"].get("bounded")
+            if bounded:
+                # Only the hook and functions that end in it.
+                others = [name for name in bounded["never_returning"] if not re.search(r"::(report|report_misuse)$", name)]
+                assert not others, f"{operation['operation']}: {others}"
+            answers[operation["operation"]] = bounded["most"] if bounded else 0
+    return answers
+
+
+def split(symbol):
+    """The allocator and the index of the operation."""
+    name, verb = re.fullmatch(r"rt_(\w+)_(malloc|aligned_alloc|allocate|free)", symbol).groups()
+    return name, OPERATIONS.index(verb.replace("allocate", "malloc"))
+
+
+def table(archive, linked, of_shared, of_linked, certificates):
+    """Prints the table. The proofs are of `linked`, which has the code of the archive."""
+    of_shared, of_linked = bounds(of_shared), bounds(of_linked)
+    differing = [name for name in of_shared if of_shared[name] != of_linked[name]]
+    assert not differing, {name: (of_shared[name], of_linked[name]) for name in differing}
+    elf, linked = library(archive), Elf(open(linked, "rb").read())
+    names = {symbol[3]: name for name, symbol in linked.by_name.items()}
+    proofs = {int(proof["entry"], 16): proof for proof in (one["proof"] for one in json.load(open(certificates)))}
+    allocators = {}
+    for symbol, most in of_shared.items():
+        if most:
+            allocators.setdefault(split(symbol)[0], {})[symbol] = most
+    print("// The proved bounds of the library and the code of each proof, generated by ci/capi_bounds.sh --update: do not edit.\n")
+    print("use super::{Function, Proof};\n")
+    print("/// By allocator.")
+    print("pub(crate) const PROVED: &[(&str, Proof)] = &[")
+    for name, roots in allocators.items():
+        reporting, addresses = set(), set()
+        for symbol in roots:
+            proof = proofs[linked.by_name[symbol][3]]
+            assert not proof["loops"] and not proof["conflicts"] and proof["instructions"] == roots[symbol]
+            reporting |= {names[int(end["address"], 16)] for end in proof["never_returning"]}
+            for case in proof["cases"]:
+                addresses |= {int(at, 16) for at in [*case["potentials"], *case["no_return"], *case["avoid"]]}
+        functions = covered(elf, list(roots), reporting)
+        # Every instruction of the proof is in one of these functions, and the linked program has the same code.
+        for function in functions:
+            start, length = linked.by_name[function][3:]
+            addresses -= set(range(start, start + length))
+            code, displacements = elf.code(function), elf.displacements(function)
+            assert length == len(code) and fnv(code, displacements) == fnv(linked.code(function), displacements), function
+            for at, callee in displacements:
+                target = start + at + 4 + struct.unpack_from("<i", linked.code(function), at)[0]
+                assert callee is None or target == linked.by_name[callee][3], f"{function} + {at}"
+        assert not addresses, f"{name}: {min(addresses):#x} is in no function"
+        operations = ["(0, 0)"] * 3
+        for symbol, most in roots.items():
+            operations[split(symbol)[1]] = f"({most}, {functions.index(symbol)})"
+        print(f'("{name}", Proof {{ operations: [{", ".join(operations)}], functions: &[')
+        all_prefixes, all_displacements = [], []
+        for function in functions:
+            code, displacements = elf.code(function), elf.displacements(function)
+            # The hook called by a function that reports misuse belongs to the program.
+            leads = [None if callee is None or function in reporting else functions.index(callee) for _, callee in displacements]
+            value, prefixes = fnv(code, displacements)
+            print(f"Function {{ bytes: {len(code)}, displacements: {len(displacements)}, hash: {value:#018x} }},")
+            all_prefixes += [f"{prefix:#010x}" for prefix in prefixes]
+            all_displacements += [(at, DATA if to is None else to) for (at, _), to in zip(displacements, leads)]
+        print(f"], prefixes: &[{', '.join(all_prefixes)}], displacements: &{all_displacements} }}),")
+    print("];")
+
+
+def answers(program):
+    """The output of a program (allocator and three bounds per line), by allocator."""
+    lines = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
+    return {name: [int(bound) for bound in rest] for name, *rest in map(str.split, lines)}
+
+
+def in_table(file):
+    """The bounds of the table, by allocator."""
+    rows = re.findall(r'"(\w+)",\s*Proof \{\s*operations: \[\((\d+), \d+\), \((\d+), \d+\), \((\d+), \d+\)\]', open(file).read())
+    return {name: [int(bound) for bound in rest] for name, *rest in rows}
+
+
+def known(file, program):
+    """A program returns exactly the bounds of the table."""
+    proved, returned = in_table(file), answers(program)
+    for name, bounds in returned.items():
+        expected = proved.get(name, [0, 0, 0])
+        assert bounds == expected, f"{program}: {name} returns {bounds}, and {expected} was proved"
+    assert not set(proved) - set(returned)
+
+
+def unknown(file, program, of_program):
+    """A program with other code returns no bound for TLSF, and otherwise only bounds proved for its own code."""
+    proved, own, returned = in_table(file), bounds(of_program), answers(program)
+    assert returned["tlsf"] == [0, 0, 0], f"{program}: tlsf returns {returned['tlsf']}"
+    for symbol, most in own.items():
+        name, operation = split(symbol)
+        bound = returned[name][operation]
+        assert bound in (0, proved.get(name, [0, 0, 0])[operation]), f"{symbol} returns {bound}"
+        assert bound in (0, most), f"{symbol} returns {bound}, but {most} was proved for its code"
+    count = sum(bound != 0 for bounds in returned.values() for bound in bounds)
+    print(f"another build: tlsf unknown; {count} operations have the same code as proved, and their bounds")
+
+
+def flipped(file, archive, shared):
+    """With one bit of the code of TLSF in memory flipped, the operation has no known bound; with the bit restored, it has."""
+    elf, linked, loaded = library(archive), Elf(open(shared, "rb").read()), ctypes.CDLL(shared)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    loaded.rt_tlsf_bound.restype = ctypes.c_uint64
+    base = ctypes.cast(loaded.rt_version, ctypes.c_void_p).value - linked.by_name["rt_version"][3]
+    proved, count = in_table(file)["tlsf"], 0
+    for operation, verb in enumerate(OPERATIONS):
+        root = f"rt_tlsf_{verb}"
+        assert loaded.rt_tlsf_bound(operation) == proved[operation] != 0
+        for function in covered(elf, [root], {name for name in elf.by_name if "4hook6report" in name}):
+            start, code = base + linked.by_name[function][3], elf.code(function)
+            page = start & ~4095
+            assert libc.mprotect(page, start + len(code) - page, 7) == 0, ctypes.get_errno()
+            at_data = {at + byte for at, callee in elf.displacements(function) for byte in range(4)}
+            # Only the lowest byte of a call: a higher byte might lead to unmapped memory.
+            at_calls = {at for at, callee in elf.displacements(function) if callee is not None}
+            places = [at for at in range(len(code)) if at not in at_data or at in at_calls and "4hook6report" not in function]
+            # The first, the last, and some bits between.
+            for at in {places[0], places[-1], *random.sample(places, min(64, len(places)))}:
+                for bit in range(8):
+                    byte = ctypes.c_uint8.from_address(start + at)
+                    byte.value ^= 1 << bit
+                    answer = loaded.rt_tlsf_bound(operation)
+                    byte.value ^= 1 << bit
+                    count += 1
+                    assert answer == 0, f"{function} + {at}, bit {bit} flipped: {answer}"
+        assert loaded.rt_tlsf_bound(operation) == proved[operation]
+    print(f"{count} flipped bits, each detected")
+
+
+{"table": table, "known": known, "unknown": unknown, "flipped": flipped}[sys.argv[1]](*sys.argv[2:])

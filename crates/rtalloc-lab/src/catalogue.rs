@@ -1,0 +1,176 @@
+//! The card of a subject in the catalogue: its contract, its note, and what its code proves.
+
+use crate::analysis::{Analysis, proved};
+use crate::observe;
+use crate::probe::reads::{counted_read, read_instructions};
+use crate::result::catalogue::{Blocks, Card, Control, Operation};
+use crate::result::schema::SubjectFacts;
+use crate::turns;
+use pathbound::Facts;
+use pathbound::graph::NeverReturns;
+use rtalloc::contract::Contract;
+use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Peer, Region, Subject};
+
+/// Heaps whose control structure a card tells.
+pub const HEAP_BYTES: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
+
+/// The facts of a subject as results carry them.
+#[must_use]
+pub fn facts(subject: &Subject) -> SubjectFacts {
+    SubjectFacts {
+        name: subject.name.into(),
+        origin: subject.origin,
+        family: subject.family.into(),
+        cost: subject.cost.into(),
+        largest_request_bytes: limit(subject.reach.request_bytes),
+        largest_alignment_bytes: limit(subject.reach.alignment_bytes),
+        read_instructions: read_instructions(subject),
+    }
+}
+
+/// The card of a subject.
+#[must_use]
+pub fn card(analysis: &Analysis, subject: &Subject) -> Card {
+    let about = &subject.about;
+    let contract = subject.view.as_ref().map(|view| &view.contract);
+    let cost_of = |operation| match (operation, contract, &about.peer) {
+        (observe::Operation::Allocate | observe::Operation::AllocateAligned, ..) => Some(subject.cost.to_string()),
+        (observe::Operation::Deallocate, Some(contract), _) => Some(contract.deallocate.notation().into()),
+        (observe::Operation::Reallocate, Some(contract), _) => Some(contract.reallocate.notation().into()),
+        (observe::Operation::Deallocate, None, Some(peer)) => peer.deallocate.map(String::from),
+        _ => None,
+    };
+    let operations = observe::Operation::ALL.map(|operation| {
+        let entry = analysis.entry(subject, operation);
+        let (bound, formula) = match turns::told(analysis, subject, operation) {
+            Ok(Some(told)) => (told.bound, told.formula),
+            // Loops that the source does not speak of: the reason comes from trying to bound them.
+            _ => (None, None),
+        };
+        let bound = match (bound, &formula) {
+            (Some(bound), _) => Ok(bound.instructions),
+            (None, Some(_)) => Err(None),
+            (None, None) => proved(analysis.file(), entry, &Facts::default(), &NeverReturns::default())
+                .map(|bound| bound.instructions)
+                .map_err(|why| Some(why.brief())),
+        };
+        Operation {
+            name: operation.name().into(),
+            cost: cost_of(operation),
+            no_bound_because: bound.as_ref().err().cloned().flatten(),
+            bound: bound.ok(),
+            formula: formula.map(|formula| formula.to_string()),
+        }
+    });
+    let (source, policy) = match (contract, &about.peer) {
+        (Some(contract), _) => (contract.source, contract.policy),
+        (None, Some(peer)) => (peer.source, peer.policy),
+        (None, None) => ("", ""),
+    };
+    Card {
+        name: subject.name.into(),
+        origin: subject.origin,
+        family: subject.family.into(),
+        in_dozen: about.in_dozen,
+        idea: about.summary.into(),
+        source: source.into(),
+        policy: policy.into(),
+        operations: operations.into(),
+        blocks: Blocks {
+            read_instructions: match subject.entries.handles {
+                Some(_) => read_instructions(subject),
+                None => counted_read(analysis.process(), None).ok(),
+            },
+            ..contract.map_or_else(|| blocks_of_peer(about.peer.as_ref()), blocks)
+        },
+        control: if subject.own_pages { Vec::new() } else { HEAP_BYTES.map(|bytes| control(subject, bytes)).into() },
+        does_not: contract.map_or_else(|| does_not_as_a_peer(subject), does_not),
+        wins: about.wins.into(),
+        loses: about.loses.into(),
+        options: about.options.into(),
+    }
+}
+
+fn limit(bytes: usize) -> Option<u64> {
+    (bytes != usize::MAX).then_some(bytes as u64)
+}
+
+fn blocks(contract: &Contract) -> Blocks {
+    Blocks {
+        header_bytes: Some(contract.header_bytes as u64),
+        granule_bytes: Some(contract.granule_bytes as u64),
+        smallest_bytes: Some(contract.min_block_bytes as u64),
+        alignment_bytes: contract.alignment_bytes as u64,
+        largest_request_bytes: limit(contract.largest_request_bytes),
+        largest_alignment_bytes: limit(contract.largest_alignment_bytes),
+        // Half of what an address can tell apart is no limit either.
+        max_span_bytes: limit(contract.max_span_bytes).filter(|bytes| *bytes < 1 << 47),
+        page_bytes: (contract.page_bytes > 0).then_some(contract.page_bytes as u64),
+        coalescing: Some(contract.coalescing.name().into()),
+        ..Blocks::default()
+    }
+}
+
+fn blocks_of_peer(peer: Option<&Peer>) -> Blocks {
+    let bytes = |of: fn(&Peer) -> Option<usize>| peer.and_then(of).map(|bytes| bytes as u64);
+    Blocks {
+        header_bytes: bytes(|peer| peer.header_bytes),
+        granule_bytes: bytes(|peer| peer.granule_bytes),
+        smallest_bytes: bytes(|peer| peer.smallest_bytes),
+        alignment_bytes: NATURAL_ALIGN_BYTES as u64,
+        coalescing: peer.and_then(|peer| peer.coalescing).map(|coalescing| coalescing.name().into()),
+        ..Blocks::default()
+    }
+}
+
+/// The control structure of a heap in a region of that size.
+pub fn control(subject: &Subject, heap_bytes: u64) -> Control {
+    let region = Region::new(heap_bytes as usize, false).ok();
+    let control_bytes = region.and_then(|mut region| {
+        let heap = Heap::new(subject, &mut region, heap_bytes as usize).ok()?;
+        Some(heap.control_bytes() as u64)
+    });
+    Control { heap_bytes, control_bytes }
+}
+
+/// What the contract of one of ours leaves out, in words.
+fn does_not(contract: &Contract) -> Vec<String> {
+    use rtalloc::contract::Coalescing;
+    let mut lines = Vec::new();
+    let mut say = |applies: bool, what: &str| {
+        if applies {
+            lines.push(what.to_string());
+        }
+    };
+    say(contract.coalescing == Coalescing::Never, "make one block of free ones: a block serves its size for ever");
+    say(
+        contract.coalescing == Coalescing::Pages,
+        "make one block of free neighbours; only a page whose blocks are all free serves another size",
+    );
+    say(contract.coalescing == Coalescing::Buddies, "make one block of free neighbours that are no buddies");
+    say(!contract.largest_covers_smaller, "promise that where a large request is served a smaller one is");
+    say(!contract.largest_is_exact, "tell its largest free block exactly: largest_allocatable is a lower bound");
+    say(!contract.grows_in_place, "grow a block in place into its free neighbour");
+    say(!contract.shrinks_in_place, "give back the end of a block that shrinks");
+    say(!contract.detects_double_free, "detect every second free of a block");
+    say(
+        contract.detects_double_free && !contract.detects_stale_pointers,
+        "detect a second free for ever: only until its neighbourhood has changed",
+    );
+    say(!contract.detects_overwritten_tags, "detect every overwritten tag");
+    if let Some(bytes) = limit(contract.largest_request_bytes) {
+        lines.push(format!("serve requests of more than {bytes} bytes"));
+    }
+    if let Some(bytes) = limit(contract.largest_alignment_bytes) {
+        lines.push(format!("serve alignments above {bytes} bytes"));
+    }
+    lines
+}
+
+fn does_not_as_a_peer(subject: &Subject) -> Vec<String> {
+    let mut lines = vec!["state a contract: what is not said here is not known".to_string()];
+    if subject.own_pages {
+        lines.push("stay within memory it is given: it takes pages from the system".into());
+    }
+    lines
+}

@@ -1,0 +1,101 @@
+//! Subjects whose entry points count their instructions.
+//!
+//! The four entry points and everything they call are copied with counters in ([`pathbound::counter`]); whoever calls
+//! the copies instead of the originals has every instruction counted, the C library's included. Where a subject jumps
+//! to computed addresses, the copies find their way by a table of what was copied; a target that was not is *missed*:
+//! executed all the same, uncounted, and remembered, so that the next copy has it.
+
+use pathbound::counter::{Counter, CounterError, Record};
+use pathbound::graph::{Callee, Flow, Graph, GraphError, NeverReturns, Obstacle};
+use pathbound::image::{ImageError, Process};
+use rtalloc_subjects::{Entries, Subject};
+
+/// Why a subject cannot be counted.
+#[derive(Debug, thiserror::Error)]
+pub enum CountError {
+    /// This process cannot be looked at.
+    #[error("instructions cannot be counted: {0}")]
+    Image(#[from] ImageError),
+    /// An entry point is not code.
+    #[error("instructions cannot be counted: {0}")]
+    Graph(#[from] GraphError),
+    /// The code cannot be rewritten.
+    #[error("instructions cannot be counted: {0}")]
+    Counter(#[from] CounterError),
+}
+
+/// Copies of a subject's entry points that count.
+#[derive(Debug)]
+pub struct Counted {
+    counter: Counter,
+    graph: Graph,
+    entries: Entries,
+    computes_targets: bool,
+}
+
+impl Counted {
+    /// Copies the entry points of `subject` and what they call, and what is at `further` addresses, found missing
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// [`CountError`], on every machine but x86-64 Linux.
+    pub fn new(process: &Process, subject: &Subject, further: &[u64], record: Record) -> Result<Self, CountError> {
+        let originals = subject.entries.addresses();
+        let roots: Vec<u64> = originals.iter().chain(further).copied().collect();
+        let graph = Graph::explore_to_count(process, &roots, &NeverReturns::default())?;
+        let counter = Counter::new(process, &graph, record)?;
+        let copy = |original: u64| counter.entry(original).expect("every root is in the graph");
+        // SAFETY: the counter copied each function and keeps the copies for as long as it lives.
+        let entries = unsafe { subject.entries.with_copies(originals.map(copy)) };
+        let computes_targets = graph.nodes().any(|(_, node)| {
+            matches!(
+                node.flow,
+                Flow::Unknown(Obstacle::IndirectJump)
+                    | Flow::Tail(Callee::Unknown(Obstacle::IndirectJump))
+                    | Flow::Call(Callee::Unknown(Obstacle::IndirectCall))
+            )
+        });
+        Ok(Self { counter, graph, entries, computes_targets })
+    }
+
+    /// The entry points that count.
+    #[must_use]
+    pub fn entries(&self) -> Entries {
+        self.entries
+    }
+
+    /// What was copied.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What counts.
+    #[must_use]
+    pub fn counter(&self) -> &Counter {
+        &self.counter
+    }
+
+    /// Whether there are jumps or calls to computed addresses, so that something may be missed.
+    #[must_use]
+    pub fn computes_targets(&self) -> bool {
+        self.computes_targets
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+    use pathbound::check::second_opinion;
+
+    #[test]
+    fn two_decoders_agree_on_every_instruction_of_every_subject() {
+        let process = Process::current().expect("this process");
+        for subject in rtalloc_subjects::all() {
+            let roots = subject.entries.addresses();
+            let graph = Graph::explore_to_count(&process, &roots, &NeverReturns::default()).expect("code");
+            second_opinion(&graph, &process).unwrap_or_else(|disagreement| panic!("{}: {disagreement}", subject.name));
+        }
+    }
+}

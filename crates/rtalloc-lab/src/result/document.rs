@@ -1,0 +1,116 @@
+//! The JSON that the command writes: every document says in its field `schema` what it is and in which version.
+
+use serde::Serialize;
+
+/// What a document holds. The version grows when a field changes its meaning, its type or its name, or goes; fields may
+/// be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Schema {
+    /// `rtalloc-` and the verb.
+    pub name: &'static str,
+    /// Counted from 1.
+    pub version: u32,
+}
+
+/// Declares one constant for each document, and the list of all.
+macro_rules! schemas {
+    ($($(#[doc = $what:literal])* $constant:ident = ($name:literal, $version:literal);)*) => {
+        impl Schema {
+            $($(#[doc = $what])* pub const $constant: Self = Self { name: $name, version: $version };)*
+            /// All there are.
+            pub const ALL: &'static [Self] = &[$(Self::$constant),*];
+        }
+    };
+}
+
+schemas! {
+    /// `rtalloc run` and the main job.
+    RUN = ("rtalloc-run", 3);
+    /// `rtalloc threads`.
+    THREADS = ("rtalloc-threads", 2);
+    /// `rtalloc compare`.
+    COMPARE = ("rtalloc-compare", 2);
+    /// `rtalloc bound --json`.
+    BOUND = ("rtalloc-bound", 2);
+    /// `rtalloc bound --save`.
+    BASELINE = ("rtalloc-bound-save", 1);
+    /// `rtalloc allocators`.
+    ALLOCATORS = ("rtalloc-allocators", 2);
+    /// `rtalloc costs`.
+    COSTS = ("rtalloc-costs", 2);
+    /// `rtalloc interleave`.
+    INTERLEAVE = ("rtalloc-interleave", 2);
+    /// `rtalloc tune`.
+    TUNE = ("rtalloc-tune", 2);
+    /// `rtalloc inspect`.
+    INSPECT = ("rtalloc-inspect", 2);
+    /// `rtalloc record --summary`.
+    RECORD = ("rtalloc-record", 2);
+    /// `rtalloc recover --summary`.
+    RECOVER = ("rtalloc-recover", 2);
+    /// `rtalloc export --json`.
+    EXPORT = ("rtalloc-export", 2);
+    /// `rtalloc reproduce tlsf`.
+    TLSF = ("rtalloc-reproduce-tlsf", 2);
+    /// `rtalloc reproduce puaut`.
+    PUAUT = ("rtalloc-reproduce-puaut", 2);
+    /// `rtalloc reproduce wait-free`.
+    WAIT_FREE = ("rtalloc-reproduce-wait-free", 2);
+    /// `rtalloc reproduce thesis`.
+    THESIS = ("rtalloc-reproduce-thesis", 2);
+    /// `rtalloc reproduce compact-fit`.
+    COMPACT_FIT = ("rtalloc-reproduce-compact-fit", 2);
+    /// `rtalloc reproduce robson`.
+    ROBSON = ("rtalloc-reproduce-robson", 2);
+    /// `rtalloc reproduce all`.
+    ALL_PAPERS = ("rtalloc-reproduce-all", 2);
+}
+
+/// A document: its schema first, then its content.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: Schema,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// `content`, which has named fields, as JSON for people and programs; ends with a line break.
+///
+/// # Errors
+///
+/// Content that is no JSON object.
+pub fn pretty(schema: Schema, content: &impl Serialize) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(&Document { schema, content })? + "\n")
+}
+
+/// The same on one line, for what is long.
+///
+/// # Errors
+///
+/// Content that is no JSON object.
+pub fn compact(schema: Schema, content: &impl Serialize) -> serde_json::Result<String> {
+    Ok(serde_json::to_string(&Document { schema, content })? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_says_what_it_is() {
+        #[derive(Serialize)]
+        struct Content {
+            mean: f64,
+        }
+        let text = compact(Schema::COSTS, &Content { mean: 0.1 }).expect("JSON");
+        assert_eq!(text, "{\"schema\":{\"name\":\"rtalloc-costs\",\"version\":2},\"mean\":0.1}\n");
+        assert!(compact(Schema::COSTS, &[1, 2]).is_err(), "a list has no fields");
+    }
+
+    #[test]
+    fn no_two_documents_have_the_same_name() {
+        let names: std::collections::HashSet<&str> = Schema::ALL.iter().map(|schema| schema.name).collect();
+        assert_eq!(names.len(), Schema::ALL.len());
+        assert!(Schema::ALL.iter().all(|schema| schema.name.starts_with("rtalloc-") && schema.version > 0));
+    }
+}

@@ -1,0 +1,47 @@
+//! Shared heaps used by a single thread, through one slot.
+
+use crate::LoopLimits;
+use crate::adapter::Choice;
+use rtalloc::concurrent::arenas::ArenasConfig;
+use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig};
+use rtalloc::concurrent::tree_buddy::{InBand, TreeBuddy};
+
+/// Heaps with one slot.
+#[derive(Clone, Copy, Debug)]
+pub struct OneSlot;
+
+impl<C: Default> Choice<ArenasConfig<C>> for OneSlot {
+    fn config() -> ArenasConfig<C> {
+        ArenasConfig { slots: SLOTS, ..ArenasConfig::default() }
+    }
+}
+
+impl Choice<BitmapConfig> for OneSlot {
+    fn config() -> BitmapConfig {
+        BitmapConfig { slots: SLOTS }
+    }
+}
+
+const SLOTS: usize = 1;
+
+/// Loop limits of [`OneSlot`]'s arenas.
+pub(crate) const ARENAS: LoopLimits = LoopLimits {
+    remote_frees: Some(|| {
+        let config = <OneSlot as Choice<ArenasConfig<()>>>::config();
+        config.taken_back.max(config.taken_back_on_miss)
+    }),
+    pending_words: Some(|| SLOTS.div_ceil(usize::BITS as usize)),
+    ..LoopLimits::NONE
+};
+
+/// Loop limits of [`OneSlot`]'s bitmap buddy.
+pub(crate) const BITMAP_BUDDY: LoopLimits =
+    LoopLimits { words: Some(<BitmapBuddy<'static>>::most_words), slots: Some(|| SLOTS), ..LoopLimits::NONE };
+
+/// Loop limits of the tree buddy.
+pub(crate) const TREE_BUDDY: LoopLimits =
+    LoopLimits { levels: Some(<TreeBuddy<'static>>::depth_in), ..LoopLimits::NONE };
+
+/// Loop limits of the tree buddy with counters in band.
+pub(crate) const TREE_BUDDY_IN_BAND: LoopLimits =
+    LoopLimits { levels: Some(<TreeBuddy<'static, 64, InBand>>::depth_in), ..LoopLimits::NONE };

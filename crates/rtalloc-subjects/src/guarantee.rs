@@ -1,0 +1,151 @@
+//! Proved heap sizes: a heap of such a size never refuses a request, as long as the program keeps at most `m` units
+//! live and requests 1 to `n` units at a time.
+//!
+//! A guarantee is listed only where its proof is at hand: derived here from what the allocator does, or published, as
+//! for first-fit in address order. The other allocators have none. All guarantees assume:
+//!
+//! - Blocks are allocated and freed. A resize counts as an allocation of the new size followed by a free of the old
+//!   one. Shrinking in place voids [`FirstFit`](Guarantee::FirstFit), [`BinaryBuddy`](Guarantee::BinaryBuddy) and the
+//!   guarantees of classes: blocks of n shrunk to one unit each leave gaps of n - 1 that no search chose.
+//! - Alignments are at most the allocator's natural one, and an object of k units takes a block of k units (header
+//!   included) before the allocator's own rounding.
+//! - A few units at the ends of a heap are not blocks (end marks, alignment). They come on top.
+
+use rtalloc::compact_fit::guarantee::{entry_pages, pages_of_bytes};
+use rtalloc::compact_fit::{DefaultLadder, Ladder, PaperLadder};
+
+/// The unit that M and n are counted in: a block of `k` units takes `k * bytes` bytes, of which `header_bytes` are the
+/// allocator's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Bytes of the smallest block.
+    pub bytes: usize,
+    /// Bytes of a block that cannot be requested.
+    pub header_bytes: usize,
+}
+
+impl Unit {
+    /// The request for a block of `units` units, in bytes.
+    #[must_use]
+    pub fn request_bytes(&self, units: usize) -> usize {
+        units * self.bytes - self.header_bytes
+    }
+}
+
+/// A guarantee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarantee {
+    /// `M(1 + ceil(log2 n))`, of first-fit in address order: published (Robson, "Worst case fragmentation of first fit
+    /// and best fit storage allocation strategies", The Computer Journal 20, 1977), in the form that o1heap's
+    /// documentation quotes. Its full proof is not in this repository.
+    ///
+    /// Derivation, for objects that are aligned to their sizes, which are powers of two: let N(i) be the highest end
+    /// that an object of at most 2^i ever had. When N(i) rises, an object of 2^i is put behind N(i - 1), where
+    /// everything is a multiple of 2^i, and no gap in front of it suffices: so there is none between N(i - 1) and it,
+    /// and `N(i) - N(i - 1) <= M`. With N(0) = M the sum is `M(1 + log2 n)`. For objects that are not aligned it is
+    /// taken from the source.
+    FirstFit,
+    /// `n(M - n + 1)`, of everyone who coalesces at once and refuses a request only if no gap is as large.
+    ///
+    /// Derivation: when r <= n is refused, at most M - r units are live, in at most as many objects, and none of the
+    /// gaps, of which there is one more than objects, has more than r - 1. So the heap has at most `(M - r) + (M - r +
+    /// 1)(r - 1) = r(M - r + 1) - 1` units, which grows with r as long as `2r <= M + 1`; where n is larger than that,
+    /// the most over all r counts.
+    AnyFit,
+    /// The same with the request rounded up by at most one part in so many first, as TLSF does to find a class.
+    ///
+    /// Derivation: a refused gap has at most R - 1 units, where R is what r is rounded up to. An object of k units may
+    /// be granted what k is rounded up to, but then it has more units than there are parts; with the gap beside it that
+    /// comes to less than `k R`, as for objects of one unit. So the heap has at most `(M - r + 1) R - 1` units.
+    GoodFit(u32),
+    /// `n'(M - n'/2)`, n' being n rounded up to a power of two, of half-fit: no less than [`AnyFit`](Self::AnyFit)'s,
+    /// and less than `n M` where n is a power of two.
+    ///
+    /// Derivation: as [`GoodFit`](Self::GoodFit), where a request of r is refused if no gap has the next power of two
+    /// R. `(M - r + 1) R` is largest for the smallest r that is rounded up to n', `n'/2 + 1`.
+    HalfFit,
+    /// `2M(1 + ceil(log2 n)) + n'`, n' being n rounded up to a power of two, of the binary buddy.
+    ///
+    /// Derivation, for requests that are powers of two: call a block *used* if an object is in it, let T(i) be the most
+    /// memory in used blocks of 2^i at any time, and T(0) <= M. A block of 2^i is divided only if no smaller one that
+    /// would do is free: then both halves of every other divided block are used, so that divided blocks of 2^i have at
+    /// most `T(i - 1) + 2^(i-1)`. The others are objects of 2^i, at most M. So `T(i) <= T(i - 1) + M + 2^(i-1)`, and
+    /// `T(log2 n) <= M(1 + log2 n) + n - 1`. A request that is refused needs all blocks used. With rounding, an object
+    /// is less than twice what was requested: 2M for M.
+    ///
+    /// A region that is not aligned begins and ends with smaller top blocks, at most two of each size. Whenever a block
+    /// of 2^i is divided those of 2^(i-1) are used as well, and are no halves: they are within `T(i - 1)`. If no block
+    /// of 2^i was ever divided, all top blocks below 2^i have less than 2^(i+1) units, no more than the terms of these
+    /// sizes as n <= M.
+    BinaryBuddy,
+    /// `n M`, of simple segregated storage, whose classes are the multiples of a unit: each of c = n classes has at
+    /// most as many blocks as were ever live at a time, at most M units of them.
+    EveryClass,
+    /// `2M(1 + ceil(log2 n))` and a page for each class, of Kingsley's allocator: as above, where a block is less than
+    /// twice the request and classes are powers of two.
+    PowerClasses,
+    /// A page for every live unit, and one more, of those who give an empty page to whoever asks next, as long as no
+    /// object is larger than half a page: when a page is refused, an object is in each.
+    Pages,
+    /// The pages that [`rtalloc::compact_fit::guarantee`] finds, where the derivation is: about (1 + f)M, f being the
+    /// distance of classes, and what is left of pages, and so many not-full pages for each class.
+    CompactFit {
+        /// Not-full pages of a class.
+        not_full: usize,
+        /// Whether the ladder is the paper's.
+        paper: bool,
+    },
+}
+
+impl Guarantee {
+    /// In words.
+    #[must_use]
+    pub fn formula(&self) -> String {
+        match self {
+            Self::FirstFit => "M(1 + \u{2308}log2 n\u{2309})".into(),
+            Self::AnyFit => "n(M - n + 1)".into(),
+            Self::GoodFit(parts) => format!("n\u{b7}{}/{parts}\u{b7}(M - n + 1)", parts + 1),
+            Self::HalfFit => "n'(M - n'/2), n' = 2^\u{2308}log2 n\u{2309}".into(),
+            Self::BinaryBuddy => "2M(1 + \u{2308}log2 n\u{2309}) + 2^\u{2308}log2 n\u{2309}".into(),
+            Self::EveryClass => "n\u{b7}M".into(),
+            Self::PowerClasses => "2M(1 + \u{2308}log2 n\u{2309}) + a page for each class".into(),
+            Self::Pages => "a page for every unit, and one".into(),
+            Self::CompactFit { not_full, .. } => {
+                format!("full pages, and {not_full} not-full for each class")
+            }
+        }
+    }
+
+    /// Bytes of blocks in a heap that never refuses; `None` where the guarantee does not cover requests of `n` units.
+    /// `page_bytes` is the page of the allocator, 0 where it has none.
+    #[must_use]
+    pub fn bytes(&self, page_bytes: usize, unit: Unit, m: usize, n: usize) -> Option<u64> {
+        let logarithm = n.next_power_of_two().ilog2() as usize;
+        let units = match *self {
+            Self::FirstFit => m * (1 + logarithm),
+            Self::AnyFit => most_with_gaps(m, n, |r| r),
+            Self::GoodFit(parts) => most_with_gaps(m, n, |r| r + r.div_ceil(parts as usize)),
+            Self::HalfFit => most_with_gaps(m, n, usize::next_power_of_two),
+            Self::BinaryBuddy => 2 * m * (1 + logarithm) + n.next_power_of_two(),
+            Self::EveryClass => m * n,
+            Self::PowerClasses => 2 * m * (1 + logarithm) + (logarithm + 2) * page_bytes.div_ceil(unit.bytes),
+            Self::Pages if 2 * n * unit.bytes <= page_bytes => (m + 1) * page_bytes.div_ceil(unit.bytes),
+            Self::Pages => return None,
+            Self::CompactFit { not_full, paper: false } => return compact_fit::<DefaultLadder>(unit, m, n, not_full),
+            Self::CompactFit { not_full, paper: true } => return compact_fit::<PaperLadder>(unit, m, n, not_full),
+        };
+        Some((units * unit.bytes) as u64)
+    }
+}
+
+/// The most of `(M - r + 1) R` over r up to n, where a request of r is refused if no gap has R units.
+fn most_with_gaps(m: usize, n: usize, rounded: impl Fn(usize) -> usize) -> usize {
+    (1..=n.min(m)).map(|r| (m - r + 1) * rounded(r)).max().unwrap_or(0)
+}
+
+fn compact_fit<L: Ladder>(unit: Unit, m: usize, n: usize, not_full: usize) -> Option<u64> {
+    const BACK_BYTES: usize = 4;
+    let (least, most) = (unit.request_bytes(1), unit.request_bytes(n));
+    let pages = pages_of_bytes::<L, BACK_BYTES>(m * unit.bytes, least, most, |_| not_full).ok()?;
+    Some(((pages + entry_pages::<L>(m)) * L::PAGE) as u64)
+}

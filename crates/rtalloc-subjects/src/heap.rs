@@ -1,0 +1,109 @@
+//! A live heap of a subject.
+
+use crate::{Entries, Origin, Reach, Region, Release, Subject};
+use std::ffi::c_void;
+
+/// A heap that was refused: the region does not suffice.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no heap of {region_bytes} bytes: {reason}")]
+pub struct Refusal {
+    /// Size of the region.
+    pub region_bytes: usize,
+    /// The allocator's answer.
+    pub reason: String,
+}
+
+/// A live heap in a part of a region.
+#[derive(Debug)]
+pub struct Heap<'region> {
+    /// The functions to call, with `context`.
+    pub entries: Entries,
+    /// First argument of every entry point.
+    pub context: *mut c_void,
+    /// First address blocks may have; 0 where the subject takes its own pages.
+    pub start: usize,
+    /// One past the last address of the region; `usize::MAX` where the subject takes its own pages.
+    pub end: usize,
+    /// Address of the region the heap lives in.
+    pub region_start: usize,
+    /// Bytes of control structure that the subject keeps outside the region, in our memory.
+    pub outside_bytes: usize,
+    /// What the subject never serves.
+    pub reach: Reach,
+    release: Release,
+    region: std::marker::PhantomData<&'region mut Region>,
+}
+
+impl<'region> Heap<'region> {
+    /// Makes a heap of `subject` in the first `bytes` bytes of `region`; a subject with its own pages ignores both.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] where the region is too small for its control structure.
+    pub fn new(subject: &Subject, region: &'region mut Region, bytes: usize) -> Result<Self, Refusal> {
+        Self::within(subject, region, 0, bytes)
+    }
+
+    /// Makes a heap of `subject` in the `bytes` bytes of `region` from `offset` on, or as many as there are. Peers take
+    /// regions that begin with a page.
+    ///
+    /// # Errors
+    ///
+    /// As [`Heap::new`].
+    pub fn within(
+        subject: &Subject,
+        region: &'region mut Region,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Self, Refusal> {
+        let offset = offset.min(region.len());
+        let bytes = bytes.min(region.len() - offset);
+        if subject.origin != Origin::Ours && !offset.is_multiple_of(4096) {
+            return Err(Refusal { region_bytes: bytes, reason: "the region does not begin with a page".into() });
+        }
+        let base = region.start().wrapping_add(offset);
+        // SAFETY: `base..base + bytes` is mapped memory that this heap borrows exclusively for as long as it lives.
+        let made = unsafe { (subject.make)(base, bytes) }.map_err(|reason| Refusal { region_bytes: bytes, reason })?;
+        let region_start = base as usize;
+        let (start, end) =
+            if subject.own_pages { (0, usize::MAX) } else { (made.first_block_address, region_start + bytes) };
+        Ok(Self {
+            entries: subject.entries,
+            context: made.context,
+            start,
+            end,
+            region_start,
+            outside_bytes: made.outside_bytes,
+            reach: subject.reach,
+            release: subject.release,
+            region: std::marker::PhantomData,
+        })
+    }
+
+    /// The contiguous pieces of a live block, where they are now: address and length, in the order of its bytes.
+    pub fn pieces(&self, block: usize, size: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (context, handles) = (self.context, self.entries.handles);
+        let piece = handles.map_or(usize::MAX, |handles| handles.piece_bytes);
+        (0..size.div_ceil(piece)).map(move |index| {
+            let offset = index * piece;
+            let address = handles.map_or(block, |handles| {
+                // SAFETY: the block is live, and longer than the offset.
+                unsafe { (handles.dereference)(context, block as *mut u8, offset) as usize }
+            });
+            (address, piece.min(size - offset))
+        })
+    }
+
+    /// Bytes of control structure, inside the region and outside.
+    #[must_use]
+    pub fn control_bytes(&self) -> usize {
+        self.start.saturating_sub(self.region_start) + self.outside_bytes
+    }
+}
+
+impl Drop for Heap<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `context` came from the `make` that belongs to this `release`, and nobody calls the heap any more.
+        unsafe { (self.release)(self.context) };
+    }
+}

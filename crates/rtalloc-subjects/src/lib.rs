@@ -1,0 +1,38 @@
+//! The allocators under test, ours and the peers published as crates: one descriptor each.
+//!
+//! A [`Subject`] is an allocator's descriptor: its name, what there is to say [about](About) it, and how to make a
+//! [`Heap`]. A heap is a context pointer and four entry points with the C calling convention ([`Entries`]). Each entry
+//! point is one function with the allocator inlined into it, so a measured operation is one indirect call, the same for
+//! every subject.
+//!
+//! To add an allocator of ours, add an entry to `table.rs`. To add a peer, add a file to `peers/` that implements
+//! [`Target`], an entry to `peers::ALL`, and a feature.
+
+mod about;
+pub mod adapter;
+mod alone;
+pub mod bitframes;
+pub mod compact_fit;
+mod entries;
+mod guarantee;
+pub mod handles;
+mod heap;
+mod peers;
+mod region;
+mod selection;
+pub mod shared;
+pub mod steps;
+mod subject;
+mod table;
+
+pub use about::{About, LoopLimits, Peer, WorstCases};
+pub use adapter::{Made, Make, Ours, Release, Target};
+pub use alone::OneSlot;
+pub use entries::{AllocateEntry, DeallocateEntry, Entries, GrantedEntry, NATURAL_ALIGN_BYTES, Reach, ReallocateEntry};
+pub use guarantee::{Guarantee, Unit};
+pub use handles::{DereferenceEntry, Handles, InitialiseEntry, ReadEntry};
+pub use heap::{Heap, Refusal};
+pub use region::Region;
+pub use selection::{SelectError, groups, one, select, similar};
+pub use subject::{FingerprintEntry, Origin, Subject, View, WalkEntry};
+pub use table::all;

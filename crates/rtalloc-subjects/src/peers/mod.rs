@@ -1,0 +1,95 @@
+//! The peers: one file each, with its entry for the table.
+//!
+//! Peers that live in a given region keep their control structure in a Rust value outside of it; a replay counts that
+//! value (`outside_bytes`) where the control structure of ours is counted. Peers with their own pages have one heap per
+//! process. Each cell runs in a fresh process, but their pages fault in while they are measured, and the C library's
+//! heap serves the laboratory as well.
+
+#[cfg(feature = "buddy-system")]
+pub(crate) mod buddy_system;
+#[cfg(feature = "dlmalloc")]
+pub(crate) mod dlmalloc;
+#[cfg(feature = "good-memory")]
+pub(crate) mod good_memory;
+#[cfg(feature = "jemalloc")]
+pub(crate) mod jemalloc;
+#[cfg(feature = "linked-list")]
+pub(crate) mod linked_list;
+#[cfg(feature = "mimalloc")]
+pub(crate) mod mimalloc;
+#[cfg(feature = "rlsf")]
+pub(crate) mod rlsf;
+pub(crate) mod system;
+#[cfg(feature = "talc")]
+pub(crate) mod talc;
+
+use crate::adapter::{Made, Target};
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
+
+/// The context of a peer: its value in a box.
+fn boxed<T>(peer: T) -> *mut c_void {
+    Box::into_raw(Box::new(peer)).cast()
+}
+
+/// # Safety
+///
+/// `context` came from `boxed::<T>` and is not used again.
+unsafe fn unbox<T>(context: *mut c_void) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Box::from_raw(context.cast::<T>()) });
+}
+
+/// # Safety
+///
+/// `context` came from `boxed::<T>`, and no other reference to the peer is alive.
+#[inline(always)]
+unsafe fn peer<'a, T>(context: *mut c_void) -> &'a mut T {
+    // SAFETY: the caller's promise.
+    unsafe { &mut *context.cast::<T>() }
+}
+
+/// # Safety
+///
+/// As [`Layout::from_size_align_unchecked`]; a replay asks for nothing else.
+#[inline(always)]
+unsafe fn layout(size: usize, align: usize) -> Layout {
+    // SAFETY: the caller's promise.
+    unsafe { Layout::from_size_align_unchecked(size, align) }
+}
+
+#[inline(always)]
+fn pointer(block: Option<NonNull<u8>>) -> *mut u8 {
+    block.map_or(null_mut(), NonNull::as_ptr)
+}
+
+/// The reallocation of an allocator that has none, as `GlobalAlloc` defines it: allocate, copy, deallocate.
+///
+/// # Safety
+///
+/// As [`Target::reallocate`].
+#[inline(always)]
+unsafe fn reallocate_by_moving<T: Target>(
+    context: *mut c_void,
+    block: *mut u8,
+    old: usize,
+    align: usize,
+    new: usize,
+) -> *mut u8 {
+    // SAFETY: the caller's promise; the new block is another one than the live old one, both at least as long as
+    // what is copied.
+    unsafe {
+        let moved = T::allocate(context, new, align);
+        if !moved.is_null() {
+            std::ptr::copy_nonoverlapping(block, moved, old.min(new));
+            T::deallocate(context, block, old, align);
+        }
+        moved
+    }
+}
+
+/// What `make` returns for a peer that takes its own pages.
+fn no_heap() -> Made {
+    Made { context: null_mut(), first_block_address: 0, outside_bytes: 0 }
+}

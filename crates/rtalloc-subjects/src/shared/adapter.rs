@@ -1,0 +1,545 @@
+//! From an allocator for several threads to the entry points of a replay.
+
+use super::lock::Lock;
+use super::{Check, Count, SharedSubject, UnderLock};
+use crate::adapter::{Made, Target, ours};
+use crate::{About, Entries, NATURAL_ALIGN_BYTES, Origin, Reach, View, WalkEntry};
+use rtalloc::adapt::{Alone, Locked};
+use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
+use rtalloc::concurrent::atomics::Atomics;
+use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Shape};
+use rtalloc::concurrent::tree_buddy::{Layout, Options, TreeBuddy};
+use rtalloc::contract::{
+    AllocError, Observable, Operation, Progress, RegionAllocator, SharedAllocator, SharedError, Slot, Steps,
+};
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null_mut};
+
+/// An allocator that several threads call at a time. The methods are inlined into one function each, the entry points.
+///
+/// # Safety
+///
+/// The blocks handed out are live memory of the given region (or the subject's own pages) until they are freed,
+/// whatever users do at a time.
+pub unsafe trait SharedTarget {
+    /// The heap in the hand of one user.
+    type Slot;
+
+    /// Whether memory comes from the system instead of the region.
+    const OWN_PAGES: bool = false;
+    /// Alignment of a block that asks for no larger one.
+    const NATURAL_ALIGN_BYTES: usize = NATURAL_ALIGN_BYTES;
+    /// What it never serves, whatever the region.
+    const REACH: Reach = Reach::UNLIMITED;
+    /// How to look at the blocks.
+    const WALK: Option<WalkEntry> = None;
+    /// How to verify a heap.
+    const CHECK: Option<Check> = None;
+    /// Published bounds of steps.
+    const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> = None;
+
+    /// Whether a thread like the calling one can use it.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    fn ready() -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Makes a heap for at most `users` threads at a time.
+    ///
+    /// # Errors
+    ///
+    /// Why the region does not do.
+    ///
+    /// # Safety
+    ///
+    /// The region is writable, page-aligned and the heap's alone until `release`.
+    unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String>;
+
+    /// Frees what `make` allocated for itself.
+    ///
+    /// # Safety
+    ///
+    /// `heap` came from `make` and is not used again.
+    unsafe fn release(heap: *mut c_void);
+
+    /// The heap in the hand of a user, if nobody has this number.
+    ///
+    /// # Safety
+    ///
+    /// `heap` came from `make`.
+    unsafe fn join(heap: *mut c_void, number: usize) -> Option<Self::Slot>;
+
+    /// Gives a user's place back.
+    ///
+    /// # Safety
+    ///
+    /// `number` was joined, and its slot is not used again.
+    unsafe fn leave(_heap: *mut c_void, _number: usize) {}
+
+    /// Allocates.
+    ///
+    /// # Errors
+    ///
+    /// Why it is refused.
+    ///
+    /// # Safety
+    ///
+    /// `size` is at least 1 and `align` a power of two that make a valid `Layout`.
+    unsafe fn allocate(slot: &mut Self::Slot, size: usize, align: usize) -> Result<NonNull<u8>, SharedError>;
+
+    /// Deallocates.
+    ///
+    /// # Safety
+    ///
+    /// `block` is live and was last asked for with this size and alignment.
+    unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, size: usize, align: usize);
+
+    /// Reallocates.
+    ///
+    /// # Errors
+    ///
+    /// Why it is refused; the old block lives on.
+    ///
+    /// # Safety
+    ///
+    /// As [`deallocate`](Self::deallocate) and [`allocate`](Self::allocate).
+    unsafe fn reallocate(
+        slot: &mut Self::Slot,
+        block: NonNull<u8>,
+        old: usize,
+        align: usize,
+        new: usize,
+    ) -> Result<NonNull<u8>, SharedError>;
+
+    /// Takes back what others freed; how many blocks.
+    fn reclaim(_slot: &mut Self::Slot, _budget: usize) -> usize {
+        0
+    }
+}
+
+/// A slot with its user's count in front, where [`super::User`] finds it.
+#[repr(C)]
+struct Seat<S> {
+    count: Count,
+    slot: S,
+}
+
+impl<S> Seat<S> {
+    #[inline(always)]
+    unsafe fn of<'a>(context: *mut c_void) -> &'a mut Self {
+        // SAFETY: the caller's promise: the context is a seat that only the caller uses now.
+        unsafe { &mut *context.cast::<Self>() }
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, result: Result<NonNull<u8>, SharedError>) -> *mut u8 {
+        match result {
+            Ok(block) => block.as_ptr(),
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, error: SharedError) -> *mut u8 {
+        self.count.refused.note(error);
+        self.count.last = Some(error);
+        null_mut()
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn allocate<T: SharedTarget>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
+    // SAFETY: the caller's promise is handed on; natural alignment makes a valid layout wherever a smaller one does.
+    unsafe {
+        let seat = Seat::<T::Slot>::of(context);
+        let result = T::allocate(&mut seat.slot, size, T::NATURAL_ALIGN_BYTES);
+        seat.answer(result)
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn allocate_aligned<T: SharedTarget>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
+    // SAFETY: the caller's promise is handed on unchanged.
+    unsafe {
+        let seat = Seat::<T::Slot>::of(context);
+        let result = T::allocate(&mut seat.slot, size, align);
+        seat.answer(result)
+    }
+}
+
+#[inline(never)]
+unsafe extern "C" fn deallocate<T: SharedTarget>(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
+    // SAFETY: the caller's promise is handed on; a live block is not null.
+    unsafe { T::deallocate(&mut Seat::<T::Slot>::of(context).slot, NonNull::new_unchecked(block), size, align) }
+}
+
+#[inline(never)]
+unsafe extern "C" fn reallocate<T: SharedTarget>(
+    context: *mut c_void,
+    block: *mut u8,
+    old: usize,
+    align: usize,
+    new: usize,
+) -> *mut u8 {
+    // SAFETY: as above.
+    unsafe {
+        let seat = Seat::<T::Slot>::of(context);
+        let result = T::reallocate(&mut seat.slot, NonNull::new_unchecked(block), old, align, new);
+        seat.answer(result)
+    }
+}
+
+unsafe fn join<T: SharedTarget>(heap: *mut c_void, number: usize) -> Option<*mut c_void> {
+    // SAFETY: the caller's promise.
+    let slot = unsafe { T::join(heap, number) }?;
+    Some(Box::into_raw(Box::new(Seat { count: Count::default(), slot })).cast())
+}
+
+unsafe fn leave<T: SharedTarget>(heap: *mut c_void, number: usize, context: *mut c_void) {
+    // SAFETY: the seat was boxed by `join` and is not used again; the slot goes before its number is given back.
+    unsafe {
+        drop(Box::from_raw(context.cast::<Seat<T::Slot>>()));
+        T::leave(heap, number);
+    }
+}
+
+unsafe fn reclaim<T: SharedTarget>(context: *mut c_void, budget: usize) -> usize {
+    // SAFETY: the caller's promise.
+    T::reclaim(unsafe { &mut Seat::<T::Slot>::of(context).slot }, budget)
+}
+
+const fn subject<T: SharedTarget>(name: &'static str, origin: Origin) -> SharedSubject {
+    SharedSubject {
+        name,
+        origin,
+        lock: None,
+        guards: None,
+        progress: None,
+        refuses: &["exhausted"],
+        option_of: None,
+        own_pages: T::OWN_PAGES,
+        entries: Entries {
+            allocate: allocate::<T>,
+            allocate_aligned: allocate_aligned::<T>,
+            deallocate: deallocate::<T>,
+            reallocate: reallocate::<T>,
+            granted: None,
+            natural_align_bytes: T::NATURAL_ALIGN_BYTES,
+            handles: None,
+        },
+        reach: T::REACH,
+        stepped: None,
+        ready: T::ready,
+        make: T::make,
+        release: T::release,
+        join: join::<T>,
+        leave: leave::<T>,
+        reclaim: reclaim::<T>,
+        check: T::CHECK,
+        walk: T::WALK,
+        most_steps: T::MOST_STEPS,
+    }
+}
+
+/// A peer with its own pages, which is for several threads as it is.
+pub(super) const fn paged<T: Target>(name: &'static str, origin: Origin) -> SharedSubject {
+    subject::<Paged<T>>(name, origin)
+}
+
+/// A sequential allocator under a lock.
+pub(super) const fn under<T: Target, L: Lock>(name: &'static str, origin: Origin) -> SharedSubject {
+    let lock = Some(L::NAME);
+    let progress = Some((Progress::Blocking, Progress::Blocking));
+    SharedSubject { lock, progress, ..subject::<Under<T, L>>(name, origin) }
+}
+
+/// One of our shared allocators, and the same whose steps are told.
+pub(super) const fn together<H: Tuned + 'static>(
+    name: &'static str,
+    stepped: Option<&'static SharedSubject>,
+) -> SharedSubject {
+    let contract = H::CONTRACT;
+    SharedSubject {
+        progress: Some((contract.allocate, contract.deallocate)),
+        stepped,
+        ..subject::<Together<H>>(name, Origin::Ours)
+    }
+}
+
+/// One of our sequential allocators under a lock, as the library has it.
+pub(super) const fn locked<H: RegionAllocator<'static> + Send + 'static, L: Lock + Send + Sync + 'static>(
+    name: &'static str,
+) -> SharedSubject {
+    let subject = together::<Locked<'static, H, L>>(name, None);
+    // The functions that a program has: a user's seat and its count of refusals are the laboratory's.
+    let entries = ours::<Alone<'static, Locked<'static, H, L>>>(name, About::NOTHING).entries;
+    let guards = Some(UnderLock { heap: H::CONTRACT.name, entries });
+    SharedSubject { lock: Some(L::NAME), guards, ready: L::ready, ..subject }
+}
+
+/// How the heap of one of ours is made for a number of users.
+pub trait Tuned: SharedAllocator<'static> {
+    /// The configuration.
+    #[must_use]
+    fn tuned(_users: usize) -> Self::Config {
+        Self::Config::default()
+    }
+}
+
+impl<H: Observable<'static> + 'static, A: Atomics> Tuned for Arenas<'static, H, A> {
+    fn tuned(users: usize) -> Self::Config {
+        ArenasConfig { slots: users, ..ArenasConfig::default() }
+    }
+}
+
+impl<const LEAF: usize, A: Atomics, S: Shape> Tuned for BitmapBuddy<'static, LEAF, A, S> {
+    fn tuned(users: usize) -> Self::Config {
+        BitmapConfig { slots: users }
+    }
+}
+
+impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tuned for TreeBuddy<'static, NODE, L, O, A> {}
+
+impl<H: RegionAllocator<'static> + Send, L: Lock + Send + Sync> Tuned for Locked<'static, H, L> {}
+
+/// One of our shared allocators.
+pub struct Together<H>(PhantomData<H>);
+
+impl<H: Tuned> Together<H> {
+    unsafe fn of<'a>(heap: *mut c_void) -> &'a mut H {
+        // SAFETY: the caller's promise: `make` boxed it, and nobody else has it.
+        unsafe { &mut *heap.cast::<H>() }
+    }
+}
+
+// SAFETY: a SharedAllocator promises it.
+unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
+    type Slot = H::Slot<'static>;
+
+    const NATURAL_ALIGN_BYTES: usize = {
+        let own = H::CONTRACT.alone.alignment_bytes;
+        if own < NATURAL_ALIGN_BYTES { own } else { NATURAL_ALIGN_BYTES }
+    };
+    const REACH: Reach = Reach {
+        request_bytes: H::CONTRACT.alone.largest_request_bytes,
+        alignment_bytes: H::CONTRACT.alone.largest_alignment_bytes,
+    };
+    // SAFETY: of all three: the heap was boxed by `make`; the first two are asked where nobody is at work.
+    const WALK: Option<WalkEntry> = Some(|heap, visitor| unsafe { Self::of(heap) }.walk(visitor));
+    const CHECK: Option<Check> =
+        // SAFETY: as above.
+        Some(|heap| unsafe { Self::of(heap) }.check().map_err(|corruption| corruption.to_string()));
+    const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> =
+        // SAFETY: as above; shared with whoever is at work.
+        Some(|heap, operation| unsafe { &*heap.cast::<H>() }.most_steps(operation));
+
+    unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
+        // SAFETY: the caller gives the region to this heap alone, for as long as anybody calls it.
+        let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
+        let mut heap = H::new(memory, H::tuned(users)).map_err(|error| error.to_string())?;
+        let mut first_block_address = usize::MAX;
+        heap.walk(&mut |block| {
+            first_block_address = first_block_address.min(block.address - block.front_bytes);
+        });
+        Ok(Made { context: Box::into_raw(Box::new(heap)).cast(), first_block_address, outside_bytes: 0 })
+    }
+
+    unsafe fn release(heap: *mut c_void) {
+        // SAFETY: `make` boxed it, and every slot is gone.
+        drop(unsafe { Box::from_raw(heap.cast::<H>()) });
+    }
+
+    unsafe fn join(heap: *mut c_void, number: usize) -> Option<Self::Slot> {
+        // SAFETY: `make` boxed it; it stays where it is until `release`, which comes after every slot.
+        let heap: &'static H = unsafe { &*heap.cast::<H>() };
+        // SAFETY: the slot exists and was taken just now.
+        (number < heap.slots() && heap.take(number)).then(|| unsafe { heap.slot(number) })
+    }
+
+    unsafe fn leave(heap: *mut c_void, number: usize) {
+        // SAFETY: `join` took it, and its operations are not used any more.
+        unsafe { (*heap.cast::<H>()).release(number) }
+    }
+
+    #[inline(always)]
+    unsafe fn allocate(slot: &mut Self::Slot, size: usize, align: usize) -> Result<NonNull<u8>, SharedError> {
+        slot.allocate_bytes(size, align)
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, _size: usize, _align: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { slot.deallocate(block) }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(
+        slot: &mut Self::Slot,
+        block: NonNull<u8>,
+        _old: usize,
+        align: usize,
+        new: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: the caller's promise.
+        unsafe { slot.reallocate_bytes(block, new, align) }
+    }
+
+    fn reclaim(slot: &mut Self::Slot, budget: usize) -> usize {
+        slot.reclaim(budget)
+    }
+}
+
+/// A refusal of an allocator that does not tell why.
+fn told(block: *mut u8) -> Result<NonNull<u8>, SharedError> {
+    NonNull::new(block).ok_or(SharedError::Exhausted)
+}
+
+/// A sequential allocator of the table under a lock: what a program does that has no other.
+struct Under<T, L>(PhantomData<(T, L)>);
+
+/// The lock, alone in its cache lines, and what it guards.
+#[repr(align(128))]
+struct Guarded<L> {
+    lock: L,
+    context: *mut c_void,
+}
+
+impl<T: Target, L: Lock> Under<T, L> {
+    #[inline(always)]
+    unsafe fn with<R>(slot: &mut NonNull<Guarded<L>>, operation: impl FnOnce(*mut c_void) -> R) -> R {
+        // SAFETY: the guarded heap lives longer than its slots, and nobody else has it until it is unlocked.
+        unsafe {
+            let guarded = slot.as_ref();
+            guarded.lock.lock();
+            let result = operation(guarded.context);
+            guarded.lock.unlock();
+            result
+        }
+    }
+}
+
+// SAFETY: one user at a time calls what promises it for one.
+unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
+    type Slot = NonNull<Guarded<L>>;
+
+    const NATURAL_ALIGN_BYTES: usize = T::NATURAL_ALIGN_BYTES;
+    const REACH: Reach = T::REACH;
+    const WALK: Option<WalkEntry> = match T::VIEW {
+        Some(View { .. }) => Some(|heap, visitor| {
+            let view = T::VIEW.expect("it is there");
+            // SAFETY: `make` boxed it, and nobody is at work.
+            unsafe { (view.walk)((*heap.cast::<Guarded<L>>()).context, visitor) }
+        }),
+        None => None,
+    };
+
+    fn ready() -> Result<(), String> {
+        L::ready()
+    }
+
+    unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
+        if users > L::MOST_USERS {
+            return Err(format!("{users} users, and no lock"));
+        }
+        // SAFETY: the caller's promise.
+        let made = unsafe { T::make(region, bytes) }?;
+        let guarded = Box::new(Guarded { lock: L::INIT, context: made.context });
+        Ok(Made { context: Box::into_raw(guarded).cast(), ..made })
+    }
+
+    unsafe fn release(heap: *mut c_void) {
+        // SAFETY: `make` boxed it, and nobody uses it any more.
+        unsafe { T::release(Box::from_raw(heap.cast::<Guarded<L>>()).context) }
+    }
+
+    unsafe fn join(heap: *mut c_void, _number: usize) -> Option<Self::Slot> {
+        NonNull::new(heap.cast())
+    }
+
+    #[inline(always)]
+    unsafe fn allocate(slot: &mut Self::Slot, size: usize, align: usize) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: the caller's promise, here and below.
+        told(unsafe { Self::with(slot, |context| T::allocate(context, size, align)) })
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, size: usize, align: usize) {
+        // SAFETY: as above.
+        unsafe { Self::with(slot, |context| T::deallocate(context, block.as_ptr(), size, align)) }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(
+        slot: &mut Self::Slot,
+        block: NonNull<u8>,
+        old: usize,
+        align: usize,
+        new: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: as above.
+        told(unsafe { Self::with(slot, |context| T::reallocate(context, block.as_ptr(), old, align, new)) })
+    }
+}
+
+/// An allocator of the table that takes its own pages and is for several threads as it is.
+struct Paged<T>(PhantomData<T>);
+
+// SAFETY: it is the process's allocator, or could be.
+unsafe impl<T: Target> SharedTarget for Paged<T> {
+    type Slot = ();
+
+    const OWN_PAGES: bool = T::OWN_PAGES;
+    const REACH: Reach = T::REACH;
+
+    fn ready() -> Result<(), String> {
+        // SAFETY: an allocator with its own pages does not look at the region; what was made is not used.
+        unsafe { T::make(null_mut(), 0).map(|made| T::release(made.context)) }
+    }
+
+    unsafe fn make(region: *mut u8, bytes: usize, _users: usize) -> Result<Made, String> {
+        // SAFETY: the caller's promise, here and below.
+        unsafe { T::make(region, bytes) }
+    }
+
+    unsafe fn release(heap: *mut c_void) {
+        // SAFETY: as above.
+        unsafe { T::release(heap) }
+    }
+
+    unsafe fn join(_heap: *mut c_void, _number: usize) -> Option<()> {
+        Some(())
+    }
+
+    #[inline(always)]
+    unsafe fn allocate(_slot: &mut (), size: usize, align: usize) -> Result<NonNull<u8>, SharedError> {
+        if Self::REACH.is_beyond(size, align) {
+            return Err(SharedError::Request(AllocError::TooLarge));
+        }
+        // SAFETY: as above; its context is nothing.
+        told(unsafe { T::allocate(null_mut(), size, align) })
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(_slot: &mut (), block: NonNull<u8>, size: usize, align: usize) {
+        // SAFETY: as above.
+        unsafe { T::deallocate(null_mut(), block.as_ptr(), size, align) }
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(
+        _slot: &mut (),
+        block: NonNull<u8>,
+        old: usize,
+        align: usize,
+        new: usize,
+    ) -> Result<NonNull<u8>, SharedError> {
+        // SAFETY: as above.
+        told(unsafe { T::reallocate(null_mut(), block.as_ptr(), old, align, new) })
+    }
+}
