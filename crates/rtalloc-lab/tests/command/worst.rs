@@ -1,23 +1,9 @@
 //! `rtalloc generate worst:ALLOCATOR` and `rtalloc costs` as a person meets them.
 
-use assert_cmd::Command;
+use super::{rtalloc_in, stderr, stdout};
 use rtalloc_lab::result::costs::{Costs, Finding};
 use rtalloc_lab::result::schema::{Outcome, Run};
 use std::path::Path;
-
-fn rtalloc(folder: &Path, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
-    command.current_dir(folder).args(arguments.split_whitespace());
-    command
-}
-
-fn stdout(command: &mut Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).expect("text")
-}
-
-fn stderr(command: &mut Command) -> String {
-    String::from_utf8(command.assert().failure().get_output().stderr.clone()).expect("text")
-}
 
 /// The trace is the scenario: replayed in a heap of its size nothing fails, and the most that an operation executes is
 /// what `rtalloc costs` counts.
@@ -26,14 +12,15 @@ fn stderr(command: &mut Command) -> String {
 fn a_worst_case_is_a_trace_like_any_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let costs: Costs = serde_json::from_str(&stdout(&mut rtalloc(at, "costs first-fit --json -"))).expect("json");
+    let costs: Costs =
+        serde_json::from_str(&stdout(rtalloc_in(at, "costs first-fit --json -").success())).expect("json");
     let allocate = &costs.subjects[0].operations[0];
     assert!(matches!(allocate.finding, Finding::AsStated(_)) && allocate.operation == "allocate");
 
-    let said = stdout(&mut rtalloc(at, "generate worst:first-fit --heap 64K"));
+    let said = stdout(rtalloc_in(at, "generate worst:first-fit --heap 64K").success());
     assert!(said.contains("worst-first-fit-allocate.rtrace") && said.contains("Puaut 2002, section 3.1.1"), "{said}");
     let run = "run worst-first-fit-allocate.rtrace --on first-fit --heap 64K --probe instructions --json -";
-    let run: Run = serde_json::from_str(&stdout(&mut rtalloc(at, run))).expect("json");
+    let run: Run = serde_json::from_str(&stdout(rtalloc_in(at, run).success())).expect("json");
     let cell = &run.traces[0].cells[0];
     assert_eq!(cell.outcome, Outcome::Completed);
     let counted = cell.instructions.as_ref().expect("counted");
@@ -47,12 +34,13 @@ fn a_worst_case_is_a_trace_like_any_other() {
 fn without_a_choice_it_is_the_costliest_recipe_at_that_heap_size() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let costs: Costs = serde_json::from_str(&stdout(&mut rtalloc(at, "costs quick-fit --json -"))).expect("json");
+    let costs: Costs =
+        serde_json::from_str(&stdout(rtalloc_in(at, "costs quick-fit --json -").success())).expect("json");
     let point = &costs.subjects[0].operations[0].points[1];
     assert_eq!(point.heap_bytes, 256 << 10);
-    let said = stdout(&mut rtalloc(at, "generate worst:quick-fit --heap 256K"));
+    let said = stdout(rtalloc_in(at, "generate worst:quick-fit --heap 256K").success());
     assert!(said.contains("Puaut 2002") && said.contains(&point.recipe), "{said}");
-    let harder = stdout(&mut rtalloc(at, "generate worst:quick-fit --heap 256K --recipe harder"));
+    let harder = stdout(rtalloc_in(at, "generate worst:quick-fit --heap 256K --recipe harder").success());
     assert!(!harder.contains(&point.recipe), "{harder}");
 }
 
@@ -60,14 +48,14 @@ fn without_a_choice_it_is_the_costliest_recipe_at_that_heap_size() {
 fn worst_cases_are_asked_for_by_operation_and_recipe() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let paper = stdout(&mut rtalloc(at, "generate worst:tlsf --operation free --recipe paper"));
+    let paper = stdout(rtalloc_in(at, "generate worst:tlsf --operation free --recipe paper").success());
     assert!(paper.contains("worst-tlsf-deallocate.rtrace") && paper.contains("Masmano et al. 2008"), "{paper}");
-    let harder = stdout(&mut rtalloc(at, "generate worst tlsf --operation deallocate -o harder"));
+    let harder = stdout(rtalloc_in(at, "generate worst tlsf --operation deallocate -o harder").success());
     assert!(harder.starts_with("harder:") && harder.contains("from the static bound"), "{harder}");
     assert!(!harder.contains("not known"), "{harder}");
-    let borrowed = stdout(&mut rtalloc(at, "generate worst:talc"));
+    let borrowed = stdout(rtalloc_in(at, "generate worst:talc").success());
     assert!(borrowed.contains("the recipe is TLSF's, not known to be the worst of talc"), "{borrowed}");
-    let about = stdout(&mut rtalloc(at, "inspect worst-talc-allocate.rtrace"));
+    let about = stdout(rtalloc_in(at, "inspect worst-talc-allocate.rtrace").success());
     assert!(about.contains("not known to be the worst of talc"), "{about}");
     for (arguments, complaint) in [
         ("generate worst:nobody", "nobody"),
@@ -87,7 +75,7 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
         ),
         ("costs talc", "talc: no cost classes are stated that could be held against counts; choose among ours"),
     ] {
-        let said = stderr(&mut rtalloc(at, arguments));
+        let said = stderr(rtalloc_in(at, arguments).failure());
         assert!(said.contains(complaint) && !said.contains("panicked"), "{arguments}: {said}");
     }
     assert!(!at.join("small").exists(), "a refused generation leaves no file");
@@ -97,7 +85,7 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
 #[test]
 fn the_figure_is_a_file_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
-    let table = stdout(&mut rtalloc(folder.path(), "costs tlsf half-fit --plot costs.svg"));
+    let table = stdout(rtalloc_in(folder.path(), "costs tlsf half-fit --plot costs.svg").success());
     assert!(table.contains("at most") && table.contains("64 MiB"), "{table}");
     let svg = std::fs::read_to_string(folder.path().join("costs.svg")).expect("written");
     assert!(svg.starts_with("<svg xmlns=") && svg.contains("half-fit"), "{svg}");

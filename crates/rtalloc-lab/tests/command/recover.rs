@@ -1,22 +1,10 @@
 //! `rtalloc recover` as a person meets it: the memory of a heap in a file, in every condition.
 
-use assert_cmd::Command;
+use super::{rtalloc_in, stderr, stdout};
 use rtalloc::adapt::{Traced, TracedConfig};
 use rtalloc::{HalfFit, RegionAllocator, Tlsf};
 use std::mem::MaybeUninit;
 use std::path::Path;
-
-fn rtalloc(folder: &Path, arguments: &str) -> assert_cmd::assert::Assert {
-    Command::new(env!("CARGO_BIN_EXE_rtalloc")).current_dir(folder).args(arguments.split_whitespace()).assert()
-}
-
-fn stdout(assert: assert_cmd::assert::Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
-fn stderr(assert: assert_cmd::assert::Assert) -> String {
-    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
-}
 
 /// Memory for a heap, initialised, so that all of it can be dumped.
 fn memory() -> Vec<MaybeUninit<u8>> {
@@ -64,7 +52,7 @@ fn a_dump_becomes_a_trace_and_the_same_addresses() {
     std::fs::write(at.join("ring.bin"), heap.ring()).unwrap();
     std::fs::write(at.join("region.bin"), region(&memory)).unwrap();
 
-    let said = stdout(rtalloc(at, "recover ring.bin --output it.rtrace --replay --summary it.json").success());
+    let said = stdout(rtalloc_in(at, "recover ring.bin --output it.rtrace --replay --summary it.json").success());
     for expected in [
         "ring.bin: a flight recorder of tlsf at byte 0\n",
         "  records     1,581 of room for 2,000; complete: from the heap's first operation on\n",
@@ -81,16 +69,16 @@ fn a_dump_becomes_a_trace_and_the_same_addresses() {
     assert_eq!((&summary["replayed"]["same"], &summary["totals"]["events"]), (&601.into(), &1080.into()));
 
     // The whole region shows the same, wherever in it the recorder is.
-    let whole = stdout(rtalloc(at, "recover region.bin -o whole.rtrace").success());
+    let whole = stdout(rtalloc_in(at, "recover region.bin -o whole.rtrace").success());
     assert!(whole.contains("complete: from the heap's first operation on"), "{whole}");
-    let inspected = stdout(rtalloc(at, "inspect it.rtrace").success());
+    let inspected = stdout(rtalloc_in(at, "inspect it.rtrace").success());
     assert!(inspected.contains("rtalloc recover ring.bin"), "{inspected}");
     assert!(inspected.contains("the last 1,581 records of a heap of "), "{inspected}");
     let json: serde_json::Value =
-        serde_json::from_str(&stdout(rtalloc(at, "inspect --json whole.rtrace").success())).unwrap();
+        serde_json::from_str(&stdout(rtalloc_in(at, "inspect --json whole.rtrace").success())).unwrap();
     assert_eq!(json["totals"]["frees"], 480);
     // It is a trace as any other.
-    rtalloc(at, "run it.rtrace --on tlsf,half-fit --probe space").success();
+    rtalloc_in(at, "run it.rtrace --on tlsf,half-fit --probe space").success();
 }
 
 #[test]
@@ -101,7 +89,7 @@ fn what_ran_over_is_told_and_not_compared() {
     let mut heap: Traced<'_, HalfFit<'_>> = Traced::new(&mut memory, config(100)).unwrap();
     work(&mut heap, 500);
     std::fs::write(at.join("ring.bin"), heap.ring()).unwrap();
-    let said = stdout(rtalloc(at, "recover ring.bin -o last.rtrace --last 2").success());
+    let said = stdout(rtalloc_in(at, "recover ring.bin -o last.rtrace --last 2").success());
     for expected in [
         "a flight recorder of half-fit at byte 0\n",
         "  records     100 of room for 100; 1,480 older ones were overwritten\n",
@@ -112,8 +100,8 @@ fn what_ran_over_is_told_and_not_compared() {
     ] {
         assert!(said.contains(expected), "{expected:?} is not in:\n{said}");
     }
-    rtalloc(at, "inspect last.rtrace").success();
-    let refused = stderr(rtalloc(at, "recover ring.bin --replay").failure());
+    rtalloc_in(at, "inspect last.rtrace").success();
+    let refused = stderr(rtalloc_in(at, "recover ring.bin --replay").failure());
     assert!(refused.contains("cannot replay: the ring does not begin with the heap's first operation"), "{refused}");
 }
 
@@ -131,7 +119,7 @@ fn another_address_fails() {
     let address = 128 + 5 * 4 * size_of::<usize>() + size_of::<usize>();
     ring[address] ^= 0x10;
     std::fs::write(at.join("ring.bin"), ring).unwrap();
-    let said = stdout(rtalloc(at, "recover ring.bin --replay").failure());
+    let said = stdout(rtalloc_in(at, "recover ring.bin --replay").failure());
     assert!(said.contains("5 answers were the same, on tlsf; the first that differs:"), "{said}");
     assert!(said.contains("recorded: number 5, allocate 100 bytes at alignment 8: the block at 0x"), "{said}");
 }
@@ -154,7 +142,7 @@ fn a_heap_that_stopped_in_an_operation_says_in_which() {
     }));
     assert!(stopped.is_err());
     std::fs::write(at.join("region.bin"), region(&memory)).unwrap();
-    let said = stdout(rtalloc(at, "recover region.bin").success());
+    let said = stdout(rtalloc_in(at, "recover region.bin").success());
     assert!(
         said.contains("  UNDER WAY   the machine stopped in the midst of number 2, free the block at 0x"),
         "{said}"
@@ -175,24 +163,24 @@ fn several_recorders_are_listed_and_one_is_chosen() {
         dump.extend(heap.ring());
     }
     std::fs::write(at.join("core"), dump).unwrap();
-    let said = stdout(rtalloc(at, "recover core").success());
+    let said = stdout(rtalloc_in(at, "recover core").success());
     let second = 200 + 128 + 51 * 4 * size_of::<usize>();
     for expected in
         ["core: several flight recorders; choose one by --at\n", "  100         tlsf, 7 records, region of "]
     {
         assert!(said.contains(expected), "{said}");
     }
-    let refused = stderr(rtalloc(at, "recover core -o it.rtrace").failure());
+    let refused = stderr(rtalloc_in(at, "recover core -o it.rtrace").failure());
     assert!(
         refused.contains(&format!("choose one by --at: 100 (tlsf, 7 records), {second} (tlsf, 50 records)")),
         "{refused}"
     );
-    rtalloc(at, &format!("recover core --at {second} -o it.rtrace")).success();
-    let said = stdout(rtalloc(at, "recover core --at 0x64 --replay").success());
+    rtalloc_in(at, &format!("recover core --at {second} -o it.rtrace")).success();
+    let said = stdout(rtalloc_in(at, "recover core --at 0x64 --replay").success());
     assert!(said.contains("4 of 4 answers the same"), "{said}");
-    let refused = stderr(rtalloc(at, "recover core --at 7").failure());
+    let refused = stderr(rtalloc_in(at, "recover core --at 7").failure());
     assert!(refused.contains("no flight recorder at byte 7; there is one at 100 (tlsf, 7 records)"), "{refused}");
-    let refused = stderr(rtalloc(at, "recover core --at 7up").failure());
+    let refused = stderr(rtalloc_in(at, "recover core --at 7up").failure());
     assert!(refused.contains("give the byte that `rtalloc recover DUMP` names"), "{refused}");
 }
 
@@ -221,12 +209,12 @@ fn what_is_no_dump_is_refused_with_what_to_do() {
     ];
     for (name, bytes, expected) in cases {
         std::fs::write(at.join(name), bytes).unwrap();
-        let said = stderr(rtalloc(at, &format!("recover {name} -o out.rtrace --replay")).failure());
+        let said = stderr(rtalloc_in(at, &format!("recover {name} -o out.rtrace --replay")).failure());
         assert!(said.starts_with("rtalloc: ") && said.contains(expected), "{name}: {said}");
         assert!(!at.join("out.rtrace").exists(), "{name}");
     }
-    let said = stderr(rtalloc(at, "recover nowhere").failure());
+    let said = stderr(rtalloc_in(at, "recover nowhere").failure());
     assert!(said.starts_with("rtalloc: cannot open nowhere: No such file"), "{said}");
-    let said = stderr(rtalloc(at, "recover .").failure());
+    let said = stderr(rtalloc_in(at, "recover .").failure());
     assert!(said.contains(". is a directory; name the file of the dump"), "{said}");
 }

@@ -1,11 +1,11 @@
 //! `rtalloc allocators` from the outside.
 
-use assert_cmd::Command;
+use super::rtalloc;
 use rtalloc_lab::result::catalogue::Card;
 use rtalloc_lab::result::schema::Origin;
 
 fn allocators(arguments: &[&str], columns: usize) -> assert_cmd::assert::Assert {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
+    let mut command = rtalloc();
     command.env("COLUMNS", columns.to_string()).arg("allocators").args(arguments).assert()
 }
 

@@ -3,6 +3,7 @@
 //! The blocks of a test have sizes that the C library's own start-up never asks for, from [`OWN_BYTES`] on, so that the
 //! trace can be compared call by call. Needs a C compiler as `cc`.
 
+use super::RTALLOC;
 use rtalloc_lab::record::{Findings, RawLog, RawReader, RecordError, convert, launch};
 use rtalloc_lab::trace::{Cause, Event, Incomplete, Meta, Op, Origin, Reader, TickUnit, Totals, Writer};
 use std::collections::HashMap;
@@ -58,7 +59,7 @@ impl Bench {
     fn command(&self, options: &[&str], arguments: &[&str]) -> Command {
         // A shell that runs these tests in the background may have them ignore interrupts.
         let mut command = Command::new("env");
-        command.args(["--default-signal", env!("CARGO_BIN_EXE_rtalloc")]);
+        command.args(["--default-signal", RTALLOC]);
         command.args(["record", "--output"]).arg(self.path("trace")).arg("--summary").arg(self.path("summary"));
         command.args(options).arg("--").arg(&self.program).args(arguments);
         command
@@ -523,8 +524,7 @@ fn a_full_log_ends_the_recording_and_not_the_program() {
     let incomplete = Incomplete { cause: Cause::LogLimit, missing: Some(recorded.finding("lost")), signal: None };
     assert_eq!(header(&bench.path("trace")).incomplete.as_ref(), Some(&incomplete));
     assert_eq!(recorded.summary["incomplete"]["cause"], "log-limit");
-    let inspected =
-        Command::new(env!("CARGO_BIN_EXE_rtalloc")).arg("inspect").arg(bench.path("trace")).output().unwrap();
+    let inspected = Command::new(RTALLOC).arg("inspect").arg(bench.path("trace")).output().unwrap();
     let text = String::from_utf8(inspected.stdout).unwrap();
     assert!(text.contains(&format!("INCOMPLETE        {incomplete}")), "{text}");
 }

@@ -1,20 +1,8 @@
 //! `rtalloc generate` and `rtalloc inspect` as a person meets them.
 
-use assert_cmd::Command;
+use super::{rtalloc_in, stderr, stdout};
 use rtalloc_lab::trace::{Event, Meta, Op, Origin, Reader, Survey, TickUnit, Writer, survey};
 use std::path::{Path, PathBuf};
-
-fn rtalloc(folder: &Path, arguments: &str) -> assert_cmd::assert::Assert {
-    Command::new(env!("CARGO_BIN_EXE_rtalloc")).current_dir(folder).args(arguments.split_whitespace()).assert()
-}
-
-fn stdout(assert: assert_cmd::assert::Assert) -> String {
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
-fn stderr(assert: assert_cmd::assert::Assert) -> String {
-    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
-}
 
 /// A folder and the names of the files in it.
 fn folder() -> (tempfile::TempDir, impl Fn() -> Vec<String>) {
@@ -33,10 +21,10 @@ fn folder() -> (tempfile::TempDir, impl Fn() -> Vec<String>) {
 fn a_generated_trace_regenerates_bit_for_bit_and_another_seed_does_not() {
     let (folder, files) = folder();
     let at = folder.path();
-    let said = stdout(rtalloc(at, "generate p2 --mallocs 5000 --seed 9").success());
+    let said = stdout(rtalloc_in(at, "generate p2 --mallocs 5000 --seed 9").success());
     assert!(said.starts_with("p2.rtrace: 5,000 allocations, "), "{said}");
-    rtalloc(at, "generate p2 --mallocs 5000 --seed 9 -o again").success();
-    rtalloc(at, "generate --seed 10 p2 --mallocs 5000 --output other").success();
+    rtalloc_in(at, "generate p2 --mallocs 5000 --seed 9 -o again").success();
+    rtalloc_in(at, "generate --seed 10 p2 --mallocs 5000 --output other").success();
     let bytes = |name: &str| std::fs::read(at.join(name)).unwrap();
     assert!(bytes("p2.rtrace") == bytes("again"));
     assert!(bytes("p2.rtrace") != bytes("other"));
@@ -47,8 +35,8 @@ fn a_generated_trace_regenerates_bit_for_bit_and_another_seed_does_not() {
 fn every_model_can_be_generated_and_inspected() {
     let (folder, _) = folder();
     for model in rtalloc_lab::workload::Model::NAMES {
-        rtalloc(folder.path(), &format!("generate {model} --mallocs 3000")).success();
-        let text = stdout(rtalloc(folder.path(), &format!("inspect {model}.rtrace")).success());
+        rtalloc_in(folder.path(), &format!("generate {model} --mallocs 3000")).success();
+        let text = stdout(rtalloc_in(folder.path(), &format!("inspect {model}.rtrace")).success());
         assert!(text.contains(&format!("{model}, seed 1")), "{text}");
         assert!(text.contains("allocations                  3,000\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
@@ -58,7 +46,7 @@ fn every_model_can_be_generated_and_inspected() {
 #[test]
 fn the_help_names_every_model_its_source_and_every_default() {
     let (folder, _) = folder();
-    let help = stdout(rtalloc(folder.path(), "generate --help").success());
+    let help = stdout(rtalloc_in(folder.path(), "generate --help").success());
     for model in rtalloc_lab::workload::Model::NAMES {
         assert!(help.contains(&format!("rtalloc generate {model} [OPTIONS]")), "{help}");
     }
@@ -70,8 +58,8 @@ fn the_help_names_every_model_its_source_and_every_default() {
 #[test]
 fn the_json_is_the_whole_survey() {
     let (folder, _) = folder();
-    rtalloc(folder.path(), "generate p3 --mallocs 2000").success();
-    let json = stdout(rtalloc(folder.path(), "inspect --json p3.rtrace").success());
+    rtalloc_in(folder.path(), "generate p3 --mallocs 2000").success();
+    let json = stdout(rtalloc_in(folder.path(), "inspect --json p3.rtrace").success());
     let told: Survey = serde_json::from_str(&json).unwrap();
     let own = survey(Reader::open(folder.path().join("p3.rtrace")).unwrap()).unwrap();
     assert_eq!(serde_json::to_value(&told).unwrap(), serde_json::to_value(&own).unwrap());
@@ -99,7 +87,7 @@ fn threads_and_reallocations_are_told() {
         writer.push(&Event { tick, thread, op }).unwrap();
     }
     writer.finish().unwrap();
-    let text = stdout(rtalloc(folder.path(), "inspect pair.rtrace").success());
+    let text = stdout(rtalloc_in(folder.path(), "inspect pair.rtrace").success());
     for line in [
         "pair: two threads \u{fffd}[31mred",
         "recorded from     /usr/bin/pair 'two words' 'it'\\''s'",
@@ -125,16 +113,16 @@ fn an_empty_trace_is_a_trace() {
         incomplete: None,
     };
     Writer::create(folder.path().join("nothing.rtrace"), &meta).unwrap().finish().unwrap();
-    let text = stdout(rtalloc(folder.path(), "inspect nothing.rtrace").success());
+    let text = stdout(rtalloc_in(folder.path(), "inspect nothing.rtrace").success());
     assert!(text.contains("allocations                      0\n"), "{text}");
-    rtalloc(folder.path(), "inspect nothing.rtrace --json").success();
+    rtalloc_in(folder.path(), "inspect nothing.rtrace --json").success();
 }
 
 #[test]
 fn what_is_no_trace_is_told_with_its_place() {
     let (folder, _) = folder();
     let at = folder.path();
-    rtalloc(at, "generate steady --mallocs 3000").success();
+    rtalloc_in(at, "generate steady --mallocs 3000").success();
     let good = std::fs::read(at.join("steady.rtrace")).unwrap();
     let middle = good.len() / 2;
     let mut changed = good.clone();
@@ -152,7 +140,7 @@ fn what_is_no_trace_is_told_with_its_place() {
         ("inspect .", "cannot open ."),
         ("inspect --json short", "cut off at byte"),
     ] {
-        let assert = rtalloc(at, arguments).failure();
+        let assert = rtalloc_in(at, arguments).failure();
         assert_eq!(assert.get_output().stdout, b"", "{arguments}");
         let said = stderr(assert);
         assert!(said.starts_with("rtalloc: ") && said.contains(complaint), "{arguments}: {said}");
@@ -176,7 +164,7 @@ fn a_refused_generation_leaves_no_file() {
             "cannot write no/such/folder/p1.rtrace; choose another place",
         ),
     ] {
-        let said = stderr(rtalloc(folder.path(), arguments).failure());
+        let said = stderr(rtalloc_in(folder.path(), arguments).failure());
         assert!(said.contains(complaint), "{arguments}: {said}");
         assert!(!said.contains("panicked"), "{said}");
     }

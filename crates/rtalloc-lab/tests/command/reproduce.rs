@@ -1,6 +1,6 @@
 //! `rtalloc reproduce` from the outside.
 
-use assert_cmd::Command;
+use super::{RTALLOC, rtalloc};
 use rtalloc_lab::campaign::store::Store;
 use rtalloc_lab::result::thesis::{Costs, Row, Thesis};
 use rtalloc_lab::result::tlsf::{Found, Profile, Tlsf, Unit};
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 fn reproduce(arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
+    let mut command = rtalloc();
     let output = command.env("COLUMNS", "120").arg("reproduce").args(arguments).assert().success();
     let text = String::from_utf8(output.get_output().stdout.clone()).expect("text");
     if arguments.last() == Some(&"--json") {
@@ -215,7 +215,7 @@ fn adversaries_are_told_with_verdicts_tables_and_figures() {
 
 /// A campaign on the thesis' traces, small enough to be performed twice.
 fn thesis(store: &Path) -> std::process::Command {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rtalloc"));
+    let mut command = std::process::Command::new(RTALLOC);
     command.args(["reproduce", "thesis", "--seeds", "3", "--replicas", "0", "--heap", "256K", "--store"]).arg(store);
     command
 }
@@ -261,9 +261,7 @@ fn a_killed_campaign_goes_on_where_it_was() {
 fn slices_are_performed_apart_and_joined() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name);
-    let rtalloc = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_rtalloc")).current_dir(folder.path()).args(arguments).assert()
-    };
+    let rtalloc = |arguments: &[&str]| rtalloc().current_dir(folder.path()).args(arguments).assert();
     assert!(thesis(&file("one.db")).output().expect("performed").status.success());
     rtalloc(&["merge", "all.db", "one.db", "one.db"])
         .success()

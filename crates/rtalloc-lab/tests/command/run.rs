@@ -1,23 +1,15 @@
 //! `rtalloc run` from the outside.
 
-use assert_cmd::Command;
+use super::{rtalloc, text};
 use rtalloc_lab::result::schema::{Outcome, Run};
 use std::path::PathBuf;
 use tempfile::TempDir;
-
-fn rtalloc() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_rtalloc"))
-}
 
 fn small_trace(directory: &TempDir) -> PathBuf {
     let path = directory.path().join("small.trace");
     // The alignment of the smallest quantum, so that everybody serves everything.
     rtalloc().args(["generate", "small", "--mallocs", "2000", "--align", "8", "-o"]).arg(&path).assert().success();
     path
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! The allocators here are those of a test build, with overflow checks and panics in them: how large their bounds are,
 //! and which operations have none, is `ci/bounds.sh`'s business; here, allocate has one. What a bound must be is shown
 //! on functions written by hand.
-#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+use super::{rtalloc, text};
 use assert_cmd::Command;
 use rtalloc_lab::result::bounds::{Answer, Baseline, Bounded, Study};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ twin:
 "#;
 
 fn bound() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
+    let mut command = rtalloc();
     command.arg("bound");
     command
 }
@@ -153,10 +153,6 @@ fn refusal(command: &mut Command) -> String {
     let output = refused.get_output();
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     text(&output.stderr)
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Text without its line breaks, which depend on the width.

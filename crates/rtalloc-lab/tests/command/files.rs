@@ -1,7 +1,7 @@
 //! What all verbs owe to files and to other programs: inputs and old outputs stay whole, JSON says what it is, notes
 //! can be silenced, versions and completions are there.
 
-use assert_cmd::Command;
+use super::{RTALLOC, rtalloc_in, text};
 use rtalloc::adapt::{Traced, TracedConfig};
 use rtalloc::{RegionAllocator, Tlsf};
 use rtalloc_lab::campaign::store::{Origin as StoreOrigin, Store};
@@ -15,15 +15,6 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-fn rtalloc(folder: &Path, arguments: &str) -> assert_cmd::assert::Assert {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rtalloc"));
-    command.current_dir(folder).args(arguments.split_whitespace()).assert()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 /// Every file of a folder with its content.
 fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
@@ -34,7 +25,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn inputs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    rtalloc(folder.path(), "generate p1 --mallocs 300 -o t.rtrace").success();
+    rtalloc_in(folder.path(), "generate p1 --mallocs 300 -o t.rtrace").success();
     std::os::unix::fs::symlink("t.rtrace", at("soft")).unwrap();
     std::fs::hard_link(at("t.rtrace"), at("hard")).unwrap();
     std::fs::copy("/bin/true", at("lib.so")).unwrap();
@@ -101,7 +92,7 @@ fn no_verb_overwrites_its_input_or_writes_two_outputs_to_one_file() {
     ];
     let cases = overwrites.map(|case| (case, "would overwrite")).into_iter();
     for (arguments, complaint) in cases.chain(twice.map(|case| (case, "name the same file"))) {
-        let refused = rtalloc(folder.path(), arguments).failure();
+        let refused = rtalloc_in(folder.path(), arguments).failure();
         let said = text(&refused.get_output().stderr);
         assert!(said.contains(complaint) && said.contains("another name"), "{arguments}: {said}");
         assert!(content(folder.path()) == before, "{arguments}: a file changed: {said}");
@@ -116,7 +107,7 @@ fn an_interrupted_trace_leaves_nothing_and_the_old_file_as_it_was() {
         // A shell that runs these tests in the background may have them ignore interrupts.
         let mut running = std::process::Command::new("env")
             .current_dir(folder.path())
-            .args(["--default-signal", env!("CARGO_BIN_EXE_rtalloc")])
+            .args(["--default-signal", RTALLOC])
             .args(["generate", "p1", "--mallocs", "1000000000", "-o", "t.rtrace"])
             .spawn()
             .unwrap();
@@ -163,14 +154,14 @@ fn every_json_says_what_it_is() {
         "export store.db --json",
         "reproduce robson --on half-fit --m 64 --n 4 --json",
     ] {
-        judge(arguments, &rtalloc(folder.path(), arguments).success().get_output().stdout);
+        judge(arguments, &rtalloc_in(folder.path(), arguments).success().get_output().stdout);
     }
     for arguments in [
         "record -o new --summary summary.json -- true",
         "recover dump --summary summary.json",
         "bound half-fit --static --save summary.json",
     ] {
-        rtalloc(folder.path(), arguments).success();
+        rtalloc_in(folder.path(), arguments).success();
         judge(arguments, &std::fs::read(folder.path().join("summary.json")).unwrap());
     }
     // These take minutes. They write through the same function, which takes no document without a schema.
@@ -188,7 +179,7 @@ fn every_json_says_what_it_is() {
 #[test]
 fn a_verb_with_json_has_a_schema() {
     let folder = tempfile::tempdir().unwrap();
-    let help = text(&rtalloc(folder.path(), "--help").success().get_output().stdout);
+    let help = text(&rtalloc_in(folder.path(), "--help").success().get_output().stdout);
     let verbs = help
         .split("Commands:")
         .nth(1)
@@ -205,7 +196,7 @@ fn a_verb_with_json_has_a_schema() {
             "tune" => " compact-fit",
             _ => "",
         };
-        let help = text(&rtalloc(folder.path(), &format!("{verb}{inner} --help")).success().get_output().stdout);
+        let help = text(&rtalloc_in(folder.path(), &format!("{verb}{inner} --help")).success().get_output().stdout);
         if help.contains("--json") || help.contains("--summary") {
             with_json += 1;
             let found = Schema::ALL.iter().any(|schema| schema.name.starts_with(&format!("rtalloc-{verb}")));
@@ -232,14 +223,14 @@ fn notes_can_be_silenced_and_errors_cannot() {
     writer.finish().unwrap();
     let run = "run cut.rtrace --on half-fit --probe space";
     let note = "rtalloc: cut.rtrace is incomplete: the raw log reached its limit; 567,261 operations are missing\n";
-    let loud = rtalloc(folder.path(), run).success();
+    let loud = rtalloc_in(folder.path(), run).success();
     assert_eq!(text(&loud.get_output().stderr), note);
-    let quiet = rtalloc(folder.path(), &format!("--quiet {run}")).success();
+    let quiet = rtalloc_in(folder.path(), &format!("--quiet {run}")).success();
     assert_eq!(text(&quiet.get_output().stderr), "");
     assert!(!quiet.get_output().stdout.is_empty(), "results are no notes");
-    let quiet = rtalloc(folder.path(), "record --quiet -o new -- true").success();
+    let quiet = rtalloc_in(folder.path(), "record --quiet -o new -- true").success();
     assert_eq!(text(&quiet.get_output().stderr), "");
-    let wrong = rtalloc(folder.path(), "run nowhere --quiet").failure();
+    let wrong = rtalloc_in(folder.path(), "run nowhere --quiet").failure();
     assert!(text(&wrong.get_output().stderr).contains("nowhere"));
 }
 
@@ -247,7 +238,7 @@ fn notes_can_be_silenced_and_errors_cannot() {
 fn every_verb_tells_version_and_commit() {
     let folder = tempfile::tempdir().unwrap();
     for verb in ["", "bound ", "reproduce tlsf ", "generate "] {
-        let said = text(&rtalloc(folder.path(), &format!("{verb}--version")).success().get_output().stdout);
+        let said = text(&rtalloc_in(folder.path(), &format!("{verb}--version")).success().get_output().stdout);
         assert!(said.starts_with("rtalloc") && said.trim_end().ends_with(version::TEXT), "{verb}: {said}");
         if let Some(commit) = version::commit() {
             assert!(said.contains(&commit.hash[..12]) && said.contains(commit.date), "{verb}: {said}");
@@ -259,14 +250,14 @@ fn every_verb_tells_version_and_commit() {
 fn completions_know_every_verb() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish"] {
-        let script = text(&rtalloc(folder.path(), &format!("completions {shell}")).success().get_output().stdout);
+        let script = text(&rtalloc_in(folder.path(), &format!("completions {shell}")).success().get_output().stdout);
         for word in ["record", "inspect", "reproduce", "wait-free", "completions", "log-limit-mib", "quiet"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    let script = rtalloc(folder.path(), "completions bash").success().get_output().stdout.clone();
+    let script = rtalloc_in(folder.path(), "completions bash").success().get_output().stdout.clone();
     std::fs::write(folder.path().join("script"), script).unwrap();
     let parsed = std::process::Command::new("bash").arg("-n").arg(folder.path().join("script")).status().unwrap();
     assert!(parsed.success(), "bash cannot read its completions");
-    rtalloc(folder.path(), "completions tcsh").failure();
+    rtalloc_in(folder.path(), "completions tcsh").failure();
 }

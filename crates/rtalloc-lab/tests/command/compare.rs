@@ -1,15 +1,7 @@
 //! `rtalloc compare` from the outside.
 
-use assert_cmd::Command;
+use super::{rtalloc, text};
 use rtalloc_lab::result::duel::Duels;
-
-fn rtalloc() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_rtalloc"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 #[test]
 fn a_pair_is_compared_on_workloads_and_shipped_traces() {

@@ -1,19 +1,11 @@
 //! `rtalloc threads` and `rtalloc interleave` from the outside.
 
-use assert_cmd::Command;
+use super::{rtalloc, text};
 use rtalloc_lab::result::interleave::Interleaved;
 use rtalloc_lab::result::schema::Outcome;
 use rtalloc_lab::result::threads::ThreadedRun;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-
-fn rtalloc() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_rtalloc"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 /// The shipped recording of a program with five threads.
 fn gstreamer() -> PathBuf {
