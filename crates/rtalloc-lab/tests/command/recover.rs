@@ -4,7 +4,6 @@ use super::{rtalloc_in, stderr, stdout};
 use rtalloc::adapt::{Traced, TracedConfig};
 use rtalloc::{HalfFit, RegionAllocator, Tlsf};
 use std::mem::MaybeUninit;
-use std::path::Path;
 
 /// Memory for a heap, initialised, so that all of it can be dumped.
 fn memory() -> Vec<MaybeUninit<u8>> {

@@ -3,7 +3,6 @@
 use super::{rtalloc_in, stderr, stdout};
 use rtalloc_lab::result::costs::{Costs, Finding};
 use rtalloc_lab::result::schema::{Outcome, Run};
-use std::path::Path;
 
 /// The trace is the scenario: replayed in a heap of its size nothing fails, and the most that an operation executes is
 /// what `rtalloc costs` counts.
