@@ -144,7 +144,7 @@ fn a_heap_that_stopped_in_an_operation_says_in_which() {
     std::fs::write(at.join("region.bin"), region(&memory)).unwrap();
     let said = stdout(rtalloc_in(at, "recover region.bin").success());
     assert!(
-        said.contains("  UNDER WAY   the machine stopped in the midst of number 2, free the block at 0x"),
+        said.contains("  UNDER WAY   the machine stopped in the middle of number 2, free the block at 0x"),
         "{said}"
     );
     assert!(said.contains("  operations  1 allocation, 0 reallocations, 1 free; "), "{said}");
