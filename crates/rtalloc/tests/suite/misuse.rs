@@ -117,7 +117,7 @@ pub fn double_free() {
     }
 }
 
-/// In any sequence, every block that was ever freed and whose memory was not handed out again since is still seen to
+/// In any sequence, every block that was ever freed and whose memory was not allocated again since is still seen to
 /// be free.
 pub fn stale_pointers() {
     if !is_promised(facts().detects_stale_pointers, "to detect every stale pointer") {
