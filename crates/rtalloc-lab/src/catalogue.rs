@@ -142,20 +142,20 @@ fn does_not(contract: &Contract) -> Vec<String> {
             lines.push(what.to_string());
         }
     };
-    say(contract.coalescing == Coalescing::Never, "make one block of free ones: a block serves its size forever");
+    say(contract.coalescing == Coalescing::Never, "coalesce free blocks: a block serves its size forever");
     say(
         contract.coalescing == Coalescing::Pages,
-        "make one block of free neighbours; only a page whose blocks are all free serves another size",
+        "coalesce free neighbours; only a page whose blocks are all free serves another size",
     );
-    say(contract.coalescing == Coalescing::Buddies, "make one block of free neighbours that are not buddies");
-    say(!contract.largest_covers_smaller, "promise that where a large request is served a smaller one is");
+    say(contract.coalescing == Coalescing::Buddies, "coalesce free neighbours that are not buddies");
+    say(!contract.largest_covers_smaller, "guarantee that a smaller request is served whenever a larger one is");
     say(!contract.largest_is_exact, "report its largest free block exactly: largest_allocatable is a lower bound");
     say(!contract.grows_in_place, "grow a block in place into its free neighbour");
     say(!contract.shrinks_in_place, "free the end of a block that shrinks");
-    say(!contract.detects_double_free, "detect every second free of a block");
+    say(!contract.detects_double_free, "detect every double free");
     say(
         contract.detects_double_free && !contract.detects_stale_pointers,
-        "detect a second free forever: only until its neighbourhood has changed",
+        "detect a double free at any later time: only until its neighbourhood has changed",
     );
     say(!contract.detects_overwritten_tags, "detect every overwritten tag");
     if let Some(bytes) = limit(contract.largest_request_bytes) {

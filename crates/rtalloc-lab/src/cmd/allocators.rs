@@ -44,7 +44,7 @@ Examples:
   rtalloc allocators tlsf half-fit    two summaries
   rtalloc allocators --json | jq '.allocators[] | select(.blocks.header_bytes == 0) | .name'
 
-The exit status is 0, and 1 where a name is unknown.";
+The exit status is 0, or 1 if a name is unknown.";
 
 /// All summaries, as a document.
 #[derive(Serialize)]

@@ -71,8 +71,8 @@ pub struct Arguments {
     #[arg(long, value_name = "OP,OP", value_delimiter = ',', value_parser = operation, conflicts_with = "binary")]
     operation: Vec<Operation>,
 
-    /// Prints the longest path of each operation, instruction by instruction with source lines, and marks what of it no
-    /// performed operation executed.
+    /// Prints the longest path of each operation, instruction by instruction with source lines, and marks the parts
+    /// that no performed operation executed.
     #[arg(long)]
     explain: bool,
 
@@ -139,15 +139,15 @@ Examples:
   rtalloc bound tlsf --operation deallocate --explain  the longest path of TLSF's free
   rtalloc bound first-fit --static --loop PLACE=100
                                                        a search of at most 100 blocks
-  rtalloc bound tlsf --static --certificate tlsf.json  the proof, for somebody else
-  rtalloc bound --check tlsf.json --strict             to verify, with nothing assumed beyond the published list
+  rtalloc bound tlsf --static --certificate tlsf.json  the proof, for other users
+  rtalloc bound --check tlsf.json --strict             verification, with no assumption beyond the published list
   rtalloc bound --binary ./filter --symbol step --loop filter.c:40=16
                                                        a function of your own program
 
-The exit status is 0 when the question was answered, an allocator without a bound included; 1 when an
-argument was of no use, a function of --binary has no bound, a certificate was rejected, or a bound
-grew (--against) or was exceeded; 2 when the command line cannot be read; 3 when certificates were verified
-but rest on facts beyond the published assumptions (--check --strict).";
+The exit status is 0 on success, even if an allocator has no bound; 1 when an argument is invalid, a function
+of --binary has no bound, a certificate was rejected, or a bound grew (--against) or was exceeded; 2 when the
+command line is invalid; 3 when certificates were verified but rest on facts beyond the published assumptions
+(--check --strict).";
 
 /// Runs the subcommand.
 ///

@@ -81,14 +81,14 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc compare                                ours and the crates with the same algorithm
+  rtalloc compare                                our allocators and the crates with the same algorithm
   rtalloc compare p2 lua-entities                the same on one workload and one shipped trace
   rtalloc compare tlsf half-fit                  another pair on all of them
   rtalloc compare tlsf talc server.rtrace \"p3 --mallocs 50000\" --seconds 10
   rtalloc compare before.db after.db             what changed between two campaigns
 
-The exit status is 0 when every pair was compared on every trace, or two stores were; 1 when a pair was not, or an argument was
-of no use.";
+The exit status is 0 when every pair was compared on every trace, or two stores were; 1 when a pair was not, or an argument is
+invalid.";
 
 /// Our allocators, and the published crates with the same algorithm.
 const PAIRS: [(&str, &str); 3] =

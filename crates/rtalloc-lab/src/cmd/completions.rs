@@ -19,7 +19,7 @@ pub struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   rtalloc completions bash > ~/.local/share/bash-completion/completions/rtalloc
-  rtalloc completions zsh > ~/.zfunc/_rtalloc       with fpath+=~/.zfunc in front of compinit
+  rtalloc completions zsh > ~/.zfunc/_rtalloc       with fpath+=~/.zfunc before compinit
   rtalloc completions fish > ~/.config/fish/completions/rtalloc.fish";
 
 /// Runs the subcommand.

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators, separated by spaces or commas: names, families or groups. Without any, all of ours.
+    /// Allocators, separated by spaces or commas: names, families or groups. Without any, all our allocators.
     #[arg(value_name = "ALLOCATOR", value_delimiter = ',')]
     allocators: Vec<String>,
 
@@ -41,7 +41,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc costs                                 all of ours
+  rtalloc costs                                 all our allocators
   rtalloc costs first-fit tlsf --plot costs.svg
   rtalloc costs --json -                        for another program
 

@@ -90,8 +90,8 @@ pub(super) fn spelled_out(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
 /// Notes on the models that the options do not cover.
 const READINGS: &str = "\
 Model, parameters and seed determine every event, on every machine: random numbers are PCG64's,
-all arithmetic is in integers, and the trace's header records what was asked for. MIN..MAX is an
-inclusive range; one number fixes it. A tick is a step of the model's clock.
+all arithmetic is in integers, and the trace's header records all of them. MIN..MAX is an inclusive
+range; one number fixes it. A tick is a step of the model's clock.
 
 Models and their sources:
   p1 p2 p3    Masmano, Ripoll, Balbastre, Crespo: A constant-time dynamic storage allocator for
@@ -104,9 +104,9 @@ Models and their sources:
               are each U[0, 2 mean].
   uniform     The thesis on Bitframe (2012), section 6.1. A random live block is freed after
   small       every second allocation, so that the heap grows. small is Normal(32, 19.455), and
-              every size above 108 comes at least once.
-  loguniform  Loads that compare published allocators at a constant number of live blocks: a
-  steady      random live block is freed and one allocated, over and over.
+              every size above 108 occurs at least once.
+  loguniform  Loads for comparing allocators at a constant number of live blocks: a random
+  steady      live block is freed and one allocated, repeatedly.
 
 Worst cases: the last operation of worst:ALLOCATOR is the worst case of that operation, in a heap
 (`rtalloc run --heap`) of the same size. By default the costliest recipe known at that heap size;
@@ -114,7 +114,7 @@ Worst cases: the last operation of worst:ALLOCATOR is the worst case of that ope
 costliest. Recipes are those of Puaut 2002, section 3.1, of Masmano et al. 2008, section 6.1, of the
 thesis on Bitframe, section 6.3, and harder ones of our own.
 
-Readings of the holding time h, whose unit the paper does not give:
+Interpretations of the holding time h, whose unit the paper does not give:
   fit         300..500 ticks, calibrated: binary buddy, dlmalloc and TLSF fragment about as published
   literal     30..50 ticks, the paper's numbers in the unit of its periods
   periods     10..20 of the task's own periods

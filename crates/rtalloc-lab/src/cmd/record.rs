@@ -65,10 +65,10 @@ Examples:
   rtalloc record -o server.rtrace --log-directory /dev/shm -- ./server --port 8080
 
 Exit status:
-  the program's own, or 128 + N when signal N ended it; the trace holds every call up to there
-  123   the trace lacks calls of the program, for another reason than a signal; `rtalloc inspect` shows which and how many
+  the program's own, or 128 + N when signal N ended it; the trace is complete up to that point
+  123   calls are missing from the trace, for a reason other than a signal; `rtalloc inspect` shows the reason and the number
   125   nothing was recorded, or the trace could not be written
-  2     the command line cannot be read";
+  2     the command line is invalid";
 
 /// Exit status when the trace lacks calls.
 const INCOMPLETE: u8 = 123;

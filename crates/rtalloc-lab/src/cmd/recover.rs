@@ -249,7 +249,11 @@ fn describe(path: &Path, offset: u64, ring: &Ring, findings: &Findings, totals: 
     }
     if let Some(first) = &findings.first_misuse {
         let count = counted(findings.misuses, "operation");
-        line(&mut text, "MISUSE", &format!("{count} on what was not live, left out; the first: {}", text_of(first)));
+        line(
+            &mut text,
+            "MISUSE",
+            &format!("{count} on blocks that were not live, left out; the first: {}", text_of(first)),
+        );
     }
     if let Some(entry) = &ring.under_way {
         line(&mut text, "UNDER WAY", &format!("the machine stopped in the middle of {}", text_of(entry)));
@@ -340,7 +344,7 @@ fn compared(replayed: &Replayed) -> String {
     }
     if replayed.misuses > 0 {
         let count = counted(replayed.misuses, "operation");
-        line(&mut text, "", &format!("{count} on what was not live left out, as the heap ignored them"));
+        line(&mut text, "", &format!("{count} on blocks that were not live left out, as the heap ignored them"));
     }
     if let Some(number) = replayed.region_added {
         line(&mut text, "", &format!("up to record number {number}, which added another region to the heap"));

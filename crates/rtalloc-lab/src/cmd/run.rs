@@ -84,15 +84,15 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc run lua.rtrace                              everything, on everyone
+  rtalloc run lua.rtrace                              all probes, on all allocators
   rtalloc run *.rtrace --on ours,rlsf --heap 4M       ours and one peer in 4 MiB
-  rtalloc run lua.rtrace --on=-linked-list            everyone but one
-  rtalloc run lua.rtrace --on buddy,tlsf              a family, and one beside it
-  rtalloc run lua.rtrace --at-most 512                its blocks of at most 512 bytes
-  rtalloc run lua.rtrace --probe space --csv -        space alone, for another program
+  rtalloc run lua.rtrace --on=-linked-list            all but one
+  rtalloc run lua.rtrace --on buddy,tlsf              a family and one other allocator
+  rtalloc run lua.rtrace --at-most 512                only its blocks of at most 512 bytes
+  rtalloc run lua.rtrace --probe space --csv -        only space, for another program
 
-The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an
-argument or a trace was of no use.";
+The exit status is 0 when every allocator was measured, whatever the outcome, and 1 when an
+argument or a trace is invalid.";
 
 /// Runs the subcommand.
 ///

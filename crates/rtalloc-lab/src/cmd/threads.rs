@@ -91,15 +91,15 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc threads traces/gstreamer-ogg.rtrace            five threads, on everyone
-  rtalloc threads gstreamer-ogg.rtrace --on=-system      everyone but one
-  rtalloc threads lua-entities.rtrace --copies 2         a program with one thread, twice at a time
+  rtalloc threads traces/gstreamer-ogg.rtrace            five threads, on all allocators
+  rtalloc threads gstreamer-ogg.rtrace --on=-system      all but one
+  rtalloc threads lua-entities.rtrace --copies 2         a program with one thread, on two threads
   rtalloc threads gstreamer-ogg.rtrace --copies 1,2 --report threads.html
                                                          with 5 and with 10 threads, and figures
-  rtalloc threads mine.rtrace --order recorded --csv -   no two operations at a time
+  rtalloc threads mine.rtrace --order recorded --csv -   no concurrent operations
 
-The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an
-argument or a trace was of no use.";
+The exit status is 0 when every allocator was measured, whatever the outcome, and 1 when an
+argument or a trace is invalid.";
 
 /// Runs the subcommand.
 ///

@@ -546,7 +546,7 @@ fn what_is_no_list_of_certificates_is_refused() {
 fn a_function_that_is_not_there_or_not_alone_is_refused() {
     let folder = Folder::new();
     assert_has(&refusal(&mut folder.function("weight")), &["--symbol", "no function \"weight\"", "nm -C"]);
-    assert_has(&refusal(&mut folder.function("0xg")), &["0xg is no address"]);
+    assert_has(&refusal(&mut folder.function("0xg")), &["0xg is not an address"]);
     std::fs::write(folder.path("twin.s"), TWIN).expect("written");
     folder.compile(&["-shared", "-nostdlib", "-o", "weights.so", "twin.s", "twin.s"]);
     let message = refusal(&mut folder.function("twin"));

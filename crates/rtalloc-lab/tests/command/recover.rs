@@ -94,7 +94,7 @@ fn what_ran_over_is_told_and_not_compared() {
         "a flight recorder of half-fit at byte 0\n",
         "  records     100 of room for 100; 1,480 older ones were overwritten\n",
         ": frees of blocks from before the ring begins\n",
-        "\nThe last 2 records; addresses behind 0x",
+        "\nThe last 2 records; offsets from 0x",
         "  number 1578, allocate ",
         "  number 1579, free the block at 0x",
     ] {

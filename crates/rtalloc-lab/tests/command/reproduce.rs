@@ -265,7 +265,7 @@ fn slices_are_performed_apart_and_joined() {
     assert!(thesis(&file("one.db")).output().expect("performed").status.success());
     rtalloc(&["merge", "all.db", "one.db", "one.db"])
         .success()
-        .stdout("one.db: 12 results added, 0 known already\none.db: 0 results added, 12 known already\n");
+        .stdout("one.db: 12 results added, 0 already known\none.db: 0 results added, 12 already known\n");
     let json = rtalloc(&["export", "all.db", "--json"]).success().get_output().stdout.clone();
     let exported: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!(exported["results"].as_array().map(Vec::len), Some(12));

@@ -52,22 +52,22 @@ const EXAMPLES: &str = "\
 Examples:
   rtalloc reproduce thesis --quick     tables 3 to 8 and figures 14 to 33 of the Bitframe thesis
   rtalloc reproduce thesis --replicas 0 --json
-                                       memory and instructions alone, for another program
-  rtalloc reproduce puaut --quick      worst cases beside means, tables 1 to 3 and figures 1 to 4 of Puaut
+                                       only memory and instructions, for another program
+  rtalloc reproduce puaut --quick      worst cases and means, tables 1 to 3 and figures 1 to 4 of Puaut
   rtalloc reproduce compact-fit        figures 6 to 8 of Compact-fit and its other figures
   rtalloc reproduce compact-fit --plots figures
                                        the figures as SVG in a folder
   rtalloc reproduce tlsf --quick       tables I to VI and figures 6 to 9 of the TLSF paper
-  rtalloc reproduce wait-free --quick  cases I to IV of wait-free DSA, and what it leads to
+  rtalloc reproduce wait-free --quick  cases I to IV of wait-free DSA, and further measurements
   rtalloc reproduce wait-free --parts cases --threads 2 --on tree-buddy,tlsf-mutex --json cases.json
                                        two allocators, with every histogram
   rtalloc reproduce robson --quick     the memory that adversaries make each allocator need
   rtalloc reproduce all --quick --report papers.html
-                                       every paper on a page: the answer, verdicts, tables and figures
+                                       all papers on one page: the answer, verdicts, tables and figures
   rtalloc reproduce all --quick --store results.db
-                                       every paper, and a list of all verdicts; goes on where it was stopped
+                                       all papers, and a list of all verdicts; resumes where it was stopped
 
-The exit status is 0 when every experiment was performed, whatever came out.";
+The exit status is 0 when every experiment was performed, whatever the results.";
 
 /// Where results are stored.
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   rtalloc reproduce robson --quick     every allocator, requests of 4 to 256 units
   rtalloc reproduce robson --on tlsf,half-fit,first-fit-address --m 4096
-                                       three allocators, with 4,096 units live at the most
+                                       three allocators, with at most 4,096 units live
   rtalloc reproduce robson --quick --plots figures
                                        the figures as SVG in a folder";
 

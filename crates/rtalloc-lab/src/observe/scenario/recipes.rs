@@ -363,7 +363,7 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "every second leaf live, two leaves asked for",
+        name: "every second leaf live, two leaves requested",
         source: WAIT_FREE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
@@ -387,7 +387,7 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "every second leaf live, one of them to have two",
+        name: "every second leaf live, one of them resized to two",
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
@@ -422,7 +422,7 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "nothing free, a leaf to have two",
+        name: "nothing free, a leaf resized to two",
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
