@@ -269,7 +269,7 @@ static ALL: &[Subject] = &[
     ours::<FibonacciBuddy<'static>>(
         "fibonacci-buddy",
         About {
-            summary: "A buddy system whose sizes are Fibonacci numbers; a count in the block tells left from right, so no search is needed.",
+            summary: "A buddy system whose sizes are Fibonacci numbers; a count in the block distinguishes left from right, so no search is needed.",
             wins: "sizes closer to each other than powers of two: less internal fragmentation",
             loses: "the remainders of splits have sizes that are rarely requested",
             loop_limits: buddies::<Fibonacci<16>, Headers>(),

@@ -45,7 +45,7 @@ pub unsafe trait SharedTarget {
     ///
     /// # Errors
     ///
-    /// It cannot.
+    /// The reason why it cannot.
     fn ready() -> Result<(), String> {
         Ok(())
     }
@@ -158,9 +158,9 @@ impl<S> UserContext<S> {
 unsafe extern "C" fn allocate<T: SharedTarget>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
     // SAFETY: the caller's guarantee is passed on; natural alignment makes a valid layout wherever a smaller one does.
     unsafe {
-        let seat = UserContext::<T::Slot>::of(context);
-        let result = T::allocate(&mut seat.slot, size, T::NATURAL_ALIGN_BYTES);
-        seat.answer(result)
+        let user = UserContext::<T::Slot>::of(context);
+        let result = T::allocate(&mut user.slot, size, T::NATURAL_ALIGN_BYTES);
+        user.answer(result)
     }
 }
 
@@ -168,9 +168,9 @@ unsafe extern "C" fn allocate<T: SharedTarget>(context: *mut c_void, size: usize
 unsafe extern "C" fn allocate_aligned<T: SharedTarget>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
     // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe {
-        let seat = UserContext::<T::Slot>::of(context);
-        let result = T::allocate(&mut seat.slot, size, align);
-        seat.answer(result)
+        let user = UserContext::<T::Slot>::of(context);
+        let result = T::allocate(&mut user.slot, size, align);
+        user.answer(result)
     }
 }
 
@@ -190,9 +190,9 @@ unsafe extern "C" fn reallocate<T: SharedTarget>(
 ) -> *mut u8 {
     // SAFETY: as above.
     unsafe {
-        let seat = UserContext::<T::Slot>::of(context);
-        let result = T::reallocate(&mut seat.slot, NonNull::new_unchecked(block), old, align, new);
-        seat.answer(result)
+        let user = UserContext::<T::Slot>::of(context);
+        let result = T::reallocate(&mut user.slot, NonNull::new_unchecked(block), old, align, new);
+        user.answer(result)
     }
 }
 

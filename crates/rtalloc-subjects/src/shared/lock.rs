@@ -17,7 +17,7 @@ pub trait Lock: RawMutex {
     ///
     /// # Errors
     ///
-    /// It cannot.
+    /// The reason why it cannot.
     fn ready() -> Result<(), String> {
         Ok(())
     }

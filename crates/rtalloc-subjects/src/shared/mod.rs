@@ -83,7 +83,7 @@ impl SharedSubject {
     ///
     /// # Errors
     ///
-    /// It cannot.
+    /// The reason why it cannot.
     pub fn ready(&self) -> Result<(), String> {
         (self.ready)()
     }
@@ -187,7 +187,7 @@ impl<'region> SharedHeap<'region> {
     pub fn join(&self, number: usize) -> Option<User<'_>> {
         // SAFETY: the heap came from `make`.
         let context = unsafe { (self.subject.join)(self.heap, number) }?;
-        Some(User { entries: self.subject.entries, context: context, number, heap: self })
+        Some(User { entries: self.subject.entries, context, number, heap: self })
     }
 
     /// Verifies the heap, if supported. There are no users: the heap is borrowed exclusively.
