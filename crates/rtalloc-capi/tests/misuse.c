@@ -8,10 +8,11 @@
  *     refused              the request returned NULL and changed nothing
  *     checked              only rt_X_check detects it
  *     harmless             no report and no harm: every byte of the heap was allocated again, none twice
- *     damaged              no report, but a live block was overwritten or allocated again, or a block outside the region was returned
+ *     damaged              no report, but a live block was overwritten or allocated again, or a block outside the region
+ *                          was returned
  *
- * followed by ", damaged" or ", checked" if the heap did not survive the reported misuse. The caller detects the end by a signal.
- * "misuse" alone lists the heaps and misuses.
+ * followed by ", damaged" or ", checked" if the heap did not survive the reported misuse. The caller detects the end by
+ * a signal. "misuse" alone lists the heaps and misuses.
  *
  * With PRELOADED defined, it misuses malloc of any library, which then reports by itself. The only heap is "malloc".
  */
@@ -271,7 +272,8 @@ static int by_address(const void *one, const void *other) {
     return (left > right) - (left < right);
 }
 
-/* Checks the live blocks, allocates all free memory, and checks that no block overlaps another or lies outside the region. */
+/* Checks the live blocks, allocates all free memory, and checks that no block overlaps another or lies outside the
+ * region. */
 static bool is_whole(void) {
     static extent live[MOST];
     size_t count = 0;
