@@ -45,5 +45,5 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let process = Process::current()?;
     let experiments = compact_fit::Experiments { process: &process, seed: arguments.seed };
-    outputs.report(Schema::COMPACT_FIT, &experiments, &arguments.keeping, present::compact_fit::chapter)
+    outputs.tell(Schema::COMPACT_FIT, &experiments, &arguments.keeping, present::compact_fit::chapter)
 }

@@ -200,7 +200,7 @@ impl Outputs {
 
 impl Opened<'_> {
     /// Performs an experiment and prints its results.
-    fn report<E: Experiment<Conclusion: Serialize>>(
+    fn tell<E: Experiment<Conclusion: Serialize>>(
         self,
         schema: Schema,
         experiment: &E,

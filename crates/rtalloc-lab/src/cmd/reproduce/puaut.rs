@@ -49,7 +49,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let analysis = Analysis::of_this_program()?;
     let scale = Scale::of(arguments.quick, arguments.full);
     let experiments = experiments(&analysis, &decoder, arguments.seed, scale);
-    outputs.report(Schema::PUAUT, &experiments, &arguments.keeping, present::puaut::chapter)
+    outputs.tell(Schema::PUAUT, &experiments, &arguments.keeping, present::puaut::chapter)
 }
 
 /// The experiments at a scale.

@@ -68,7 +68,7 @@ fn names() -> Vec<&'static str> {
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let settings = settings(arguments)?;
-    arguments.outputs.open(&arguments.keeping)?.report(
+    arguments.outputs.open(&arguments.keeping)?.tell(
         Schema::ROBSON,
         &settings,
         &arguments.keeping,

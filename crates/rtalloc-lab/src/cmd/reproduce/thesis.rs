@@ -70,7 +70,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
-    outputs.report(Schema::THESIS, &experiments(&analysis, settings)?, &arguments.keeping, present::thesis::chapter)
+    outputs.tell(Schema::THESIS, &experiments(&analysis, settings)?, &arguments.keeping, present::thesis::chapter)
 }
 
 /// The default settings at a scale.

@@ -62,7 +62,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let analysis = Analysis::of_this_program()?;
     let experiments = tlsf::Experiments::new(&analysis, settings)
         .context("cannot make a folder for traces; set TMPDIR to a directory with room")?;
-    outputs.report(Schema::TLSF, &experiments, &arguments.keeping, present::tlsf::chapter)
+    outputs.tell(Schema::TLSF, &experiments, &arguments.keeping, present::tlsf::chapter)
 }
 
 fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
