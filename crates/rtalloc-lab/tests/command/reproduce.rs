@@ -247,7 +247,7 @@ fn a_killed_campaign_is_resumed_and_its_store_merged() {
     let rtalloc = |arguments: &[&str]| rtalloc().current_dir(folder.path()).args(arguments).assert();
     rtalloc(&["merge", "all.db", "whole.db", "whole.db"])
         .success()
-        .stdout("whole.db: 12 results added, 0 known already\nwhole.db: 0 results added, 12 known already\n");
+        .stdout("whole.db: 12 results added, 0 already known\nwhole.db: 0 results added, 12 already known\n");
     let json = rtalloc(&["export", "all.db", "--json"]).success().get_output().stdout.clone();
     let exported: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!(exported["results"].as_array().map(Vec::len), Some(12));

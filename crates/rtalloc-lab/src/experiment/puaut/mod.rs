@@ -163,7 +163,7 @@ fn scenarios(subject: &Subject, counted: &Counted) -> Result<Vec<(observe::Opera
 
 /// The static bound in a heap of 16 MiB.
 pub(super) fn bound(analysis: &Analysis, subject: &Subject, operation: observe::Operation) -> Option<u64> {
-    match turns::told(analysis, subject, operation) {
+    match turns::loop_bounds(analysis, subject, operation) {
         Ok(Some(told)) => told.bound.map(|bound| bound.instructions),
         _ => {
             let entry = analysis.entry(subject, operation);
