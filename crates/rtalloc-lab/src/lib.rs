@@ -21,6 +21,9 @@ pub mod recover;
 pub mod replay;
 pub mod result;
 pub mod study;
+#[cfg(test)]
+#[path = "../../rtalloc/tests/tier/mod.rs"]
+mod tier;
 pub mod trace;
 pub mod turns;
 pub mod workload;

@@ -8,6 +8,7 @@ use crate::probe::Counted;
 use crate::replay::isolate::{Child, SharedMemory};
 use crate::replay::tests::{random_events, within};
 use crate::replay::{Nobody, Observer, Replay};
+use crate::tier::Tiers;
 use crate::trace::Event;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, raise};
@@ -27,12 +28,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const HEAP_BYTES: usize = 1 << 20;
-/// Maximum number of operations performed.
-const OPERATIONS: usize = 3_000;
+/// Operations performed, at most.
+const OPERATIONS: Tiers<usize> = Tiers { daily: 1_000, full: 3_000 };
 
-/// A third of them where each operation may search the heap: stepping takes some thousand times as long as executing.
+/// A third of them where each may search the heap: single-stepping takes some thousand times as long as executing.
 fn operations(subject: &Subject) -> usize {
-    if subject.cost.starts_with("O(1)") || subject.cost.starts_with("O(log") { OPERATIONS } else { OPERATIONS / 3 }
+    let searches = !subject.cost.starts_with("O(1)") && !subject.cost.starts_with("O(log");
+    OPERATIONS.now() / if searches { 3 } else { 1 }
 }
 
 /// Counts every operation, into preallocated memory.
@@ -163,7 +165,7 @@ fn forked(subject: &Subject, events: &[Event], observer: &mut impl Observer, tra
 /// The counts of every operation by the copy and by the witness, and the pairs of consecutive instructions that the
 /// witness observed.
 fn both(subject: &Subject, counted: &Counted, events: &[Event]) -> (Vec<u64>, Vec<u64>, BTreeSet<(u64, u64)>) {
-    let shared = SharedMemory::new(1 + OPERATIONS).expect("shared memory");
+    let shared = SharedMemory::new(1 + OPERATIONS.now()).expect("shared memory");
     let mut counting = Counting { counts: shared.words(), next: 0 };
     let counting_child = forked(&Subject { entries: counted.entries(), ..*subject }, events, &mut counting, false);
     let traced_child = forked(subject, events, &mut Announced, true);

@@ -15,7 +15,7 @@ fn told(arguments: &[&str], columns: usize) -> String {
 
 #[test]
 fn the_table_has_everybody_within_its_width() {
-    for columns in [80, 100, 120, 150] {
+    for columns in [80, 120] {
         let table = told(&[], columns);
         for subject in rtalloc_subjects::all() {
             let line = table.lines().find(|line| line.split_whitespace().next() == Some(subject.name));
