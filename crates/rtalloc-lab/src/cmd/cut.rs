@@ -1,6 +1,6 @@
 //! The option `--at-most`: traces cut to their small requests before anything is done with them.
 
-use super::shipped::Unpacked;
+use crate::shipped::Unpacked;
 use crate::trace::{self, Origin, Reader, Writer};
 use anyhow::Context as _;
 use std::io::BufWriter;

@@ -1,0 +1,28 @@
+//! The Compact-fit paper (2008).
+
+pub mod chapter;
+pub mod claims;
+pub mod measure;
+pub mod published;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::Experiment as _;
+use crate::campaign::store::Kept;
+use crate::result::document::Schema;
+use measure::{Experiments, SEED};
+
+impl<'a> Paper<'a> for Experiments<'a> {
+    fn at(analysis: &'a Analysis, _: Scale) -> anyhow::Result<Self> {
+        Ok(Self { process: analysis.process(), seed: SEED })
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::COMPACT_FIT
+    }
+
+    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    }
+}

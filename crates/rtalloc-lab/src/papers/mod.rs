@@ -1,0 +1,143 @@
+//! The papers whose experiments are repeated. Each is a slice of its own:
+//!
+//! ```text
+//! published   the paper's figures
+//! measure     the experiments, as tasks of a campaign
+//! result      what they come to, as it is written and read
+//! claims      what the paper says, with verdicts
+//! chapter     tables, figures, notes and errata
+//! ```
+//!
+//! [`Paper`] is what a campaign of [`all`] of them needs of each. Beside them is the [`overview`], by which the [`page`]
+//! of all papers says which allocator to take.
+
+pub mod chapter;
+pub mod claims;
+pub mod compact_fit;
+pub mod overview;
+pub mod page;
+pub mod puaut;
+pub mod published;
+pub mod robson;
+pub mod thesis;
+pub mod tlsf;
+pub mod wait_free;
+
+use crate::analysis::Analysis;
+use crate::campaign::Tasks;
+use crate::campaign::store::Kept;
+use crate::present::plot::PlotError;
+use crate::result::document::Schema;
+use anyhow::Context as _;
+use chapter::Chapter;
+use serde::Serialize;
+
+/// How much is performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Reduced replication.
+    Quick,
+    /// Moderate replication.
+    Usual,
+    /// The papers' own sizes.
+    Full,
+}
+
+impl Scale {
+    /// As the options say of which at most one is given.
+    #[must_use]
+    pub fn of(quick: bool, full: bool) -> Self {
+        match (quick, full) {
+            (true, _) => Self::Quick,
+            (_, true) => Self::Full,
+            _ => Self::Usual,
+        }
+    }
+
+    /// How much that is, for readers of results.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        self.pick(
+            "all experiments with reduced replication (--quick); every table says of how many runs it is",
+            "all experiments with moderate replication; every table says of how many runs it is",
+            "all experiments in the papers' own sizes (--full)",
+        )
+    }
+
+    /// The value for this scale.
+    pub fn pick<T>(self, quick: T, usual: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Usual => usual,
+            Self::Full => full,
+        }
+    }
+}
+
+/// The experiments of a paper. Their [name](Tasks::name) is that of its subcommand and its chapter.
+pub trait Paper<'a>: Tasks {
+    /// Its experiments at a scale, with default settings.
+    ///
+    /// # Errors
+    ///
+    /// A binary built without the shipped traces, or a system without room for temporary files.
+    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self>
+    where
+        Self: Sized;
+
+    /// The schema of its result as a document.
+    fn schema(&self) -> Schema;
+
+    /// Concludes from the results of all tasks, in their order.
+    ///
+    /// # Errors
+    ///
+    /// Results that this version of the laboratory did not write, or a figure that cannot be drawn.
+    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced>;
+}
+
+/// All papers at a scale, in the order of their chapters.
+///
+/// # Errors
+///
+/// As [`Paper::at`].
+pub fn all<'a>(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<[Box<dyn Paper<'a> + 'a>; 6]> {
+    Ok([
+        Box::new(tlsf::measure::Experiments::at(analysis, scale)?),
+        Box::new(puaut::measure::Experiments::at(analysis, scale)?),
+        Box::new(wait_free::measure::Settings::at(analysis, scale)?),
+        Box::new(thesis::measure::Experiments::at(analysis, scale)?),
+        Box::new(compact_fit::measure::Experiments::at(analysis, scale)?),
+        Box::new(robson::measure::Settings::at(analysis, scale)?),
+    ])
+}
+
+/// What the experiments of a paper came to.
+pub struct Reproduced {
+    /// As tables and figures.
+    pub chapter: Chapter,
+    /// As a JSON object.
+    pub json: Json,
+}
+
+/// Writes a result as a JSON object, when it is asked for.
+pub type Json = Box<dyn Fn() -> serde_json::Result<String>>;
+
+impl Reproduced {
+    /// A result and its chapter.
+    ///
+    /// # Errors
+    ///
+    /// See [`PlotError`].
+    pub fn new<T: Serialize + 'static>(
+        found: T,
+        chapter: impl FnOnce(&T) -> Result<Chapter, PlotError>,
+    ) -> Result<Self, PlotError> {
+        Ok(Self { chapter: chapter(&found)?, json: Box::new(move || serde_json::to_string(&found)) })
+    }
+}
+
+/// A folder for the traces of an experiment.
+fn folder() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::tempdir().context("cannot make a folder for traces; set TMPDIR to a directory with room")
+}

@@ -1,0 +1,28 @@
+//! Puaut's paper (2002).
+
+pub mod chapter;
+pub mod claims;
+pub mod measure;
+pub mod published;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::Experiment as _;
+use crate::campaign::store::Kept;
+use crate::result::document::Schema;
+use measure::{Experiments, SEED};
+
+impl<'a> Paper<'a> for Experiments<'a> {
+    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+        Self::new(analysis, SEED, scale)
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::PUAUT
+    }
+
+    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    }
+}

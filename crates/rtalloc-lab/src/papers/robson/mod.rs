@@ -1,0 +1,27 @@
+//! Worst-case memory (Robson).
+
+pub mod chapter;
+pub mod claims;
+pub mod measure;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::Experiment as _;
+use crate::campaign::store::Kept;
+use crate::result::document::Schema;
+use measure::{Settings, cast};
+
+impl<'a> Paper<'a> for Settings {
+    fn at(_: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+        Ok(Self::of(scale, cast(&[])?))
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::ROBSON
+    }
+
+    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    }
+}

@@ -1,0 +1,29 @@
+//! The Bitframe thesis (2012).
+
+pub mod chapter;
+pub mod claims;
+pub mod measure;
+pub mod published;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::Experiment as _;
+use crate::campaign::store::Kept;
+use crate::result::document::Schema;
+use measure::Experiments;
+use result::Settings;
+
+impl<'a> Paper<'a> for Experiments<'a> {
+    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+        Self::new(analysis, Settings::of(scale))
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::THESIS
+    }
+
+    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    }
+}

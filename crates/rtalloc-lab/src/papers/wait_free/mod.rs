@@ -1,0 +1,29 @@
+//! The wait-free paper (2010).
+
+pub mod chapter;
+pub mod claims;
+pub mod measure;
+pub mod published;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::Experiment as _;
+use crate::campaign::store::Kept;
+use crate::result::document::Schema;
+use measure::Settings;
+use rtalloc_subjects::shared;
+
+impl<'a> Paper<'a> for Settings {
+    fn at(_: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+        Ok(Self::of(scale, shared::select::<&str>(&[])?))
+    }
+
+    fn schema(&self) -> Schema {
+        Schema::WAIT_FREE
+    }
+
+    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    }
+}
