@@ -80,32 +80,6 @@ pub fn found(what: &impl Serialize) -> Value {
     serde_json::to_value(what).expect("results can be written as JSON")
 }
 
-/// Tasks whose results come to something.
-pub trait Experiment: Tasks {
-    /// What.
-    type Conclusion;
-
-    /// Puts together the results of all tasks, in their order.
-    ///
-    /// # Errors
-    ///
-    /// Results that this version of the laboratory did not write.
-    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Self::Conclusion>;
-
-    /// Performs what the store lacks, and concludes.
-    ///
-    /// # Errors
-    ///
-    /// As [`perform`], and as [`conclude`](Self::conclude).
-    fn run(&self, store: &mut Store, progress: &mut dyn FnMut(Progress<'_>)) -> anyhow::Result<Self::Conclusion>
-    where
-        Self: Sized,
-    {
-        perform(&[self], Shard::WHOLE, store, progress)?;
-        self.conclude(kept(self, store)?)
-    }
-}
-
 /// Results of all tasks of an experiment, in their order.
 ///
 /// # Errors
@@ -272,11 +246,10 @@ mod tests {
         }
     }
 
-    impl Experiment for Squares {
-        type Conclusion = u64;
-
-        fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<u64> {
-            Ok(results::<u64>(kept)?.iter().sum())
+    impl Squares {
+        fn run(&self, store: &mut Store, progress: &mut dyn FnMut(Progress<'_>)) -> anyhow::Result<u64> {
+            perform(&[self], Shard::WHOLE, store, progress)?;
+            Ok(results::<u64>(kept(self, store)?)?.iter().sum())
         }
     }
 

@@ -25,7 +25,7 @@ pub mod wait_free;
 
 use crate::analysis::Analysis;
 use crate::campaign::Tasks;
-use crate::campaign::store::Kept;
+use crate::campaign::store::Store;
 use crate::present::plot::PlotError;
 use crate::result::document::Schema;
 use anyhow::Context as _;
@@ -88,12 +88,13 @@ pub trait Paper<'a>: Tasks {
     /// The schema of its result as a document.
     fn schema(&self) -> Schema;
 
-    /// Concludes from the results of all tasks, in their order.
+    /// Concludes from the results of all tasks.
     ///
     /// # Errors
     ///
-    /// Results that this version of the laboratory did not write, or a figure that cannot be drawn.
-    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced>;
+    /// A task that the store has no result of, results that this version of the laboratory did not write, or a figure
+    /// that cannot be drawn.
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced>;
 }
 
 /// All papers at a scale, in the order of their chapters.
@@ -116,12 +117,9 @@ pub fn all<'a>(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<[Box<dyn 
 pub struct Reproduced {
     /// As tables and figures.
     pub chapter: Chapter,
-    /// As a JSON object.
-    pub json: Json,
+    /// As a JSON object, made when it is asked for.
+    pub json: Box<dyn Fn() -> serde_json::Result<String>>,
 }
-
-/// Writes a result as a JSON object, when it is asked for.
-pub type Json = Box<dyn Fn() -> serde_json::Result<String>>;
 
 impl Reproduced {
     /// A result and its chapter.

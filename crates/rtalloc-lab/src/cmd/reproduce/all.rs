@@ -3,16 +3,17 @@
 use super::{Keeping, environments, perform, print_chapter, print_measured, store, write_json};
 use crate::analysis::Analysis;
 use crate::campaign::shard::Shard;
-use crate::campaign::{Experiment as _, Tasks, kept};
+use crate::campaign::{Tasks, kept};
 use crate::cmd::destination::print;
 use crate::papers::claims::{self, Claim};
 use crate::papers::overview::measure::Everybody;
 use crate::papers::page::{self, Papers};
-use crate::papers::{self, Json, Reproduced, Scale};
+use crate::papers::{self, Scale};
 use crate::present::table::Look;
 use crate::result::document::Schema;
 use crate::shipped;
 use anyhow::Context as _;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -80,38 +81,28 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let environments = environments(&experiments, &store)?;
     let overview = overview.conclude(kept(&overview, &store)?)?;
-    let mut chapters = Vec::new();
-    let mut found: Vec<(&str, Json)> = Vec::new();
-    for paper in &papers {
-        let Reproduced { chapter, json } = paper.reproduce(kept(&**paper, &store)?)?;
-        chapters.push(chapter);
-        found.push((paper.name(), json));
-    }
+    let reproduced = papers.iter().map(|paper| paper.reproduce(&store)).collect::<anyhow::Result<Vec<_>>>()?;
+    let (chapters, found): (Vec<_>, Vec<_>) = reproduced.into_iter().map(|of| (of.chapter, of.json)).unzip();
     if let Some(report) = report {
         let papers =
             Papers { performed: scale.words(), overview: &overview, chapters: &chapters, environments: &environments };
         report.write(&page::html(&papers)?)?;
     }
-    let look = Look::of_stdout();
-    let answer = page::text(&overview, Look { columns: look.columns.min(120), ..look }) + "\n";
     if let Some(json) = json {
-        found.insert(0, ("overview", Box::new(move || serde_json::to_string(&overview))));
-        if write_json(json, Schema::ALL_PAPERS, &together(found))? {
+        let mut fields = format!("\"overview\":{}", serde_json::to_string(&overview)?);
+        for (paper, found) in papers.iter().zip(&found) {
+            let _ = write!(fields, ",\"{}\":{}", paper.name().replace('-', "_"), found()?);
+        }
+        if write_json(json, Schema::ALL_PAPERS, &format!("{{{fields}}}"))? {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    print(&answer).context("standard output")?;
+    let look = Look::of_stdout();
+    print(&(page::text(&overview, Look { columns: look.columns.min(120), ..look }) + "\n"))
+        .context("standard output")?;
     chapters.iter().try_for_each(print_chapter)?;
     let verdicts: Vec<(&str, &[Claim])> = chapters.iter().map(|chapter| (chapter.id, &*chapter.claims)).collect();
     print(&claims::verdicts(&verdicts, look)).context("standard output")?;
     print_measured(&environments)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Results under their names, as one object.
-fn together(found: Vec<(&'static str, Json)>) -> Json {
-    Box::new(move || {
-        let fields = found.iter().map(|(name, json)| Ok(format!("\"{}\":{}", name.replace('-', "_"), json()?)));
-        Ok(format!("{{{}}}", fields.collect::<serde_json::Result<Vec<String>>>()?.join(",")))
-    })
 }

@@ -11,10 +11,10 @@ mod wait_free;
 use super::destination::{Destination, Files, Output, print};
 use super::progress::Bar;
 use crate::campaign::shard::Shard;
-use crate::campaign::store::{Kept, Store};
+use crate::campaign::store::Store;
 use crate::campaign::{self, Tasks, kept};
 use crate::papers::chapter::Chapter;
-use crate::papers::{Json, Paper, Reproduced, page};
+use crate::papers::{Paper, Reproduced, page};
 use crate::present;
 use crate::present::table::Look;
 use crate::probe::cycles::Clock;
@@ -165,8 +165,9 @@ impl Outputs {
 impl Opened<'_> {
     /// Performs a paper's experiments and shows what came of them.
     fn tell<'a>(self, paper: &dyn Paper<'a>, keeping: &Keeping) -> anyhow::Result<ExitCode> {
-        let (kept, environments) = performed(paper, keeping)?;
-        let reproduced = paper.reproduce(kept)?;
+        let store = performed(paper, keeping)?;
+        let reproduced = paper.reproduce(&store)?;
+        let environments = environments(&[paper], &store)?;
         if !self.write(paper.schema(), &reproduced, &environments)? {
             print_chapter(&reproduced.chapter)?;
             print_measured(&environments)?;
@@ -186,22 +187,20 @@ impl Opened<'_> {
         if let Some(report) = self.report {
             report.write(&page::of_one(&of.chapter, environments))?;
         }
-        self.json.map_or(Ok(false), |json| write_json(json, schema, &of.json))
+        self.json.map_or(Ok(false), |json| write_json(json, schema, &(of.json)()?))
     }
 }
 
-/// Writes figures as JSON; tells whether they took the place of the tables.
-fn write_json(json: Output, schema: Schema, found: &Json) -> anyhow::Result<bool> {
-    let document = found().and_then(|object| document::of_object(schema, &object)).context("the figures as JSON")?;
-    json.write(&document)
+/// Writes the fields of a JSON object as a document; tells whether it took the place of the tables.
+fn write_json(json: Output, schema: Schema, object: &str) -> anyhow::Result<bool> {
+    json.write(&document::of_object(schema, object).context("the figures as JSON")?)
 }
 
-/// Performs experiments and keeps their results where that is asked for; returns the results, and where they were
-/// measured.
-fn performed(experiments: &dyn Tasks, keeping: &Keeping) -> anyhow::Result<(Vec<Kept>, Vec<Environment>)> {
+/// Performs experiments and keeps their results where that is asked for.
+fn performed(experiments: &dyn Tasks, keeping: &Keeping) -> anyhow::Result<Store> {
     let mut store = store(keeping)?;
     perform(&[experiments], Shard::WHOLE, &mut store)?;
-    Ok((kept(experiments, &store)?, environments(&[experiments], &store)?))
+    Ok(store)
 }
 
 /// Performs what the store lacks of a slice, and shows how far that is.

@@ -1,7 +1,7 @@
 //! `rtalloc reproduce wait-free`
 
-use super::{Keeping, Outputs, performed, print_chapter};
-use crate::campaign::Experiment as _;
+use super::{Keeping, Outputs, environments, performed, print_chapter};
+use crate::campaign::kept;
 use crate::cmd::after_help;
 use crate::cmd::arguments::parse_size;
 use crate::papers::wait_free::chapter;
@@ -101,8 +101,9 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut outputs = arguments.outputs.open(&arguments.keeping)?;
     let csv = outputs.files.output("--csv", arguments.csv.as_deref())?;
     let settings = settings(arguments, subjects);
-    let (kept, environments) = performed(&settings, &arguments.keeping)?;
-    let found = settings.conclude(kept)?;
+    let store = performed(&settings, &arguments.keeping)?;
+    let found = settings.conclude(kept(&settings, &store)?)?;
+    let environments = environments(&[&settings], &store)?;
     let rows = csv.is_some().then(|| chapter::csv(&found));
     let reproduced = Reproduced::new(found, chapter::chapter)?;
     let mut replaced = outputs.write(settings.schema(), &reproduced, &environments)?;

@@ -3,7 +3,7 @@
 
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
-use crate::campaign::{self, Experiment, Task, Tasks, found};
+use crate::campaign::{self, Task, Tasks, found};
 use crate::catalogue;
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
@@ -114,10 +114,9 @@ impl Tasks for Everybody<'_> {
     }
 }
 
-impl Experiment for Everybody<'_> {
-    type Conclusion = Overview;
-
-    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Overview> {
+impl Everybody<'_> {
+    /// What the results of all tasks, in their order, come to.
+    pub(crate) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Overview> {
         let mut kept = kept.into_iter();
         let mut rows = Vec::new();
         for subject in &self.subjects {

@@ -8,8 +8,8 @@ pub mod result;
 
 use super::{Paper, Reproduced, Scale};
 use crate::analysis::Analysis;
-use crate::campaign::Experiment as _;
-use crate::campaign::store::Kept;
+use crate::campaign::kept;
+use crate::campaign::store::Store;
 use crate::result::document::Schema;
 use measure::{Experiments, SEED};
 
@@ -22,7 +22,7 @@ impl<'a> Paper<'a> for Experiments<'a> {
         Schema::PUAUT
     }
 
-    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

@@ -8,8 +8,8 @@ pub mod result;
 
 use super::{Paper, Reproduced, Scale};
 use crate::analysis::Analysis;
-use crate::campaign::Experiment as _;
-use crate::campaign::store::Kept;
+use crate::campaign::kept;
+use crate::campaign::store::Store;
 use crate::result::document::Schema;
 use crate::workload::Holding;
 use measure::{Experiments, cast};
@@ -24,7 +24,7 @@ impl<'a> Paper<'a> for Experiments<'a> {
         Schema::TLSF
     }
 
-    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

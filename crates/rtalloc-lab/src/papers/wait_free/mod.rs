@@ -8,8 +8,8 @@ pub mod result;
 
 use super::{Paper, Reproduced, Scale};
 use crate::analysis::Analysis;
-use crate::campaign::Experiment as _;
-use crate::campaign::store::Kept;
+use crate::campaign::kept;
+use crate::campaign::store::Store;
 use crate::result::document::Schema;
 use measure::Settings;
 use rtalloc_subjects::shared;
@@ -23,7 +23,7 @@ impl<'a> Paper<'a> for Settings {
         Schema::WAIT_FREE
     }
 
-    fn reproduce(&self, kept: Vec<Kept>) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept)?, chapter::chapter)?)
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

@@ -9,7 +9,7 @@ mod promise;
 pub(super) mod watch;
 
 use crate::campaign::store::Kept;
-use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::campaign::{self, Task, Tasks};
 use crate::papers::compact_fit::claims;
 use crate::papers::compact_fit::published::PEERS;
 use crate::papers::compact_fit::result::{
@@ -139,10 +139,9 @@ impl Tasks for Experiments<'_> {
     }
 }
 
-impl Experiment for Experiments<'_> {
-    type Conclusion = CompactFit;
-
-    fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<CompactFit> {
+impl Experiments<'_> {
+    /// What the results of all tasks, in their order, come to.
+    pub(super) fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<CompactFit> {
         let others: [Kept; OTHERS.len()] = kept.split_off(PANELS.len()).try_into().expect("a result for each task");
         let [frames, fragmentation, promises, facts] = others.map(|kept| kept.result);
         let Facts { dereference, initialisation, overhead } = serde_json::from_value(facts)?;

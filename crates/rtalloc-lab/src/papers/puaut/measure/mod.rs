@@ -8,7 +8,7 @@
 
 use crate::analysis::{Analysis, proved};
 use crate::campaign::store::Kept;
-use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::campaign::{self, Task, Tasks};
 use crate::catalogue;
 use crate::experiment::costs::of_subject;
 use crate::observe::scenario::{self, Recipe};
@@ -105,10 +105,9 @@ impl Tasks for Experiments<'_> {
     }
 }
 
-impl Experiment for Experiments<'_> {
-    type Conclusion = Puaut;
-
-    fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<Puaut> {
+impl Experiments<'_> {
+    /// What the results of all tasks, in their order, come to.
+    pub(super) fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<Puaut> {
         let growth: Vec<SubjectCosts> = campaign::results(kept.split_off(ALLOCATORS.len()))?;
         let ours: Vec<Result<Ours, String>> = campaign::results(kept)?;
         let each = ALLOCATORS.into_iter().zip(ours).zip(growth);

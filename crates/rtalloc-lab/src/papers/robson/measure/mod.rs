@@ -12,7 +12,7 @@ mod tests;
 pub mod theory;
 
 use crate::campaign::store::Kept;
-use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::campaign::{self, Task, Tasks};
 use crate::papers::Scale;
 use crate::papers::robson::claims;
 use crate::papers::robson::result::{Adversary, Answer, Need, Robson, Row};
@@ -113,16 +113,12 @@ impl Tasks for Settings {
     }
 }
 
-impl Experiment for Settings {
-    type Conclusion = Robson;
-
-    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Robson> {
+impl Settings {
+    /// What the results of all tasks, in their order, come to.
+    pub(super) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Robson> {
         Ok(self.found(campaign::results(kept)?))
     }
-}
 
-impl Settings {
-    /// What the results of all tasks come to.
     fn found(&self, answers: Vec<Result<Vec<Need>, String>>) -> Robson {
         let row = |(subject, answers): (&&'static Subject, &[Result<Vec<Need>, String>])| Row {
             subject: subject.name.into(),

@@ -15,7 +15,7 @@ pub mod traces;
 
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
-use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::campaign::{self, Task, Tasks};
 use crate::papers::thesis::claims;
 use crate::papers::thesis::result::{
     Costs, Facts, Figures, Found, Granted, Load, Measured, OnTrace, Opening, Replayed, Row, Run, Settings, Thesis, Unit,
@@ -176,10 +176,9 @@ impl Tasks for Experiments<'_> {
     }
 }
 
-impl Experiment for Experiments<'_> {
-    type Conclusion = Thesis;
-
-    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Thesis> {
+impl Experiments<'_> {
+    /// What the results of all tasks, in their order, come to.
+    pub(super) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Thesis> {
         let found: Vec<Result<Found, String>> = campaign::results(kept)?;
         let cells = || self.units.iter().zip(&found);
         let traces: Vec<OnTrace> = self.loads.iter().map(|load| on_trace(load, cells())).collect();

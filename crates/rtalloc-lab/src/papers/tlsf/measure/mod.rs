@@ -14,7 +14,7 @@ pub use pools::pools;
 
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
-use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::campaign::{self, Task, Tasks};
 use crate::papers::published::TLSF;
 use crate::papers::tlsf::result::{Cell, Found, Load, Profile, SIZE_BIN_BYTES, Settings, Tlsf, Unit};
 use crate::papers::tlsf::{claims, published};
@@ -189,10 +189,9 @@ impl Tasks for Experiments<'_> {
     }
 }
 
-impl Experiment for Experiments<'_> {
-    type Conclusion = Tlsf;
-
-    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Tlsf> {
+impl Experiments<'_> {
+    /// What the results of all tasks, in their order, come to.
+    pub(super) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Tlsf> {
         let seconds: Vec<f64> = kept.iter().map(|kept| kept.seconds).collect();
         let cell = |((unit, found), seconds): ((&Unit, Result<Found, String>), f64)| Cell {
             unit: unit.clone(),

@@ -19,7 +19,7 @@ mod tests;
 mod together;
 
 use crate::campaign::store::Kept;
-use crate::campaign::{self, Experiment, Task, Tasks};
+use crate::campaign::{self, Task, Tasks};
 use crate::papers::Scale;
 use crate::papers::wait_free::claims;
 use crate::papers::wait_free::published::ALLOCATORS;
@@ -244,10 +244,9 @@ impl Settings {
     }
 }
 
-impl Experiment for Settings {
-    type Conclusion = WaitFree;
-
-    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<WaitFree> {
+impl Settings {
+    /// What the results of all tasks, in their order, come to.
+    pub(crate) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<WaitFree> {
         let first = kept.first().context("no allocator has such a part; see `rtalloc reproduce wait-free --help`")?;
         let environment = first.environment.clone();
         let Circumstances { processors, priority, unlike } = circumstances(&kept)?;
