@@ -3,8 +3,9 @@
 //! The entry points that are bounded are those that are measured: functions of the running binary, whose file is
 //! analysed. Every bound's certificate goes through the checker before anybody sees the bound.
 
-use crate::observe::Operation;
-use crate::turns;
+pub mod turns;
+
+use crate::observe::{Limits, Operation};
 use pathbound::bound::Turning;
 use pathbound::certificate::Certificate;
 use pathbound::facts::{LoopFact, Place};
@@ -14,9 +15,6 @@ use pathbound::{Bound, Decline, Facts, bound, check};
 use rtalloc_subjects::Subject;
 use rtalloc_subjects::shared::{self, SharedSubject, UnderLock};
 use std::collections::{BTreeMap, HashSet};
-
-/// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
-pub type Limits = [Option<u64>; Operation::ALL.len()];
 
 /// This program, as a process and as the file it was started from.
 #[derive(Debug)]

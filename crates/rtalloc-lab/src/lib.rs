@@ -24,5 +24,4 @@ pub mod result;
 pub mod shipped;
 pub mod study;
 pub mod trace;
-pub mod turns;
 pub mod workload;

@@ -1,7 +1,7 @@
 //! The traces that ship with rtalloc, inside the binary: an installed one needs no checkout.
 
 use crate::campaign::store::Origin;
-use crate::result;
+use crate::probe::environment::written;
 use crate::result::schema::Environment;
 use crate::trace::{Event, Reader};
 use anyhow::Context as _;
@@ -92,7 +92,7 @@ pub fn origin(here: &Environment) -> Origin {
             traces.update(part);
         }
     }
-    Origin { binary: here.binary.clone(), traces: result::environment::written(&traces.finalize()) }
+    Origin { binary: here.binary.clone(), traces: written(&traces.finalize()) }
 }
 
 /// Writes the shipped traces to unnamed temporary files.

@@ -12,8 +12,7 @@ pub mod difference;
 pub mod shard;
 pub mod store;
 
-use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use crate::replay::isolate::{Board, Child, Death, Job, Progress, decode, run_all};
 use anyhow::Context as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

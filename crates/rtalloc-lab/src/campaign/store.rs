@@ -11,7 +11,7 @@
 //! read. The schema's version is SQLite's `user_version`, and `application_id` says that the file is one of ours.
 
 use super::Task;
-use crate::result::environment::written;
+use crate::probe::environment::written;
 use crate::result::schema::Environment;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;

@@ -10,7 +10,7 @@ use crate::observe::Operation;
 use crate::present;
 use crate::present::table::Look;
 use crate::present::verdict::wrapped;
-use crate::replay::campaign::Progress;
+use crate::replay::isolate::Progress;
 use crate::result::bounds::{Answer, Baseline, Study};
 use crate::result::document::{self, Schema};
 use crate::shipped;

@@ -5,7 +5,7 @@ use super::cut;
 use super::destination::{Files, Output, print};
 use super::note_incomplete;
 use super::progress::Bar;
-use crate::replay::campaign;
+use crate::experiment::cells;
 use crate::replay::settings::{Probes, Settings, automatic_heap_bytes};
 use crate::result::document::{self, Schema};
 use crate::result::schema::{Cell, Outcome, Run};
@@ -127,7 +127,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let traces = cut.as_ref().map_or(&arguments.traces, |cut| &cut.paths);
 
     let bar = Bar::new();
-    let run = campaign::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
+    let run = cells::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
     bar.clear();
     refuse_tiny_heap(arguments, &run)?;
     give_out(json, csv, &run)?;

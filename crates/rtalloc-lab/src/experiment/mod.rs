@@ -1,5 +1,6 @@
 //! Experiments: what is measured to answer one question, beyond the replay of traces.
 
+pub mod cells;
 pub mod costs;
 pub mod duel;
 mod fit;

@@ -46,6 +46,9 @@ pub enum Operation {
     Reallocate,
 }
 
+/// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
+pub type Limits = [Option<u64>; Operation::ALL.len()];
+
 impl Operation {
     /// Every operation, in table order.
     pub const ALL: [Self; 4] = [Self::Allocate, Self::AllocateAligned, Self::Deallocate, Self::Reallocate];

@@ -9,7 +9,7 @@
 //! its bound and the cell has no figures, because either of them is wrong.
 
 use super::{Counts, Report, Task};
-use crate::analysis::Limits;
+use crate::observe::Limits;
 use crate::observe::Operation;
 use crate::probe::Counted;
 use crate::replay::course::outcome;

@@ -6,6 +6,7 @@
 
 mod counted;
 pub mod cycles;
+pub mod environment;
 pub mod instructions;
 pub mod reads;
 pub mod space;

@@ -387,6 +387,17 @@ pub fn decode<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>) ->
 /// How often a job is tried that the machine lets wait.
 const TRIES: usize = 3;
 
+/// How far a campaign is. A *step* is one probe on one cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Steps done.
+    pub done: u64,
+    /// Steps in all.
+    pub total: u64,
+    /// What was done last, e.g. "lua / talc / space"; empty at the beginning.
+    pub last: &'a str,
+}
+
 /// A child to start and the processor time it may use.
 pub struct Job<'a> {
     /// Starts it.

@@ -5,7 +5,6 @@ pub mod catalogue;
 pub mod costs;
 pub mod document;
 pub mod duel;
-pub mod environment;
 pub mod interleave;
 pub mod schema;
 pub mod threads;

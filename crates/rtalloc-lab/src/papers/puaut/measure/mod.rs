@@ -6,6 +6,7 @@
 //! another. Hers are cycles of a Pentium 90, ours executed instructions. Everything is counted and nothing timed, so
 //! that all tasks may be performed at a time.
 
+use crate::analysis::turns;
 use crate::analysis::{Analysis, proved};
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Task, Tasks};
@@ -26,7 +27,6 @@ use crate::result::costs::SubjectCosts;
 use crate::result::schema::Distribution;
 use crate::shipped;
 use crate::trace::{Event, Op};
-use crate::turns;
 use crate::workload::Model;
 use pathbound::Facts;
 use pathbound::counter::{Record, executed};

@@ -4,14 +4,15 @@
 //! neighbour does not disturb, space and instructions, come first and share the processors; then time is measured,
 //! one cell at a time on an otherwise idle machine.
 
-use super::isolate::{Board, Child, Death, Job, decode, run_all};
-use super::processor::Budget;
-use super::settings::{Settings, automatic_heap_bytes};
-use crate::analysis::{Analysis, Limits};
+use crate::analysis::Analysis;
 use crate::catalogue;
+use crate::observe::Limits;
 use crate::probe::cycles::Clock;
 use crate::probe::{CountError, Counted};
 use crate::probe::{Report, Task, cycles, instructions, space};
+use crate::replay::isolate::{Board, Child, Death, Job, Progress, decode, run_all};
+use crate::replay::processor::Budget;
+use crate::replay::settings::{Settings, automatic_heap_bytes};
 use crate::result::schema::{Cell, Environment, Outcome, Run, TraceResult};
 use crate::trace::{Reader, Survey, TraceError, survey};
 use pathbound::counter::Record;
@@ -24,17 +25,6 @@ use std::time::Duration;
 /// How much more processor time than its limit a process may use before it is ended by force. It watches the limit
 /// itself, but cannot while an operation does not return.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// How far a campaign is. A *step* is one probe on one cell.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    /// Steps done.
-    pub done: u64,
-    /// Steps in all.
-    pub total: u64,
-    /// What was done last, e.g. "lua / talc / space"; empty at the beginning.
-    pub last: &'a str,
-}
 
 /// A campaign that could not take place.
 #[derive(Debug, thiserror::Error)]

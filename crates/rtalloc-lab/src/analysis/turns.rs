@@ -35,7 +35,7 @@
 //! | `N`, `leaves ...`, `pieces ...` | by what a caller asks for: in no entry point that is bounded |
 //! | a number | at most so many, whatever the heap's size |
 
-use crate::analysis::{Analysis, Unbounded, proved, proved_as_fits};
+use super::{Analysis, Unbounded, proved, proved_as_fits};
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::result::bounds::{Formula, Term};
