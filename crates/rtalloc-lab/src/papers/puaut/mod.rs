@@ -1,7 +1,7 @@
 //! Puaut's paper (2002).
 
 pub mod chapter;
-pub mod claims;
+mod claims;
 pub mod measure;
 pub mod published;
 pub mod result;

@@ -1,7 +1,7 @@
 //! Worst-case memory (Robson).
 
 pub mod chapter;
-pub mod claims;
+mod claims;
 pub mod measure;
 pub mod result;
 

@@ -1,7 +1,7 @@
 //! The Bitframe thesis (2012).
 
 pub mod chapter;
-pub mod claims;
+mod claims;
 pub mod measure;
 pub mod published;
 pub mod result;

@@ -20,7 +20,7 @@ const J: u32 = 5;
 
 /// Every claim, in the order of the specification.
 #[must_use]
-pub fn claims(settings: &Settings, cells: &[Cell], pools: &[Pool]) -> Vec<Claim> {
+pub(super) fn claims(settings: &Settings, cells: &[Cell], pools: &[Pool]) -> Vec<Claim> {
     let judge = Judge { settings, pools };
     let mut claims = Vec::new();
     claims.extend(judge.worst(cells));

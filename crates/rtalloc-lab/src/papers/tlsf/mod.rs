@@ -1,7 +1,7 @@
 //! The TLSF paper (2008).
 
 pub mod chapter;
-pub mod claims;
+mod claims;
 pub mod measure;
 pub mod published;
 pub mod result;

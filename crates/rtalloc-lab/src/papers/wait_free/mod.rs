@@ -1,7 +1,7 @@
 //! The wait-free paper (2010).
 
 pub mod chapter;
-pub mod claims;
+mod claims;
 pub mod measure;
 pub mod published;
 pub mod result;

@@ -26,7 +26,7 @@ const MOST_OF_TWO_PAGES: f64 = (2 * 16 * 1024 + 1024) as f64;
 
 /// Every claim.
 #[must_use]
-pub fn claims(traces: &[OnTrace], sizes: &[Granted], pages: &[Opening]) -> Vec<Claim> {
+pub(super) fn claims(traces: &[OnTrace], sizes: &[Granted], pages: &[Opening]) -> Vec<Claim> {
     let mut recordings: Vec<&str> = traces.iter().filter_map(|trace| trace.load.recording.as_deref()).collect();
     recordings.dedup();
     let judge = Judge { traces };

@@ -2,7 +2,7 @@
 //!
 //! Whatever is measured is a [`Unit`]: its parameters determine instructions and memory, bit for bit, and each is
 //! measured in a process of its own. What is printed is made of the [cells](Cell) alone: [`pools()`] puts the task sets
-//! of a profile together, [`claims`] holds what the paper says against them.
+//! of a profile together, `claims` holds what the paper says against them.
 
 pub mod bands;
 pub mod load;
