@@ -122,11 +122,24 @@ impl Analysis {
     /// The bounds of a subject in a heap of any size, by what the library's source says of its loops.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        let plain = |entry| proved(self.file(), entry, &Facts::default(), &NeverReturns::default()).ok();
         Operation::ALL.map(|operation| match turns::told(self, subject, operation) {
             Ok(Some(told)) => told.in_largest,
-            _ => plain(self.entry(subject, operation)).map(|bound| bound.instructions),
+            _ => self.without_loops(subject, operation),
         })
+    }
+
+    /// The same of an operation in a heap of 16 MiB.
+    #[must_use]
+    pub fn limit_in_heap(&self, subject: &Subject, operation: Operation) -> Option<u64> {
+        match turns::told(self, subject, operation) {
+            Ok(Some(told)) => told.bound.map(|bound| bound.instructions),
+            _ => self.without_loops(subject, operation),
+        }
+    }
+
+    fn without_loops(&self, subject: &Subject, operation: Operation) -> Option<u64> {
+        let entry = self.entry(subject, operation);
+        proved(self.file(), entry, &Facts::default(), &NeverReturns::default()).ok().map(|bound| bound.instructions)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::experiment::cells::survey_of;
 use crate::observe::Operation;
 use crate::observe::scenario::HEAP_BYTES;
 use crate::papers::overview::result::{Bounds, Need, Overview, Row};
-use crate::papers::puaut::measure::bound;
 use crate::probe::{self, Report, space};
 use crate::replay::isolate::Board;
 use crate::replay::processor::Budget;
@@ -55,7 +54,7 @@ impl Everybody<'_> {
     fn bounds(&self, subject: &Subject) -> Bounds {
         let limits = self.analysis.limits(subject);
         Bounds {
-            in_heap: OPERATIONS.map(|operation| bound(self.analysis, subject, operation)),
+            in_heap: OPERATIONS.map(|operation| self.analysis.limit_in_heap(subject, operation)),
             in_largest: OPERATIONS.map(|operation| limits[operation as usize]),
         }
     }

@@ -6,21 +6,19 @@
 //! another. Hers are cycles of a Pentium 90, ours executed instructions. Everything is counted and nothing timed, so
 //! that all tasks may be performed at a time.
 
-use crate::analysis::turns;
-use crate::analysis::{Analysis, proved};
+use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Task, Tasks};
 use crate::catalogue;
 use crate::experiment::costs::of_subject;
 use crate::observe::scenario::{self, Recipe};
-use crate::observe::{self, Meter, Observation, Stage};
+use crate::observe::{self, Count, Observation, Stage};
 use crate::papers::Scale;
 use crate::papers::puaut::claims;
 use crate::papers::puaut::published::ALLOCATORS;
 use crate::papers::puaut::result::{Ours, Puaut, Row};
 use crate::papers::published::{Both, PUAUT};
-use crate::probe::Counted;
-use crate::probe::Counts;
+use crate::probe::{Counted, Counts};
 use crate::replay::isolate::Board;
 use crate::replay::{Block, Observer, Replay};
 use crate::result::costs::SubjectCosts;
@@ -28,9 +26,7 @@ use crate::result::schema::Distribution;
 use crate::shipped;
 use crate::trace::{Event, Op};
 use crate::workload::Model;
-use pathbound::Facts;
 use pathbound::counter::{Record, executed};
-use pathbound::graph::NeverReturns;
 use rtalloc_subjects::{Heap, Region, Subject, one};
 use serde_json::Value;
 
@@ -154,7 +150,7 @@ fn ours(analysis: &Analysis, subject: &Subject, model: &[Event], decoder: &[Even
     let worst = |operation: observe::Operation| {
         scenarios.iter().filter(|(other, _)| *other == operation).map(|(_, count)| *count).max().unwrap_or(0)
     };
-    let bound = |operation| bound(analysis, subject, operation);
+    let bound = |operation| analysis.limit_in_heap(subject, operation);
     Ok(Ours {
         decoder: replayed(subject, &counted, decoder)?,
         model: replayed(subject, &counted, model)?,
@@ -175,18 +171,6 @@ fn scenarios(subject: &Subject, counted: &Counted) -> Result<Vec<(observe::Opera
         performed.map_err(|error| error.to_string())?;
     }
     Ok(counts)
-}
-
-/// The static bound in a heap of 16 MiB.
-pub(crate) fn bound(analysis: &Analysis, subject: &Subject, operation: observe::Operation) -> Option<u64> {
-    match turns::told(analysis, subject, operation) {
-        Ok(Some(told)) => told.bound.map(|bound| bound.instructions),
-        _ => {
-            let entry = analysis.entry(subject, operation);
-            let bound = proved(analysis.file(), entry, &Facts::default(), &NeverReturns::default());
-            bound.ok().map(|bound| bound.instructions)
-        }
-    }
 }
 
 /// Counts every operation of a trace.
@@ -224,19 +208,6 @@ impl Observer for Seen {
 
     fn freed(&mut self, _: u64, _: &Block) {
         self.free.add(executed() - self.before);
-    }
-}
-
-/// Reads what entry points count.
-pub(crate) struct Count;
-
-impl Meter for Count {
-    fn executed(&self) -> u64 {
-        executed()
-    }
-
-    fn covered(&self) -> usize {
-        0
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::cast;
 use crate::papers::thesis::result::{Granted, LARGEST_BYTES, Opening, Openings};
-use crate::papers::tlsf::measure::counting;
+use crate::probe::counting;
 use crate::replay::isolate::{Child, Death, undecided};
 use pathbound::counter::executed;
 use pathbound::image::Process;

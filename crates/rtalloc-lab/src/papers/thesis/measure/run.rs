@@ -1,7 +1,7 @@
 //! An allocator on a trace: memory and instructions in one pass, up to the first request that fails; or ticks.
 
 use crate::papers::thesis::result::{Costs, Figures, Moment, Run};
-use crate::papers::tlsf::measure::counting;
+use crate::probe::counting;
 use crate::probe::cycles::{self, Clock};
 use crate::probe::{Counts, Task};
 use crate::replay::isolate::Board;

@@ -1,8 +1,8 @@
 //! Figure 6: what every malloc and free of TLSF executes, beside what it did, which the blocks before and behind it
 //! tell.
 
-use super::counting;
 use crate::papers::tlsf::result::{Kind, Octave, Seen};
+use crate::probe::counting;
 use crate::replay::{Observer, Replay};
 use crate::trace::Event;
 use crate::workload::Model;

@@ -1,7 +1,7 @@
 //! A task set on one allocator: instructions and memory in one pass, ticks, or memory over time.
 
-use super::counting;
 use crate::papers::tlsf::result::{Costs, Load, Moment, Profile, Run, SHOWN, Space, Variants};
+use crate::probe::counting;
 use crate::probe::cycles::{self, Clock};
 use crate::probe::{Counts, Task};
 use crate::replay::isolate::Board;

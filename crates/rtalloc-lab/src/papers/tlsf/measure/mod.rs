@@ -19,13 +19,10 @@ use crate::papers::published::TLSF;
 use crate::papers::tlsf::result::{Cell, Found, Load, Profile, SIZE_BIN_BYTES, Settings, Tlsf, Unit};
 use crate::papers::tlsf::{claims, published};
 use crate::papers::{Scale, folder};
-use crate::probe::Counted;
 use crate::replay::isolate::Board;
 use crate::workload::Holding;
 use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
-use pathbound::counter::Record;
-use pathbound::image::Process;
-use rtalloc_subjects::{Entries, SelectError, Subject, select};
+use rtalloc_subjects::{SelectError, Subject, select};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -203,29 +200,6 @@ impl Experiments<'_> {
         let claims = claims::claims(&self.settings, &cells, &pools);
         Ok(Tlsf { settings: self.settings.clone(), cells, sizes: sizes(SIZE_BIN_BYTES), pools, claims })
     }
-}
-
-/// Calls `job` with entry points that count, again with more code copied as long as computed jumps lead to code that
-/// was not.
-pub(crate) fn counting<R>(
-    process: &Process,
-    subject: &Subject,
-    mut job: impl FnMut(Entries) -> Result<R, String>,
-) -> Result<R, String> {
-    let mut further = Vec::new();
-    for _ in 0..crate::probe::instructions::ROUNDS {
-        let counted = Counted::new(process, subject, &further, Record::Count).map_err(|error| error.to_string())?;
-        let found = job(counted.entries())?;
-        if !counted.counter().departures().is_empty() {
-            return Err("instructions were reached that cannot be executed in a copy".into());
-        }
-        let missed = counted.counter().misses();
-        if missed.is_empty() {
-            return Ok(found);
-        }
-        further.extend(missed);
-    }
-    Err("not all code that computed jumps lead to was found".into())
 }
 
 /// Figure 7: how many of a thousand requests of table III's task set have a size, by bins. A task makes as many

@@ -1,11 +1,10 @@
 //! Section 6.1: worst-case scenarios, the papers' and harder ones, and static bounds.
 
-use super::counting;
 use crate::analysis::Analysis;
 use crate::observe::scenario::{self, Recipe};
-use crate::observe::{Observation, Operation, Stage};
-use crate::papers::puaut::measure::{Count, bound};
+use crate::observe::{Count, Observation, Operation, Stage};
 use crate::papers::tlsf::result::{Scenario, Worst};
+use crate::probe::counting;
 use rtalloc_subjects::one;
 
 /// Both operations of an allocator.
@@ -41,7 +40,11 @@ pub fn worst(analysis: &Analysis, name: &str) -> Result<Vec<Worst>, String> {
         .into_iter()
         .map(|(operation, name)| {
             let own = scenarios.iter().filter(|(other, _)| *other == operation).map(|(_, scenario)| scenario.clone());
-            Worst { operation: name.into(), scenarios: own.collect(), bound: bound(analysis, subject, operation) }
+            Worst {
+                operation: name.into(),
+                scenarios: own.collect(),
+                bound: analysis.limit_in_heap(subject, operation),
+            }
         })
         .collect())
 }
