@@ -13,7 +13,6 @@ Every fence of every chapter is of one of these kinds, or this fails:
     anything else   must be written to a file: `<!-- file: NAME -->` in front of it, which rust, c and cpp may have as well
 """
 
-import html.parser
 import json
 import os
 import pathlib
@@ -182,40 +181,11 @@ def check_setup(block):
             block.fail(f"ci/book.sh does not do this: {command}")
 
 
-class Tables(html.parser.HTMLParser):
-    """The tables of the committed report: by heading, rows of cells by allocator."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.found, self.heading, self.text, self.row, self.is_heading = {}, "", None, None, False
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag, attributes):
-        if tag in ("h3", "th", "td") or (tag, ("class", "line")) == ("p", *attributes[:1]):
-            self.text = ""
-        elif tag == "tr":
-            self.row = []
-
-    def handle_endtag(self, tag):
-        if tag in ("h3", "p") and self.text is not None:
-            self.heading = self.text
-        elif tag in ("th", "td") and self.row is not None:
-            self.row.append(self.text)
-        elif tag == "tr" and self.row:
-            self.found.setdefault(self.heading, {}).setdefault(self.row[0], self.row[1:])
-        if tag in ("h3", "p", "th", "td"):
-            self.text = None
-
-    def handle_data(self, data):
-        if self.text is not None:
-            self.text += data
-
-
 class Committed:
     """What committed files say of an allocator."""
 
     def __init__(self, repository):
-        self.tables = Tables(repository / "docs/reproduction.html").found
+        self.tables = json.loads((repository / "docs/reproduction.json").read_text(encoding="utf-8"))["tables"]
         self.bounds = json.loads((repository / "bounds/x86_64.json").read_text(encoding="utf-8"))["bounds"]
 
     def cell(self, table, allocator, column):

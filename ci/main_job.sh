@@ -4,10 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
-begin=$SECONDS
-cargo run --release
-seconds=$((SECONDS - begin))
+# Wall, user and system time. What is limited is processor time, so that a busy machine decides nothing.
+TIMEFORMAT='%R %U %S'
+exec 3>&1 4>&2
+times=$({ time cargo run --release >&3 2>&4; } 2>&1)
 test -s report.html
-echo "main job: $seconds s"
-# README promises a minute; a noisy machine may take 90 s before this counts as a failure.
-[ "$seconds" -le 90 ] || { echo "the main job took $seconds s" >&2; exit 1; }
+echo "main job: $times s (wall, user, system)"
+# README promises a minute on two cores.
+awk '{ exit $2 + $3 > 120 }' <<<"$times" || { echo "the main job used more than 120 s of processor time" >&2; exit 1; }

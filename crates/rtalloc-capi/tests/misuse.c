@@ -8,10 +8,11 @@
  *     refused              the request returned NULL and changed nothing
  *     checked              only rt_X_check detects it
  *     harmless             no report and no harm: every byte of the heap was allocated again, none twice
- *     damaged              no report, but a live block was overwritten or allocated again, or a block outside the region was returned
+ *     damaged              no report, but a live block was overwritten or allocated again, or a block outside the region
+ *                          was returned
  *
- * followed by ", damaged" or ", checked" if the heap did not survive the reported misuse. The caller detects the end by a signal.
- * "misuse" alone lists the heaps and misuses.
+ * followed by ", damaged" or ", checked" if the heap did not survive the reported misuse. The caller detects the end by
+ * a signal. "misuse" alone lists the heaps and misuses.
  *
  * With PRELOADED defined, it misuses malloc of any library, which then reports by itself. The only heap is "malloc".
  */
@@ -162,7 +163,7 @@ static void free_twice_after_reuse(void) {
     lost = kept[1] == block && !reported;
 }
 
-static void free_what_is_no_block(void) {
+static void free_an_invalid_pointer(void) {
     static _Alignas(16) unsigned char variable[64];
     victim();
     type->give(heap, variable + 16);
@@ -218,7 +219,7 @@ static void write_after_the_block(void) {
     type->give(heap, block);
 }
 
-static void write_in_front(void) {
+static void write_before_the_block(void) {
     unsigned char *block = victim();
     spoil(block - 1, 1);
     type->give(heap, block);
@@ -248,14 +249,14 @@ static const struct {
     {"double free, its neighbour freed between", free_twice_later},
     {"double free, its memory live again", free_twice_after_reuse},
     {"free of what realloc moved", free_what_was_resized_away},
-    {"free of another variable", free_what_is_no_block},
+    {"free of another variable", free_an_invalid_pointer},
 #ifndef PRELOADED
     {"free of another heap's block", free_in_another_heap},
 #endif
     {"free of an interior pointer", free_the_interior},
     {"overrun by one, of the request", write_after_the_request},
     {"overrun by one, of the block", write_after_the_block},
-    {"underrun by one", write_in_front},
+    {"underrun by one", write_before_the_block},
     {"write after free", write_what_was_freed},
     {"size that overflows", ask_for_too_much},
 };
@@ -271,7 +272,8 @@ static int by_address(const void *one, const void *other) {
     return (left > right) - (left < right);
 }
 
-/* Checks the live blocks, allocates all free memory, and checks that no block overlaps another or lies outside the region. */
+/* Checks the live blocks, allocates all free memory, and checks that no block overlaps another or lies outside the
+ * region. */
 static bool is_whole(void) {
     static extent live[MOST];
     size_t count = 0;

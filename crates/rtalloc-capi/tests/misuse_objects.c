@@ -81,7 +81,7 @@ static rt_error free_in_another_heap(const heap_type *type, void *heap, rt_handl
     return type->give(heap, object);
 }
 
-static rt_error free_what_is_no_handle(const heap_type *type, void *heap, rt_handle object) {
+static rt_error free_an_invalid_handle(const heap_type *type, void *heap, rt_handle object) {
     memset(&object, 0xA5, sizeof object);
     return type->give(heap, object);
 }
@@ -97,7 +97,7 @@ static const struct {
     {"double free", free_twice},
     {"double free, its memory live again", free_twice_after_reuse},
     {"free of another heap's handle", free_in_another_heap},
-    {"free of what is no handle", free_what_is_no_handle},
+    {"free of an invalid handle", free_an_invalid_handle},
     {"overrun by one", write_after},
     {"offset that overflows", write_around},
     {"read after free", read_after_free},

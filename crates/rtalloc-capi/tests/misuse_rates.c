@@ -10,8 +10,8 @@
  *
  *     promises: DOUBLE_FREE STALE_POINTERS OVERWRITTEN_TAGS
  *
- * Each trial creates a heap, brings it into a random state, commits the misuse, and continues to use the heap like an unaware
- * program: 200 requests and frees, then a free of everything. The first of these outcomes counts:
+ * Each trial creates a heap, brings it into a random state, commits the misuse, and continues to use the heap like an
+ * unaware program: 200 requests and frees, then a free of everything. The first of these outcomes counts:
  *
  *     reported     the hook was called
  *     crashed      a signal inside the allocator, or it did not return
@@ -19,8 +19,9 @@
  *     checked      none of these, but rt_X_check detected it, immediately after the misuse or at the end
  *     unseen       none of these
  *
- * A misuse that is impossible in the heap (for example, no free block ever follows a live one) has no trials. The generator has a fixed
- * seed and the region a fixed address, so every run has the same counts. "misuse_rates" alone lists the heaps.
+ * A misuse that is impossible in the heap (for example, no free block ever follows a live one) has no trials. The
+ * generator has a fixed seed and the region a fixed address, so every run has the same counts. "misuse_rates" alone
+ * lists the heaps.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -296,7 +296,7 @@ static void resized_blocks_keep_their_content(const allocator *a) {
     EXPECT(a->check(heap, NULL) == RT_OK && toured(a, heap).live_blocks == 0);
 }
 
-static void misuse_is_told(const allocator *a) {
+static void misuse_is_reported(const allocator *a) {
     void *heap = made(a);
     const rt_contract *contract = a->contract();
     void *block = a->malloc(heap, 40), *other = a->malloc(heap, 40);
@@ -452,7 +452,7 @@ void test_region_allocators(void) {
         cleared_memory_is_zero(a);
         impossible_requests_say_why(a);
         resized_blocks_keep_their_content(a);
-        misuse_is_told(a);
+        misuse_is_reported(a);
         corruption_is_found(a);
     }
 #define COME_AND_GO(X) X##_add_and_remove_regions();

@@ -145,7 +145,7 @@ static void threads_free_what_others_allocated(const allocator *a) {
 
 static void visit(const rt_block *block, void *context) { *(size_t *) context += !block->is_free; }
 
-static void the_verbs_of_one_slot(const allocator *a) {
+static void the_functions_of_one_slot(const allocator *a) {
     size_t slot = 99, live = 0;
     void *heap = a->init(memory, HEAP_BYTES, 2), *place = NULL;
     const rt_shared_contract *contract = a->contract();
@@ -200,8 +200,8 @@ static void the_verbs_of_one_slot(const allocator *a) {
     EXPECT(a->check(heap, NULL) == RT_OK);
 }
 
-static unsigned times_told;
-static void note(const rt_misuse *misuse) { times_told += misuse->address != NULL; }
+static unsigned times_reported;
+static void note(const rt_misuse *misuse) { times_reported += misuse->address != NULL; }
 
 static void mistakes_are_refused(const allocator *a) {
     void *heap = a->init(memory, HEAP_BYTES, 1), *made = memory;
@@ -225,15 +225,15 @@ static void mistakes_are_refused(const allocator *a) {
 
     heap = a->init(memory, HEAP_BYTES, 1);
     EXPECT(a->claim(heap, &slot) == RT_OK);
-    times_told = 0;
+    times_reported = 0;
     rt_set_misuse_hook(note);
     void *block = a->malloc(heap, slot, 100);
     a->free(heap, slot, block);
-    EXPECT(times_told == 0);
+    EXPECT(times_reported == 0);
     a->free(heap, slot, block);
-    EXPECT(times_told == 1);
+    EXPECT(times_reported == 1);
     a->free(heap, slot, &config);
-    EXPECT(times_told == 2);
+    EXPECT(times_reported == 2);
     rt_set_misuse_hook(NULL);
     EXPECT(a->check(heap, NULL) == RT_OK);
 }
@@ -242,7 +242,7 @@ void test_shared_allocators(void) {
     size_t number = 0;
     for (; number < sizeof allocators / sizeof allocators[0]; number++) {
         subject = allocators[number].name;
-        the_verbs_of_one_slot(&allocators[number]);
+        the_functions_of_one_slot(&allocators[number]);
         mistakes_are_refused(&allocators[number]);
         threads_free_what_others_allocated(&allocators[number]);
     }

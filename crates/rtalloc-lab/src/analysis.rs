@@ -1,7 +1,7 @@
 //! What the machine code of this program proves about its subjects.
 //!
-//! The entry points that are bounded are those that are measured: functions of the running binary, whose file is
-//! analysed. Every bound's certificate goes through the checker before anybody sees the bound.
+//! The bounded entry points are the measured ones: functions of the running binary, whose file is analysed. The checker
+//! verifies every bound's certificate before the bound is shown.
 
 pub mod turns;
 
@@ -53,7 +53,7 @@ impl Analysis {
     ///
     /// # Errors
     ///
-    /// [`ImageError`]: its file is gone, or nothing that can be analysed.
+    /// [`ImageError`]: the file is gone, or cannot be analysed.
     pub fn of_this_program() -> Result<Self, ImageError> {
         let process = Process::current()?;
         if process.executable().is_none() {
@@ -93,16 +93,16 @@ impl Analysis {
         subject.entries.addresses()[operation as usize].wrapping_sub(self.bias())
     }
 
-    /// The most instructions for which the locks of the table of shared heaps are held by an operation of a heap under
-    /// them, by kind of lock: the bound of the whole operation under the lock, from its entry point on, where nobody
-    /// else wants it. That holds of operations without loops; of locks that are the system's, nothing is known.
+    /// Upper bounds on the lock hold time, in instructions, of a heap's operation in the table of shared heaps, by kind
+    /// of lock: the bound of the whole operation under the lock, from its entry point, without contention. Valid for
+    /// operations without loops; nothing is known of the system's locks.
     #[must_use]
     pub fn holds(&self, subject: &Subject, operation: Operation) -> BTreeMap<String, u64> {
         let file = self.file();
         let never = NeverReturns::default();
         let bound = |entry: u64| {
             let graph = Graph::explore(file, &[entry], &never).ok()?;
-            // All that turns is who waits.
+            // The only loop is the one that waits for the lock.
             let tried = |one: &Turning| LoopFact { place: Place::Address(one.place), at_most: 1 };
             let loops = pathbound::loops(file, &graph, entry).ok()?.iter().map(tried).collect();
             Some(proved(file, entry, &Facts { loops, ..Facts::default() }, &never).ok()?.instructions)
@@ -119,11 +119,11 @@ impl Analysis {
         under.into_iter().filter_map(hold).collect()
     }
 
-    /// The bounds of a subject in a heap of any size, by what the library's source says of its loops.
+    /// The bounds of a subject in a heap of any size, from the loop bounds in the library's source.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        Operation::ALL.map(|operation| match turns::told(self, subject, operation) {
-            Ok(Some(told)) => told.in_largest,
+        Operation::ALL.map(|operation| match turns::loop_bounds(self, subject, operation) {
+            Ok(Some(bounds)) => bounds.in_largest,
             _ => self.without_loops(subject, operation),
         })
     }
@@ -131,8 +131,8 @@ impl Analysis {
     /// The same of an operation in a heap of 16 MiB.
     #[must_use]
     pub fn limit_in_heap(&self, subject: &Subject, operation: Operation) -> Option<u64> {
-        match turns::told(self, subject, operation) {
-            Ok(Some(told)) => told.bound.map(|bound| bound.instructions),
+        match turns::loop_bounds(self, subject, operation) {
+            Ok(Some(bounds)) => bounds.bound.map(|bound| bound.instructions),
             _ => self.without_loops(subject, operation),
         }
     }
@@ -143,7 +143,7 @@ impl Analysis {
     }
 }
 
-/// Bounds a function of a file, and has the proof checked.
+/// Bounds a function of a file, and verifies the proof.
 ///
 /// # Errors
 ///
@@ -155,8 +155,8 @@ pub fn proved(file: &ElfFile, entry: u64, facts: &Facts, never: &NeverReturns) -
     Ok(bound)
 }
 
-/// As [`proved`], with those of the facts that fit the function; enters their places as useful. Facts are given for
-/// several functions at once.
+/// As [`proved`], with only those facts that fit the function; their places are added to the used ones. Facts are given
+/// for several functions at once.
 ///
 /// # Errors
 ///
@@ -179,7 +179,7 @@ pub fn proved_as_fits(
                 useful.extend(places(&facts).cloned());
                 return Ok(bound);
             }
-            // Whatever stands in the way, the facts may have been looked at or not.
+            // Declined for another reason, perhaps before the facts were examined.
             Err(why) => {
                 let graph = Graph::explore(file, &[entry], never)?;
                 let has = |place: &&Place| !place.find(file, graph.nodes().map(|(address, _)| address)).is_empty();

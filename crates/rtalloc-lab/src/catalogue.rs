@@ -1,4 +1,4 @@
-//! The card of a subject in the catalogue: its contract, its note, and what its code proves.
+//! The summary of a subject in the catalogue: its contract, its note, and the proved bounds of its code.
 
 use crate::analysis::turns;
 use crate::analysis::{Analysis, proved};
@@ -11,10 +11,10 @@ use pathbound::graph::NeverReturns;
 use rtalloc::contract::Contract;
 use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Peer, Region, Subject};
 
-/// Heaps whose control structure a card tells.
+/// Heap sizes for which a summary gives the control structure.
 pub const HEAP_BYTES: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
 
-/// The facts of a subject as results carry them.
+/// The facts of a subject, as stored in results.
 #[must_use]
 pub fn facts(subject: &Subject) -> SubjectFacts {
     SubjectFacts {
@@ -28,7 +28,7 @@ pub fn facts(subject: &Subject) -> SubjectFacts {
     }
 }
 
-/// The card of a subject.
+/// The summary of a subject.
 #[must_use]
 pub fn card(analysis: &Analysis, subject: &Subject) -> Card {
     let about = &subject.about;
@@ -42,9 +42,9 @@ pub fn card(analysis: &Analysis, subject: &Subject) -> Card {
     };
     let operations = observe::Operation::ALL.map(|operation| {
         let entry = analysis.entry(subject, operation);
-        let (bound, formula) = match turns::told(analysis, subject, operation) {
-            Ok(Some(told)) => (told.bound, told.formula),
-            // Loops that the source does not speak of: the reason comes from trying to bound them.
+        let (bound, formula) = match turns::loop_bounds(analysis, subject, operation) {
+            Ok(Some(bounds)) => (bounds.bound, bounds.formula),
+            // Loops without a comment in the source: the reason comes from trying to bound them.
             _ => (None, None),
         };
         let bound = match (bound, &formula) {
@@ -103,7 +103,7 @@ fn blocks(contract: &Contract) -> Blocks {
         alignment_bytes: contract.alignment_bytes as u64,
         largest_request_bytes: limit(contract.largest_request_bytes),
         largest_alignment_bytes: limit(contract.largest_alignment_bytes),
-        // Half of what an address can tell apart is no limit either.
+        // Half of the address space or more is not a limit either.
         max_span_bytes: limit(contract.max_span_bytes).filter(|bytes| *bytes < 1 << 47),
         page_bytes: (contract.page_bytes > 0).then_some(contract.page_bytes as u64),
         coalescing: Some(contract.coalescing.name().into()),
@@ -123,7 +123,7 @@ fn blocks_of_peer(peer: Option<&Peer>) -> Blocks {
     }
 }
 
-/// The control structure of a heap in a region of that size.
+/// The control structure of a heap in a region of the given size.
 pub fn control(subject: &Subject, heap_bytes: u64) -> Control {
     let region = Region::new(heap_bytes as usize, false).ok();
     let control_bytes = region.and_then(|mut region| {
@@ -133,7 +133,7 @@ pub fn control(subject: &Subject, heap_bytes: u64) -> Control {
     Control { heap_bytes, control_bytes }
 }
 
-/// What the contract of one of ours leaves out, in words.
+/// What the contract of one of our allocators leaves out, as text.
 fn does_not(contract: &Contract) -> Vec<String> {
     use rtalloc::contract::Coalescing;
     let mut lines = Vec::new();
@@ -142,20 +142,20 @@ fn does_not(contract: &Contract) -> Vec<String> {
             lines.push(what.to_string());
         }
     };
-    say(contract.coalescing == Coalescing::Never, "make one block of free ones: a block serves its size for ever");
+    say(contract.coalescing == Coalescing::Never, "coalesce free blocks: a block serves its size forever");
     say(
         contract.coalescing == Coalescing::Pages,
-        "make one block of free neighbours; only a page whose blocks are all free serves another size",
+        "coalesce free neighbours; only a page whose blocks are all free serves another size",
     );
-    say(contract.coalescing == Coalescing::Buddies, "make one block of free neighbours that are no buddies");
-    say(!contract.largest_covers_smaller, "promise that where a large request is served a smaller one is");
-    say(!contract.largest_is_exact, "tell its largest free block exactly: largest_allocatable is a lower bound");
+    say(contract.coalescing == Coalescing::Buddies, "coalesce free neighbours that are not buddies");
+    say(!contract.largest_covers_smaller, "guarantee that a smaller request is served whenever a larger one is");
+    say(!contract.largest_is_exact, "report its largest free block exactly: largest_allocatable is a lower bound");
     say(!contract.grows_in_place, "grow a block in place into its free neighbour");
-    say(!contract.shrinks_in_place, "give back the end of a block that shrinks");
-    say(!contract.detects_double_free, "detect every second free of a block");
+    say(!contract.shrinks_in_place, "free the end of a block that shrinks");
+    say(!contract.detects_double_free, "detect every double free");
     say(
         contract.detects_double_free && !contract.detects_stale_pointers,
-        "detect a second free for ever: only until its neighbourhood has changed",
+        "detect a double free at any later time: only until its neighbourhood has changed",
     );
     say(!contract.detects_overwritten_tags, "detect every overwritten tag");
     if let Some(bytes) = limit(contract.largest_request_bytes) {
@@ -168,7 +168,7 @@ fn does_not(contract: &Contract) -> Vec<String> {
 }
 
 fn does_not_as_a_peer(subject: &Subject) -> Vec<String> {
-    let mut lines = vec!["state a contract: what is not said here is not known".to_string()];
+    let mut lines = vec!["state a contract: facts not listed here are unknown".to_string()];
     if subject.own_pages {
         lines.push("stay within memory it is given: it takes pages from the system".into());
     }

@@ -1,7 +1,7 @@
-//! Files that appear whole or not at all.
+//! Files that are written completely or not at all.
 //!
-//! A [`Draft`] is a file without a name (`O_TMPFILE`) in the folder of the file that it becomes. Whatever ends the
-//! process before [`Draft::commit`], the system removes it, and an older file of that name stays as it is.
+//! A [`Draft`] is an unnamed file (`O_TMPFILE`) in the folder of its target. If the process ends before
+//! [`Draft::commit`], for any reason, the system removes it, and an existing file at the target is unchanged.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -13,23 +13,23 @@ use std::path::{Path, PathBuf};
 /// Mode of a new file before the process' umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// A file that takes its name when it is complete.
+/// A file that gets its name when it is complete.
 #[derive(Debug)]
 pub struct Draft {
     file: File,
     /// `None`: a device, a pipe or an open stream, which is written to directly.
     target: Option<PathBuf>,
-    /// Of the file that it replaces.
+    /// The permissions of the replaced file.
     permissions: Option<Permissions>,
 }
 
 impl Draft {
     /// Starts a file that appears at `path` when it is committed. The target of a symbolic link is replaced, not the
-    /// link. Devices, pipes and what lies in /dev or /proc are written to directly.
+    /// link. Devices, pipes and paths in /dev or /proc are written to directly.
     ///
     /// # Errors
     ///
-    /// The file system's refusal: a directory, a file or folder that may not be written.
+    /// An error of the file system: a directory, a file or folder without write permission.
     pub fn create(path: &Path) -> io::Result<Self> {
         if let Some(stream) = stream(path)? {
             return Ok(Self { file: stream, target: None, permissions: None });
@@ -42,7 +42,7 @@ impl Draft {
                 return Ok(Self { file, target: None, permissions: None });
             }
             Ok(metadata) => {
-                // Renaming would replace a file that may not be written, or a program that runs.
+                // Renaming would replace a read-only file or a running program.
                 OpenOptions::new().append(true).open(&target)?;
                 Some(metadata.permissions())
             }
@@ -65,15 +65,15 @@ impl Draft {
         self.file.try_clone()
     }
 
-    /// Gives the file its name, in place of an older one, once its content is on the disk.
+    /// Gives the file its name, replacing an existing one, once its content is on the disk.
     ///
     /// # Errors
     ///
-    /// The file system's refusal; then nothing changed.
+    /// An error of the file system; then nothing changed.
     pub fn commit(self) -> io::Result<()> {
         let Some(target) = &self.target else { return Ok(()) };
         self.file.sync_all()?;
-        // Between its two names, an interrupt would leave the first.
+        // An interrupt between linking and renaming would leave the temporary name.
         let _uninterrupted = Uninterrupted::begin()?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".rtalloc-").suffix(".partial").permissions(Permissions::from_mode(NEW_FILE_MODE));
@@ -84,7 +84,7 @@ impl Draft {
         };
         let named = match builder.make_in(folder(target), link) {
             Ok(named) => named.into_temp_path(),
-            // A file system without O_TMPFILE: the draft has no name that could be given back.
+            // A file system without O_TMPFILE: the draft has no name to link from.
             Err(_) => {
                 let mut copy = builder.tempfile_in(folder(target))?;
                 io::copy(&mut whole(&self.file)?, copy.as_file_mut())?;
@@ -97,7 +97,7 @@ impl Draft {
         };
         match named.persist(target) {
             Ok(()) => Ok(()),
-            // A file that is itself a mount point, as containers have them, cannot be replaced but can be written.
+            // A file that is itself a mount point, as in containers, cannot be replaced but can be written.
             Err(error) if error.error.raw_os_error() == Some(nix::libc::EBUSY) => {
                 let mut place = OpenOptions::new().write(true).truncate(true).open(target)?;
                 io::copy(&mut whole(&self.file)?, &mut place)?;
@@ -108,7 +108,7 @@ impl Draft {
     }
 }
 
-/// The draft from its first byte on.
+/// The draft, positioned at its first byte.
 fn whole(file: &File) -> io::Result<File> {
     use std::io::Seek as _;
     let mut file = file.try_clone()?;
@@ -116,7 +116,7 @@ fn whole(file: &File) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a path in /dev or /proc names: an open stream or a device. Standard output and standard error keep their place
+/// The open stream or device that a path in /dev or /proc names. Standard output and standard error keep their position
 /// in a file that they were redirected to.
 fn stream(path: &Path) -> io::Result<Option<File>> {
     let clone = |stream: std::os::fd::BorrowedFd<'_>| Ok(Some(File::from(stream.try_clone_to_owned()?)));
@@ -131,18 +131,17 @@ fn stream(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether a path names a stream or a device of the system, by where it lies.
+/// Whether a path names a stream or a device of the system, judged by its location.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm") || path.starts_with("/proc")
 }
 
-/// The file that writing to `path` creates or replaces: every symbolic link is followed, one that leads nowhere as
-/// well.
+/// The file that writing to `path` creates or replaces: every symbolic link is followed, including a dangling one.
 ///
 /// # Errors
 ///
-/// The file system's refusal, and what can only be a directory.
+/// An error of the file system, or a path that can only be a directory.
 pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     const MOST_LINKS: usize = 40;
     if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
@@ -165,12 +164,12 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// The folder a file lies in.
+/// The folder that contains a file.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file without a name in `folder`, gone with its last descriptor.
+/// An unnamed file in `folder`, deleted with its last descriptor.
 fn unnamed(folder: &Path) -> io::Result<File> {
     let options =
         OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_TMPFILE).mode(NEW_FILE_MODE).open(folder);
@@ -182,7 +181,7 @@ fn unnamed(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// While it lives, this thread is not interrupted: the signals wait.
+/// Blocks signals in this thread while it exists.
 struct Uninterrupted {
     before: SigSet,
 }
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_before_is_replaced_with_its_permissions_and_through_its_links() {
+    fn an_existing_file_is_replaced_with_its_permissions_and_through_its_links() {
         let directory = tempfile::tempdir().unwrap();
         let (old, link) = (directory.path().join("old"), directory.path().join("link"));
         fs::write(&old, "yesterday's").unwrap();
@@ -253,7 +252,7 @@ mod tests {
         assert_eq!(names(directory.path()), ["dangling", "later", "link", "old"]);
     }
 
-    /// As where the file system has no O_TMPFILE: the file has no name left that a link could be made from.
+    /// As on a file system without O_TMPFILE: there is no name left to link from.
     #[test]
     fn a_draft_that_cannot_be_linked_is_copied() {
         let directory = tempfile::tempdir().unwrap();
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused_at_once() {
+    fn an_unwritable_target_is_refused_at_once() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["no/such/folder", "folder/", ".", ""] {
             let path = if name.is_empty() { PathBuf::new() } else { directory.path().join(name) };
@@ -284,6 +283,6 @@ mod tests {
         }
         assert!(Draft::create(&directory.path().join("n".repeat(300))).is_err());
         let running = std::env::current_exe().unwrap();
-        assert!(Draft::create(&running).is_err(), "a program that runs");
+        assert!(Draft::create(&running).is_err(), "a running program");
     }
 }

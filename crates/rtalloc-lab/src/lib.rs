@@ -1,6 +1,6 @@
 //! The rtalloc laboratory: loads, measures, bounds and compares allocators.
 //!
-//! The flow of data is one straight line, every stage a file on disk and a command:
+//! Data flows in one direction; every stage is a file on disk and a subcommand:
 //!
 //! ```text
 //! workload | record -> trace -> replay(subject, probe) -> result -> present

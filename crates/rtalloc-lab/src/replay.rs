@@ -1,13 +1,13 @@
 //! The only loop that calls an allocator.
 //!
-//! A [`Replay`] takes the events of a trace as they are read, keeps a table of the live blocks by slot, and calls the
-//! heap through an [`Observer`], which decides *how* (plainly, timed, stepped) and sees the results. A replay is a test
-//! of the allocator too: every block must be aligned as asked and lie in the region, and in the [verifying] mode may
-//! not overlap a live one, and must carry its own mark at both ends until it is freed. Where objects move, all of them
-//! are looked at together now and then, wherever they are.
+//! A [`Replay`] performs the events of a trace as they are read, keeps a table of the live blocks by slot, and calls
+//! the heap through an [`Observer`], which decides *how* (plainly, timed, stepped) and sees the results. A replay also
+//! tests the allocator: every block must have the requested alignment and lie in the region; in the [verifying] mode it
+//! may not overlap a live one, and must keep its stamp at both ends until it is freed. Where objects move, all of them
+//! are verified from time to time, at their current addresses.
 //!
-//! A refused request is counted; the slot stays empty and later operations on it are left out. Memory is needed for
-//! the blocks that live at once, not for the trace's length.
+//! A refused request is counted; the slot stays empty, and later operations on it are skipped. The memory needed is
+//! proportional to the live blocks, not to the trace's length.
 //!
 //! [verifying]: Replay::run
 
@@ -24,7 +24,7 @@ pub(crate) mod tests;
 use crate::trace::{Event, Op};
 use rtalloc_subjects::Heap;
 
-/// How operations are called, and who sees their results.
+/// How operations are called, and what is done with their results.
 pub trait Observer {
     /// Calls allocate.
     ///
@@ -33,7 +33,7 @@ pub trait Observer {
     /// As [`rtalloc_subjects::Target::allocate`] of the heap's subject.
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         unsafe { (heap.entries.allocate_at(align))(heap.context, size, align) }
     }
 
@@ -44,7 +44,7 @@ pub trait Observer {
     /// As [`rtalloc_subjects::Target::deallocate`] of the heap's subject.
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) }
     }
 
@@ -55,11 +55,11 @@ pub trait Observer {
     /// As [`rtalloc_subjects::Target::reallocate`] of the heap's subject.
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) }
     }
 
-    /// The operation with this index comes next.
+    /// The operation with this index is next.
     #[inline(always)]
     fn before(&mut self, _index: u64) {}
 
@@ -71,16 +71,16 @@ pub trait Observer {
     #[inline(always)]
     fn freed(&mut self, _index: u64, _block: &Block) {}
 
-    /// The operation was refused; `beyond_reach` where no heap of this allocator would have served it.
+    /// The operation was refused; `beyond_reach` if no heap of this allocator could serve it.
     #[inline(always)]
     fn refused(&mut self, _index: u64, _beyond_reach: bool) {}
 
-    /// The operation was left out: its block was refused earlier.
+    /// The operation was skipped: its block was refused earlier.
     #[inline(always)]
     fn left_out(&mut self, _index: u64) {}
 }
 
-/// The observer that only calls.
+/// The observer that only calls the operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
@@ -93,9 +93,9 @@ pub struct Block {
     pub address: usize,
     /// Requested bytes.
     pub size: usize,
-    /// Alignment in bytes: what was requested, or natural alignment where that is more.
+    /// Alignment in bytes: the requested one, or natural alignment if that is larger.
     pub align: u32,
-    /// What marks it: distinguishes it from the blocks that live at the same time.
+    /// Its stamp: distinguishes it from the blocks that are live at the same time.
     stamp: u32,
 }
 
@@ -103,17 +103,17 @@ impl Block {
     const NONE: Self = Self { address: 0, size: 0, align: 1, stamp: 0 };
 }
 
-/// An allocator caught handing out a block it may not: the figures of such a run mean nothing.
+/// A violation of the allocator contract; the figures of such a run are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The block is not aligned as asked.
+    /// The block does not have the requested alignment.
     #[error("operation {index}: the block at {address:#x} is not aligned to {align} bytes")]
     Misaligned {
         /// Index of the operation.
         index: u64,
-        /// Where the block is.
+        /// Address of the block.
         address: usize,
-        /// What was asked for.
+        /// The requested alignment.
         align: usize,
     },
     /// The block is not in the area of blocks of the region.
@@ -121,39 +121,39 @@ pub enum Fault {
     Outside {
         /// Index of the operation.
         index: u64,
-        /// Where the block is.
+        /// Address of the block.
         address: usize,
-        /// What was asked for.
+        /// The requested size.
         size: usize,
     },
-    /// The block covers memory of another live one.
+    /// The block overlaps another live one.
     #[error("operation {index}: the block of {size} bytes at {address:#x} overlaps one that is live")]
     Overlapping {
         /// Index of the operation.
         index: u64,
-        /// Where the block is.
+        /// Address of the block.
         address: usize,
-        /// What was asked for.
+        /// The requested size.
         size: usize,
     },
-    /// The marks of the block are gone: two blocks overlap, or the allocator wrote into a live block, or its
+    /// The stamp of the block is damaged: two blocks overlap, or the allocator wrote into a live block, or its
     /// reallocate lost the content.
     #[error("operation {index}: the block of {size} bytes at {address:#x} was overwritten while it was live")]
     Overwritten {
-        /// Index of the operation that found out.
+        /// Index of the operation that detected it.
         index: u64,
-        /// Where the block is.
+        /// Address of the block.
         address: usize,
         /// Its size.
         size: usize,
     },
 }
 
-/// Requests above this are refused by the replay itself: no address space holds them, and not every peer survives
-/// the question.
+/// Requests above this are refused by the replay itself: they exceed every address space, and not every peer survives
+/// them.
 const MAX_REQUEST_BYTES: u64 = 1 << 46;
 
-/// A replay underway.
+/// The state of a replay.
 #[derive(Debug, Default)]
 pub struct Replay {
     blocks: Vec<Block>,
@@ -162,18 +162,18 @@ pub struct Replay {
     first_refused: Option<u64>,
     beyond_reach: u64,
     shadow: shadow::Shadow,
-    /// Operation behind which all objects were looked at, where they move.
+    /// Index of the last operation after which all objects were verified, where they move.
     swept: u64,
 }
 
 impl Replay {
-    /// A replay at its beginning.
+    /// A new replay.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A replay at its beginning that has room for `slots` blocks at once, so that none is made underway.
+    /// A new replay with room for `slots` simultaneous blocks, so that the table does not grow.
     #[must_use]
     pub fn with_slots(slots: usize) -> Self {
         Self { blocks: vec![Block::NONE; slots], ..Self::default() }
@@ -185,7 +185,7 @@ impl Replay {
         self.index
     }
 
-    /// Refused requests so far.
+    /// Number of refused requests so far.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
@@ -197,15 +197,15 @@ impl Replay {
         self.first_refused
     }
 
-    /// Refused requests so far that no heap of this allocator serves, however large.
+    /// Number of refused requests so far that no heap of this allocator serves, however large.
     #[must_use]
     pub fn beyond_reach(&self) -> u64 {
         self.beyond_reach
     }
 
-    /// Performs `events`, the continuation of those performed before, on `heap`. `VERIFYING` keeps a map
-    /// of the live blocks, marks every block at both ends, and verifies the marks when it is freed or reallocated;
-    /// that touches the blocks' memory.
+    /// Performs `events`, the continuation of those performed before, on `heap`. `VERIFYING` keeps a map of the live
+    /// blocks, stamps every block at both ends, and verifies the stamps when it is freed or reallocated; this touches
+    /// the blocks' memory.
     ///
     /// # Errors
     ///
@@ -226,17 +226,17 @@ impl Replay {
             match event.op {
                 Op::Allocate { slot, size, align } => {
                     let slot = slot as usize;
-                    // As a C library does it: no block is aligned to less, and both ends of its life agree on it.
+                    // As in a C library: natural alignment is the minimum, at allocation and at deallocation alike.
                     let align = align.max(heap.entries.natural_align_bytes as u32);
-                    // A trace grows its slots one by one.
+                    // A trace's slots grow one by one.
                     if slot >= self.blocks.len() {
                         self.blocks.resize(slot + 1, Block::NONE);
                     }
                     let address = if size > MAX_REQUEST_BYTES {
                         0
                     } else {
-                        // SAFETY: size and alignment come from a trace, which has neither zero sizes nor other
-                        // alignments than powers of two; both are small enough for a Layout.
+                        // SAFETY: size and alignment come from a trace, where sizes are not zero and alignments are
+                        // powers of two; both are small enough for a Layout.
                         unsafe { observer.allocate(heap, size as usize, align as usize) as usize }
                     };
                     let block = Block { address, size: size as usize, align, stamp: index as u32 };
@@ -249,7 +249,7 @@ impl Replay {
                         verify_place(heap, index, &block)?;
                         if VERIFYING {
                             self.claim(heap, index, &block)?;
-                            // SAFETY: the block is live, in the region and ours.
+                            // SAFETY: the block is live, in the region and exclusively ours.
                             unsafe { stamp(heap, &block) };
                         }
                         observer.granted(heap, index, &block, None);
@@ -261,11 +261,11 @@ impl Replay {
                         observer.left_out(index);
                     } else {
                         if VERIFYING {
-                            // SAFETY: the block is live and ours.
+                            // SAFETY: the block is live and exclusively ours.
                             unsafe { verify_stamp(heap, index, &block, block.size) }?;
                             self.release(heap, &block);
                         }
-                        // SAFETY: the block is live and was asked for with this size and alignment.
+                        // SAFETY: the block is live and was requested with this size and alignment.
                         unsafe {
                             observer.deallocate(heap, block.address as *mut u8, block.size, block.align as usize);
                         }
@@ -280,14 +280,14 @@ impl Replay {
                         continue;
                     }
                     if VERIFYING {
-                        // SAFETY: the block is live and ours.
+                        // SAFETY: the block is live and exclusively ours.
                         unsafe { verify_stamp(heap, index, &old, old.size) }?;
                     }
                     let address = if size > MAX_REQUEST_BYTES {
                         0
                     } else {
-                        // SAFETY: the block is live and was asked for with this size and alignment; the new size
-                        // comes from a trace, so it is not zero.
+                        // SAFETY: the block is live and was requested with this size and alignment; the new size comes
+                        // from a trace, so it is not zero.
                         unsafe {
                             let block = old.address as *mut u8;
                             observer.reallocate(heap, block, old.size, old.align as usize, size as usize) as usize
@@ -303,9 +303,9 @@ impl Replay {
                         if VERIFYING {
                             self.release(heap, &old);
                             self.claim(heap, index, &block)?;
-                            // SAFETY: the block is live and at least as long as what is verified of the old content.
+                            // SAFETY: the block is live and at least as long as the verified part of the old content.
                             unsafe { verify_stamp(heap, index, &Block { size: old.size, ..block }, block.size) }?;
-                            // SAFETY: the block is live, in the region and ours.
+                            // SAFETY: the block is live, in the region and exclusively ours.
                             unsafe { stamp(heap, &block) };
                         }
                         self.blocks[slot as usize] = block;
@@ -340,14 +340,14 @@ impl Replay {
         }
     }
 
-    /// Verifies of every object, wherever it is now, that it lies in the heap, overlaps no other and carries its marks.
+    /// Verifies that every object, at its current address, lies in the heap, overlaps no other and has an intact stamp.
     #[cold]
     fn sweep(&mut self, heap: &Heap<'_>, index: u64) -> Result<(), Fault> {
         self.swept = self.index;
         let live = || self.blocks.iter().filter(|block| block.address != 0);
         for block in live() {
             verify_pieces(heap, index, block)?;
-            // SAFETY: the block is live and ours.
+            // SAFETY: the block is live and exclusively ours.
             unsafe { verify_moved_stamp(heap, index, block, block.size) }?;
             for (address, size) in heap.pieces(block.address, block.size) {
                 if !self.shadow.claim(address, size) {
@@ -377,7 +377,7 @@ fn verify_place(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault>
     verify_range(heap.start, heap.end, index, block)
 }
 
-/// Verifies that a block that stays where it is is aligned, and lies between two addresses.
+/// Verifies that a block that does not move is aligned and lies between two addresses.
 #[inline(always)]
 fn verify_range(start: usize, end: usize, index: u64, block: &Block) -> Result<(), Fault> {
     let align = block.align as usize;
@@ -390,7 +390,7 @@ fn verify_range(start: usize, end: usize, index: u64, block: &Block) -> Result<(
     Ok(())
 }
 
-/// As [`verify_place`], of every piece of an object that moves; its alignment is that of the first.
+/// As [`verify_place`], for every piece of an object that moves; its alignment is that of the first piece.
 fn verify_pieces(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault> {
     let mut align = block.align as usize;
     for (address, size) in heap.pieces(block.address, block.size) {
@@ -405,14 +405,14 @@ fn verify_pieces(heap: &Heap<'_>, index: u64, block: &Block) -> Result<(), Fault
     Ok(())
 }
 
-/// A block's mark at one end. Blocks too short for two of them get its low byte in every byte.
+/// A block's stamp at one end. Blocks too short for two stamps get its low byte in every byte.
 const STAMP_BYTES: usize = size_of::<u32>();
 
-/// Writes the block's mark at both ends.
+/// Writes the block's stamp at both ends.
 ///
 /// # Safety
 ///
-/// The block is live and nobody else's.
+/// The block is live and exclusively ours.
 #[inline(always)]
 unsafe fn stamp(heap: &Heap<'_>, block: &Block) {
     if heap.entries.handles.is_some() {
@@ -422,11 +422,11 @@ unsafe fn stamp(heap: &Heap<'_>, block: &Block) {
         }
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { stamp_in_place(block) }
 }
 
-/// As [`stamp`], of a block that stays where it is.
+/// As [`stamp`], for a block that does not move.
 ///
 /// # Safety
 ///
@@ -445,7 +445,7 @@ unsafe fn stamp_in_place(block: &Block) {
     }
 }
 
-/// Verifies what of the mark lies in the first `valid` bytes: all of it, or after a shrinking reallocate its start.
+/// Verifies the part of the stamp in the first `valid` bytes: all of it, or after a shrinking reallocate its beginning.
 ///
 /// # Safety
 ///
@@ -453,14 +453,14 @@ unsafe fn stamp_in_place(block: &Block) {
 #[inline(always)]
 unsafe fn verify_stamp(heap: &Heap<'_>, index: u64, block: &Block, valid: usize) -> Result<(), Fault> {
     if heap.entries.handles.is_some() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         return unsafe { verify_moved_stamp(heap, index, block, valid) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { verify_stamp_in_place(index, block, valid) }
 }
 
-/// As [`verify_stamp`], of a block that stays where it is.
+/// As [`verify_stamp`], for a block that does not move.
 ///
 /// # Safety
 ///
@@ -481,7 +481,7 @@ unsafe fn verify_stamp_in_place(index: u64, block: &Block, valid: usize) -> Resu
     if intact { Ok(()) } else { Err(Fault::Overwritten { index, address: block.address, size: block.size }) }
 }
 
-/// Verifies the mark of an object that moves, where it is now.
+/// Verifies the stamp of an object that moves, at its current address.
 ///
 /// # Safety
 ///
@@ -496,7 +496,7 @@ unsafe fn verify_moved_stamp(heap: &Heap<'_>, index: u64, block: &Block, valid: 
     Ok(())
 }
 
-/// The places of an object's mark in its first `valid` bytes, and what is there.
+/// The places of an object's stamp in its first `valid` bytes, and the expected values.
 fn marks(heap: &Heap<'_>, block: &Block, valid: usize) -> impl Iterator<Item = (usize, u8)> {
     let stamp = block.stamp.to_le_bytes();
     let (ends, bytes) = if block.size >= 2 * STAMP_BYTES {

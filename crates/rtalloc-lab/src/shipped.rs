@@ -13,17 +13,17 @@ use std::path::PathBuf;
 
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
-/// Traces as temporary files, for as long as this lives.
+/// Traces as temporary files, deleted when this is dropped.
 #[derive(Debug, Default)]
 pub struct Unpacked {
-    /// The traces by name, as this process and those forked from it can open them.
+    /// The traces' paths, which this process and its children can open.
     pub paths: Vec<PathBuf>,
-    /// Files without a name: they are gone when the last process that holds them ends, however it ends.
+    /// Unnamed files: deleted when the last process that holds them ends, however it ends.
     files: Vec<File>,
 }
 
 impl Unpacked {
-    /// Adds what `write` writes.
+    /// Adds a file with the output of `write`.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ pub fn events(name: &str) -> anyhow::Result<Vec<Event>> {
     Ok(events)
 }
 
-/// What results of this program come from.
+/// The origin of this program's results.
 #[must_use]
 pub fn origin(here: &Environment) -> Origin {
     let mut traces = Sha256::new();
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ships_is_what_lies_in_the_folder() {
+    fn the_shipped_traces_are_those_of_the_folder() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder of traces")

@@ -1,7 +1,7 @@
-//! The study behind `rtalloc bound`: for every entry point what the machine code proves, and how near to it operations
-//! came.
+//! The study of `rtalloc bound`: for every entry point the bound proved from the machine code, and how close observed
+//! operations come to it.
 //!
-//! The static part is this process's; what performs operations works in processes of its own, two at a time, since an
+//! The static part runs in this process; operations are performed in separate processes, two at a time, since an
 //! allocator may crash. A *part* of the observation is one subject under one kind of load.
 
 mod evidence;
@@ -29,9 +29,9 @@ use std::path::PathBuf;
 /// A trace to observe operations in.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Heap it is replayed in, in bytes.
+    /// Size of the heap for its replay, in bytes.
     heap_bytes: usize,
     /// Its operations.
     events: u64,
@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// What operations are observed in.
+/// The loads in which operations are observed.
 #[derive(Clone, Debug, Default)]
 pub struct Loads {
     /// Traces of programs.
@@ -70,17 +70,17 @@ pub enum StudyError {
     /// The code cannot be counted here.
     #[error(transparent)]
     Count(#[from] CountError),
-    /// A fact is of use to none of the entry points.
-    #[error("the fact about {0} fits no entry point that was asked for: there is no such loop or instruction")]
+    /// A fact applies to none of the entry points.
+    #[error("the fact about {0} fits no requested entry point: there is no such loop or instruction")]
     UselessFact(Place),
     /// The system refused a process.
     #[error("the system refused a process: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Bounds the chosen operations of the subjects and, where there are loads, observes them.
+/// Bounds the chosen operations of the subjects and, if there are loads, observes them.
 ///
-/// The calling process should have one thread only: others are forked from it.
+/// The calling process should be single-threaded: others are forked from it.
 ///
 /// # Errors
 ///
@@ -100,15 +100,15 @@ pub fn study(
         .enumerate()
         .map(|(number, subject)| {
             let answer = |operation: &Operation| {
-                // Who gives facts about loops means theirs.
+                // A user's facts about loops take the place of the source's.
                 if facts.loops.is_empty()
                     && facts.conflicts.is_empty()
-                    && let Some(told) = turns::told(analysis, subject, *operation)?
+                    && let Some(bounds) = turns::loop_bounds(analysis, subject, *operation)?
                 {
-                    if let Some(formula) = told.formula {
-                        formulas.insert((number, *operation), (formula, told.in_largest));
+                    if let Some(formula) = bounds.formula {
+                        formulas.insert((number, *operation), (formula, bounds.in_largest));
                     }
-                    if let Some(bound) = told.bound {
+                    if let Some(bound) = bounds.bound {
                         return Ok(bound);
                     }
                 }
@@ -173,7 +173,7 @@ pub fn study(
     Ok((study, bounds))
 }
 
-/// The study of functions of a file, which nobody performs.
+/// The study of functions of a file, which are not executed.
 #[must_use]
 pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bound, Unbounded>)>) -> Study {
     let operation = |(symbol, answer): (String, Result<Bound, Unbounded>)| OperationBounds {
@@ -205,7 +205,7 @@ pub fn of_functions(file: &ElfFile, name: &str, answers: Vec<(String, Result<Bou
     }
 }
 
-/// Where observed maxima come from, in words.
+/// The sources of the observed maxima, as text.
 fn sources(loads: &Loads) -> Vec<String> {
     let names = |loads: &[Load]| loads.iter().map(|load| load.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut sources = Vec::new();
@@ -225,7 +225,7 @@ fn sources(loads: &Loads) -> Vec<String> {
     sources
 }
 
-/// A bound as results carry it.
+/// A bound in the form of results.
 fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     let reached = paths.map(|paths| paths.reached(bound));
     let path = bound.witness.iter().enumerate().map(|(position, step)| PathStep {
@@ -248,7 +248,7 @@ fn described(image: &ElfFile, bound: &Bound, paths: Option<Paths>) -> Bounded {
     }
 }
 
-/// The facts that a bound assumes, in words.
+/// The facts that a bound assumes, as text.
 fn assumed(image: &ElfFile, bound: &Bound) -> Vec<String> {
     let named = |place: Address| match Source::named(&image.source(place.0)) {
         Some(source) => format!("{} ({place})", source.short()),

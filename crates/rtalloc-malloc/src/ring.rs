@@ -64,7 +64,7 @@ pub fn map_file(start: *mut u8, region_bytes: usize) {
 fn pages() -> Option<(*mut u8, *mut u8, usize)> {
     let [start, second, len] =
         [&STATE.ring.start, &STATE.ring.second, &STATE.ring.len].map(|address| address.load(Relaxed));
-    (start != 0).then(|| (with_exposed_provenance_mut(start), with_exposed_provenance_mut(second), len))
+    (start != 0 && len != 0).then(|| (with_exposed_provenance_mut(start), with_exposed_provenance_mut(second), len))
 }
 
 /// Before a fork, in a pause: replaces the file's pages by a private copy.
@@ -92,10 +92,11 @@ pub fn after_fork_in_parent() {
     }
 }
 
-/// After a fork, in the child: leaves the file to the parent.
+/// After a fork, in the child: leaves the file to the parent. The start remains: the regions that the child adds get no
+/// file, which would replace the parent's.
 pub fn after_fork_in_child() {
     let Some((_, second, len)) = pages() else { return };
     // SAFETY: only this module uses the second mapping, and not any more.
     unsafe { libc::munmap(second.cast(), len) };
-    STATE.ring.start.store(0, Relaxed);
+    STATE.ring.len.store(0, Relaxed);
 }

@@ -389,21 +389,25 @@ fn the_ring_survives_the_process() {
     let file = folder().join("ring");
     let path = file.to_str().expect("a path that is text");
     for allocator in ["traced", "guarded"] {
-        let ring = [("RTALLOC", allocator), ("RTALLOC_RING", path), ("RTALLOC_RECORDS", "5000")];
-        let output = run("edges", &["killed"], &ring);
-        assert!(!output.status.success());
-        let bytes = std::fs::read(&file).expect("the ring is there");
-        let at = bytes.windows(16).position(|bytes| bytes == b"\x89rtalloc-ring\r\n\0").expect("a ring is in the file");
-        let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        assert_eq!(word(at + 88), 5001, "places");
-        let (next, written) = (word(at + 112), word(at + 120));
-        // A guarded heap keeps the last blocks in quarantine.
-        assert!(next < 5001 && written > 1700, "{next} {written}");
-        // The last record: an allocation of 4,321 bytes, more on a guarded heap.
-        let last = at + 128 + 32 * ((next + 5000) % 5001) as usize;
-        assert_eq!(word(last) & 0xff, 1, "an allocation");
-        let size = word(last + 16);
-        assert!((4321..4500).contains(&size), "{size}");
+        let ring =
+            [("RTALLOC", allocator), ("RTALLOC_SLOTS", "1"), ("RTALLOC_RING", path), ("RTALLOC_RECORDS", "5000")];
+        // A forked child that needs another region does not replace its parent's file.
+        for end in ["killed", "child grows"] {
+            assert!(!run("edges", &[end], &ring).status.success());
+            let bytes = std::fs::read(&file).expect("the ring is there");
+            let magic = b"\x89rtalloc-ring\r\n\0";
+            let at = bytes.windows(16).position(|bytes| bytes == magic).expect("a ring is in the file");
+            let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+            assert_eq!(word(at + 88), 5001, "places");
+            let (next, written) = (word(at + 112), word(at + 120));
+            // A guarded heap keeps the last blocks in quarantine.
+            assert!(next < 5001 && written > 1700, "{end}: {next} {written}");
+            // The last record: an allocation of 4,321 bytes, more on a guarded heap.
+            let last = at + 128 + 32 * ((next + 5000) % 5001) as usize;
+            assert_eq!(word(last) & 0xff, 1, "{end}: an allocation");
+            let size = word(last + 16);
+            assert!((4321..4500).contains(&size), "{end}: {size}");
+        }
         // Children continue with a copy, and the parent keeps the file.
         passes("forks", &[], &ring);
     }

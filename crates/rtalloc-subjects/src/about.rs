@@ -1,9 +1,9 @@
-//! What a descriptor says about an allocator beyond its contract.
+//! What a descriptor states about an allocator beyond its contract.
 
 use crate::Guarantee;
 use rtalloc::contract::Coalescing;
 
-/// What there is to say about an allocator, for people and for the laboratory.
+/// Facts about an allocator, for users and for the laboratory.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// The algorithm in a sentence.
@@ -12,7 +12,7 @@ pub struct About {
     pub wins: &'static str,
     /// When not to.
     pub loses: &'static str,
-    /// What can be chosen; empty where nothing can.
+    /// Its parameters; empty if there are none.
     pub options: &'static str,
     /// Which worst cases are known for it.
     pub worst_cases: WorstCases,
@@ -22,14 +22,14 @@ pub struct About {
     pub loop_limits: LoopLimits,
     /// Bytes of a page-block by size class, for heaps whose objects have handles.
     pub page_blocks: Option<fn() -> Vec<usize>>,
-    /// Whether the main job shows it.
+    /// Whether the default command of the laboratory shows it.
     pub in_dozen: bool,
     /// What is known about a peer; `None` for ours, which have a contract.
     pub peer: Option<Peer>,
 }
 
 impl About {
-    /// Says nothing; entries of the table replace what they know.
+    /// No facts; entries of the table replace those they know.
     pub const NOTHING: Self = Self {
         summary: "",
         wins: "",
@@ -44,7 +44,7 @@ impl About {
     };
 }
 
-/// What the documentation and the code of a peer say; `None` where they are silent.
+/// Facts from the documentation and the code of a peer; `None` if not stated.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     /// The crate or the publication.
@@ -53,7 +53,7 @@ pub struct Peer {
     pub policy: &'static str,
     /// Cost class of deallocate.
     pub deallocate: Option<&'static str>,
-    /// Bytes in front of a live block.
+    /// Bytes before a live block.
     pub header_bytes: Option<usize>,
     /// Block sizes are multiples of this.
     pub granule_bytes: Option<usize>,
@@ -84,7 +84,7 @@ pub enum WorstCases {
     Buddies,
     /// Fragments in pages, and runs of pages.
     QuickFit,
-    /// Pages of one kind of block, given back when empty.
+    /// Pages of one kind of block, released when empty.
     Pages,
     /// Bitmaps of chunks in pages.
     Bitframes,
@@ -94,7 +94,7 @@ pub enum WorstCases {
     CounterTree,
     /// A hierarchy of bitmaps.
     BitmapHierarchy,
-    /// Blocks cut off new memory and never given back.
+    /// Blocks cut off new memory and never released.
     Carving,
 }
 

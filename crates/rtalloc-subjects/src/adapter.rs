@@ -1,4 +1,4 @@
-//! From an allocator in Rust to the four entry points of a replay.
+//! Adapts an allocator in Rust to the four entry points of a replay.
 
 use crate::{About, Entries, Handles, NATURAL_ALIGN_BYTES, Origin, Reach, Subject, View};
 use rtalloc::contract::{Block, RegionAllocator};
@@ -7,61 +7,61 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
-/// What making a heap gives.
+/// A created heap.
 #[derive(Debug)]
 pub struct Made {
     /// First argument of every entry point.
     pub context: *mut c_void,
-    /// Address where the area of blocks starts (the first block's header, not its payload).
+    /// Address at which the block area starts (the first block's header, not its payload).
     pub first_block_address: usize,
     /// Bytes of control structure outside the region.
     pub outside_bytes: usize,
 }
 
-/// Makes a heap in `bytes` bytes at an address, or says why not.
+/// Creates a heap in `bytes` bytes at an address, or returns the reason for a failure.
 pub type Make = unsafe fn(*mut u8, usize) -> Result<Made, String>;
-/// Frees what a `Make` allocated for itself.
+/// Frees the memory that a `Make` allocated for itself.
 pub type Release = unsafe fn(*mut c_void);
 
 /// An allocator to be measured. The methods are inlined into one function each, the entry points.
 ///
 /// # Safety
 ///
-/// The blocks handed out are live memory of the given region (or the subject's own pages) until they are freed.
+/// The blocks returned are live memory of the given region (or the subject's own pages) until they are freed.
 pub unsafe trait Target {
     /// Whether memory comes from the system instead of the region.
     const OWN_PAGES: bool = false;
-    /// Whether [`granted`](Self::granted) knows more than the request.
-    const TELLS_GRANTED: bool = false;
-    /// Alignment of a block that asks for no larger one, as [`Entries::natural_align_bytes`].
+    /// Whether [`granted`](Self::granted) returns more information than the request.
+    const REPORTS_GRANTED: bool = false;
+    /// Alignment of a block for which no larger one is requested, as [`Entries::natural_align_bytes`].
     const NATURAL_ALIGN_BYTES: usize = NATURAL_ALIGN_BYTES;
-    /// What it never serves, whatever the region.
+    /// The requests it never serves, whatever the region.
     const REACH: Reach = Reach::UNLIMITED;
-    /// How the heap's state is looked at, where all of it is in the region and behind a context that never changes.
+    /// How the heap's state is read, if all of it is in the region and is reached through a constant context.
     const VIEW: Option<View> = None;
-    /// Where objects move.
+    /// How objects are accessed, if they move.
     const HANDLES: Option<Handles> = None;
 
-    /// Makes a heap.
+    /// Creates a heap.
     ///
     /// # Errors
     ///
-    /// Why the region does not do.
+    /// The region is unsuitable.
     ///
     /// # Safety
     ///
-    /// The region is writable and the heap's alone until `release`. It is page-aligned, unless the subject is one of
-    /// ours.
+    /// The region is writable and exclusively the heap's until `release`. It is page-aligned, unless the subject is one
+    /// of ours.
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String>;
 
-    /// Frees what `make` allocated for itself.
+    /// Frees the memory that `make` allocated for itself.
     ///
     /// # Safety
     ///
     /// `context` came from `make` and is not used again.
     unsafe fn release(context: *mut c_void);
 
-    /// Allocates; null where refused.
+    /// Allocates; null if refused.
     ///
     /// # Safety
     ///
@@ -72,10 +72,10 @@ pub unsafe trait Target {
     ///
     /// # Safety
     ///
-    /// `block` is live and was last asked for with this size and alignment.
+    /// `block` is live and was last requested with this size and alignment.
     unsafe fn deallocate(context: *mut c_void, block: *mut u8, size: usize, align: usize);
 
-    /// Reallocates; null where refused.
+    /// Reallocates; null if refused.
     ///
     /// # Safety
     ///
@@ -94,19 +94,19 @@ pub unsafe trait Target {
 
 #[inline(never)]
 unsafe extern "C" fn allocate<T: Target>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
-    // SAFETY: the caller's promise is handed on; natural alignment makes a valid layout wherever a smaller one does.
+    // SAFETY: the caller's guarantee is passed on; natural alignment makes a valid layout wherever a smaller one does.
     unsafe { T::allocate(context, size, T::NATURAL_ALIGN_BYTES) }
 }
 
 #[inline(never)]
 unsafe extern "C" fn allocate_aligned<T: Target>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-    // SAFETY: the caller's promise is handed on unchanged.
+    // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe { T::allocate(context, size, align) }
 }
 
 #[inline(never)]
 unsafe extern "C" fn deallocate<T: Target>(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
-    // SAFETY: the caller's promise is handed on unchanged.
+    // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe { T::deallocate(context, block, size, align) }
 }
 
@@ -118,7 +118,7 @@ unsafe extern "C" fn reallocate<T: Target>(
     align: usize,
     new: usize,
 ) -> *mut u8 {
-    // SAFETY: the caller's promise is handed on unchanged.
+    // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe { T::reallocate(context, block, old, align, new) }
 }
 
@@ -141,7 +141,7 @@ pub const fn subject<T: Target>(
             allocate_aligned: allocate_aligned::<T>,
             deallocate: deallocate::<T>,
             reallocate: reallocate::<T>,
-            granted: if T::TELLS_GRANTED { Some(T::granted) } else { None },
+            granted: if T::REPORTS_GRANTED { Some(T::granted) } else { None },
             natural_align_bytes: T::NATURAL_ALIGN_BYTES,
             handles: T::HANDLES,
         },
@@ -158,7 +158,7 @@ pub const fn ours<A: RegionAllocator<'static>>(name: &'static str, about: About)
     subject::<Ours<A>>(name, Origin::Ours, A::CONTRACT.mechanism.name(), A::CONTRACT.allocate.notation(), about)
 }
 
-/// A subject that is one of our allocators with a configuration of its own. Subjects of one allocator that differ in
+/// A subject that is one of our allocators with a specific configuration. Subjects of one allocator that differ only in
 /// their configuration have the same entry points.
 pub const fn configured<A: RegionAllocator<'static>, C: Choice<A::Config>>(
     name: &'static str,
@@ -167,7 +167,7 @@ pub const fn configured<A: RegionAllocator<'static>, C: Choice<A::Config>>(
     Subject { make: Ours::<A>::configured::<C>, ..ours::<A>(name, about) }
 }
 
-/// A choice of what a heap is made with.
+/// A configuration with which a heap is created.
 pub trait Choice<Config> {
     /// The configuration.
     fn config() -> Config;
@@ -183,24 +183,24 @@ impl<Config: Default> Choice<Config> for AsDefault {
     }
 }
 
-/// One of our allocators. The value is one pointer into the region, so that the
-/// context of the entry points is the allocator itself, as behind its C interface.
+/// One of our allocators. The value is one pointer into the region, so the context of the entry points is the allocator
+/// itself, as in its C interface.
 #[derive(Debug)]
 pub struct Ours<A>(PhantomData<A>);
 
 impl<A: RegionAllocator<'static>> Ours<A> {
-    const IS_ONE_POINTER: () = assert!(size_of::<A>() == size_of::<*mut c_void>(), "the value in hand is one pointer");
+    const IS_ONE_POINTER: () = assert!(size_of::<A>() == size_of::<*mut c_void>(), "the value is one pointer");
 
     #[inline(always)]
     unsafe fn of(context: *mut c_void) -> ManuallyDrop<A> {
         let () = Self::IS_ONE_POINTER;
-        // SAFETY: `context` is the value `make` took apart, and an `A` is exactly that pointer.
+        // SAFETY: `context` is the value that `make` converted to a pointer, and an `A` is exactly that pointer.
         unsafe { std::mem::transmute_copy(&context) }
     }
 
     unsafe fn configured<C: Choice<A::Config>>(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let () = Self::IS_ONE_POINTER;
-        // SAFETY: the caller gives the region to this heap alone, for as long as anybody calls it.
+        // SAFETY: the caller gives the region exclusively to this heap, for as long as it is used.
         let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
         let heap = A::new(memory, C::config()).map_err(|error| error.to_string())?;
         let mut first_block_address = usize::MAX;
@@ -224,9 +224,9 @@ impl<A: RegionAllocator<'static>> Ours<A> {
     }
 }
 
-// SAFETY: a RegionAllocator promises it of every implementation.
+// SAFETY: the contract of RegionAllocator guarantees it for every implementation.
 unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
-    const TELLS_GRANTED: bool = true;
+    const REPORTS_GRANTED: bool = true;
     const NATURAL_ALIGN_BYTES: usize = {
         let own = A::CONTRACT.alignment_bytes;
         if own < NATURAL_ALIGN_BYTES { own } else { NATURAL_ALIGN_BYTES }
@@ -238,7 +238,7 @@ unsafe impl<A: RegionAllocator<'static>> Target for Ours<A> {
     const VIEW: Option<View> = Some(View { contract: A::CONTRACT, fingerprint: Self::fingerprint, walk: Self::walk });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::configured::<AsDefault>(region, bytes) }
     }
 

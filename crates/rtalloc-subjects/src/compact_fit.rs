@@ -51,10 +51,10 @@ impl Choice<NonMovingConfig> for Tuned {
     }
 }
 
-/// Not-full pages enough that nothing is ever moved.
+/// Enough not-full pages that no object is ever moved.
 const WIDELY: u32 = u32::MAX;
 
-/// An implementation as the paper calls it.
+/// An implementation, with the paper's name.
 pub type Variant = (&'static str, Subject);
 
 type Moving = CompactFit<'static, PaperLadder>;
@@ -68,7 +68,7 @@ const fn non_moving<const FRAME: usize, C: Choice<NonMovingConfig>>() -> Subject
     subject::<NonMoving<FRAME>, C>("compact-fit-non-moving", ABOUT)
 }
 
-/// Variants are not in the table, so that only what replays need is filled in.
+/// Variants are not in the table; only the fields that replays use are set.
 const ABOUT: About = About { worst_cases: WorstCases::Compacting, ..About::NOTHING };
 
 /// Bytes of a page-block by size class.

@@ -3,19 +3,19 @@
 use crate::Handles;
 use std::ffi::c_void;
 
-/// Alignment of every block that asks for no larger one, as of C's `malloc` on 64-bit machines, in bytes.
+/// Alignment of every block for which no larger one is requested, as of C's `malloc` on 64-bit machines, in bytes.
 pub const NATURAL_ALIGN_BYTES: usize = 16;
 
-/// `allocate(context, size, align)`: the block, or null where the request is refused. The entry point for natural
-/// alignment takes the third argument as well and does not look at it.
+/// `allocate(context, size, align)`: the block, or null if the request is refused. The entry point for natural
+/// alignment takes the third argument as well and ignores it.
 pub type AllocateEntry = unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut u8;
-/// `deallocate(context, block, size, align)`: gives a block back.
+/// `deallocate(context, block, size, align)`: frees a block.
 pub type DeallocateEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize, usize);
-/// `reallocate(context, block, old_size, align, new_size)`: the block, or null where the request is refused and the
-/// old block lives on.
+/// `reallocate(context, block, old_size, align, new_size)`: the block, or null if the request is refused and the old
+/// block stays live.
 pub type ReallocateEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize, usize, usize) -> *mut u8;
-/// `granted(context, block, size, align)`: bytes a live block occupies from its address on, where that is more than
-/// was requested and the allocator tells.
+/// `granted(context, block, size, align)`: bytes a live block occupies from its address on, if the allocator reports
+/// more than the request.
 pub type GrantedEntry = unsafe fn(*mut c_void, *mut u8, usize, usize) -> usize;
 
 /// The functions a replay calls.
@@ -29,12 +29,12 @@ pub struct Entries {
     pub deallocate: DeallocateEntry,
     /// Reallocates.
     pub reallocate: ReallocateEntry,
-    /// Tells granted sizes; never measured. `None`: the requested size.
+    /// Returns granted sizes; never measured. `None`: the requested size.
     pub granted: Option<GrantedEntry>,
-    /// Alignment that every block has without being asked, at most [`NATURAL_ALIGN_BYTES`]: less than that where the
-    /// allocator's quantum is smaller. A trace's own alignment is asked for where it is larger.
+    /// Alignment of every block without a request for it, at most [`NATURAL_ALIGN_BYTES`]: less if the allocator's
+    /// quantum is smaller. A trace's own alignment is requested if it is larger.
     pub natural_align_bytes: usize,
-    /// Where objects move: blocks are handles' bits instead of addresses. Never counted.
+    /// Access to objects, if they move: blocks are the bits of handles instead of addresses. Never counted.
     pub handles: Option<Handles>,
 }
 
@@ -46,7 +46,7 @@ impl Entries {
         if self.is_natural(align) { self.allocate } else { self.allocate_aligned }
     }
 
-    /// Whether every block is aligned to `align` bytes without being asked.
+    /// Whether every block is aligned to `align` bytes without a request for it.
     #[inline(always)]
     #[must_use]
     pub fn is_natural(&self, align: usize) -> bool {
@@ -54,7 +54,7 @@ impl Entries {
     }
 }
 
-/// What an allocator serves at the most, however large its region.
+/// The largest requests that an allocator serves, however large its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// Largest request, in bytes.
@@ -64,10 +64,10 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The region alone decides.
+    /// Limited only by the region.
     pub const UNLIMITED: Self = Self { request_bytes: usize::MAX, alignment_bytes: usize::MAX };
 
-    /// Whether a request is one that no heap of this allocator serves.
+    /// Whether no heap of this allocator serves a request.
     #[inline(always)]
     #[must_use]
     pub fn is_beyond(&self, size: usize, align: usize) -> bool {
@@ -91,7 +91,7 @@ impl Entries {
     ///
     /// # Safety
     ///
-    /// Each pointer is to code that does what the function at its place does.
+    /// Each pointer is to code equivalent to the function at its position.
     #[must_use]
     pub unsafe fn with_copies(self, [allocate, allocate_aligned, deallocate, reallocate]: [*const c_void; 4]) -> Self {
         // SAFETY: the caller passes copies of these functions, in this order, so each has the type of its place.

@@ -39,24 +39,24 @@ pub enum Guarantee {
     /// and best fit storage allocation strategies", The Computer Journal 20, 1977), in the form that o1heap's
     /// documentation quotes. Its full proof is not in this repository.
     ///
-    /// Derivation, for objects that are aligned to their sizes, which are powers of two: let N(i) be the highest end
-    /// that an object of at most 2^i ever had. When N(i) rises, an object of 2^i is put behind N(i - 1), where
-    /// everything is a multiple of 2^i, and no gap in front of it suffices: so there is none between N(i - 1) and it,
-    /// and `N(i) - N(i - 1) <= M`. With N(0) = M the sum is `M(1 + log2 n)`. For objects that are not aligned it is
-    /// taken from the source.
+    /// Derivation, for objects that are aligned to their sizes, which are powers of two: let N(i) be the highest end of
+    /// any object of at most 2^i so far. When N(i) rises, an object of 2^i is placed after N(i - 1), where everything
+    /// is a multiple of 2^i, and no gap before it suffices: so there is none between N(i - 1) and it, and `N(i) - N(i -
+    /// 1) <= M`. With N(0) = M the sum is `M(1 + log2 n)`. For objects that are not aligned it is taken from the
+    /// source.
     FirstFit,
-    /// `n(M - n + 1)`, of everyone who coalesces at once and refuses a request only if no gap is as large.
+    /// `n(M - n + 1)`, of every allocator that coalesces immediately and refuses a request only if no gap is as large.
     ///
     /// Derivation: when r <= n is refused, at most M - r units are live, in at most as many objects, and none of the
     /// gaps, of which there is one more than objects, has more than r - 1. So the heap has at most `(M - r) + (M - r +
     /// 1)(r - 1) = r(M - r + 1) - 1` units, which grows with r as long as `2r <= M + 1`; where n is larger than that,
-    /// the most over all r counts.
+    /// the maximum over all r applies.
     AnyFit,
-    /// The same with the request rounded up by at most one part in so many first, as TLSF does to find a class.
+    /// The same with the request first rounded up by at most one part in this many, as TLSF does to find a class.
     ///
     /// Derivation: a refused gap has at most R - 1 units, where R is what r is rounded up to. An object of k units may
-    /// be granted what k is rounded up to, but then it has more units than there are parts; with the gap beside it that
-    /// comes to less than `k R`, as for objects of one unit. So the heap has at most `(M - r + 1) R - 1` units.
+    /// be granted k rounded up, but then it has more units than there are parts; together with the adjacent gap it has
+    /// less than `k R` units, as for objects of one unit. So the heap has at most `(M - r + 1) R - 1` units.
     GoodFit(u32),
     /// `n'(M - n'/2)`, n' being n rounded up to a power of two, of half-fit: no less than [`AnyFit`](Self::AnyFit)'s,
     /// and less than `n M` where n is a power of two.
@@ -67,14 +67,14 @@ pub enum Guarantee {
     /// `2M(1 + ceil(log2 n)) + n'`, n' being n rounded up to a power of two, of the binary buddy.
     ///
     /// Derivation, for requests that are powers of two: call a block *used* if an object is in it, let T(i) be the most
-    /// memory in used blocks of 2^i at any time, and T(0) <= M. A block of 2^i is divided only if no smaller one that
-    /// would do is free: then both halves of every other divided block are used, so that divided blocks of 2^i have at
+    /// memory in used blocks of 2^i at any time, and T(0) <= M. A block of 2^i is divided only if no smaller sufficient
+    /// block is free: then both halves of every other divided block are used, so that divided blocks of 2^i have at
     /// most `T(i - 1) + 2^(i-1)`. The others are objects of 2^i, at most M. So `T(i) <= T(i - 1) + M + 2^(i-1)`, and
     /// `T(log2 n) <= M(1 + log2 n) + n - 1`. A request that is refused needs all blocks used. With rounding, an object
     /// is less than twice what was requested: 2M for M.
     ///
     /// A region that is not aligned begins and ends with smaller top blocks, at most two of each size. Whenever a block
-    /// of 2^i is divided those of 2^(i-1) are used as well, and are no halves: they are within `T(i - 1)`. If no block
+    /// of 2^i is divided those of 2^(i-1) are used as well, and are not halves: they are within `T(i - 1)`. If no block
     /// of 2^i was ever divided, all top blocks below 2^i have less than 2^(i+1) units, no more than the terms of these
     /// sizes as n <= M.
     BinaryBuddy,
@@ -84,11 +84,11 @@ pub enum Guarantee {
     /// `2M(1 + ceil(log2 n))` and a page for each class, of Kingsley's allocator: as above, where a block is less than
     /// twice the request and classes are powers of two.
     PowerClasses,
-    /// A page for every live unit, and one more, of those who give an empty page to whoever asks next, as long as no
-    /// object is larger than half a page: when a page is refused, an object is in each.
+    /// A page for every live unit, and one more, of allocators that give an empty page to the next request, as long as
+    /// no object is larger than half a page: when a page is refused, every page holds an object.
     Pages,
-    /// The pages that [`rtalloc::compact_fit::guarantee`] finds, where the derivation is: about (1 + f)M, f being the
-    /// distance of classes, and what is left of pages, and so many not-full pages for each class.
+    /// The pages that [`rtalloc::compact_fit::guarantee`] computes, where the derivation is: about (1 + f)M, where f is
+    /// the distance of classes, plus the unused ends of pages, plus the given number of not-full pages for each class.
     CompactFit {
         /// Not-full pages of a class.
         not_full: usize,
@@ -98,7 +98,7 @@ pub enum Guarantee {
 }
 
 impl Guarantee {
-    /// In words.
+    /// The formula as text.
     #[must_use]
     pub fn formula(&self) -> String {
         match self {

@@ -1,8 +1,8 @@
-//! Heaps whose objects move: from a [`HandleAllocator`] to the entry points of a replay.
+//! Heaps whose objects move: adapts a [`HandleAllocator`] to the entry points of a replay.
 //!
-//! Such a heap names its objects by handles. Its entry points take and return a handle's bits where others take and
-//! return an address, so that everything that only allocates and frees needs not know. Whoever looks at memory asks the
-//! heap where an object [is](crate::Heap::pieces), each time, since a free may have moved it.
+//! Such a heap identifies its objects by handles. Its entry points take and return a handle's bits in place of an
+//! address, so code that only allocates and frees is independent of that. Code that accesses memory must ask the heap
+//! for an object's [place](crate::Heap::pieces) each time, since a free may have moved it.
 
 use crate::adapter::{self, AsDefault, Choice, Made, Make, Target};
 use crate::{About, NATURAL_ALIGN_BYTES, Origin, Reach, Subject, View};
@@ -12,28 +12,28 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU64;
 
-/// `dereference(context, handle, offset)`: where that byte of an object is now.
+/// `dereference(context, handle, offset)`: the current address of that byte of an object.
 pub type DereferenceEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize) -> *mut u8;
-/// `read(context, block, offset)`: that byte of a block; what a program executes to get at its data.
+/// `read(context, block, offset)`: that byte of a block; the code by which a program accesses its data.
 pub type ReadEntry = unsafe extern "C" fn(*mut c_void, *mut u8, usize) -> u8;
 
-/// `initialise(region, bytes)`: a heap in it, or null; to be counted.
+/// `initialise(region, bytes)`: creates a heap in the region; null on failure. For counting.
 pub type InitialiseEntry = unsafe extern "C" fn(*mut u8, usize) -> *mut c_void;
 
-/// What a heap whose objects move has besides.
+/// Additional functions of a heap whose objects move.
 #[derive(Clone, Copy, Debug)]
 pub struct Handles {
-    /// Tells where a byte is.
+    /// Returns the address of a byte.
     pub dereference: DereferenceEntry,
-    /// Reads a byte; to be counted, beside a plain read.
+    /// Reads a byte; for counting, in comparison with a plain read.
     pub read: ReadEntry,
-    /// Makes a heap as it is by default; to be counted.
+    /// Creates a heap with the default configuration; for counting.
     pub initialise: InitialiseEntry,
     /// Bytes of an object that are contiguous in memory, from each multiple of it on; `usize::MAX` where all are.
     pub piece_bytes: usize,
 }
 
-/// A subject that is one of our allocators of objects that move. Subjects of one allocator that differ in their
+/// A subject that is one of our allocators of objects that move. Subjects of one allocator that differ only in their
 /// configuration have the same entry points.
 pub const fn subject<A: HandleAllocator<'static>, C: Choice<A::Config>>(name: &'static str, about: About) -> Subject {
     let make: Make = OurHandles::<A>::configured::<C>;
@@ -41,7 +41,7 @@ pub const fn subject<A: HandleAllocator<'static>, C: Choice<A::Config>>(name: &'
     Subject { make, ..adapter::subject::<OurHandles<A>>(name, Origin::Ours, FAMILY, cost, about) }
 }
 
-/// The family: no name of a subject, so that a choice can name either.
+/// The family: not the name of a subject, so that a selection can name either.
 const FAMILY: &str = "compacting";
 
 /// One of our allocators of objects that move. The value is one pointer into the region.
@@ -49,13 +49,13 @@ const FAMILY: &str = "compacting";
 struct OurHandles<A>(PhantomData<A>);
 
 impl<A: HandleAllocator<'static>> OurHandles<A> {
-    const IS_ONE_POINTER: () = assert!(size_of::<A>() == size_of::<*mut c_void>(), "the value in hand is one pointer");
-    const HANDLES_FIT: () = assert!(size_of::<Handle>() == size_of::<usize>(), "a handle travels as an address");
+    const IS_ONE_POINTER: () = assert!(size_of::<A>() == size_of::<*mut c_void>(), "the value is one pointer");
+    const HANDLES_FIT: () = assert!(size_of::<Handle>() == size_of::<usize>(), "a handle is passed as an address");
 
     #[inline(always)]
     unsafe fn of(context: *mut c_void) -> ManuallyDrop<A> {
         let () = Self::IS_ONE_POINTER;
-        // SAFETY: `context` is the value `make` took apart, and an `A` is exactly that pointer.
+        // SAFETY: `context` is the value that `make` converted to a pointer, and an `A` is exactly that pointer.
         unsafe { std::mem::transmute_copy(&context) }
     }
 
@@ -73,13 +73,13 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
 
     unsafe fn configured<C: Choice<A::Config>>(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let heap = || {
-            // SAFETY: the caller gives the region to this heap alone, for as long as anybody calls it; of the two that
-            // are made here, the first is gone when the second is made.
+            // SAFETY: the caller gives the region exclusively to this heap, for as long as it is used; of the two heaps
+            // created here, the first no longer exists when the second is created.
             let memory: &'static mut [MaybeUninit<u8>] =
                 unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
             A::new(memory, C::config()).map_err(|error| error.to_string())
         };
-        // Objects lie behind the heap's own address, or all of them in front of it, and then from the first one on.
+        // Objects lie after the heap's own address, or all of them before it, and then from the first one on.
         let mut first_block_address = region as usize + bytes;
         let mut trial = heap()?;
         if trial.allocate(1).is_ok() {
@@ -93,7 +93,7 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
     }
 
     unsafe extern "C" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
-        // SAFETY: the caller gives the region to this heap alone.
+        // SAFETY: the caller gives the region exclusively to this heap.
         let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
         match A::new(memory, A::Config::default()) {
             Ok(heap) => {
@@ -106,12 +106,12 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
     }
 
     unsafe extern "C" fn dereference(context: *mut c_void, block: *mut u8, offset: usize) -> *mut u8 {
-        // SAFETY: `context` came from `make`, `block` from `allocate`; the caller's promise on the offset.
+        // SAFETY: `context` came from `make`, `block` from `allocate`; the caller guarantees the offset.
         unsafe { Self::of(context).dereference(Self::handle(block), offset).as_ptr() }
     }
 
     unsafe extern "C" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
-        // SAFETY: `context` came from `make`, `block` from `allocate`; the caller's promise on the offset.
+        // SAFETY: `context` came from `make`, `block` from `allocate`; the caller guarantees the offset.
         unsafe { Self::of(context).dereference(Self::handle(block), offset).read() }
     }
 
@@ -120,7 +120,7 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
         unsafe { Self::of(context) }.fingerprint(word);
     }
 
-    /// Shows the objects as blocks; where they lie, not their handles.
+    /// Visits the objects as blocks, at their addresses instead of their handles.
     unsafe fn walk(context: *mut c_void, visitor: &mut dyn FnMut(Block)) {
         // SAFETY: `context` came from `make`.
         unsafe { Self::of(context) }.walk(&mut |object| {
@@ -135,7 +135,7 @@ impl<A: HandleAllocator<'static>> OurHandles<A> {
     }
 }
 
-// SAFETY: a HandleAllocator promises it of every implementation.
+// SAFETY: the contract of HandleAllocator guarantees it for every implementation.
 unsafe impl<A: HandleAllocator<'static>> Target for OurHandles<A> {
     const NATURAL_ALIGN_BYTES: usize = {
         let own = A::CONTRACT.alignment_bytes;
@@ -152,7 +152,7 @@ unsafe impl<A: HandleAllocator<'static>> Target for OurHandles<A> {
     });
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::configured::<AsDefault>(region, bytes) }
     }
 
@@ -160,7 +160,7 @@ unsafe impl<A: HandleAllocator<'static>> Target for OurHandles<A> {
 
     #[inline(always)]
     unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-        // A constant where natural alignment is asked for.
+        // A constant if natural alignment is requested.
         if align > A::CONTRACT.alignment_bytes {
             return std::ptr::null_mut();
         }
@@ -171,7 +171,7 @@ unsafe impl<A: HandleAllocator<'static>> Target for OurHandles<A> {
 
     #[inline(always)]
     unsafe fn deallocate(context: *mut c_void, block: *mut u8, _size: usize, _align: usize) {
-        // A replay frees what is live, so that there is no error to hand on.
+        // A replay frees only live blocks, so there is no error to report.
         // SAFETY: `context` came from `make`, `block` from `allocate`.
         let _ = unsafe { Self::of(context).free(Self::handle(block)) };
     }

@@ -3,13 +3,13 @@
 use crate::{Entries, Origin, Reach, Region, Release, Subject};
 use std::ffi::c_void;
 
-/// A heap that was refused: the region does not suffice.
+/// A refused heap: the region does not suffice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no heap of {region_bytes} bytes: {reason}")]
 pub struct Refusal {
     /// Size of the region.
     pub region_bytes: usize,
-    /// The allocator's answer.
+    /// The allocator's reason.
     pub reason: String,
 }
 
@@ -24,7 +24,7 @@ pub struct Heap<'region> {
     pub start: usize,
     /// One past the last address of the region; `usize::MAX` where the subject takes its own pages.
     pub end: usize,
-    /// Address of the region the heap lives in.
+    /// Address of the region that contains the heap.
     pub region_start: usize,
     /// Bytes of control structure that the subject keeps outside the region, in our memory.
     pub outside_bytes: usize,
@@ -35,7 +35,7 @@ pub struct Heap<'region> {
 }
 
 impl<'region> Heap<'region> {
-    /// Makes a heap of `subject` in the first `bytes` bytes of `region`; a subject with its own pages ignores both.
+    /// Creates a heap of `subject` in the first `bytes` bytes of `region`; a subject with its own pages ignores both.
     ///
     /// # Errors
     ///
@@ -44,8 +44,8 @@ impl<'region> Heap<'region> {
         Self::within(subject, region, 0, bytes)
     }
 
-    /// Makes a heap of `subject` in the `bytes` bytes of `region` from `offset` on, or as many as there are. Peers take
-    /// regions that begin with a page.
+    /// Creates a heap of `subject` in the `bytes` bytes of `region` from `offset` on, or as many as there are. Peers
+    /// take regions that begin with a page.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl<'region> Heap<'region> {
         })
     }
 
-    /// The contiguous pieces of a live block, where they are now: address and length, in the order of its bytes.
+    /// The contiguous pieces of a live block at their current addresses: address and length, in the order of its bytes.
     pub fn pieces(&self, block: usize, size: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
         let (context, handles) = (self.context, self.entries.handles);
         let piece = handles.map_or(usize::MAX, |handles| handles.piece_bytes);
@@ -103,7 +103,7 @@ impl<'region> Heap<'region> {
 
 impl Drop for Heap<'_> {
     fn drop(&mut self) {
-        // SAFETY: `context` came from the `make` that belongs to this `release`, and nobody calls the heap any more.
+        // SAFETY: `context` came from the `make` that belongs to this `release`, and is not used any more.
         unsafe { (self.release)(self.context) };
     }
 }

@@ -1,9 +1,9 @@
 //! The allocators under test, ours and the peers published as crates: one descriptor each.
 //!
-//! A [`Subject`] is an allocator's descriptor: its name, what there is to say [about](About) it, and how to make a
-//! [`Heap`]. A heap is a context pointer and four entry points with the C calling convention ([`Entries`]). Each entry
-//! point is one function with the allocator inlined into it, so a measured operation is one indirect call, the same for
-//! every subject.
+//! A [`Subject`] is an allocator's descriptor: its name, further facts [about](About) it, and how to create a [`Heap`].
+//! A heap is a context pointer and four entry points with the C calling convention ([`Entries`]). Each entry point is
+//! one function with the allocator inlined into it, so a measured operation is one indirect call, the same for every
+//! subject.
 //!
 //! To add an allocator of ours, add an entry to `table.rs`. To add a peer, add a file to `peers/` that implements
 //! [`Target`], an entry to `peers::ALL`, and a feature.

@@ -1,4 +1,4 @@
-//! Memory for heaps: mapped, aligned to its size, and touched beforehand where time is measured.
+//! Memory for heaps: mapped, aligned to its size, and prefaulted where time is measured.
 
 use std::io;
 use std::ptr::NonNull;
@@ -12,7 +12,7 @@ pub struct Region {
     mapping_bytes: usize,
 }
 
-// SAFETY: the mapping is this value's own, and it gives nothing but its address and length away.
+// SAFETY: the mapping belongs to this value, which exposes only its address and length.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -27,13 +27,13 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// The system's refusal.
+    /// An error of the system.
     pub fn new(bytes: usize, touched: bool) -> io::Result<Self> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = bytes.max(1).checked_next_multiple_of(Self::PAGE_BYTES).ok_or_else(too_large)?;
         let align = bytes.checked_next_power_of_two().ok_or_else(too_large)?.min(Self::MAX_ALIGN_BYTES);
         let mapping_bytes = bytes.checked_add(align).ok_or_else(too_large)?;
-        // SAFETY: a new anonymous mapping at an address of the system's choice touches nothing that exists.
+        // SAFETY: a new anonymous mapping at an address of the system's choice does not affect existing memory.
         let mapping = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -60,11 +60,11 @@ impl Region {
 
     /// Makes every page present: in one call where the kernel can (5.14 and later), else page by page.
     fn touch(&self) {
-        // SAFETY: the whole range is this region's; populating changes no content.
+        // SAFETY: the whole range belongs to this region; populating does not change its content.
         let populated = unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE) };
         if populated != 0 {
             for page in (0..self.bytes).step_by(Self::PAGE_BYTES) {
-                // SAFETY: within the region, which is ours alone.
+                // SAFETY: within the region, which is exclusively ours.
                 unsafe { self.start.add(page).write_volatile(0) };
             }
         }
@@ -86,7 +86,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping `new` made; heaps in it borrow the region and are gone.
+        // SAFETY: this is the mapping of `new`; the heaps in it borrow the region and no longer exist.
         unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
     }
 }

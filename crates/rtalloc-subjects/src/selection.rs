@@ -1,24 +1,24 @@
-//! Choosing subjects by name.
+//! Selection of subjects by name.
 
 use crate::{Origin, Subject, all};
 
-/// A choice of subjects that names one there is not.
+/// An invalid selection of subjects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// The name is none of a subject or group.
+    /// The name is neither a subject nor a group.
     #[error("there is no allocator {name:?}; {}", instead(name))]
     Unknown {
-        /// What was asked for.
+        /// The given name.
         name: String,
     },
-    /// The name is that of a group where one allocator is wanted.
+    /// The name is that of a group where one allocator is expected.
     #[error("{name:?} is a group; name one allocator: {}", members(name))]
     Group {
-        /// What was asked for.
+        /// The given name.
         name: String,
     },
-    /// Everything chosen was excluded again.
-    #[error("the choice of allocators is empty; {}", instead(""))]
+    /// Everything selected was excluded again.
+    #[error("the selection of allocators is empty; {}", instead(""))]
     Empty,
 }
 
@@ -33,7 +33,7 @@ fn members(group: &str) -> String {
 const PEERS: [&str; 8] =
     ["buddy-system", "dlmalloc", "good-memory", "jemalloc", "linked-list", "mimalloc", "rlsf", "talc"];
 
-/// Names to choose from: those like `name`, or where to find them.
+/// Names to choose from: similar ones, or how to list them.
 fn instead(name: &str) -> String {
     if PEERS.contains(&name) {
         return format!("this build leaves it out: build with `--features {name}`");
@@ -46,7 +46,7 @@ fn instead(name: &str) -> String {
     }
 }
 
-/// The names and groups that `name` may have been meant for: at most two letters away, or a part of it, the nearest
+/// The names and groups that `name` may have been meant for: at most two edits away, or containing it, the nearest
 /// first. Case does not matter, nor do hyphens, underscores and spaces.
 #[must_use]
 pub fn similar(name: &str) -> Vec<&'static str> {
@@ -70,7 +70,7 @@ pub fn similar(name: &str) -> Vec<&'static str> {
     near.into_iter().map(|(_, known)| known).collect()
 }
 
-/// Letters to change, insert, remove or swap with their neighbour to make one word of the other.
+/// Edit distance: letters to change, insert, remove or swap with their neighbour to turn one word into the other.
 fn distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut rows = vec![vec![0; right.len() + 1]; left.len() + 1];
@@ -95,7 +95,7 @@ fn names() -> Vec<&'static str> {
     all().iter().map(|subject| subject.name).collect()
 }
 
-/// Groups by origin, and the chosen dozen.
+/// Groups by origin, and the selected dozen.
 const GROUPS: [&str; 4] = ["all", "ours", "peers", "dozen"];
 
 /// Every group: those by origin, the dozen, and the families of the field's taxonomy.
@@ -120,12 +120,12 @@ impl Subject {
     }
 }
 
-/// Chooses subjects by their names and [`groups`]; a leading `-` excludes. A choice that starts with an exclusion
+/// Selects subjects by their names and [`groups`]; a leading `-` excludes. A selection that starts with an exclusion
 /// starts from all. The result is in table order.
 ///
 /// # Errors
 ///
-/// [`SelectError`]: an unknown name, or nothing left.
+/// [`SelectError`]: an unknown name, or an empty selection.
 pub fn select<S: AsRef<str>>(choice: &[S]) -> Result<Vec<&'static Subject>, SelectError> {
     let starts_full = choice.first().is_none_or(|first| first.as_ref().starts_with('-'));
     let mut chosen = vec![starts_full; all().len()];
@@ -151,7 +151,7 @@ pub fn select<S: AsRef<str>>(choice: &[S]) -> Result<Vec<&'static Subject>, Sele
 ///
 /// # Errors
 ///
-/// [`SelectError`]: an unknown name, or a group's.
+/// [`SelectError`]: an unknown name, or the name of a group.
 pub fn one(name: &str) -> Result<&'static Subject, SelectError> {
     if let Some(subject) = all().iter().find(|subject| subject.name == name) {
         return Ok(subject);
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_no_group() {
+    fn one_refuses_groups() {
         assert_eq!(one("tlsf").map(|subject| subject.name), Ok("tlsf"));
         let group = one("hybrid").unwrap_err().to_string();
         assert!(group.starts_with("\"hybrid\" is a group; name one allocator: dlmalloc, "), "{group}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_include_exclude_and_name_what_there_is() {
+    fn selections_include_exclude_and_list_the_names() {
         let names = |choice: &[&str]| -> Vec<&str> {
             select(choice).expect("a valid choice").iter().map(|subject| subject.name).collect()
         };
@@ -229,7 +229,7 @@ mod tests {
         let families = |of: &[&Subject]| -> std::collections::BTreeSet<&str> {
             of.iter().filter(|subject| subject.origin == Origin::Ours).map(|subject| subject.family).collect()
         };
-        // Whose objects have handles takes nobody's place in a program as it is.
+        // A subject whose objects have handles cannot replace another one in an unmodified program.
         let pointers: Vec<&Subject> = all().iter().filter(|subject| subject.entries.handles.is_none()).collect();
         assert_eq!(families(&dozen), families(&pointers));
     }

@@ -1,7 +1,8 @@
-//! Accesses to shared words, counted by the thread that makes them: a measure of time that no machine disturbs.
+//! Accesses to shared words, counted by the thread that makes them: a measure of time that is independent of the
+//! machine.
 //!
-//! Subjects that tell their steps ([`SharedSubject::stepped`](crate::shared::SharedSubject::stepped)) tell them
-//! here. A thread may ask to be called before each of its steps, to let others go first.
+//! Subjects with reported steps ([`SharedSubject::stepped`](crate::shared::SharedSubject::stepped)) report them here. A
+//! thread can register a function that is called before each of its steps, to let other threads run first.
 
 use rtalloc::concurrent::atomics::{Listener, Step};
 use rtalloc::contract::Steps;
@@ -16,7 +17,7 @@ thread_local! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
-// SAFETY: it counts; what is called before (`before_each`) ends the process where it fails.
+// SAFETY: it only counts; a function registered by `before_each` ends the process if it fails.
 unsafe impl Listener for Counting {
     #[inline]
     fn before(step: Step) {
@@ -33,13 +34,13 @@ unsafe impl Listener for Counting {
     }
 }
 
-/// The steps this thread has taken since it asked last.
+/// The number of steps of this thread since the last call.
 #[must_use]
 pub fn taken() -> Steps {
     TAKEN.take()
 }
 
-/// What this thread does before each of its steps from now on.
+/// Sets the function that is called before each step of this thread from now on.
 pub fn before_each(call: Option<fn(Step)>) {
     BEFORE.set(call);
 }
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_called_before_its_steps() {
+    fn a_registered_function_is_called_before_steps() {
         thread_local!(static CALLS: Cell<usize> = const { Cell::new(0) });
         let word: Shared<u32, Told<Counting>> = Shared::new(1);
         before_each(Some(|_| CALLS.set(CALLS.get() + 1)));

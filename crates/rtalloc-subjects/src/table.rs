@@ -38,7 +38,7 @@ pub fn all() -> &'static [Subject] {
 /// Options of every allocator with boundary tags.
 const TAGGED: &str = "width of the tags (Offset16, Offset32, Wide), statistics (WithStats), full validation (Full)";
 
-/// What entries of one allocator with other parameters share.
+/// Common facts of entries of one allocator with other parameters.
 const TLSF: About = About {
     worst_cases: WorstCases::GoodFit,
     guarantee: Some(Guarantee::GoodFit(32)),
@@ -73,9 +73,9 @@ const COMPACTING: About = About {
     ..About::NOTHING
 };
 
-/// The main job shows the entries of the dozen: few enough for one table and one minute. Of each family the best known;
-/// of the peers those that users would take instead: the best published TLSF, the two general allocators without an
-/// operating system, the one that is fastest on average, and the system's.
+/// The default command of the laboratory shows the entries of the dozen: few enough for one table and one minute. Of
+/// each family the best known; of the peers those that users would choose instead: the best published TLSF, the two
+/// general allocators without an operating system, the one that is fastest on average, and the system's.
 static ALL: &[Subject] = &[
     ours::<Tlsf<'static>>(
         "tlsf",
@@ -101,8 +101,8 @@ static ALL: &[Subject] = &[
     ours::<Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>>(
         "tlsf-thorough",
         About {
-            summary: "TLSF that seals headers and validates every tag around a block that is freed or handed out.",
-            wins: "reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is handed out again",
+            summary: "TLSF that seals headers and validates every tag around a block that is freed or allocated.",
+            wins: "reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is allocated again",
             loses: "at most 20 instructions more per request (24 if aligned), 27 per free, in the C library",
             ..TLSF
         },
@@ -269,7 +269,7 @@ static ALL: &[Subject] = &[
     ours::<FibonacciBuddy<'static>>(
         "fibonacci-buddy",
         About {
-            summary: "A buddy system whose sizes are Fibonacci numbers; a count in the block tells left from right, so no search is needed.",
+            summary: "A buddy system whose sizes are Fibonacci numbers; a count in the block distinguishes left from right, so no search is needed.",
             wins: "sizes closer to each other than powers of two: less internal fragmentation",
             loses: "the remainders of splits have sizes that are rarely requested",
             loop_limits: buddies::<Fibonacci<16>, Headers>(),
@@ -299,7 +299,7 @@ static ALL: &[Subject] = &[
     ours::<Bitframe<'static>>(
         "bitframe",
         About {
-            summary: "Pages of chunks with a bit each in frames of 8; tables find room for a block of so many chunks in a frame.",
+            summary: "Pages of chunks with a bit each in frames of 8; tables find room for a block of a given number of chunks in a frame.",
             wins: "blocks of any number of chunks in one page without headers, in constant time",
             loses: "more instructions than lists; a sequence cannot cross the end of its frame",
             options: "page size, chunk sizes, width of a frame, longest sequence, sequences across frames, eager initialisation",
@@ -356,7 +356,7 @@ static ALL: &[Subject] = &[
         "regis1",
         About {
             summary: "Blocks are cut off one page in the order of the requests; a page is free when the count of its live blocks is zero.",
-            wins: "next to no bookkeeping, and the shortest code besides simple segregated storage",
+            wins: "next to no bookkeeping, and the shortest code after simple segregated storage",
             loses: "one live block keeps its page: memory grows with the longest lifetime in every page",
             options: "page size and quantum",
             ..PAGES

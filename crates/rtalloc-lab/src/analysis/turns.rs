@@ -1,39 +1,39 @@
-//! What the library's source says of its loops, and the bounds that follow.
+//! Loop bounds from comments in the library's source, and the instruction bounds that follow.
 //!
-//! Machine code does not show how often a loop turns. The library's source does, at the loop, where the reason for it
-//! stands:
+//! Machine code does not show the iteration count of a loop. The library's source states it at the loop, where the
+//! reason for it is:
 //!
 //! ```text
 //! // turns: splits
 //! while S::is_divisible(piece.class) {
 //! ```
 //!
-//! The build reads these comments, and a loop of the machine code is that of the comment whose lines most of its own
-//! instructions come from. With a heap's size that gives facts ([`pathbound::facts`]):
+//! The build reads these comments. A loop of the machine code gets the comment on the source lines from which most of
+//! its own instructions come. Together with a heap's size this gives facts ([`pathbound::facts`]):
 //!
 //! Each time the loop around PLACE is entered, the instruction at the address PLACE is executed at most N times; or,
 //! where PLACE is a source line, each loop with its condition on that line goes around at most N times, and tests its
 //! condition at most N + 1 times.
 //!
-//! Here PLACE is an address, that of the last instruction that every iteration passes, and N is the number of turns;
-//! where this instruction is the one through which the loop is entered, N is one more. Facts give a bound
-//! ([`pathbound`]); a bound that is a straight line in every number of turns is told as a [`Formula`]: what one call
-//! costs, and what each turn adds.
+//! Here PLACE is the address of the last instruction that every iteration executes, and N is the number of iterations;
+//! if this instruction is the one through which the loop is entered, N is one more. Facts give a bound ([`pathbound`]);
+//! a bound that is linear in every iteration count is expressed as a [`Formula`]: the cost of one call, and the cost of
+//! each additional iteration.
 //!
-//! | comment | turns |
+//! | comment | iterations |
 //! |---|---|
 //! | `splits`, `merges` | of a buddy system's two loops, at most: computed by the system itself from the region's size |
 //! | `levels`, `visits`, `nodes of a block` | levels of a tree buddy, nodes that a search enters or leaves, nodes of a block: at most those of the tree that the region holds |
 //! | `words` | words of a bitmap buddy, on all levels together: at most those of the region |
-//! | `blocks taken back` | blocks that others freed and an allocation of arenas takes back, before it serves its request and again if it finds nothing: each time at most as many as the heap was made with |
+//! | `blocks taken back` | blocks that other threads freed and an allocation of arenas takes back, before it serves its request and again if it finds nothing: each time at most the number the heap was made with |
 //! | `words of notices`, `lines` | by the number of slots the heap was made with: one |
 //! | `levels of the bitmaps` | 6, whatever the heap's size |
 //! | `free blocks` | the number of free blocks: no bound, a cost for each |
 //! | `pages` | the number of pages: no bound, a cost for each |
 //! | `granules of a page`, `granules of a page / 8` | by the allocator's contract, whatever the heap's size |
 //! | `page-block / 64` | bytes of a page-block, divided: at most those of a page, whatever the heap's size |
-//! | `N`, `leaves ...`, `pieces ...` | by what a caller asks for: in no entry point that is bounded |
-//! | a number | at most so many, whatever the heap's size |
+//! | `N`, `leaves ...`, `pieces ...` | by the caller's request: in no bounded entry point |
+//! | a number | at most this number, whatever the heap's size |
 
 use super::{Analysis, Unbounded, proved, proved_as_fits};
 use crate::observe::Operation;
@@ -59,10 +59,10 @@ struct Mark {
     what: &'static str,
 }
 
-/// The largest heap that anything is observed in, in bytes: what 32-bit offsets reach.
+/// The largest heap in which anything is observed, in bytes: the range of 32-bit offsets.
 const LARGEST_HEAP_BYTES: usize = 1 << 32;
 
-/// What bounds the turns of a loop.
+/// What bounds the iterations of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Turns {
     Splits,
@@ -76,17 +76,17 @@ enum Turns {
     Words,
     /// The levels of a bitmap buddy.
     BitmapLevels,
-    /// The slots of which a bitmap buddy counts operations.
+    /// The slots over which a bitmap buddy sums its operation counts.
     Lines,
     /// The blocks that an allocation of arenas takes back.
     TakenBack,
-    /// The words that tell an arena of mail.
+    /// The words of an arena's pending bits.
     Notices,
     /// The granules of a page, divided by this.
     Granules(u64),
     /// The bytes of a page-block, divided by this.
     PageBlock(u64),
-    /// The caller's choice.
+    /// A number chosen by the caller.
     Chosen,
     Fixed(u64),
 }
@@ -120,7 +120,7 @@ impl Turns {
         })
     }
 
-    /// One of them, in words.
+    /// The unit of iterations, as text.
     fn unit(self) -> String {
         match self {
             Self::Splits => "split".into(),
@@ -139,19 +139,19 @@ impl Turns {
         }
     }
 
-    /// Whether the heap's size does not matter.
+    /// Whether the bound is independent of the heap's size.
     fn is_fixed(self) -> bool {
         let by_kind = matches!(self, Self::BitmapLevels | Self::Lines | Self::Notices);
         by_kind || matches!(self, Self::Fixed(_) | Self::Granules(_))
     }
 
-    /// Whether most calls do not come to such a loop: others freed blocks of this slot, or nothing was found where it
-    /// is looked for first.
-    fn is_seldom(self) -> bool {
+    /// Whether most calls do not enter such a loop: it runs only if other threads freed blocks of this slot, or if the
+    /// first place searched was empty.
+    fn is_rare(self) -> bool {
         matches!(self, Self::TakenBack | Self::Notices | Self::BitmapLevels | Self::Words | Self::Lines)
     }
 
-    /// How many, in a heap of so many bytes; `None` where its size bounds them by what no operation should take.
+    /// The largest number of iterations in a heap of `heap_bytes`; `None` if the heap's size gives no useful bound.
     fn most(self, subject: &Subject, heap_bytes: usize) -> Option<u64> {
         let limits = subject.about.loop_limits;
         let levels = || limits.levels.map(|levels| levels(heap_bytes));
@@ -179,18 +179,18 @@ impl Turns {
     }
 }
 
-/// What is known of an entry point whose loops the source speaks of.
+/// The bounds of an entry point whose loops all have comments.
 #[derive(Debug)]
-pub struct Told {
+pub struct LoopBounds {
     /// The bound in a heap of [`HEAP_BYTES`]; `None` where there is a loop over free blocks or pages.
     pub bound: Option<Bound>,
     /// The bound in the largest heap.
     pub in_largest: Option<u64>,
-    /// The bound as a function of the turns, where it is a straight line in each.
+    /// The bound as a function of the iteration counts, if it is linear in each.
     pub formula: Option<Formula>,
 }
 
-/// A loop of the machine code and what the source says of it.
+/// A loop of the machine code and its bound from the source.
 #[derive(Debug)]
 struct Known {
     fact: LoopFact,
@@ -198,13 +198,16 @@ struct Known {
     turns: Turns,
 }
 
-/// Bounds an entry point by what the source says of its loops. `None` where it has no loops, or one that nothing is
-/// said of.
+/// Bounds an entry point by the loop comments of the source. `None` if it has no loops, or one without a comment.
 ///
 /// # Errors
 ///
-/// [`Unbounded`]: what stands in the way, loops apart.
-pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Result<Option<Told>, Unbounded> {
+/// [`Unbounded`]: the reason, other than loops.
+pub fn loop_bounds(
+    analysis: &Analysis,
+    subject: &Subject,
+    operation: Operation,
+) -> Result<Option<LoopBounds>, Unbounded> {
     let file = analysis.file();
     let entry = analysis.entry(subject, operation);
     let graph = Graph::explore(file, &[entry], &NeverReturns::default())?;
@@ -230,13 +233,13 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
             Some(LoopFact { place: known.fact.place.clone(), at_most: turns + u64::from(known.once_more) })
         };
         let never = |known: &Known| Conflict { first: known.fact.place.clone(), second: known.fact.place.clone() };
-        let seldom: Vec<Conflict> = known.iter().filter(|known| known.turns.is_seldom()).map(never).collect();
+        let rare: Vec<Conflict> = known.iter().filter(|known| known.turns.is_rare()).map(never).collect();
         let loops: Vec<LoopFact> = known.iter().map(fact).collect::<Option<_>>()?;
-        if seldom.is_empty() {
+        if rare.is_empty() {
             return None;
         }
-        let facts = Facts { loops, conflicts: seldom };
-        // A loop within one that is never come to is none any more.
+        let facts = Facts { loops, conflicts: rare };
+        // A loop within one that is never entered is not a loop any more.
         let bound = proved_as_fits(file, entry, &facts, &NeverReturns::default(), &mut HashSet::new());
         bound.ok().map(|bound| bound.instructions)
     };
@@ -244,7 +247,7 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
     let formula = formula(subject, &kinds, &|turns| Ok(bound(turns)?.instructions))?;
     let in_largest = match in_heap(LARGEST_HEAP_BYTES) {
         Ok(bound) => bound.map(|bound| bound.instructions),
-        // So many turns are more than the witness has digits for; the sum says as much.
+        // The iteration counts exceed the witness's range; the sum gives the same bound.
         Err(Unbounded::Declined(Decline::Disagreement(_))) => formula.as_ref().and_then(|formula| {
             let mut terms = kinds.iter().filter(|kind| !kind.is_fixed()).zip(&formula.terms);
             terms.try_fold(formula.base, |sum, (kind, term)| {
@@ -253,26 +256,26 @@ pub fn told(analysis: &Analysis, subject: &Subject, operation: Operation) -> Res
         }),
         Err(why) => return Err(why),
     };
-    Ok(Some(Told {
+    Ok(Some(LoopBounds {
         bound: in_heap(HEAP_BYTES)?,
         in_largest,
         formula: formula.map(|formula| Formula { at_once: at_once(), ..formula }),
     }))
 }
 
-/// Bounds an entry point of a heap whose objects move by the size class of the object.
+/// Bounds an entry point of a heap with moving objects, by the size class of the object.
 #[derive(Debug)]
 pub struct ByClass<'a> {
     analysis: &'a Analysis,
     subject: &'a Subject,
     entry: u64,
     known: Vec<Known>,
-    /// An instruction on every path that moves an object, and on no other.
+    /// An instruction that is on every path that moves an object, and on no other.
     moves: Option<u64>,
 }
 
 impl<'a> ByClass<'a> {
-    /// Looks at an entry point; `None` where the source is silent about a loop.
+    /// Analyses an entry point; `None` if a loop has no comment in the source.
     #[must_use]
     pub fn new(analysis: &'a Analysis, subject: &'a Subject, operation: Operation) -> Option<Self> {
         let file = analysis.file();
@@ -287,8 +290,8 @@ impl<'a> ByClass<'a> {
             functions.any(|function| function.contains("move_object"))
         };
         let in_loop = |address: &u64| loops.iter().any(|one| one.own.contains(address));
-        // Leaving out an instruction that all paths have which move an object leaves out these paths, and the bound is
-        // the smallest. A compiler may have moved a single one to where others are executed, too: two have to agree.
+        // Excluding an instruction that is on all paths that move an object excludes these paths, and gives the
+        // smallest bound. A compiler may have moved a single instruction to other paths, too: two must agree.
         let mut agreeing: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         let page = subject.view?.contract.page_bytes as u64;
         for address in graph.nodes().map(|(address, _)| address).filter(|address| moves(address) && !in_loop(address)) {
@@ -300,13 +303,13 @@ impl<'a> ByClass<'a> {
         Some(found)
     }
 
-    /// The bound for objects in page-blocks of so many bytes.
+    /// The bound for objects in page-blocks of `block_bytes`.
     #[must_use]
     pub fn bound(&self, block_bytes: u64) -> Option<u64> {
         self.proved(block_bytes, None)
     }
 
-    /// The same for calls that move no other object; `None` where no call does.
+    /// The same for calls that move no other object; `None` if there are none.
     #[must_use]
     pub fn without_moving(&self, block_bytes: u64) -> Option<u64> {
         self.proved(block_bytes, Some(self.moves?))
@@ -316,7 +319,7 @@ impl<'a> ByClass<'a> {
         let granule = self.subject.view?.contract.granule_bytes as u64;
         let turns = |turns: Turns| match turns {
             Turns::PageBlock(divisor) => Some(block_bytes / divisor),
-            // A page of one page-block has as many granules as that: the comment speaks of the largest.
+            // A page of one page-block has this many granules: the comment refers to the largest.
             Turns::Granules(divisor) => Some(block_bytes / granule / divisor),
             _ => turns.most(self.subject, HEAP_BYTES),
         };
@@ -334,11 +337,11 @@ impl<'a> ByClass<'a> {
     }
 }
 
-/// The bound where loops turn as often as a function says.
+/// The bound as a function of the iteration counts.
 type BoundOfTurns<'a> = dyn Fn(&dyn Fn(Turns) -> u64) -> Result<u64, Unbounded> + 'a;
 
-/// The bound as a function of the turns, where it is a straight line in each: from few turns on, or, where with so few
-/// a path around the loops is longer than one through them, from more on.
+/// The bound as a function of the iteration counts, if it is linear in each: from small counts on, or, if with small
+/// counts a path around the loops is longer than one through them, from larger ones on.
 fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>) -> Result<Option<Formula>, Unbounded> {
     for few in [Formula::USUALLY_AT_LEAST, 128] {
         if let Some(formula) = formula_from(few, subject, kinds, bound)? {
@@ -348,7 +351,7 @@ fn formula(subject: &Subject, kinds: &BTreeSet<Turns>, bound: &BoundOfTurns<'_>)
     Ok(None)
 }
 
-/// The same from so many turns on: found there and at many, and verified at many of all.
+/// As [`formula`], from a given number of iterations on: derived there and at many, and verified at many of all.
 fn formula_from(
     few: u64,
     subject: &Subject,
@@ -375,11 +378,11 @@ fn formula_from(
     Ok(base.filter(|_| expected == all).map(|base| Formula { base, terms, at_least: few, at_once: None }))
 }
 
-/// What the source says of every loop; `None` where it is silent about one.
+/// The bound of every loop from the source; `None` if one has no comment.
 fn known(file: &ElfFile, loops: &[Turning]) -> Option<Vec<Known>> {
     let marks: Vec<Option<&Mark>> = loops.iter().map(|one| mark(file, one)).collect();
     let known = loops.iter().zip(&marks).map(|(one, mark)| {
-        // One comment speaks of one loop, not of others that were inlined into it.
+        // One comment refers to one loop, not to others that were inlined into it.
         let around = one.around.and_then(|around| marks[around]);
         let mark = mark.filter(|mark| around.is_none_or(|around| around != *mark))?;
         let fact = LoopFact { place: Place::Address(one.place), at_most: 0 };
@@ -388,9 +391,9 @@ fn known(file: &ElfFile, loops: &[Turning]) -> Option<Vec<Known>> {
     known.collect()
 }
 
-/// The comment on the loop that most of a loop's own instructions come from.
+/// The comment on the loop from which most of a loop's own instructions come.
 fn mark(file: &ElfFile, one: &Turning) -> Option<&'static Mark> {
-    // By comment: the instructions of which it is the innermost, and those that it is around.
+    // By comment: the instructions for which it is the innermost, and those that it encloses.
     let mut votes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for address in &one.own {
         // From the innermost inlined function outwards.
@@ -408,8 +411,8 @@ fn mark(file: &ElfFile, one: &Turning) -> Option<&'static Mark> {
         around.dedup();
         around.into_iter().for_each(|index| votes.entry(index).or_default().1 += 1);
     }
-    // Instructions hoisted into a loop from elsewhere may be many, but not most. Where others inlined into it are,
-    // which have their loops in turn, the least that is around most is meant.
+    // Instructions hoisted into a loop from elsewhere may be many, but not most. If functions with loops of their own
+    // are inlined into it, the smallest comment that encloses most instructions is meant.
     let is_most = |votes: usize| 2 * votes >= one.own.len();
     let own = votes.iter().filter(|(_, (own, _))| is_most(*own)).max_by_key(|(_, (own, _))| *own);
     let around = || votes.iter().filter(|(_, (_, around))| is_most(*around)).min_by_key(|(_, (_, around))| *around);
@@ -432,7 +435,7 @@ mod tests {
     fn formula(name: &str, operation: Operation) -> Option<Formula> {
         let analysis = Analysis::of_this_program().expect("this program");
         let subject = rtalloc_subjects::select(&[name]).expect("a subject")[0];
-        told(&analysis, subject, operation).ok()??.formula
+        loop_bounds(&analysis, subject, operation).ok()??.formula
     }
 
     /// The same search in both orders of the list.
@@ -445,7 +448,8 @@ mod tests {
         assert_eq!(formula("tlsf", Operation::Allocate), None, "no loop");
     }
 
-    /// What recipes cost is within the formulas: the source's word on loops and the machine code's cost for each turn.
+    /// The costs of recipes are within the formulas: loop bounds from the source, and costs per iteration from the
+    /// machine code.
     #[test]
     fn no_recipe_costs_more_than_the_formula_says() {
         let analysis = Analysis::of_this_program().expect("this program");
@@ -454,7 +458,8 @@ mod tests {
             let costs = costs::of_subject(analysis.process(), subject, &[64 << 10, 1 << 20]);
             for measured in costs.operations {
                 let operation = Operation::ALL.into_iter().find(|one| one.name() == measured.operation).expect("known");
-                let Ok(Some(Told { formula: Some(formula), .. })) = told(&analysis, subject, operation) else {
+                let Ok(Some(LoopBounds { formula: Some(formula), .. })) = loop_bounds(&analysis, subject, operation)
+                else {
                     continue;
                 };
                 for point in measured.points {

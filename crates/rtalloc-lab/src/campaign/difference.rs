@@ -1,15 +1,14 @@
 //! What changed between two stores, and whether it matters.
 //!
-//! Tasks that count have the same result wherever they are performed with the same code: whatever differs is a change,
-//! and matters. Times differ from run to run: of all times that two results tell, the quartiles of the quotients are
-//! taken, and a change matters where all three are on one side of 1 and the median is at least [`NOTABLE`] away from
-//! it.
+//! Counting tasks have the same result wherever the same code runs: any difference is a change, and matters. Times vary
+//! from run to run: the quartiles of the quotients of all times in two results are computed; a change matters where all
+//! three are on the same side of 1 and the median is at least [`NOTABLE`] away from 1.
 
 use super::store::Kept;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The least change of a median that matters.
+/// The smallest change of a median that matters.
 pub const NOTABLE: f64 = 0.05;
 
 /// The names of figures that are times.
@@ -17,34 +16,34 @@ const TIMES: [&str; 4] = ["ticks", "p50", "mean", "median"];
 /// The name of one that is a rate.
 const RATE: &str = "operations_per_second";
 
-/// What two stores have and tell.
+/// The differences between two stores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// By experiment.
     pub experiments: BTreeMap<String, Experiment>,
 }
 
-/// What two stores tell of an experiment.
+/// The differences between two stores in one experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experiment {
-    /// Tasks that the first alone has, and the second alone.
+    /// Tasks that only the first has, and only the second.
     pub alone: [usize; 2],
-    /// Tasks that count and came to the same.
+    /// Counting tasks with equal results.
     pub equal: usize,
-    /// Tasks that count and did not.
+    /// Counting tasks with different results.
     pub changed: Vec<Changed>,
-    /// Quartiles of second / first over the times of tasks that are timed; `None` where there are none.
+    /// Quartiles of second / first over the times of timed tasks; `None` where there are none.
     pub times: Option<[f64; 3]>,
 }
 
-/// A task that counts, with another result.
+/// A counting task with another result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
     /// The task.
     pub key: String,
     /// Figures that differ.
     pub figures: usize,
-    /// The one that differs most in proportion: its place, and both values.
+    /// The figure with the largest relative difference: its place, and both values.
     pub most: (String, String, String),
 }
 
@@ -93,7 +92,7 @@ pub fn between(first: &[Kept], second: &[Kept]) -> Difference {
     Difference { experiments }
 }
 
-/// Whether a result tells what went wrong: somewhere in it is the `Err` of a `Result`.
+/// Whether a result reports a failure: it contains the `Err` of a `Result`.
 fn has_failed(result: &Value) -> bool {
     match result {
         Value::Object(fields) => fields.iter().any(|(name, value)| name == "Err" || has_failed(value)),
@@ -102,7 +101,8 @@ fn has_failed(result: &Value) -> bool {
     }
 }
 
-/// Every figure of a result with its place: names and numbers of the objects and lists around it, with dots between.
+/// Every figure of a result with its place: the names and indices of the enclosing objects and lists, separated by
+/// dots.
 pub fn figures<'a>(result: &'a Value, visit: &mut dyn FnMut(&str, &'a Value)) {
     fn inside<'a>(value: &'a Value, place: &mut String, visit: &mut dyn FnMut(&str, &'a Value)) {
         let mut enter = |name: &str, value: &'a Value| {
@@ -143,7 +143,7 @@ fn changed(key: &str, first: &Value, second: &Value) -> Option<Changed> {
         }
         figures += 1;
         let number = |value: Option<&&Value>| value.and_then(|value| value.as_f64());
-        // What is no number, or is not on both sides, differs more than any number does.
+        // A value that is not a number, or is missing on one side, ranks above any numeric difference.
         let distance = match (number(one), number(other)) {
             (Some(one), Some(other)) => (one - other).abs() / one.abs().max(other.abs()),
             _ => f64::INFINITY,
@@ -153,12 +153,12 @@ fn changed(key: &str, first: &Value, second: &Value) -> Option<Changed> {
         }
     }
     let (_, place) = most?;
-    let told = |value: Option<&&Value>| value.map_or_else(|| "nothing".into(), ToString::to_string);
-    let most = (place.clone(), told(first.get(place)), told(second.get(place)));
+    let text = |value: Option<&&Value>| value.map_or_else(|| "nothing".into(), ToString::to_string);
+    let most = (place.clone(), text(first.get(place)), text(second.get(place)));
     Some(Changed { key: key.into(), figures, most })
 }
 
-/// Quotients second / first of the times that both tell.
+/// Quotients second / first of the times that both have.
 fn times(first: &Value, second: &Value) -> Vec<f64> {
     let (first, second) = (by_place(first), by_place(second));
     let name = |place: &'_ str| -> Option<String> {
@@ -171,7 +171,7 @@ fn times(first: &Value, second: &Value) -> Vec<f64> {
         if one <= 0.0 || other <= 0.0 {
             return None;
         }
-        // Of a rate, the time that one operation takes.
+        // For a rate, the time of one operation.
         if name == RATE { Some(one / other) } else { TIMES.contains(&&*name).then_some(other / one) }
     };
     first.iter().filter_map(quotient).collect()
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_alone_has_is_no_change_of_a_figure() {
+    fn a_task_in_only_one_store_is_not_a_changed_figure() {
         let (a, b, c) = (kept("a", false, json!(1)), kept("b", false, json!(2)), kept("c", false, json!(3)));
         let difference = found(&[a.clone(), b.clone()], &[b, c]);
         assert_eq!((difference.alone, difference.equal), ([1, 1], 1));

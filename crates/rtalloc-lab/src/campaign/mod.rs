@@ -4,9 +4,8 @@
 //! experiment -> tasks -> shard K of N -> what the store lacks -> perform -> store -> conclude -> tables
 //! ```
 //!
-//! A task's result depends on nothing but its key and, where it tells times, on the machine. So a campaign that was
-//! stopped goes on where it stopped, and slices of it that were performed on several machines are
-//! [joined](Store::merge).
+//! A task's result depends only on its key and, if timed, on the machine. So an interrupted campaign resumes where it
+//! stopped, and slices performed on several machines can be [merged](Store::merge).
 
 pub mod difference;
 pub mod shard;
@@ -22,30 +21,29 @@ use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 use store::{Kept, Store, StoreError};
 
-/// A part of an experiment that is performed as a whole.
+/// A part of an experiment that is performed as a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What decides its result: the experiment and every parameter, in words. No two tasks of all experiments share
-    /// one.
+    /// What determines its result: the experiment and every parameter, as text. Unique over all experiments.
     pub key: String,
-    /// Expected seconds on a machine of 2025: for the time left, and for slices that take about as long.
+    /// Expected seconds on a machine of 2025: for estimating the time left, and for slices of similar duration.
     pub seconds: u64,
-    /// Whether it is timed: nothing else is performed meanwhile.
+    /// Whether it is timed: then nothing else runs at the same time.
     pub timed: bool,
-    /// After this processor time, of all its threads, it is ended.
+    /// Limit of processor time, over all its threads; beyond it the task is killed.
     pub limit: Duration,
 }
 
 impl Task {
-    /// A task that counts and takes about so many seconds, at least one; it is given a hundred times that, and at least
-    /// an hour: what it comes to must not depend on how fast the machine is.
+    /// A counting task of an expected duration in seconds, at least one. Its limit is a hundred times that, and at
+    /// least an hour: the result must not depend on the machine's speed.
     #[must_use]
     pub fn counted(key: String, seconds: u64) -> Self {
         let seconds = seconds.max(1);
         Self { key, seconds, timed: false, limit: Duration::from_secs((100 * seconds).max(3600)) }
     }
 
-    /// The same of one that is timed.
+    /// As [`counted`](Self::counted), but timed.
     #[must_use]
     pub fn timed(key: String, seconds: u64) -> Self {
         Self { timed: true, ..Self::counted(key, seconds) }
@@ -57,24 +55,24 @@ pub trait Tasks {
     /// Its name, as `rtalloc reproduce` takes it.
     fn name(&self) -> &'static str;
 
-    /// All of them, in the order in which they are concluded from.
+    /// All tasks, in the order in which [`Experiment::conclude`] expects them.
     fn tasks(&self) -> Vec<Task>;
 
-    /// Performs the task of this number, in a process of its own. What goes wrong with an allocator is a result.
+    /// Performs the task with this number, in a process of its own. An allocator's failure is a result.
     fn perform(&self, number: usize, board: &Board) -> Value;
 
-    /// The result of a task whose process ended by its own fault, in words, or, if it is timed, was too slow; `None`
-    /// where that is a failure of the campaign.
+    /// The result of a task whose process crashed, as text, or, if timed, exceeded its limit; `None` where that is a
+    /// failure of the campaign.
     fn died(&self, _number: usize, _what: &str) -> Option<Value> {
         None
     }
 }
 
-/// What a task found, as it is kept.
+/// A task's finding, in the form in which it is stored.
 ///
 /// # Panics
 ///
-/// A type that JSON cannot express, which is none of ours.
+/// A type that JSON cannot express; the laboratory has none.
 pub fn found(what: &impl Serialize) -> Value {
     serde_json::to_value(what).expect("results can be written as JSON")
 }
@@ -91,7 +89,7 @@ pub fn kept(experiment: &dyn Tasks, store: &Store) -> anyhow::Result<Vec<Kept>> 
     experiment.tasks().iter().map(kept).collect()
 }
 
-/// Results as what they were before they were kept.
+/// Stored results, deserialized.
 ///
 /// # Errors
 ///
@@ -100,16 +98,16 @@ pub fn results<T: DeserializeOwned>(kept: Vec<Kept>) -> serde_json::Result<Vec<T
     kept.into_iter().map(|kept| serde_json::from_value(kept.result)).collect()
 }
 
-/// Performs every task of a slice that the store has no result of: first those that count, as many at a time as there
-/// are processors; then one by one those that are timed. Each result is in the store as soon as it is there.
+/// Performs every task of a slice that the store has no result of: first the counting tasks, as many in parallel as
+/// there are processors; then the timed ones, one by one. Each result is stored as soon as it is available.
 ///
-/// The calling process should have one thread only: the others are forked from it.
+/// The calling process should be single-threaded: tasks are forked from it.
 ///
 /// # Errors
 ///
-/// A task whose process ended without a result that could be kept: it was killed, or counts and was too slow; the
-/// others are performed, and the next call performs it again. The system's refusal of a process, or a store that cannot
-/// be written: then nothing more is performed. Whatever was performed before is in the store.
+/// A task whose process ended without a result that can be stored: it was killed, or counts and exceeded its limit; the
+/// other tasks are performed, and the next call retries it. Or the system cannot create a process, or the store cannot
+/// be written: then nothing more is performed. Results obtained before that are in the store.
 pub fn perform(
     experiments: &[&dyn Tasks],
     shard: Shard,
@@ -135,7 +133,7 @@ pub fn perform(
     for (work, width) in [(counted, processors), (timed, 1)] {
         let jobs =
             work.iter().map(|(experiment, number, task)| job(*experiment, *number, task.limit, &unkept)).collect();
-        // What comes after a failure is performed and kept, too; the failure is told at the end.
+        // Tasks after a failure are still performed and stored; the failure is reported at the end.
         let ran = run_all(jobs, width, |place, sent| {
             let (experiment, number, task) = &work[place];
             let result = match decode::<(Value, Duration)>(sent) {
@@ -171,7 +169,7 @@ pub fn perform(
     failed.map_or(Ok(()), Err)
 }
 
-/// A task's process, which is not begun once a result could not be kept: on a full disk a campaign would work in vain
+/// A task's process. It is not started after a result could not be stored: on a full disk a campaign would work in vain
 /// for hours.
 fn job<'a>(experiment: &'a dyn Tasks, number: usize, limit: Duration, unkept: &'a OnceCell<StoreError>) -> Job<'a> {
     let perform = move |board: &Board| {
@@ -195,7 +193,7 @@ mod tests {
     use crate::result::schema::Environment;
     use std::sync::atomic::Ordering;
 
-    /// Squares, and how often each was asked for.
+    /// Squares, and how often each was computed.
     struct Squares {
         asked: SharedMemory,
         crashes_at: Option<usize>,
@@ -260,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_performed_again_and_nothing_else() {
+    fn only_failed_tasks_are_retried() {
         let mut store = store();
         let crashing = Squares { crashes_at: Some(7), ..Squares::new() };
         let error = format!("{:#}", crashing.run(&mut store, &mut |_| {}).expect_err("it crashed"));
         assert!(error.starts_with("\"squares 7\"") && error.contains("SIGABRT"), "{error}");
-        assert_eq!(crashing.asked(), (0..COUNT).collect::<Vec<_>>(), "the others are performed all the same");
+        assert_eq!(crashing.asked(), (0..COUNT).collect::<Vec<_>>(), "the others are performed nevertheless");
         assert!(kept(&crashing, &store).expect_err("not all").to_string().contains("squares 7"));
         let again = Squares::new();
         let mut seen = Vec::new();
@@ -275,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn a_death_that_is_a_result_is_kept() {
+    fn a_crash_that_is_a_result_is_kept() {
         let crashing = Squares { crashes_at: Some(4), ..Squares::new() };
         assert_eq!(crashing.run(&mut store(), &mut |_| {}).expect("concluded"), 2470 - 16 + 1000);
     }
 
     #[test]
-    fn a_death_that_tells_nothing_is_not_kept() {
+    fn a_death_without_a_result_is_not_kept() {
         fn killed() {
             nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).expect("raised");
         }
@@ -296,37 +294,37 @@ mod tests {
         let run = |ends: fn(), number: usize, limit| {
             let mut store = store();
             let crashing = Squares { crashes_at: Some(number), ends, limit, ..Squares::new() };
-            let told = crashing.run(&mut store, &mut |_| {}).map_err(|error| format!("{error:#}"));
-            (told, store.has(&format!("squares {number}")).expect("read"))
+            let outcome = crashing.run(&mut store, &mut |_| {}).map_err(|error| format!("{error:#}"));
+            (outcome, store.has(&format!("squares {number}")).expect("read"))
         };
         let limit = Some(Duration::from_secs(1));
         for (ends, limit, why) in
             [(killed as fn(), None, "SIGKILL"), (hangs, limit, "not done within"), (blocks, limit, "blocked")]
         {
-            let (told, kept) = run(ends, 4, limit);
-            let error = told.expect_err("a task has no result");
+            let (outcome, kept) = run(ends, 4, limit);
+            let error = outcome.expect_err("a task has no result");
             assert!(!kept && error.contains(why) && error.contains("tries again"), "{error}");
         }
-        let (told, kept) = run(hangs, 6, limit);
-        assert_eq!((told, kept), (Ok(2470 - 36 + 1000), true), "one that is timed and hangs does so by itself");
+        let (outcome, kept) = run(hangs, 6, limit);
+        assert_eq!((outcome, kept), (Ok(2470 - 36 + 1000), true), "one that is timed and hangs does so by itself");
     }
 
     #[test]
-    fn what_cannot_be_kept_is_not_measured() {
+    fn nothing_is_measured_that_cannot_be_stored() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("results.db");
         let mut store = Store::open(&path, store().origin().clone()).expect("a new store");
         store.measure(&Environment::here(Clock::calibrate())).expect("written");
         let squares = Squares::new();
         let mut spoiled = false;
-        let told = perform(&[&squares], Shard::WHOLE, &mut store, &mut |_| {
+        let outcome = perform(&[&squares], Shard::WHOLE, &mut store, &mut |_| {
             if !std::mem::replace(&mut spoiled, true) {
                 rusqlite::Connection::open(&path)
                     .and_then(|other| other.execute_batch("DROP TABLE cell"))
                     .expect("spoiled");
             }
         });
-        let error = format!("{:#}", told.expect_err("nothing can be written"));
+        let error = format!("{:#}", outcome.expect_err("nothing can be written"));
         assert!(error.starts_with("the store of results: "), "{error}");
         let timed = |number: &usize| squares.tasks()[*number].timed;
         assert!(!squares.asked().iter().any(timed), "{:?}", squares.asked());

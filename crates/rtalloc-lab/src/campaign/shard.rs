@@ -16,8 +16,8 @@ impl Shard {
     /// All of it.
     pub const WHOLE: Shard = Shard { number: 1, of: 1 };
 
-    /// The tasks of this slice, in their order. Every task is in one slice, whoever asks: the longest first, each goes
-    /// to the slice that has the least to do so far.
+    /// The tasks of this slice, in their order. Every task is in exactly one slice, deterministically: in order of
+    /// decreasing duration, each goes to the slice with the smallest load so far.
     #[must_use]
     pub fn of<T>(self, tasks: Vec<T>, task: impl Fn(&T) -> &Task) -> Vec<T> {
         let mut order: Vec<usize> = (0..tasks.len()).collect();
@@ -47,7 +47,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no slice: K/N with 1 <= K <= N <= 100000, for example 3/8");
+        let wrong = || format!("{text:?} is not a slice: K/N with 1 <= K <= N <= 100000, for example 3/8");
         let (number, of) = text.split_once('/').ok_or_else(wrong)?;
         let shard = Self { number: number.parse().map_err(|_| wrong())?, of: of.parse().map_err(|_| wrong())? };
         if (1..=shard.of).contains(&shard.number) && shard.of <= 100_000 { Ok(shard) } else { Err(wrong()) }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_are_none_are_refused() {
+    fn invalid_slices_are_refused() {
         assert_eq!("3/8".parse(), Ok(Shard { number: 3, of: 8 }));
         for wrong in ["", "3", "0/8", "9/8", "3/0", "-1/2", "1/2/3", "a/b", "1/100001"] {
             assert!(wrong.parse::<Shard>().expect_err("refused").contains("K/N"), "{wrong}");

@@ -1,4 +1,4 @@
-//! The store of results: one SQLite file, to which every result is committed as soon as it is there.
+//! The store of results: one SQLite file, to which every result is committed as soon as it is available.
 //!
 //! ```text
 //! origin       binary, traces                      what all results come from; one row
@@ -6,9 +6,9 @@
 //! cell         key, experiment, environment, finished_unix, seconds, timed, result (JSON), sha256
 //! ```
 //!
-//! A process that is killed loses the task it was at and nothing else: the journal is SQLite's, with a write to the
-//! disk at each commit. Every result has a checksum over all that is shown of it, which is verified whenever it is
-//! read. The schema's version is SQLite's `user_version`, and `application_id` says that the file is one of ours.
+//! A killed process loses only its current task: the journal is SQLite's, and each commit is synced to disk. Every
+//! result has a checksum over all of its displayed parts, verified on every read. The schema's version is SQLite's
+//! `user_version`; `application_id` identifies the file as a store of rtalloc.
 
 use super::Task;
 use crate::probe::environment::written;
@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 const APPLICATION: i32 = 0x5254_414c;
 /// The version of the schema.
 const VERSION: i32 = 2;
-/// How long to wait for another process that writes.
+/// How long to wait for another writing process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SCHEMA: &str = "
@@ -59,23 +59,23 @@ const SCHEMA: &str = "
     ) STRICT;
 ";
 
-/// What all results of a store come from.
+/// The common origin of all results of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
     /// The checksum of the program.
     pub binary: String,
-    /// That of the traces it ships with.
+    /// The checksum of the traces it ships with.
     pub traces: String,
 }
 
 /// What is wrong with a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite says what.
+    /// An error of SQLite.
     #[error("{0}")]
     Database(rusqlite::Error),
     /// Another program's file, a database or not.
-    #[error("it is no store of results of rtalloc; choose another file")]
+    #[error("it is not a store of results of rtalloc; choose another file")]
     Foreign,
     /// A file of another version of the laboratory.
     #[error("it has version {found} of the schema, and this rtalloc knows {VERSION}; use the rtalloc that wrote it")]
@@ -96,28 +96,28 @@ pub enum StoreError {
         /// Ours.
         ours: String,
     },
-    /// A result that is no JSON.
+    /// A result that is not valid JSON.
     #[error("the result of {key:?} cannot be read: {error}")]
     Result {
-        /// Whose.
+        /// Its key.
         key: String,
         /// Why.
         error: serde_json::Error,
     },
-    /// Results that were changed since they were kept.
+    /// Results that were changed after they were stored.
     #[error(
         "{} not what was kept (the checksum differs): {}; delete from the store (sqlite3 STORE \"DELETE FROM cell WHERE key = '{}'\") and \
          perform the campaign again, which measures what is missing",
         if keys.len() == 1 { "a result is" } else { "results are" }, keys.join(", "), keys[0].replace('\'', "''")
     )]
     Damaged {
-        /// Whose; at least one.
+        /// Their keys; at least one.
         keys: Vec<String>,
     },
-    /// What counts came to something else.
+    /// A counting task with two different results.
     #[error(
-        "{key:?} counts and came to two results, although the same program performed it; one of the stores was changed, or a machine \
-         errs: `rtalloc compare` shows where they differ"
+        "{key:?} is a counting task with two different results of the same program; one of the stores was changed, or a machine is \
+         faulty: `rtalloc compare` shows where they differ"
     )]
     Differs {
         /// The task.
@@ -138,11 +138,11 @@ impl From<rusqlite::Error> for StoreError {
 pub struct Store {
     connection: Connection,
     origin: Origin,
-    /// The environment that this process adds results of, once it does, with its row.
+    /// The environment of the results that this process adds, with its row, once the first is added.
     environment: Option<(i64, Environment)>,
 }
 
-/// A result with what is known of it.
+/// A result with its metadata.
 #[derive(Clone, Debug, Serialize)]
 pub struct Kept {
     /// The task.
@@ -151,40 +151,40 @@ pub struct Kept {
     pub experiment: String,
     /// Where it was performed.
     pub environment: Environment,
-    /// When it was done: Unix time, seconds.
+    /// When it finished: Unix time, seconds.
     pub finished_unix: u64,
     /// How long it took.
     pub seconds: f64,
-    /// Whether it tells times, which differ from run to run; otherwise it is the same wherever it is performed.
+    /// Whether it contains times, which vary from run to run; otherwise it is the same wherever it is performed.
     pub timed: bool,
     /// The result.
     pub result: Value,
 }
 
-/// What a merge came to.
+/// The outcome of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
     /// Results that were added.
     pub added: usize,
-    /// Results that were there already, and stayed.
+    /// Results that were present already, and were kept.
     pub known: usize,
 }
 
 impl Store {
-    /// A store that ends with this process.
+    /// A store in memory, gone when this process ends.
     ///
     /// # Errors
     ///
-    /// SQLite's refusal.
+    /// An error of SQLite.
     pub fn in_memory(origin: Origin) -> Result<Self, StoreError> {
         Self::begin(Connection::open_in_memory()?, origin)
     }
 
-    /// Opens a store to add results; makes one where there is no file.
+    /// Opens a store to add results; creates it if the file does not exist.
     ///
     /// # Errors
     ///
-    /// What is no store, or one of another origin.
+    /// The file is not a store, or has another origin.
     pub fn open(path: &Path, origin: Origin) -> Result<Self, StoreError> {
         Self::begin(Connection::open(path)?, origin)
     }
@@ -193,21 +193,21 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// What is no store.
+    /// The file is not a store.
     pub fn read(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing);
         }
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.busy_timeout(PATIENCE)?;
-        let origin = told(&connection)?.ok_or(StoreError::Foreign)?;
+        let origin = stored_origin(&connection)?.ok_or(StoreError::Foreign)?;
         Ok(Self { connection, origin, environment: None })
     }
 
     fn begin(mut connection: Connection, origin: Origin) -> Result<Self, StoreError> {
         connection.busy_timeout(PATIENCE)?;
         let change = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        match told(&change)? {
+        match stored_origin(&change)? {
             None => {
                 change.execute_batch(SCHEMA)?;
                 change.pragma_update(None, "application_id", APPLICATION)?;
@@ -223,7 +223,7 @@ impl Store {
         Ok(Self { connection, origin, environment: None })
     }
 
-    /// Tells where the results come from that this process [keeps](Self::keep).
+    /// Sets the environment of the results that this process [keeps](Self::keep).
     ///
     /// # Errors
     ///
@@ -233,13 +233,13 @@ impl Store {
         Ok(())
     }
 
-    /// What all its results come from.
+    /// The origin of all its results.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Whether a task was performed.
+    /// Whether the store has a result of a task.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl Store {
         Ok(self.verified(key)?.is_some())
     }
 
-    /// The result of a task, if it was performed.
+    /// The result of a task, if it has one.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl Store {
         verified(&self.connection, key)
     }
 
-    /// Keeps the result of a task. If another process was faster, its result stays.
+    /// Stores the result of a task. If another process already stored one, that one is kept.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl Store {
     ///
     /// # Panics
     ///
-    /// Nobody told where [the results come from](Self::measure).
+    /// [The environment](Self::measure) is not set.
     pub fn keep(&mut self, experiment: &str, task: &Task, took: Duration, result: &Value) -> Result<(), StoreError> {
         let environment = self.environment.as_ref().expect("the environment is set");
         let kept = Kept {
@@ -289,7 +289,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// A store that cannot be read, or results that are damaged: all of them are named.
+    /// A store that cannot be read, or damaged results: all of them are named.
     pub fn all(&self) -> Result<Vec<Kept>, StoreError> {
         let mut query = self.connection.prepare(&format!("{KEPT} ORDER BY key"))?;
         let rows = query.query_map([], row)?.collect::<Result<Vec<Row>, _>>()?;
@@ -309,11 +309,11 @@ impl Store {
         agree(&self.origin, other.origin.clone())
     }
 
-    /// Adds the results of another store; those that are here already stay. Doing it twice is doing it once.
+    /// Adds the results of another store; results present already are kept. Idempotent.
     ///
     /// # Errors
     ///
-    /// A store of another origin, or one in which a task that counts came to something else; then nothing is added.
+    /// A store of another origin, or one in which a counting task has a different result; then nothing is added.
     pub fn merge(&mut self, other: &Store) -> Result<Merged, StoreError> {
         self.admits(other)?;
         let mut merged = Merged { added: 0, known: 0 };
@@ -333,19 +333,19 @@ impl Store {
     }
 }
 
-/// A result, if there is none of that task yet.
+/// Adds a result, if there is none of that task yet.
 const INSERT: &str = "
     INSERT OR IGNORE INTO cell (key, experiment, environment, finished_unix, seconds, timed, result, sha256)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
-/// Adds a result whose text is `result`, unless there is one of that task. Returns the number of rows added.
+/// Adds a result whose JSON text is `result`, unless there is one of that task. Returns the number of rows added.
 fn insert(connection: &Connection, kept: &Kept, environment: i64, result: &str) -> rusqlite::Result<usize> {
     let Kept { key, experiment, finished_unix, seconds, timed, .. } = kept;
     let sha256 = checksum(kept, result);
     connection.execute(INSERT, params![key, experiment, environment, finished_unix, seconds, timed, result, sha256])
 }
 
-/// The result of a task, if there is one and it is what was kept.
+/// The result of a task, if there is one and its checksum matches.
 fn verified(connection: &Connection, key: &str) -> Result<Option<Row>, StoreError> {
     let mut query = connection.prepare_cached(&format!("{KEPT} WHERE key = ?1"))?;
     match query.query_row([key], row).optional()? {
@@ -354,8 +354,8 @@ fn verified(connection: &Connection, key: &str) -> Result<Option<Row>, StoreErro
     }
 }
 
-/// SHA-256 of everything that is shown of a result, each part after its length: key, experiment, environment, when, how
-/// long, whether it is timed, and the text of the result.
+/// SHA-256 of everything shown of a result, each part preceded by its length: key, experiment, environment, time of
+/// completion, duration, whether it is timed, and the text of the result.
 fn checksum(kept: &Kept, result: &str) -> String {
     let Kept { key, experiment, environment, finished_unix, seconds, timed, .. } = kept;
     let environment = serde_json::to_string(environment).expect("an environment can be written as JSON");
@@ -374,7 +374,7 @@ const KEPT: &str = "
            timer_overhead_ticks, timer_step_ticks, begun_unix, timed, sha256
     FROM cell JOIN environment ON environment.id = cell.environment";
 
-/// A result whose text was not read yet.
+/// A result whose text is not parsed yet.
 struct Row {
     kept: Kept,
     text: String,
@@ -419,8 +419,8 @@ fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     Ok(Row { kept, text: row.get(4)?, sha256: row.get(16)? })
 }
 
-/// The origin of what is in a database; `None` where there is nothing.
-fn told(connection: &Connection) -> Result<Option<Origin>, StoreError> {
+/// The origin of a database's results; `None` if it is empty.
+fn stored_origin(connection: &Connection) -> Result<Option<Origin>, StoreError> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = number("application_id")?;
     let objects: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -451,7 +451,7 @@ fn agree(ours: &Origin, theirs: Origin) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The row of an environment, which is added if it is new.
+/// The row of an environment; added if new.
 fn add_environment(connection: &Connection, here: &Environment) -> Result<i64, rusqlite::Error> {
     let facts = params![
         here.rtalloc,
@@ -504,7 +504,7 @@ mod tests {
         Task::timed(key.into(), 1)
     }
 
-    /// A store that takes results.
+    /// A store with an environment, ready for results.
     fn memory(origin: Origin) -> Store {
         let mut store = Store::in_memory(origin).expect("a store");
         store.measure(&here()).expect("written");
@@ -522,7 +522,7 @@ mod tests {
         assert!(!store.has("a").expect("read") && store.get("a").expect("read").is_none());
         store.keep("squares", &task("a"), Duration::from_millis(1500), &value).expect("kept");
         store.keep("squares", &task("a"), Duration::ZERO, &Value::Null).expect("ignored");
-        // Not closed: what a killed process leaves.
+        // Not closed: the state that a killed process leaves.
         std::mem::forget(store);
         let store = Store::open(&path, ours()).expect("the store");
         assert!(store.has("a").expect("read"));
@@ -584,11 +584,11 @@ mod tests {
         second.keep("squares", &task("a"), Duration::ZERO, &Value::from(2)).unwrap();
         second.keep("squares", &task("b"), Duration::ZERO, &Value::from(3)).unwrap();
         assert_eq!(first.merge(&second).unwrap(), Merged { added: 1, known: 1 });
-        let told = |store: &Store| serde_json::to_string(&store.all().unwrap()).unwrap();
-        let once = told(&first);
+        let stored_origin = |store: &Store| serde_json::to_string(&store.all().unwrap()).unwrap();
+        let once = stored_origin(&first);
         assert_eq!(first.merge(&second).unwrap(), Merged { added: 0, known: 2 });
-        assert_eq!(told(&first), once);
-        assert_eq!(first.get("a").unwrap().unwrap().result, Value::from(1), "what is here stays");
+        assert_eq!(stored_origin(&first), once);
+        assert_eq!(first.get("a").unwrap().unwrap().result, Value::from(1), "present results are kept");
     }
 
     #[test]
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_store_is_refused_and_left_alone() {
+    fn a_file_that_is_not_a_store_is_refused_and_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         assert!(matches!(Store::read(&path).err(), Some(StoreError::Missing)));

@@ -11,28 +11,28 @@ use rtalloc_subjects::Subject;
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// Lists the allocators, ours and the peers', or tells all about some of them.
+/// Lists the allocators, ours and the peers', or describes some of them in full.
 ///
 /// The table has a line for each: which block serves a request, what is stated and what is proved
 /// of its operations, how its blocks are made, and what it never serves. With names, the full
-/// card of each: every fact of its contract, the static bounds of its operations in this very
-/// program, its control structure in heaps of three sizes, what it does not do, when to take it
-/// and when not, and what can be chosen. With groups (ours, peers, dozen, a family), the table of
+/// summary of each: every fact of its contract, the static bounds of its operations in this very
+/// program, its control structure in heaps of three sizes, what it does not do, when to use it
+/// and when not, and its parameters. With groups (ours, peers, dozen, a family), the table of
 /// those.
 ///
 /// cost is the class that the contract, or a peer's author, states: H is the heap's size, n the
 /// number of free blocks. bound is the most x86-64 instructions the operation executes, whatever
-/// the heap looks like, proved from the machine code as `rtalloc bound` does it; `-` where the
-/// code has loops nobody bounded.
+/// the state of the heap, proved from the machine code as by `rtalloc bound`; `-` where the
+/// code has loops without a known bound.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators, separated by spaces or commas, each for its card, or groups for their table. Without any, the
-    /// table of all.
+    /// Allocators, separated by spaces or commas: a summary of each; or groups: a table of each. Without any, the table
+    /// of all.
     #[arg(value_name = "ALLOCATOR", value_delimiter = ',')]
     names: Vec<String>,
 
-    /// Prints the cards as JSON, whatever was asked for.
+    /// Prints the summaries as JSON, for any selection.
     #[arg(long)]
     json: bool,
 }
@@ -41,18 +41,18 @@ const EXAMPLES: &str = "\
 Examples:
   rtalloc allocators                  the table
   rtalloc allocators buddy            the buddy systems
-  rtalloc allocators tlsf half-fit    two cards
+  rtalloc allocators tlsf half-fit    two summaries
   rtalloc allocators --json | jq '.allocators[] | select(.blocks.header_bytes == 0) | .name'
 
-The exit status is 0, and 1 where a name is unknown.";
+The exit status is 0, or 1 if a name is unknown.";
 
-/// All cards, as a document.
+/// All summaries, as a document.
 #[derive(Serialize)]
 struct Cards<'a> {
     allocators: &'a [Card],
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let look = Look { columns: look.columns.min(catalogue::WIDEST), ..look };
     let text = match (arguments.json, one_by_one) {
         (true, _) => {
-            document::pretty(Schema::ALLOCATORS, &Cards { allocators: &cards }).context("the cards as JSON")?
+            document::pretty(Schema::ALLOCATORS, &Cards { allocators: &cards }).context("the summaries as JSON")?
         }
         (false, true) => cards.iter().map(|card| catalogue::card(card, look)).collect::<Vec<_>>().join("\n"),
         (false, false) => catalogue::table(&cards, look),

@@ -41,22 +41,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///                     every state of a tiny heap, a directed enumeration and a random search
 ///   static bound      no operation that returns executes more
 ///
-/// Where the source of our allocators says what bounds a loop, the bound is told as a function of
-/// its turns (`52 + 31 per merge`), and shown for a heap of 16 MiB; of a search, what each free
-/// block costs.
+/// Where the source of our allocators states what bounds a loop, the bound is a function of the
+/// number of its iterations (`52 + 31 per merge`), evaluated for a heap of 16 MiB; for a search,
+/// it is the cost per free block.
 ///
-/// Of Compact-fit, whose free may copy an object, a second table tells the bounds by size class,
-/// and the most measured in heaps of two sizes, new and worn.
+/// For Compact-fit, whose free may copy an object, a second table shows the bounds by size class,
+/// and the most measured in heaps of two sizes, new and aged.
 ///
-/// The bound is read off the machine code of this very program: control flow from the entry point
-/// on, the longest path, and a certificate that a checker with another decoder verifies. What
+/// The bound is computed from the machine code of this very program: control flow from the entry
+/// point on, the longest path, and a certificate that a checker with another decoder verifies. What
 /// cannot be bounded gets no number but the reason, with address, function and source line: loops
 /// that no fact bounds, recursion, indirect jumps, repeated string instructions, calls of code
-/// that is elsewhere.
+/// outside this program.
 ///
 /// With --binary and --symbol it bounds any function of an x86-64 ELF program or library.
 ///
-/// A bound counts instructions. It is no time; METHODOLOGY.md says how to get from one to the
+/// A bound counts instructions, not time; METHODOLOGY.md describes how to get from one to the
 /// other. The whole table takes a minute or two, that of one allocator some ten seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
@@ -71,24 +71,24 @@ pub struct Arguments {
     #[arg(long, value_name = "OP,OP", value_delimiter = ',', value_parser = operation, conflicts_with = "binary")]
     operation: Vec<Operation>,
 
-    /// Prints the longest path of each operation, instruction by instruction with source lines, and what of it
-    /// no operation performed executed.
+    /// Prints the longest path of each operation, instruction by instruction with source lines, and marks the parts
+    /// that no performed operation executed.
     #[arg(long)]
     explain: bool,
 
-    /// Proves only: performs no operations, so that there are no observed maxima. Takes a second.
+    /// Only proves: performs no operations, so there are no observed maxima. Takes a second.
     #[arg(long = "static")]
     proves_only: bool,
 
     /// Each time the loop around PLACE is entered, the instruction at the address PLACE is executed at most N times;
     /// or, where PLACE is a source line, each loop with its condition on that line goes around at most N times, and
     /// tests its condition at most N + 1 times. An address is written 0x401136, a line list.rs:120, with as much of the
-    /// path as is needed. A place that its loop can go around without executing is refused. All loops that need a fact
-    /// are listed, each with a fact to fill in.
+    /// path as is needed. A place that an iteration can bypass is refused. All loops that need a fact are listed, each
+    /// with a fact to fill in.
     #[arg(long = "loop", value_name = "PLACE=N")]
     loops: Vec<LoopFact>,
 
-    /// Takes it that no single execution of an operation executes both places.
+    /// Assumes that no single execution of an operation executes both places.
     #[arg(long, value_name = "PLACE,PLACE")]
     conflict: Vec<Conflict>,
 
@@ -103,7 +103,7 @@ pub struct Arguments {
     ])]
     check: Option<PathBuf>,
 
-    /// With --check: exits with 3 where a certificate rests on a fact that a user stated (about a loop, a conflict, a
+    /// With --check: exits with 3 where a certificate rests on a fact stated by a user (about a loop, a conflict, a
     /// function that never returns), beyond the assumptions that METHODOLOGY.md lists.
     #[arg(long)]
     strict: bool,
@@ -116,11 +116,11 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", requires = "binary")]
     symbol: Vec<String>,
 
-    /// Takes it that functions of this name never return, besides those known to (abort, panics, ...). For --binary.
+    /// Assumes that functions of this name never return, besides the known ones (abort, panics, ...). For --binary.
     #[arg(long, value_name = "NAME", requires = "binary")]
     never_returns: Vec<String>,
 
-    /// Fails when a bound of an allocator is above the one in FILE, or gone.
+    /// Fails when a bound of an allocator is above the one in FILE, or missing.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["binary", "save"])]
     against: Option<PathBuf>,
 
@@ -128,7 +128,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "binary")]
     save: Option<PathBuf>,
 
-    /// Writes everything found out as JSON to FILE, or to standard output in place of the table for `-`.
+    /// Writes all results as JSON to FILE, or to standard output in place of the table for `-`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -139,21 +139,21 @@ Examples:
   rtalloc bound tlsf --operation deallocate --explain  the longest path of TLSF's free
   rtalloc bound first-fit --static --loop PLACE=100
                                                        a search of at most 100 blocks
-  rtalloc bound tlsf --static --certificate tlsf.json  the proof, for somebody else
-  rtalloc bound --check tlsf.json --strict             to verify, with nothing assumed beyond the published list
+  rtalloc bound tlsf --static --certificate tlsf.json  the proof, for other users
+  rtalloc bound --check tlsf.json --strict             verification, with no assumption beyond the published list
   rtalloc bound --binary ./filter --symbol step --loop filter.c:40=16
                                                        a function of your own program
 
-The exit status is 0 when the question was answered, an allocator without a bound included; 1 when an
-argument was of no use, a function of --binary has no bound, a certificate was rejected, or a bound
-grew (--against) or was exceeded; 2 when the command line cannot be read; 3 when certificates were verified
-but rest on facts beyond the published assumptions (--check --strict).";
+The exit status is 0 on success, even if an allocator has no bound; 1 when an argument is invalid, a function
+of --binary has no bound, a certificate was rejected, or a bound grew (--against) or was exceeded; 2 when the
+command line is invalid; 3 when certificates were verified but rest on facts beyond the published assumptions
+(--check --strict).";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.check {
         return verify(file, arguments.binary.as_deref(), arguments.strict);
@@ -188,7 +188,8 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
     let loads = loads.as_ref().map(|everything| &everything.loads);
     let (mut study, bounds) =
         study::study(&analysis, &subjects, operations, facts, loads, &mut |progress| bar.show(progress))?;
-    // A class's bounds are those of the whole: with somebody's facts, or of other operations, there is nothing to add.
+    // The bounds by size class repeat those of the whole: with a user's facts, or for other operations, they add
+    // nothing.
     if facts.loops.is_empty() && facts.conflicts.is_empty() && arguments.operation.is_empty() {
         let classes = |subject: &&Subject| size_classes::of_subject(&analysis, subject, !arguments.proves_only);
         study.classes = subjects.iter().copied().filter_map(|subject| classes(&subject)).collect();
@@ -210,9 +211,9 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
         replaced |= save.write(&document::pretty(Schema::BASELINE, &Baseline { measured, ..baseline })?)?;
     }
     if !replaced {
-        print(&told(&study, arguments.explain)).context("standard output")?;
+        print(&rendered(&study, arguments.explain)).context("standard output")?;
     }
-    // A fact may be wrong. Then it has to be said, and loudly.
+    // A fact may be wrong; that must not go unnoticed.
     let contradictions = study.contradictions();
     anyhow::ensure!(
         contradictions.is_empty(),
@@ -222,7 +223,7 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
     match committed {
         Some(committed) => {
             let (text, held) = compare(committed, &study, &subjects, operations)?;
-            // What goes to standard output for another program stays as it is.
+            // The output for other programs on standard output stays as it is.
             if replaced {
                 eprint!("{text}")
             } else {
@@ -235,7 +236,7 @@ fn allocators(arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> 
 }
 
 /// The table, or the paths.
-fn told(study: &Study, explain: bool) -> String {
+fn rendered(study: &Study, explain: bool) -> String {
     let look = Look::of_stdout();
     let mut text = String::new();
     if explain {
@@ -250,8 +251,8 @@ fn told(study: &Study, explain: bool) -> String {
     text + &present::bounds::table(study, reasons, Look { columns: look.columns.min(120), ..look })
 }
 
-/// Holds a study against those committed bounds that are of what was asked for, or of what there no longer is. Tells
-/// the outcome in words, and whether none grew.
+/// Compares a study with the committed bounds of the selected allocators and of those that no longer exist. Returns the
+/// outcome as text, and whether no bound grew.
 fn compare(
     mut committed: Baseline,
     study: &Study,
@@ -270,7 +271,7 @@ fn compare(
         !bounds.is_empty() && (!exists || subjects.iter().any(|subject| subject.name == name))
     });
     let count: usize = committed.bounds.values().map(BTreeMap::len).sum();
-    anyhow::ensure!(count > 0, "--against: the file has no bounds of what was asked for; --save writes them");
+    anyhow::ensure!(count > 0, "--against: the file has no bounds of the selection; --save writes them");
     let (worse, better, new) = (committed.regressions(&now), committed.improvements(&now), committed.additions(&now));
     let mut text = String::new();
     if committed.rustc != now.rustc {
@@ -295,10 +296,11 @@ fn compare(
 
 fn baseline(path: &Path) -> anyhow::Result<Baseline> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text).with_context(|| format!("{} is no file of bounds; --save writes one", path.display()))
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a file of bounds; --save writes one", path.display()))
 }
 
-/// Bounds functions of somebody's file.
+/// Bounds functions of a user's file.
 fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!arguments.symbol.is_empty(), "--binary needs a function to bound: --symbol NAME");
     let file = ElfFile::open(path)?;
@@ -333,15 +335,15 @@ fn functions(path: &Path, arguments: &Arguments, facts: &Facts) -> anyhow::Resul
         replaced |= certificate.write(&certificates(&bounds, &file)?)?;
     }
     if !replaced {
-        print(&told(&study, arguments.explain)).context("standard output")?;
+        print(&rendered(&study, arguments.explain)).context("standard output")?;
     }
     Ok(if bounds.len() == arguments.symbol.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Where a function begins, by name or address.
+/// The address at which a function begins, by name or address.
 fn entry(file: &ElfFile, symbol: &str) -> anyhow::Result<u64> {
     if let Some(digits) = symbol.strip_prefix("0x") {
-        return u64::from_str_radix(digits, 16).with_context(|| format!("{symbol} is no address, such as 0x1139"));
+        return u64::from_str_radix(digits, 16).with_context(|| format!("{symbol} is not an address, such as 0x1139"));
     }
     match file.find(symbol).as_slice() {
         [one] => Ok(one.address),
@@ -362,7 +364,7 @@ fn entry(file: &ElfFile, symbol: &str) -> anyhow::Result<u64> {
 fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<ExitCode> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let list: Vec<serde_json::Value> =
-        serde_json::from_str(&text).with_context(|| format!("{} is no list of certificates", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is not a list of certificates", path.display()))?;
     anyhow::ensure!(!list.is_empty(), "{} holds no certificate", path.display());
     let this_program = binary.is_none().then(Analysis::of_this_program).transpose()?;
     let opened = binary.map(ElfFile::open).transpose()?;
@@ -376,7 +378,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
         let another = binary.is_none() && certificate.binary.sha256 != file.provenance().sha256;
         let hint = if another { " (name its file with --binary)" } else { "" };
         let checked = check(&certificate, file, file.provenance()).with_context(|| format!("{function}{hint}"))?;
-        // The address says what it is of; what the certificate calls it does not.
+        // The address identifies the operation; the name in the certificate does not.
         let operations = this_program.as_ref().map(|analysis| operations_at(analysis, entry.0)).unwrap_or_default();
         let name = if operations.is_empty() { file.provenance().file.clone() } else { operations.join(" and ") };
         let _ = writeln!(text, "{name}: {function}, entry {entry}: at most {} instructions", checked.instructions);
@@ -406,7 +408,7 @@ fn verify(path: &Path, binary: Option<&Path>, strict: bool) -> anyhow::Result<Ex
 /// The exit status of `--check --strict` where certificates rest on facts that a user stated.
 const BEYOND_THE_LIST: u8 = 3;
 
-/// The operations of allocators in this program that begin at an address of its file.
+/// The operations of allocators in this program whose entry point is at an address of its file.
 fn operations_at(analysis: &Analysis, entry: u64) -> Vec<String> {
     let named = |subject: &'static Subject| {
         let begins = move |operation: &Operation| analysis.entry(subject, *operation) == entry;
@@ -422,7 +424,7 @@ fn certificates(bounds: &[Bound], file: &ElfFile) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&list).context("as JSON")? + "\n")
 }
 
-/// Why there is nothing, in one line.
+/// Why there is no bound, in one line.
 fn declines(study: &Study) -> String {
     let operations = study.subjects.iter().flat_map(|subject| &subject.operations);
     let why = operations.filter_map(|operation| match &operation.answer {
@@ -432,7 +434,7 @@ fn declines(study: &Study) -> String {
     why.collect::<Vec<_>>().join("; ")
 }
 
-/// Everything that operations are observed in, as files that are gone when this is.
+/// Everything that operations are observed in, as temporary files, deleted when this is dropped.
 struct Everything {
     loads: Loads,
     _programs: shipped::Unpacked,
@@ -469,5 +471,5 @@ impl Everything {
 
 /// Seed of the generated traces.
 const SEED: u64 = 1;
-/// Operations taken of each: what is to come by then has come.
+/// Operations used of each trace; rare events have occurred by then.
 const MOST_EVENTS: usize = 400_000;

@@ -20,23 +20,23 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Times two allocators against each other: the same trace, in one process, in turns.
+/// Compares the times of two allocators: the same trace, in one process, alternating.
 ///
 /// `rtalloc run` gives every allocator a process of its own, one after another,
-/// and the speed of a shared machine changes in between: its ticks of two
-/// allocators may be half off against each other. Here both replay the trace in
-/// turns, round after round, in fresh heaps of the same memory, so that whatever
-/// the machine does meets both.
+/// and the speed of a shared machine changes in between: the ratio of its ticks
+/// for two allocators may be off by half. Here both replay the trace alternately,
+/// round after round, in fresh heaps of the same memory, so that disturbances of
+/// the machine affect both alike.
 ///
-/// Without allocators, ours are compared with the published crates of the same
-/// algorithm:
+/// Without allocators, our allocators are compared with the published crates of
+/// the same algorithm:
 ///
 ///   tlsf / rlsf, first-fit-address / linked-list, binary-buddy / buddy-system
 ///
-/// Without traces, on p1, p2 and p3 of the TLSF paper and on the shipped traces
-/// of real programs. All that takes about two minutes.
+/// Without traces, they replay p1, p2 and p3 of the TLSF paper and the shipped
+/// traces of real programs. All that takes about two minutes.
 ///
-/// Three figures are shown of each, and their ratio, first / second:
+/// Three figures are shown for each, and their ratio, first / second:
 ///
 ///   allocate, free   mean ticks of the time-stamp counter: of every operation
 ///                    the least over the rounds, the cost of reading the
@@ -46,15 +46,15 @@ use std::time::Duration;
 ///                    rounds, and the quartiles of the ratio. The loop that
 ///                    replays is part of it, and the same for both.
 ///
-/// Where one of a pair refuses a request, the pair is not compared; who refused
-/// what is shown instead.
+/// Where one of a pair refuses a request, the pair is not compared; the refusals
+/// are shown instead.
 ///
-/// Two stores of results (`rtalloc reproduce --store`) are compared instead by
-/// what they hold: which tasks came to another result, and whether it matters.
-/// What counts is the same wherever it is performed with the same code, so that
-/// any difference does; times matter where the quartiles of second / first are
-/// on one side of 1 and the median is at least 5 % away from it. The exit status
-/// does not tell that: the column `matters` does.
+/// Two stores of results (`rtalloc reproduce --store`) are compared by their
+/// contents: which tasks have another result, and whether it matters. Counts are
+/// the same wherever the same code runs, so any difference matters; times matter
+/// where the quartiles of second / first are on the same side of 1 and the median
+/// is at least 5 % away from it. The exit status does not depend on that: see the
+/// column `matters`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
@@ -81,27 +81,27 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc compare                                ours and the crates with the same algorithm
+  rtalloc compare                                our allocators and the crates with the same algorithm
   rtalloc compare p2 lua-entities                the same on one workload and one shipped trace
   rtalloc compare tlsf half-fit                  another pair on all of them
   rtalloc compare tlsf talc server.rtrace \"p3 --mallocs 50000\" --seconds 10
   rtalloc compare before.db after.db             what changed between two campaigns
 
-The exit status is 0 when every pair was compared on every trace, or two stores were; 1 when a pair was not, or an argument was
-of no use.";
+The exit status is 0 when every pair was compared on every trace, or two stores were; 1 when a pair was not, or an argument is
+invalid.";
 
-/// Ours, and the published crates with the same algorithm.
+/// Our allocators, and the published crates with the same algorithm.
 const PAIRS: [(&str, &str); 3] =
     [("tlsf", "rlsf"), ("first-fit-address", "linked-list"), ("binary-buddy", "buddy-system")];
 
-/// The workloads that are replayed beside the shipped traces.
+/// The workloads that are replayed in addition to the shipped traces.
 const WORKLOADS: [&str; 3] = ["p1", "p2", "p3"];
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let [first, second] = &arguments.words[..]
         && [first, second].iter().any(|path| is_store(Path::new(path)))
@@ -110,7 +110,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         anyhow::ensure!(heap.is_none() && json.is_none(), "--heap and --json are for allocators, not for stores");
         return stores(Path::new(first), Path::new(second));
     }
-    let (names, loads) = told_apart(&arguments.words);
+    let (names, loads) = split_words(&arguments.words);
     let pairs = pairs(names)?;
     let mut files = Files::new();
     for word in loads.iter().filter(|word| Path::new(word).exists()) {
@@ -147,8 +147,9 @@ fn stores(first: &Path, second: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The allocators' names and the rest: a first word that is something to replay leaves the allocators out.
-fn told_apart(words: &[String]) -> (&[String], &[String]) {
+/// Splits the words into the allocators' names and the rest; where the first word names something to replay, there are
+/// no allocators.
+fn split_words(words: &[String]) -> (&[String], &[String]) {
     match words {
         [first, ..] if is_load(first) => (&[], words),
         _ => words.split_at(words.len().min(2)),
@@ -162,7 +163,7 @@ fn is_load(word: &str) -> bool {
         && (model_name(word).is_some() || shipped::names().any(|name| name == word) || Path::new(word).exists())
 }
 
-/// The model that the words of a workload begin with.
+/// The model named by a workload's first word.
 fn model_name(words: &str) -> Option<&str> {
     words.split_whitespace().next().filter(|name| Model::NAMES.contains(name))
 }
@@ -183,10 +184,10 @@ fn pairs(names: &[String]) -> anyhow::Result<Vec<Pair>> {
     match names {
         [] => PAIRS.into_iter().map(|(first, second)| pair(first, second)).collect(),
         [first, rest @ ..] => {
-            let unknown = || format!("{first} is no allocator, and nothing to replay");
+            let unknown = || format!("{first} is neither an allocator nor something to replay");
             rtalloc_subjects::one(first).with_context(unknown)?;
             let [second] = rest else {
-                anyhow::bail!("{first} against whom? Name a second allocator; `rtalloc allocators` lists them")
+                anyhow::bail!("{first}: name a second allocator to compare it with; `rtalloc allocators` lists them")
             };
             Ok(vec![pair(first, second)?])
         }
@@ -197,7 +198,7 @@ fn pairs(names: &[String]) -> anyhow::Result<Vec<Pair>> {
 #[derive(Default)]
 struct Traces {
     paths: Vec<PathBuf>,
-    /// Those of the paths that are temporary files.
+    /// The temporary files among the paths.
     unpacked: Unpacked,
 }
 
@@ -222,7 +223,7 @@ impl Traces {
         } else if !self.unpacked.add_shipped(word)? {
             anyhow::ensure!(
                 Path::new(word).exists(),
-                "{word:?} is nothing to replay: neither a file, nor a workload ({}), nor a shipped trace ({})",
+                "{word:?} is not something to replay: neither a file, nor a workload ({}), nor a shipped trace ({})",
                 Model::NAMES.join(", "),
                 shipped::names().collect::<Vec<_>>().join(", ")
             );

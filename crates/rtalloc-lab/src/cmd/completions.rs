@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 use std::process::ExitCode;
 
-/// Prints completions for a shell: verbs, options, and the values of options.
+/// Prints completions for a shell: subcommands, options, and the values of options.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -19,10 +19,10 @@ pub struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   rtalloc completions bash > ~/.local/share/bash-completion/completions/rtalloc
-  rtalloc completions zsh > ~/.zfunc/_rtalloc       with fpath+=~/.zfunc in front of compinit
+  rtalloc completions zsh > ~/.zfunc/_rtalloc       with fpath+=~/.zfunc before compinit
   rtalloc completions fish > ~/.config/fish/completions/rtalloc.fish";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///

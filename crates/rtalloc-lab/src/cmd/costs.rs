@@ -12,21 +12,21 @@ use pathbound::image::Process;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measures what worst cases cost in heaps of 64 KiB to 64 MiB, and which cost class that is.
+/// Measures worst cases in heaps of 64 KiB to 64 MiB, and determines their cost class.
 ///
 /// Each allocator's worst-case recipes (those that `rtalloc generate
 /// worst:ALLOCATOR` writes) are performed in heaps of six sizes; the
-/// instructions of the last operation are counted. A rule then decides which
-/// class the counts have: constant, logarithmic in the size of the heap, linear
-/// in the number of free blocks, linear in the size of the heap. What the
-/// allocator's contract states is held against it.
+/// instructions of the last operation are counted. A rule then determines the
+/// class of the counts: constant, logarithmic in the size of the heap, linear
+/// in the number of free blocks, linear in the size of the heap. The result is
+/// compared with the class that the allocator's contract states.
 ///
 /// Peers state no class as data, so only our own allocators are measured. All of
 /// them take about a minute on two cores.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators, separated by spaces or commas: names, families or groups. Without any, ours.
+    /// Allocators, separated by spaces or commas: names, families or groups. Without any, all our allocators.
     #[arg(value_name = "ALLOCATOR", value_delimiter = ',')]
     allocators: Vec<String>,
 
@@ -41,23 +41,23 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc costs                                 all of ours
+  rtalloc costs                                 all our allocators
   rtalloc costs first-fit tlsf --plot costs.svg
   rtalloc costs --json -                        for another program
 
 The exit status is 0 when every allocator costs what its contract states, and 1 otherwise.";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let choice = if arguments.allocators.is_empty() { &["ours".to_string()][..] } else { &arguments.allocators };
     let subjects = rtalloc_subjects::select(choice)?;
     anyhow::ensure!(
         subjects.iter().any(|subject| subject.view.is_some()),
-        "{}: no cost classes are stated that could be held against counts; choose among ours (`rtalloc allocators` lists them)",
+        "{}: no cost classes are stated to compare the counts with; choose among ours (`rtalloc allocators` lists them)",
         choice.join(", ")
     );
     anyhow::ensure!(!arguments.plot.as_deref().is_some_and(is_stdout), "--plot needs the name of a file");

@@ -1,4 +1,4 @@
-//! The option `--at-most`: traces cut to their small requests before anything is done with them.
+//! The option `--at-most`: traces reduced to their small requests.
 
 use crate::shipped::Unpacked;
 use crate::trace::{self, Origin, Reader, Writer};
@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-/// The traces with the requests of at most `largest` bytes alone, in temporary files.
+/// The traces with only the requests of at most `largest` bytes, in temporary files.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! The files of one call: what is read and what is written, and that nothing written destroys anything else of it.
+//! The files of one call: inputs and outputs. No output may destroy an input or another output.
 //!
-//! Outputs are found writable before the measuring, so that minutes of work are not lost to a typing error, and take
+//! Outputs are found writable before the measurement, so that a typing error does not cost minutes of work, and get
 //! their name when they are complete ([`Draft`]).
 
 use crate::draft::{Draft, is_stream, resolve};
@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The inputs and outputs of one call. Every verb names all of its files here.
+/// The inputs and outputs of one call. Every subcommand registers all of its files here.
 #[derive(Debug)]
 pub struct Files {
     known: Vec<Known>,
@@ -26,18 +26,18 @@ struct Known {
     is_written: bool,
 }
 
-/// What makes two names one file.
+/// What decides whether two names denote one file.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
-    /// Device and number of an existing file, whatever links lead to it.
+    /// Device and inode number of an existing file, whatever links lead to it.
     Existing(u64, u64),
-    /// Where a new file will be.
+    /// The path of a file that does not exist yet.
     New(PathBuf),
     Standard,
 }
 
 impl Files {
-    /// No files yet, besides this program's own.
+    /// No files yet, except this program's own.
     #[must_use]
     pub fn new() -> Self {
         let mut files = Self { known: Vec::new() };
@@ -48,7 +48,7 @@ impl Files {
         files
     }
 
-    /// Notes a file that is read.
+    /// Registers an input.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Files {
         self.note(argument, path, false)
     }
 
-    /// Notes a file that is changed in place, such as a store of results.
+    /// Registers a file that is changed in place, such as a store of results.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Files {
         self.note(argument, path, true)
     }
 
-    /// Notes an output that is a file, and finds out whether it can be written.
+    /// Registers an output that is a file, and checks that it can be written.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Files {
         Destination::open(path).with_context(|| argument.to_string()).map(Some)
     }
 
-    /// Notes an output that is a file, or standard output for `-`, and finds out whether it can be written.
+    /// Registers an output that is a file, or standard output for `-`, and checks that it can be written.
     ///
     /// # Errors
     ///
@@ -135,8 +135,8 @@ fn refusal(first: &Known, second: &Known) -> String {
     }
 }
 
-/// What a name stands for; `None` for streams and devices, which can be shared, and for what is not there and cannot be
-/// made.
+/// The identity of a path; `None` for streams and devices, which can be shared, and for a file that does not exist and
+/// cannot be created.
 fn identity(path: &Path) -> Option<Identity> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() && !is_stream(path) => {
@@ -147,18 +147,19 @@ fn identity(path: &Path) -> Option<Identity> {
     }
 }
 
-/// A file whose name was found writable; nothing of it exists before [`Destination::write`], so that an interrupted
-/// run leaves nothing and spoils nothing.
+/// A file whose path was found writable; it is not created before [`Destination::write`], so an interrupted run leaves
+/// nothing behind and damages nothing.
 #[derive(Debug)]
 pub struct Destination {
     path: PathBuf,
 }
 
 impl Destination {
-    /// Finds out whether `path` can be written.
+    /// Checks that `path` can be written.
     fn open(path: &Path) -> anyhow::Result<Self> {
         let is_open = match fs::metadata(path) {
-            // Opening a pipe could wait for its reader: pipes and devices are left until there is something to write.
+            // Opening a pipe could wait for its reader: pipes and devices are not opened until there is something to
+            // write.
             Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(()),
             _ => Draft::create(path).map(drop),
         };
@@ -166,7 +167,7 @@ impl Destination {
         Ok(Self { path: path.into() })
     }
 
-    /// Writes the file, in place of what it held.
+    /// Writes the file, replacing its content.
     ///
     /// # Errors
     ///
@@ -188,7 +189,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Writes `text`; tells whether it took the place of the tables.
+    /// Writes `text`; returns whether it went to standard output, in place of the tables.
     ///
     /// # Errors
     ///
@@ -201,7 +202,7 @@ impl Output {
     }
 }
 
-/// Whether results are asked for on standard output.
+/// Whether results are requested on standard output.
 #[must_use]
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
@@ -226,14 +227,14 @@ mod tests {
         let nowhere = directory.path().join("no/such/folder/report.html");
         let error = Destination::open(&nowhere).expect_err("refused").to_string();
         assert!(error.contains("no/such/folder/report.html"), "{error}");
-        assert!(Destination::open(directory.path()).is_err(), "a directory is no file");
+        assert!(Destination::open(directory.path()).is_err(), "a directory is not a file");
         assert!(Destination::open(&directory.path().join("new/")).is_err(), "nor is what only a directory can be");
         assert!(Destination::open(&directory.path().join("n".repeat(300))).is_err(), "a name too long");
         assert!(Destination::open(Path::new("")).is_err(), "no name");
     }
 
     #[test]
-    fn nothing_is_there_before_it_is_written() {
+    fn no_file_exists_before_it_is_written() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let new = directory.path().join("new.html");
         let destination = Destination::open(&new).expect("writable");
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_file_stays_as_it_is_until_it_is_written() {
+    fn an_existing_file_is_unchanged_until_it_is_written() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let old = directory.path().join("old.html");
         fs::write(&old, "yesterday's").expect("written");
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_is_no_input_and_no_other_output() {
+    fn an_output_is_neither_an_input_nor_another_output() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let at = |name: &str| directory.path().join(name);
         fs::write(at("dump"), "the evidence").expect("written");

@@ -24,7 +24,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 
-    /// As CSV, to FILE or to standard output; without --json and --csv, that is what is done.
+    /// As CSV, to FILE or to standard output; the default without --json and --csv.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     csv: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ Examples:
 
 The exit status is 0 when all was written.";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///

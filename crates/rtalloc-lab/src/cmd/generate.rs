@@ -17,7 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Generates a trace from a model of the literature, or of an allocator's worst case.
+/// Generates a trace from a model of the literature, or the worst case of an allocator.
 #[derive(Debug, clap::Args)]
 // No long help: it would spread the parameters of all models over ten pages.
 #[command(
@@ -51,16 +51,16 @@ enum Kind {
     Worst(Worst),
 }
 
-/// Whose worst case.
+/// The allocator and operation of a worst case.
 #[derive(Clone, Debug, clap::Args)]
 struct Worst {
-    /// The allocator; `worst:NAME` says it as well
+    /// The allocator; `worst:NAME` is equivalent
     #[arg(value_name = "ALLOCATOR")]
     allocator: String,
     /// allocate, deallocate (or free), reallocate
     #[arg(long, value_name = "OP", default_value = "allocate", value_parser = operation)]
     operation: Operation,
-    /// Whose idea of the worst case: the paper's, or the harder one that the allocator's bound showed; without it, the
+    /// Recipe of the worst case: the paper's, or the harder one found through the allocator's bound; without it, the
     /// costliest known at that heap size
     #[arg(long, value_name = "RECIPE", value_parser = recipe)]
     recipe: Option<Recipe>,
@@ -74,7 +74,7 @@ fn recipe(text: &str) -> Result<Recipe, String> {
     known.ok_or_else(|| format!("there is no recipe {text:?}; there are: paper, harder"))
 }
 
-/// Arguments with `worst:NAME` as two words, which is what clap understands.
+/// Splits `worst:NAME` into two words, as clap expects.
 pub(super) fn spelled_out(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut spelled: Vec<OsString> = Vec::new();
     for argument in arguments {
@@ -87,11 +87,11 @@ pub(super) fn spelled_out(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
     spelled
 }
 
-/// What the options alone do not tell.
+/// Notes on the models that the options do not cover.
 const READINGS: &str = "\
 Model, parameters and seed determine every event, on every machine: random numbers are PCG64's,
-all arithmetic is in integers, and the trace's header records what was asked for. MIN..MAX is an
-inclusive range; one number fixes it. A tick is a step of the model's clock.
+all arithmetic is in integers, and the trace's header records all of them. MIN..MAX is an inclusive
+range; one number fixes it. A tick is a step of the model's clock.
 
 Models and their sources:
   p1 p2 p3    Masmano, Ripoll, Balbastre, Crespo: A constant-time dynamic storage allocator for
@@ -104,9 +104,9 @@ Models and their sources:
               are each U[0, 2 mean].
   uniform     The thesis on Bitframe (2012), section 6.1. A random live block is freed after
   small       every second allocation, so that the heap grows. small is Normal(32, 19.455), and
-              every size above 108 comes at least once.
-  loguniform  Loads that compare published allocators at a constant number of live blocks: a
-  steady      random live block is freed and one allocated, over and over.
+              every size above 108 occurs at least once.
+  loguniform  Loads for comparing allocators at a constant number of live blocks: a random
+  steady      live block is freed and one allocated, repeatedly.
 
 Worst cases: the last operation of worst:ALLOCATOR is the worst case of that operation, in a heap
 (`rtalloc run --heap`) of the same size. By default the costliest recipe known at that heap size;
@@ -114,7 +114,7 @@ Worst cases: the last operation of worst:ALLOCATOR is the worst case of that ope
 costliest. Recipes are those of Puaut 2002, section 3.1, of Masmano et al. 2008, section 6.1, of the
 thesis on Bitframe, section 6.3, and harder ones of our own.
 
-Readings of the holding time h, whose unit the paper does not give:
+Interpretations of the holding time h, whose unit the paper does not give:
   fit         300..500 ticks, calibrated: binary buddy, dlmalloc and TLSF fragment about as published
   literal     30..50 ticks, the paper's numbers in the unit of its periods
   periods     10..20 of the task's own periods
@@ -142,11 +142,11 @@ impl<W: std::io::Write> Sink for Watched<W> {
     }
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.kind {
         Kind::Model(model) => of_model(model, arguments),
@@ -174,11 +174,11 @@ fn of_model(model: &Model, arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// Writes the trace of a worst case.
 fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Worst { allocator, operation, heap, .. } = worst;
-    anyhow::ensure!(!allocator.is_empty(), "whose worst case? Name an allocator: rtalloc generate worst:tlsf");
+    anyhow::ensure!(!allocator.is_empty(), "name an allocator for the worst case: rtalloc generate worst:tlsf");
     let subject = rtalloc_subjects::one(allocator)?;
     anyhow::ensure!(!subject.own_pages, "{allocator} takes its own pages: its heap cannot be prepared");
     let heap_bytes = usize::try_from(*heap).context("--heap")?;
-    // Refused before anything is chosen: every recipe would say the same.
+    // Checked before a recipe is chosen: every recipe would fail in the same way.
     let mut region = Region::new(heap_bytes, false).context("no memory for a heap of that size")?;
     let larger = || format!("{allocator} needs a larger --heap than {heap}");
     Heap::new(subject, &mut region, heap_bytes).with_context(larger)?;
@@ -188,9 +188,9 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let default = || PathBuf::from(format!("worst-{allocator}-{operation}.rtrace"));
     let path = output.map_or_else(default, Path::to_path_buf);
     Files::new().file("--output", Some(&path))?;
-    // Of those that have none of their own there is only a try.
+    // For allocators without a recipe of their own this is only an attempt.
     let borrowed = subject.view.is_none() && scenario.subjects.is_empty();
-    let told = if borrowed {
+    let description = if borrowed {
         format!("{scenario}; the recipe is TLSF's, not known to be the worst of {allocator}")
     } else {
         scenario.to_string()
@@ -203,7 +203,7 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     ];
     let meta = Meta {
         name: format!("worst-{allocator}-{operation}"),
-        about: format!("{worst}{operation} of {allocator} in a heap of {}: {told}", bytes(*heap)),
+        about: format!("{worst}{operation} of {allocator} in a heap of {}: {description}", bytes(*heap)),
         origin: Origin::Model {
             model: format!("worst:{allocator}"),
             seed: 0,
@@ -217,16 +217,16 @@ fn of_worst(worst: &Worst, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     let mut writer = Writer::create(&path, &meta)?;
     let written = script.events().iter().try_for_each(|event| writer.push(event));
     written.with_context(|| format!("cannot write {}", path.display()))?;
-    finish(writer, &path, || {}, &format!("last: {told}\n"))
+    finish(writer, &path, || {}, &format!("last: {description}\n"))
 }
 
-/// The costliest of the scenarios that were asked for.
+/// The costliest of the requested scenarios.
 fn scenario(worst: &Worst, subject: &Subject, heap_bytes: usize) -> anyhow::Result<&'static Scenario> {
     let of_operation = || scenario::of(subject).filter(|scenario| scenario.operation == worst.operation);
     let wanted = |scenario: &&Scenario| worst.recipe.is_none_or(|recipe| scenario.recipe == recipe);
     let choice: Vec<&'static Scenario> = of_operation().filter(wanted).collect();
     let found = match costs::costliest(subject, &choice, heap_bytes) {
-        // Where instructions cannot be counted: the harder one, as its name says.
+        // Where instructions cannot be counted: the recipe named `harder`.
         Err(CostsError::Count(_)) => choice.into_iter().max_by_key(|scenario| scenario.recipe),
         found => found?,
     };
@@ -245,7 +245,7 @@ fn scenario(worst: &Worst, subject: &Subject, heap_bytes: usize) -> anyhow::Resu
     })
 }
 
-/// Ends a trace and tells of it.
+/// Ends a trace and reports on it.
 fn finish<W: std::io::Write>(
     writer: Writer<W>,
     path: &Path,

@@ -13,28 +13,28 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Prints what is in a trace.
+/// Prints a summary of a trace.
 ///
-/// Counts, sizes, live memory over time, lifetimes, threads and reallocations, in one pass and in memory for the
-/// live blocks alone. The whole file is verified on the way. Counts, means, minima, maxima and histograms are
-/// exact; quantiles are exact below 2,048 and within 0.1 % above.
+/// Counts, sizes, live memory over time, lifetimes, threads and reallocations, in one pass; memory is needed only for
+/// the live blocks. The whole file is verified on the way. Counts, means, minima, maxima and histograms are exact;
+/// quantiles are exact below 2,048 and within 0.1 % above.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The trace
     trace: PathBuf,
-    /// Tells of the blocks of at most SIZE bytes alone, as `rtalloc run --at-most` replays them; suffix K, M or G
+    /// Reports only on the blocks of at most SIZE bytes, as `rtalloc run --at-most` replays them; suffix K, M or G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     at_most: Option<u64>,
-    /// Everything as JSON, the curve of live memory included
+    /// Everything as JSON, including the curve of live memory
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let cut = arguments.at_most.map(|largest| cut::at_most(std::slice::from_ref(&arguments.trace), largest));
     let cut = cut.transpose().context("--at-most")?;
@@ -95,12 +95,12 @@ impl Page {
         self.line(title);
     }
 
-    /// An indented line with a name and what belongs to it.
+    /// An indented line with a name and its value.
     fn entry(&mut self, name: &str, value: impl AsRef<str>) {
         self.line(format!("  {name:<18}{}", value.as_ref()));
     }
 
-    /// An indented line whose number stands right-aligned.
+    /// An indented line with a right-aligned number.
     fn number(&mut self, name: &str, value: u64, remark: &str) {
         self.line(format!("  {name:<18}{:>16}  {remark}", grouped(value)));
     }
@@ -182,14 +182,14 @@ impl Page {
             &format!("{} in {left}", bytes(survey.live_bytes_at_end)),
         );
         self.number("largest request", totals.largest_request_bytes, &bytes(totals.largest_request_bytes));
-        self.number("asked for in all", totals.requested_bytes, &bytes(totals.requested_bytes));
+        self.number("requested in all", totals.requested_bytes, &bytes(totals.requested_bytes));
         if totals.peak_live_bytes > 0 {
             self.section("Live memory over the operations");
             self.chart(survey);
         }
     }
 
-    /// Live memory as columns, each the maximum of its stretch.
+    /// Live memory as columns, each the maximum of its interval.
     fn chart(&mut self, survey: &Survey) {
         let points = &survey.live.points;
         let (events, peak) = (survey.totals.events, survey.totals.peak_live_bytes);

@@ -13,20 +13,20 @@ use anyhow::Context as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Counts the steps of operations while other threads do their worst.
+/// Counts the steps of operations under adversarial schedules of the other threads.
 ///
-/// How long a thread may be kept in the allocator by others is what a wait-free allocator bounds, and
-/// what no stopwatch finds: the bad schedules are rare, and the machine decides when they come. Here
-/// nothing is left to the machine. All threads are coroutines of one, another goes on only
-/// where one is about to access a word they share, and an adversary says which:
+/// How long other threads can delay a thread in the allocator is what a wait-free allocator bounds,
+/// and what no stopwatch finds: the bad schedules are rare, and the machine decides when they occur.
+/// Here nothing is left to the machine. All threads are coroutines of one thread; a switch occurs only
+/// where a coroutine is about to access a shared word, and an adversary chooses the next one:
 ///
 ///   alone    one thread after another: what an operation takes undisturbed
 ///   random   any thread at any step
 ///   PCT      random priorities and three changes of them (Burckhardt et al. 2010)
 ///   stall    one thread stops at one of its steps until the others are done; each thread, each step
 ///   crowd    between any two steps of one thread the others make 1, 2, 3, ... each
-///   greedy   changes the schedule again and again, and keeps what makes one operation of one thread
-///            take no fewer steps
+///   greedy   changes the schedule repeatedly, and keeps a change if an operation of one thread takes
+///            no fewer steps
 ///
 /// The loads are the four of the wait-free paper on a small heap: I and II, blocks of 948 bytes,
 /// kept until the heap is full, or freed at once; III and IV, blocks of 10 bytes, 1.25 times
@@ -34,17 +34,17 @@ use std::process::ExitCode;
 /// every block freed by another thread.
 ///
 /// Compact-fit's threads have handles. In its mixed and handover loads they begin with full pages,
-/// which everybody reads and frees, so that objects are moved; what they read stays pinned while
-/// they do something else. compact-fit moves 256 bytes with each object that comes or goes,
-/// compact-fit-by-16 as many as 16, so that a move takes many operations.
+/// which all threads read and free, so that objects are moved; an object that is read stays pinned
+/// across other operations. compact-fit moves 256 bytes with each object allocated or freed,
+/// compact-fit-by-16 at most 16, so that a move takes many operations.
 ///
-/// Every operation is held against the bound that its allocator publishes. One that takes more, a
+/// Every operation is compared with the bound that its allocator publishes. One that takes more, a
 /// block that overlaps another, a heap that is not whole again when everything was freed: each is an
 /// error. The same seed gives the same figures on every machine.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = after_help("Allocators", CANDIDATES.iter().map(|one| one.name), EXAMPLES), verbatim_doc_comment)]
 pub struct Arguments {
-    /// Allocators, separated by spaces; without any, all there are. They are listed below.
+    /// Allocators, separated by spaces; without any, all. They are listed below.
     #[arg(value_name = "ALLOCATOR")]
     allocators: Vec<String>,
 
@@ -52,20 +52,20 @@ pub struct Arguments {
     #[arg(long, value_name = "L,M", value_delimiter = ',', value_parser = ["I", "II", "III", "IV", "mixed", "handover"])]
     load: Vec<String>,
 
-    /// Threads at a time, one number. They are coroutines: how many processors there are does not matter.
+    /// Number of threads. They are coroutines: the number of processors does not matter.
     #[arg(long, value_name = "T", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=MOST_THREADS as u64))]
     threads: u64,
 
-    /// Schedules of each adversary on each load; all of it takes seconds to minutes, in proportion.
+    /// Schedules of each adversary on each load; the run takes seconds to minutes, in proportion.
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     schedules: u64,
 
-    /// Bytes of the heap, with suffix K, M or G. Without it, what suits each allocator, 16 to 48 KiB: small, so that
-    /// threads get in each other's way.
+    /// Bytes of the heap, with suffix K, M or G. Without it, a size suitable for each allocator, 16 to 48 KiB: small,
+    /// so that threads contend.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     heap: Option<u64>,
 
-    /// Decides every schedule.
+    /// Seed of all schedules.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -82,13 +82,13 @@ Examples:
   rtalloc interleave --load handover --schedules 10000
   rtalloc interleave --seed 7 --json -                the figures for another program
 
-The exit status is 0 when every operation kept its bound and no heap broke, and 1 otherwise.";
+The exit status is 0 when every operation kept its bound and no heap was corrupted, and 1 otherwise.";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let candidates = chosen(&arguments.allocators)?;
     let json = Files::new().output("--json", arguments.json.as_deref())?;

@@ -7,12 +7,11 @@ use anyhow::Context as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Joins stores of results, as slices of a campaign leave them.
+/// Joins stores of results, such as those of a campaign's slices.
 ///
-/// Adds to INTO every result of the others that it lacks; INTO is made where there is no such file. What is in INTO
-/// stays, and merging twice is merging once. All must be of one build of rtalloc with one set of traces: otherwise
-/// figures would stand beside each other that are not comparable. Where one is of another origin, nothing is added of
-/// any.
+/// Adds to INTO every result of the others that it lacks; INTO is created if it does not exist. Results in INTO are
+/// kept, and merging twice has no further effect. All stores must be of one build of rtalloc with one set of traces:
+/// figures of different origins are not comparable. Where one store is of another origin, nothing is added from any.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -20,7 +19,7 @@ pub struct Arguments {
     #[arg(value_name = "INTO")]
     into: PathBuf,
 
-    /// The stores whose results are added; they stay as they are.
+    /// The stores whose results are added; they are not changed.
     #[arg(value_name = "FROM", required = true)]
     from: Vec<PathBuf>,
 }
@@ -30,11 +29,11 @@ Examples:
   rtalloc reproduce all --full --shard 1/2 --store one.db     on one machine
   rtalloc reproduce all --full --shard 2/2 --store two.db     on another, with the same binary
   rtalloc merge all.db one.db two.db
-  rtalloc reproduce all --full --store all.db                 what is missing, if anything is, and the tables
+  rtalloc reproduce all --full --store all.db                 the missing tasks, if any, and the tables
 
 The exit status is 0 when all were added, and 1 when one was refused.";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
@@ -54,7 +53,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     for (path, store) in arguments.from.iter().zip(&stores) {
         let merged = into.merge(store).with_context(|| path.display().to_string())?;
         text += &format!(
-            "{}: {} added, {} known already\n",
+            "{}: {} added, {} already known\n",
             path.display(),
             number::counted(merged.added as u64, "result"),
             merged.known

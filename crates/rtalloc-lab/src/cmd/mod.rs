@@ -1,4 +1,4 @@
-//! The command line: one file per verb.
+//! The command line: one file per subcommand.
 
 pub mod allocators;
 mod arguments;
@@ -32,24 +32,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Dynamic memory for real-time systems: load, measure, bound and compare allocators.
 ///
-/// Without a command, replays the traces of real programs that ship with rtalloc on a chosen dozen of allocators and
-/// writes report.html, within a minute on two cores. The dozen: of each family of ours the best known, so that every
-/// mechanism there is stands in one table, and of the peers those one would otherwise take. `--on all` shows
+/// Without a command, replays the traces of real programs that ship with rtalloc on a selected dozen of allocators and
+/// writes report.html, within a minute on two cores. The dozen: the best known of each family of ours, so that every
+/// mechanism is in one table, and the most common peers. `--on all` shows everything.
 /// everything.
 #[derive(Debug, Parser)]
 #[command(name = "rtalloc", version = version::TEXT, propagate_version = true, about, long_about)]
 struct Cli {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    command: Option<Command>,
     #[command(flatten)]
     showcase: showcase::Arguments,
-    /// Prints no progress and no notes on standard error: results and errors alone
+    /// Prints no progress and no notes on standard error: only results and errors
     #[arg(long, global = true)]
     quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum Command {
     Record(record::Arguments),
     Recover(recover::Arguments),
     Generate(generate::Arguments),
@@ -68,37 +68,37 @@ enum Verb {
     Completions(completions::Arguments),
 }
 
-/// Parses the command line and runs the verb; an error goes to standard error with its causes.
+/// Parses the command line and runs the subcommand; an error goes to standard error with its causes.
 pub fn main() -> ExitCode {
     let cli = Cli::parse_from(generate::spelled_out(std::env::args_os()));
     QUIET.store(cli.quiet, Ordering::Relaxed);
-    let failure = match cli.verb {
-        Some(Verb::Record(_)) => ExitCode::from(record::FAILED),
+    let failure = match cli.command {
+        Some(Command::Record(_)) => ExitCode::from(record::FAILED),
         _ => ExitCode::FAILURE,
     };
-    let outcome = match cli.verb {
+    let outcome = match cli.command {
         None => showcase::main(&cli.showcase),
-        Some(Verb::Record(arguments)) => record::main(&arguments),
-        Some(Verb::Recover(arguments)) => recover::main(&arguments),
-        Some(Verb::Generate(arguments)) => generate::main(&arguments),
-        Some(Verb::Inspect(arguments)) => inspect::main(&arguments),
-        Some(Verb::Run(arguments)) => run::main(&arguments),
-        Some(Verb::Threads(arguments)) => threads::main(&arguments),
-        Some(Verb::Compare(arguments)) => compare::main(&arguments),
-        Some(Verb::Bound(arguments)) => bound::main(&arguments),
-        Some(Verb::Allocators(arguments)) => allocators::main(&arguments),
-        Some(Verb::Reproduce(arguments)) => reproduce::main(&arguments),
-        Some(Verb::Costs(arguments)) => costs::main(&arguments),
-        Some(Verb::Interleave(arguments)) => interleave::main(&arguments),
-        Some(Verb::Tune(arguments)) => tune::main(&arguments),
-        Some(Verb::Export(arguments)) => export::main(&arguments),
-        Some(Verb::Merge(arguments)) => merge::main(&arguments),
-        Some(Verb::Completions(arguments)) => completions::main(&arguments),
+        Some(Command::Record(arguments)) => record::main(&arguments),
+        Some(Command::Recover(arguments)) => recover::main(&arguments),
+        Some(Command::Generate(arguments)) => generate::main(&arguments),
+        Some(Command::Inspect(arguments)) => inspect::main(&arguments),
+        Some(Command::Run(arguments)) => run::main(&arguments),
+        Some(Command::Threads(arguments)) => threads::main(&arguments),
+        Some(Command::Compare(arguments)) => compare::main(&arguments),
+        Some(Command::Bound(arguments)) => bound::main(&arguments),
+        Some(Command::Allocators(arguments)) => allocators::main(&arguments),
+        Some(Command::Reproduce(arguments)) => reproduce::main(&arguments),
+        Some(Command::Costs(arguments)) => costs::main(&arguments),
+        Some(Command::Interleave(arguments)) => interleave::main(&arguments),
+        Some(Command::Tune(arguments)) => tune::main(&arguments),
+        Some(Command::Export(arguments)) => export::main(&arguments),
+        Some(Command::Merge(arguments)) => merge::main(&arguments),
+        Some(Command::Completions(arguments)) => completions::main(&arguments),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("rtalloc: {}", told(&error));
+            eprintln!("rtalloc: {}", one_line(&error));
             failure
         }
     }
@@ -119,8 +119,8 @@ fn note(text: &str) {
     }
 }
 
-/// Notes that the recording at `path` is incomplete, if its header says so. What cannot be read is reported by its
-/// reader.
+/// Notes that the recording at `path` is incomplete, if its header says so. A file that cannot be read is reported by
+/// its reader.
 fn note_incomplete(path: &Path) {
     if let Ok(reader) = Reader::open(path)
         && let Some(incomplete) = &reader.meta().incomplete
@@ -129,14 +129,14 @@ fn note_incomplete(path: &Path) {
     }
 }
 
-/// What follows the options in the help of a verb: the names one can give, and examples.
+/// The text after the options in the help of a subcommand: the possible names, and examples.
 fn after_help<'a>(title: &str, names: impl IntoIterator<Item = &'a str>, examples: &str) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     format!("{title}:\n{}\n\n{examples}", present::verdict::wrapped(&names.join(", "), 100, 2))
 }
 
-/// An error and its causes in one line, each once: many an error says its cause already.
-fn told(error: &anyhow::Error) -> String {
+/// An error and its causes in one line, each once: many errors already include their cause.
+fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if !text.ends_with(&cause) {
@@ -153,12 +153,12 @@ mod tests {
     use anyhow::Context as _;
 
     #[test]
-    fn every_cause_is_told_once() {
+    fn every_cause_is_printed_once() {
         let missing = Reader::open("nowhere.trace").map(drop).context("cannot inspect").expect_err("no such file");
-        let text = told(&missing);
+        let text = one_line(&missing);
         assert_eq!(text.matches("No such file").count(), 1, "{text}");
         assert!(text.starts_with("cannot inspect: cannot open nowhere.trace: No such file"), "{text}");
         let plain = anyhow::anyhow!("no room").context("cannot write").context("--json");
-        assert_eq!(told(&plain), "--json: cannot write: no room");
+        assert_eq!(one_line(&plain), "--json: cannot write: no room");
     }
 }

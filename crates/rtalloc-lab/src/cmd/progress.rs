@@ -6,7 +6,7 @@ use crate::replay::isolate::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
-/// A bar on standard error, with the time left; indicatif hides it where that is no terminal.
+/// A bar on standard error, with the time left; indicatif hides it where standard error is not a terminal.
 ///
 /// It has no thread of its own: cells are forked from this process.
 pub struct Bar(ProgressBar);
@@ -23,14 +23,14 @@ impl Bar {
         Self(bar)
     }
 
-    /// Shows how far the campaign is.
+    /// Shows the progress of the campaign.
     pub fn show(&self, progress: Progress<'_>) {
         self.0.set_length(progress.total);
         self.0.set_position(progress.done);
         self.0.set_message(printable(progress.last));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.0.finish_and_clear();
     }
@@ -50,7 +50,7 @@ pub struct DelayedBar {
 }
 
 impl DelayedBar {
-    /// A bar of `length` steps; `template` as indicatif has it.
+    /// A bar of `length` steps; `template` in indicatif's syntax.
     pub fn new(length: u64, template: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
         bar.set_style(

@@ -15,14 +15,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Records the memory traffic of a program into a trace.
 ///
-/// Runs the program as it would run by itself, with its input, output and exit code, and writes down every call of
-/// malloc, free and their relatives, of all its threads. What ended the program does not matter: the trace holds
-/// everything up to there. Child processes run unrecorded; a program that replaces itself (`sh -c 'exec prog'`, `nice
-/// prog`) is recorded under its last name.
+/// Runs the program as it would run by itself, with its input, output and exit code, and records every call of malloc,
+/// free and their relatives, of all its threads. The trace is complete up to the end of the program, however it ended.
+/// Child processes run unrecorded; a program that replaces itself (`sh -c 'exec prog'`, `nice prog`) is recorded under
+/// its last name.
 ///
 /// The recorder is a library that is removed when rtalloc ends. A daemon that the program leaves behind keeps running,
-/// but further programs that it starts then find the library gone: each prints a warning of the dynamic linker (ld.so)
-/// and runs all the same.
+/// but programs that it starts later do not find the library: each prints a warning of the dynamic linker (ld.so) and
+/// runs nevertheless.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Name of the trace; by default the program's
     #[arg(long)]
     name: Option<String>,
-    /// One line for people on what is running; by default the command
+    /// One-line description of what is running; by default the command
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
     /// Directory for the raw log while the program runs: 32 bytes per call, 64 per realloc. One in memory, such as
@@ -50,7 +50,7 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// What the recording came to, for programs.
+/// Summary of the recording, for other programs.
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
     exit_code: u8,
@@ -65,21 +65,21 @@ Examples:
   rtalloc record -o server.rtrace --log-directory /dev/shm -- ./server --port 8080
 
 Exit status:
-  the program's own, or 128 + N when signal N ended it; the trace holds every call up to there
-  123   the trace lacks calls of the program, for another reason than a signal; `rtalloc inspect` shows which and how many
+  the program's own, or 128 + N when signal N ended it; the trace is complete up to that point
+  123   calls are missing from the trace, for a reason other than a signal; `rtalloc inspect` shows the reason and the number
   125   nothing was recorded, or the trace could not be written
-  2     the command line cannot be read";
+  2     the command line is invalid";
 
 /// Exit status when the trace lacks calls.
 const INCOMPLETE: u8 = 123;
-/// Exit status when there is no trace: no program's own that is in use, as with `env` and `timeout`.
+/// Exit status when there is no trace; programs do not use it themselves, as with `env` and `timeout`.
 pub(super) const FAILED: u8 = 125;
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut files = Files::new();
     let (program, rest) = arguments.command.split_first().context("name the program to record")?;
@@ -95,7 +95,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
     let read = || RawReader::open(&log.log_path());
     let (survey, reader) = (read()?, read()?);
-    // From here on an interrupt ends us: the log goes with its last descriptor.
+    // From here on an interrupt may end this process: the log is deleted with its last descriptor.
     drop(log);
     let incomplete = incomplete(survey, status)?;
     if !reader.is_attached() {
@@ -108,7 +108,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let program_code = exit_code(status);
     let exit_code = match &incomplete {
         None => program_code,
-        // The status says the same.
+        // The exit status reports it already.
         Some(killed @ Incomplete { cause: Cause::Killed, .. }) => {
             note(&format!("rtalloc: {killed}\n"));
             program_code
@@ -137,7 +137,7 @@ fn remedy(cause: Cause) -> &'static str {
     }
 }
 
-/// The head of the trace.
+/// The metadata of the trace.
 fn meta(arguments: &Arguments, incomplete: Option<Incomplete>) -> Meta {
     let command: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let program = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
@@ -151,7 +151,7 @@ fn meta(arguments: &Arguments, incomplete: Option<Incomplete>) -> Meta {
     }
 }
 
-/// The summary for people. Goes to standard error: standard output is the program's.
+/// The summary as text. Goes to standard error: standard output is the program's.
 fn report(output: &Path, totals: &Totals, findings: &Findings) -> String {
     let mut text = format!(
         "rtalloc: {}: {} allocations, {} reallocations, {} frees, {} threads; at most {} bytes in {} blocks live at once\n",

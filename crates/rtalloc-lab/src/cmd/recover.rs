@@ -17,13 +17,13 @@ use std::process::ExitCode;
 ///
 /// A heap of the type `adapt::Traced` (in C, `rt_traced_tlsf`) keeps its last operations in its own region. The dump
 /// may be what its `ring` returns, the whole region, what a debugger read (`dump binary memory` in gdb), or a core
-/// file: the recorder is found by its signature. Without options, tells what is in it. `--output` makes a trace of it,
-/// which `inspect`, `run` and `compare` take as any other. `--replay` performs the operations again, on the same
-/// allocator in a region of the same length, and compares every address with the recorded one.
+/// file: the recorder is found by its signature. Without options, prints its contents. `--output` converts it to a
+/// trace, for `inspect`, `run` and `compare`. `--replay` performs the operations again, on the same allocator in a
+/// region of the same length, and compares every address with the recorded one.
 ///
-/// A ring that ran over holds the last operations alone. The trace then leaves out what is done to blocks from before:
-/// their frees are counted and left out, and their reallocations become allocations. Addresses can be compared where
-/// nothing is missing.
+/// A ring that ran over holds only the last operations. The trace then omits operations on blocks from before: their
+/// frees are counted and omitted, and their reallocations become allocations. Addresses can be compared if nothing is
+/// missing.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The dump
@@ -34,22 +34,22 @@ pub struct Arguments {
     /// Performs the operations again and compares the addresses; fails if one differs
     #[arg(long)]
     replay: bool,
-    /// Of several recorders in a dump, the one at this byte; decimal, or hexadecimal after 0x
+    /// Selects one of several recorders in a dump, by its byte offset; decimal, or hexadecimal after 0x
     #[arg(long, value_name = "BYTE", value_parser = parse_offset)]
     at: Option<u64>,
     /// Lists the last COUNT records
     #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "20")]
     last: Option<usize>,
-    /// What the ticks of the trace are
+    /// Unit of the trace's ticks
     #[arg(long, value_enum, default_value_t)]
     ticks: Ticks,
     /// Name of the trace; by default the dump's
     #[arg(long)]
     name: Option<String>,
-    /// One line for people on what was running
+    /// One-line description of what was running
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
-    /// File for what was found as JSON
+    /// File for the findings as JSON
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ fn parse_offset(text: &str) -> Result<u64, String> {
     number.map_err(|error| format!("{error}: give the byte that `rtalloc recover DUMP` names"))
 }
 
-/// What was found, for programs.
+/// The findings, for other programs.
 #[derive(Debug, Serialize)]
 struct Summary<'a> {
     offset: u64,
@@ -81,11 +81,11 @@ struct Summary<'a> {
     replayed: Option<&'a Replayed>,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = &arguments.dump;
     let mut files = Files::new();
@@ -125,7 +125,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         list(&mut text, &ring, count);
     }
     print(&text)?;
-    // What was found is told, whatever comes of the replay.
+    // The findings are printed even if the replay fails.
     let replayed = arguments.replay.then(|| replay(&ring)).transpose().context("cannot replay")?;
     if let Some(replayed) = &replayed {
         print(&compared(replayed))?;
@@ -154,7 +154,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The head of the trace.
+/// The metadata of the trace.
 fn meta(arguments: &Arguments, ring: &Ring) -> Meta {
     let dump = arguments.dump.display().to_string();
     let stem = arguments.dump.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -171,7 +171,7 @@ fn meta(arguments: &Arguments, ring: &Ring) -> Meta {
         about: arguments.about.clone().unwrap_or(about),
         origin: Origin::Program { command },
         tick_unit: TickUnit::Logical,
-        // The dump does not say, and the trace of a dump is the same every time.
+        // The dump contains no time, and its conversion is deterministic.
         created_unix_seconds: None,
         incomplete: incomplete(ring),
     }
@@ -187,7 +187,7 @@ fn incomplete(ring: &Ring) -> Option<Incomplete> {
     Some(Incomplete { cause, missing: Some(ring.overwritten() + ring.damaged), signal: None })
 }
 
-/// An indented line with a name and what belongs to it.
+/// An indented line with a name and its value.
 fn line(text: &mut String, name: &str, value: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "  {name:<12}{value}");
@@ -207,7 +207,7 @@ fn several(path: &Path, found: &[Found]) -> String {
     text
 }
 
-/// What was found, for people.
+/// The findings as text.
 fn describe(path: &Path, offset: u64, ring: &Ring, findings: &Findings, totals: &Totals) -> String {
     let mut text = format!("{}: a flight recorder of {} at byte {offset}\n", path.display(), printable(&ring.name));
     let order = if ring.is_big_endian { "most" } else { "least" };
@@ -249,10 +249,14 @@ fn describe(path: &Path, offset: u64, ring: &Ring, findings: &Findings, totals: 
     }
     if let Some(first) = &findings.first_misuse {
         let count = counted(findings.misuses, "operation");
-        line(&mut text, "MISUSE", &format!("{count} on what was not live, left out; the first: {}", told(first)));
+        line(
+            &mut text,
+            "MISUSE",
+            &format!("{count} on blocks that were not live, left out; the first: {}", text_of(first)),
+        );
     }
     if let Some(entry) = &ring.under_way {
-        line(&mut text, "UNDER WAY", &format!("the machine stopped in the midst of {}", told(entry)));
+        line(&mut text, "UNDER WAY", &format!("the machine stopped in the middle of {}", text_of(entry)));
     }
     text
 }
@@ -261,13 +265,13 @@ fn describe(path: &Path, offset: u64, ring: &Ring, findings: &Findings, totals: 
 fn damaged(ring: &Ring) -> String {
     let first = ring.first_damaged.unwrap_or_default();
     let records = counted(ring.damaged, "record");
-    format!("{records} damaged, the first number {first}: somebody wrote over the ring")
+    format!("{records} damaged, the first number {first}: the ring was overwritten")
 }
 
-/// A record in words.
-fn told(entry: &Entry) -> String {
+/// A record as text.
+fn text_of(entry: &Entry) -> String {
     let Entry { number, kind, size, address, from, .. } = entry;
-    // What was refused may be no power of two, and its zero bits are all that is recorded.
+    // The refused value may not be a power of two; only its number of trailing zero bits is recorded.
     let align = match entry.outcome {
         Outcome::Alignment => format!("an alignment that ends in {}", counted(entry.align_log2.into(), "zero bit")),
         _ => format!("alignment {}", entry.align()),
@@ -301,13 +305,13 @@ fn reason(outcome: Outcome) -> &'static str {
 fn list(text: &mut String, ring: &Ring, count: usize) {
     let skipped = ring.entries.len().saturating_sub(count);
     let shown = &ring.entries[skipped..];
-    let _ = writeln!(text, "\nThe last {}; addresses behind {:#x}:", counted(shown.len() as u64, "record"), ring.base);
+    let _ = writeln!(text, "\nThe last {}; offsets from {:#x}:", counted(shown.len() as u64, "record"), ring.base);
     for entry in shown {
-        let _ = writeln!(text, "  {}", told(entry));
+        let _ = writeln!(text, "  {}", text_of(entry));
     }
 }
 
-/// What a replay came to, for people.
+/// The outcome of a replay, as text.
 fn compared(replayed: &Replayed) -> String {
     let Replayed { subject, compared, same, .. } = replayed;
     let mut text = String::new();
@@ -326,20 +330,21 @@ fn compared(replayed: &Replayed) -> String {
                 Some(offset) => format!("the block is at {offset:#x}"),
                 None => "it is refused".into(),
             };
-            let recorded = told(&difference.recorded);
+            let recorded = text_of(&difference.recorded);
             line(
                 &mut text,
                 "replay",
                 &format!("{} answers were the same, on {subject}; the first that differs:", grouped(*same)),
             );
             line(&mut text, "DIFFERENT", &format!("recorded: {recorded}; now {now}"));
-            let why = "somebody wrote over the heap's tags, the heap was used in another way beside the recorder, or it is another version";
+            let why =
+                "the heap's tags were overwritten, the heap was also used without the recorder, or the version differs";
             line(&mut text, "", &format!("possible reasons: {why}"));
         }
     }
     if replayed.misuses > 0 {
         let count = counted(replayed.misuses, "operation");
-        line(&mut text, "", &format!("{count} on what was not live left out, as the heap ignored them"));
+        line(&mut text, "", &format!("{count} on blocks that were not live left out, as the heap ignored them"));
     }
     if let Some(number) = replayed.region_added {
         line(&mut text, "", &format!("up to record number {number}, which added another region to the heap"));
@@ -352,19 +357,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_alignment_that_was_refused_is_told_as_far_as_it_was_recorded() {
+    fn a_refused_alignment_is_printed_as_far_as_it_was_recorded() {
         let (kind, size, outcome) = (Kind::Allocate, 8, Outcome::Alignment);
         // Of 24.
         let entry = Entry { number: 7, kind, outcome, align_log2: 3, address: 0, size, from: 0 };
         let expected =
             "number 7, allocate 8 bytes at an alignment that ends in 3 zero bits: refused, for its alignment";
-        assert_eq!(told(&entry), expected);
+        assert_eq!(text_of(&entry), expected);
         let served = Entry { outcome: Outcome::Done, address: 0x40, ..entry };
-        assert_eq!(told(&served), "number 7, allocate 8 bytes at alignment 8: the block at 0x40");
+        assert_eq!(text_of(&served), "number 7, allocate 8 bytes at alignment 8: the block at 0x40");
     }
 
     #[test]
-    fn a_replay_without_an_answer_claims_none() {
+    fn a_replay_that_compared_nothing_claims_no_match() {
         let none =
             Replayed { subject: "tlsf", compared: 0, same: 0, difference: None, misuses: 0, region_added: Some(0) };
         let said = compared(&none);

@@ -17,18 +17,18 @@ use std::time::Duration;
 
 /// Replays traces on allocators and tabulates time, instructions and space.
 ///
-/// Every allocator replays every trace, each in processes of its own, so that one that crashes,
-/// hangs or runs out of memory stays in the table with what happened. Traces come from
+/// Every allocator replays every trace, each in processes of its own, so that a crash, a hang or
+/// exhausted memory is a row of the table, not the end of the run. Traces come from
 /// `rtalloc record` and `rtalloc generate`.
 ///
 /// Three probes look at different things:
 ///
-///   cycles        time of every operation in ticks of the time-stamp counter. Of each operation the
-///                 minimum over R identical replays counts, so that interruptions do not; maxima on a
-///                 shared machine are noise nevertheless.
-///   instructions  executed instructions of every operation, counted by copies of the allocators'
-///                 machine code that count themselves: exact, not estimated. No operation may exceed
-///                 its static bound (see `rtalloc bound`), or the allocator is reported as broken.
+///   cycles        time of every operation in ticks of the time-stamp counter: the minimum over R
+///                 identical replays, which excludes interruptions; maxima on a shared machine are
+///                 noise nevertheless.
+///   instructions  executed instructions of every operation, counted by instrumented copies of the
+///                 allocators' machine code: exact, not estimated. No operation may exceed its static
+///                 bound (see `rtalloc bound`), or the allocator is reported as broken.
 ///   space         H, the memory the allocator needed; F = (H - M) / M, where M is the largest live
 ///                 memory; and the smallest heap in which the whole trace succeeds. Also verifies
 ///                 that every block is aligned, in the heap, and no block overlaps another.
@@ -43,14 +43,15 @@ pub struct Arguments {
     traces: Vec<PathBuf>,
 
     /// Allocators, separated by commas: names, families (sequential, indexed, segregated, buddy, bitmapped, regional,
-    /// compacting, hybrid), or the groups ours, peers (everybody else's), dozen (those of the main job), all. A leading
-    /// `-` leaves out; a choice that begins with one begins with all. `rtalloc allocators` lists them.
+    /// compacting, hybrid), or the groups ours, peers (other authors'), dozen (those of `rtalloc` without a command),
+    /// all. A leading `-` excludes; a selection that begins with an exclusion starts from all. `rtalloc allocators`
+    /// lists them.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
 
-    /// Replays of every trace the blocks of at most SIZE bytes alone, so that allocators of small blocks are compared
-    /// on real programs: a block leaves the trace when a reallocation makes it larger, and enters it when one makes it
-    /// small enough.
+    /// Replays only the blocks of at most SIZE bytes of every trace, to compare allocators of small blocks on real
+    /// programs: a block leaves the trace when a reallocation makes it larger, and enters it when one makes it small
+    /// enough.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     at_most: Option<u64>,
 
@@ -63,11 +64,11 @@ pub struct Arguments {
     #[arg(long, value_name = "P,Q", value_delimiter = ',', value_parser = ["cycles", "instructions", "space"])]
     probe: Vec<String>,
 
-    /// Identical replays of the cycle probe, of which each operation's minimum counts.
+    /// Identical replays of the cycle probe; each operation's minimum over them is reported.
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     replicas: u32,
 
-    /// Seconds of processor time a probe may use on one allocator and trace; what is not done by then is reported as
+    /// Seconds of processor time a probe may use on one allocator and trace; a probe that exceeds them is reported as
     /// such.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
@@ -83,21 +84,21 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc run lua.rtrace                              everything, on everyone
+  rtalloc run lua.rtrace                              all probes, on all allocators
   rtalloc run *.rtrace --on ours,rlsf --heap 4M       ours and one peer in 4 MiB
-  rtalloc run lua.rtrace --on=-linked-list            everyone but one
-  rtalloc run lua.rtrace --on buddy,tlsf              a family, and one beside it
-  rtalloc run lua.rtrace --at-most 512                its blocks of at most 512 bytes
-  rtalloc run lua.rtrace --probe space --csv -        space alone, for another program
+  rtalloc run lua.rtrace --on=-linked-list            all but one
+  rtalloc run lua.rtrace --on buddy,tlsf              a family and one other allocator
+  rtalloc run lua.rtrace --at-most 512                only its blocks of at most 512 bytes
+  rtalloc run lua.rtrace --probe space --csv -        only space, for another program
 
-The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an
-argument or a trace was of no use.";
+The exit status is 0 when every allocator was measured, whatever the outcome, and 1 when an
+argument or a trace is invalid.";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = rtalloc_subjects::select(&arguments.on).context("--on")?;
     let wants = |probe: &str| arguments.probe.iter().any(|wanted| wanted == probe);
@@ -134,7 +135,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A heap in which nobody could begin is a typing error and no result.
+/// A heap in which no allocator can be initialised is a typing error, not a result.
 fn refuse_tiny_heap(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
     let Some(heap) = arguments.heap else { return Ok(()) };
     let cells = || run.traces.iter().flat_map(|result| &result.cells).filter(|cell| cell.heap_bytes.is_some());
@@ -154,7 +155,7 @@ fn refuse_tiny_heap(arguments: &Arguments, run: &Run) -> anyhow::Result<()> {
     )
 }
 
-/// Writes what was asked for: files, and on standard output the tables or what took their place.
+/// Writes the requested outputs: files, and on standard output the tables or their replacement.
 fn give_out(json: Option<Output>, csv: Option<Output>, run: &Run) -> anyhow::Result<()> {
     let mut replaced = false;
     if let Some(json) = json {

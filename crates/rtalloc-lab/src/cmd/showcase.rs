@@ -1,4 +1,4 @@
-//! The main job, `rtalloc` without a command: the shipped traces on a chosen dozen, and a report.
+//! The default command, `rtalloc` without a subcommand: the shipped traces on a selected dozen, and a report.
 
 use super::arguments::parse_size;
 use super::cut;
@@ -18,15 +18,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The main job: the shipped traces on a chosen dozen.
+/// The default command: the shipped traces on a selected dozen.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Allocators, separated by commas, as `rtalloc run --on`: names, families, ours, peers, all. The dozen is the best
-    /// known of each family and the peers one would otherwise take (`rtalloc allocators` marks them).
+    /// known of each family and the most common peers (`rtalloc allocators` marks them).
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "dozen")]
     on: Vec<String>,
 
-    /// Replays the blocks of at most SIZE bytes alone, as `rtalloc run --at-most`.
+    /// Replays only the blocks of at most SIZE bytes, as `rtalloc run --at-most`.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     at_most: Option<u64>,
 
@@ -39,16 +39,16 @@ pub struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// How much is measured, so that two cores are done within a minute.
+/// Amount of measurement, chosen to finish within a minute on two cores.
 fn settings() -> Settings {
     Settings { replicas: 3, limit: Duration::from_secs(2), ..Settings::default() }
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let mut files = Files::new();
@@ -64,7 +64,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let bar = Bar::new();
     let mut run = cells::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
-    // Counted nowhere else: there the report goes without.
+    // Instructions can be counted only here; elsewhere the report omits them.
     if let Ok(process) = Process::current() {
         let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;
         let measured = costs.subjects.iter().any(|costs| !costs.operations.is_empty());

@@ -18,25 +18,24 @@ use std::time::Duration;
 
 /// Replays traces with their real threads, on the allocators that threads share.
 ///
-/// Every recorded thread is a thread here. Its operations follow each other, and a block is freed
-/// or resized after whatever was done to it before, whichever thread did that; nothing else is kept
-/// in order, so that threads meet in the allocator as they would in the program. Waiting for
-/// another thread's block is not part of any time.
+/// Every recorded thread is a thread here. Its operations are performed in order, and a block is
+/// freed or resized after all earlier operations on it, by any thread; no other order is enforced,
+/// so threads contend in the allocator as they would in the program. Waiting for another thread's
+/// block is not part of any time.
 ///
 /// Two tables for each trace:
 ///
-///   ticks    of the time-stamp counter, of every operation that succeeded, by kind: a free of
-///            another thread's block stands apart from one of the thread's own. There is no voting:
-///            what threads do to each other is what is looked for, and no two replays are the same.
-///   memory   most bytes live at a time, the smallest heap that serves the trace in its recorded
+///   ticks    of the time-stamp counter, of every successful operation, by kind: a free of another
+///            thread's block is listed separately. No minimum over replays is taken: interference
+///            between threads is what is measured, and no two replays are the same.
 ///            order, and requests refused by reason: exhausted, contended (others were at work),
-///            pending (others have freed what the owner has not taken back yet).
+///            pending (others have freed blocks that the owner has not reclaimed yet).
 ///
-/// Before anything is timed one replay verifies every block: in the heap, aligned, overlapping no
-/// other, its content untouched, from whichever thread.
+/// One replay before the timed ones verifies every block: in the heap, aligned, overlapping no
+/// other, its content intact, for all threads.
 ///
-/// A trace of a program with one thread is replayed by several with --copies, each with blocks of
-/// its own: a load of equal threads, which the program never was.
+/// With --copies, a trace of a program with one thread is replayed by several threads, each with
+/// blocks of its own: a load of equal threads, which the program never had.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), EXAMPLES), verbatim_doc_comment)]
 pub struct Arguments {
@@ -45,18 +44,18 @@ pub struct Arguments {
     traces: Vec<PathBuf>,
 
     /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A
-    /// leading `-` leaves out; a choice that begins with one begins with all. They are listed below.
+    /// leading `-` excludes; a selection that begins with an exclusion starts from all. They are listed below.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true, default_value = "all")]
     on: Vec<String>,
 
-    /// What waits for what: `free`, only for what happened to the same block before; `recorded`, every operation for
-    /// the one in front of it in the trace, so that no two are made at a time.
+    /// Which operations are ordered: `free`, only those on the same block; `recorded`, all of them, as in the trace, so
+    /// that no two run at the same time.
     #[arg(long, value_name = "ORDER", default_value = "free", value_parser = ["free", "recorded"])]
     order: String,
 
     /// Threads that replay each thread of the trace, with blocks of their own; several numbers, separated by commas,
-    /// are tried one after another and stand side by side: `--copies 1,2,8` replays a trace of two threads with 2, 4
-    /// and 16.
+    /// are run one after another and shown side by side: `--copies 1,2,8` replays a trace of two threads with 2, 4 and
+    /// 16.
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     copies: Vec<u32>,
@@ -66,17 +65,17 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     heap: Option<u64>,
 
-    /// Replays that are timed; the samples of all count.
+    /// Number of timed replays; the samples of all of them are used.
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     replays: u32,
 
-    /// Seconds of processor time per thread that time, and memory, may each use on one allocator, trace and number of
-    /// copies.
+    /// Limit of processor time per thread in seconds, for the timing and for the memory measurement each, of one
+    /// allocator, trace and number of copies.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     limit: u64,
 
-    /// Writes one HTML file with the tables and figures: for each kind of operation how long it takes, from the usual
-    /// to the rarest, a panel for each number of threads, a curve for each allocator.
+    /// Writes one HTML file with the tables and figures: the latency distribution of each kind of operation, from the
+    /// common to the rarest, with a panel for each number of threads and a curve for each allocator.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -92,21 +91,21 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rtalloc threads traces/gstreamer-ogg.rtrace            five threads, on everyone
-  rtalloc threads gstreamer-ogg.rtrace --on=-system      everyone but one
-  rtalloc threads lua-entities.rtrace --copies 2         a program with one thread, twice at a time
+  rtalloc threads traces/gstreamer-ogg.rtrace            five threads, on all allocators
+  rtalloc threads gstreamer-ogg.rtrace --on=-system      all but one
+  rtalloc threads lua-entities.rtrace --copies 2         a program with one thread, on two threads
   rtalloc threads gstreamer-ogg.rtrace --copies 1,2 --report threads.html
                                                          with 5 and with 10 threads, and figures
-  rtalloc threads mine.rtrace --order recorded --csv -   no two operations at a time
+  rtalloc threads mine.rtrace --order recorded --csv -   no concurrent operations
 
-The exit status is 0 when every allocator was measured, whatever became of it, and 1 when an
-argument or a trace was of no use.";
+The exit status is 0 when every allocator was measured, whatever the outcome, and 1 when an
+argument or a trace is invalid.";
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = shared::select(&arguments.on).context("--on")?;
     let mut files = Files::new();

@@ -37,27 +37,27 @@ Examples:
   rtalloc tune compact-fit lua.rtrace --allocatable 64,4096 --heap 4M
   rtalloc tune compact-fit lua.rtrace --json -
 
-The exit status is 0 when the trace was analysed, and 1 when an argument or the trace was of no use.";
+The exit status is 0 when the trace was analysed, and 1 when an argument or the trace is invalid.";
 
 /// Compact-fit: how many not-full pages each size class may have
 ///
 /// Compact-fit moves an object when a free would leave a size class with more than max_nr_nf_pages
-/// pages that are not full. A small limit keeps memory compact, a large one saves the moving. From a
-/// trace this tells, for every size class:
+/// pages that are not full. A small limit keeps memory compact, a large one avoids moves. From a
+/// trace this computes, for every size class:
 ///
-///   longest run of frees   the most of n_f of the paper's section 3.4: frees of the class that no
-///                          allocation has followed yet
+///   longest run of frees   the maximum of n_f of the paper's section 3.4: frees of the class without
+///                          a later allocation
 ///   enough                 the smallest max_nr_nf_pages with which no free ever moves an object
 ///
-/// and which choices of all limits together are worth it: those that no other choice beats in the
-/// pages needed, at most and in the mean, and the bytes moved. Beside that the number of abstract
+/// and the Pareto-optimal choices of all limits together: those that no other choice beats in the
+/// pages needed, at most and in the mean, and the bytes moved. In addition, the number of abstract
 /// addresses needed, and, with --allocatable, for how many more objects of a size there would be
 /// room, at the worst moment of the trace and at its end.
 ///
-/// The figures are those of the moving implementation. They are exact, by a model of the size
-/// classes that a test holds against the allocator; only pages of abstract addresses are counted as
-/// if none were given back. They hold for this trace: a program that behaves otherwise another time
-/// can move objects with any limit.
+/// The figures are those of the moving implementation. They are exact, from a model of the size
+/// classes that a test compares with the allocator; only pages of abstract addresses are counted as
+/// if none were given back. They hold for this trace: a program that behaves differently in another
+/// run can move objects with any limit.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, verbatim_doc_comment)]
 struct CompactFit {
@@ -65,16 +65,16 @@ struct CompactFit {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
 
-    /// Takes the paper's 46 size classes, aligned to 4 bytes, instead of the default ones, aligned to 16.
+    /// Uses the paper's 46 size classes, aligned to 4 bytes, instead of the default ones, aligned to 16.
     #[arg(long)]
     paper: bool,
 
-    /// Tells for how many more objects of these sizes there is room, in bytes, separated by commas.
+    /// Prints for how many more objects of these sizes there is room, in bytes, separated by commas.
     #[arg(long, value_name = "SIZE,SIZE", value_delimiter = ',', value_parser = parse_size)]
     allocatable: Vec<u64>,
 
     /// Bytes of the heap for --allocatable, with suffix K, M or G. Without it, the next power of two above eight times
-    /// the largest live memory, at least 64K, as `rtalloc run` takes it.
+    /// the largest live memory, at least 64K, as in `rtalloc run`.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "allocatable")]
     heap: Option<u64>,
 
@@ -87,11 +87,11 @@ struct CompactFit {
     json: Option<PathBuf>,
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Allocator::CompactFit(compact_fit) = &arguments.allocator;
     of_compact_fit(compact_fit)

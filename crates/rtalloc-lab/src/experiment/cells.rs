@@ -1,8 +1,8 @@
-//! Every trace on every subject: the plan of a run, and its results put together.
+//! Every trace on every subject: the plan of a run, and the assembly of its results.
 //!
-//! A *cell* is one subject on one trace. Each probe works on a cell in a process of its own. The probes that a busy
-//! neighbour does not disturb, space and instructions, come first and share the processors; then time is measured,
-//! one cell at a time on an otherwise idle machine.
+//! A *cell* is one subject on one trace. Each probe measures a cell in a process of its own. The probes that other
+//! processes do not disturb, space and instructions, run first and share the processors; then time is measured, one
+//! cell at a time on an otherwise idle machine.
 
 use crate::analysis::Analysis;
 use crate::catalogue;
@@ -22,11 +22,11 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How much more processor time than its limit a process may use before it is ended by force. It watches the limit
-/// itself, but cannot while an operation does not return.
+/// Processor time beyond its limit after which a process is killed. It checks the limit itself, but cannot while an
+/// operation does not return.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A campaign that could not take place.
+/// Why a campaign could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
     /// A trace could not be read.
@@ -43,14 +43,14 @@ pub enum CampaignError {
     /// The system refused a process, a pipe or memory.
     #[error("the system refused to {action}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The system's reason.
         source: std::io::Error,
     },
 }
 
-/// The probes, in the order of their work.
+/// The probes, in execution order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
     Space,
@@ -76,21 +76,21 @@ struct Step {
     probe: Probe,
 }
 
-/// Replays every trace on every subject and returns what was measured. Each cell works in processes of its own: a
-/// subject that crashes, hangs or fails is a result.
+/// Replays every trace on every subject and returns the measurements. Each cell runs in processes of its own: a crash,
+/// a hang or a failure of a subject is a result.
 ///
-/// The calling process should have one thread only: the cells are forked from it.
+/// The calling process should be single-threaded: the cells are forked from it.
 ///
 /// # Errors
 ///
-/// A trace that cannot be read, a probe that this machine does not offer, or a system without processes to spare.
+/// A trace that cannot be read, a probe that is unavailable on this machine, or a system that cannot create processes.
 pub fn measure(
     traces: &[PathBuf],
     subjects: &[&'static Subject],
     settings: &Settings,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Run, CampaignError> {
-    // Better no run than one in which every cell says that nothing can be counted.
+    // An error here is better than a run in which no cell can be counted.
     let counting = settings.probes.instructions.then(|| Counting::new(subjects)).transpose()?;
     let clock = Clock::calibrate();
     let environment = Environment::here(clock);
@@ -146,7 +146,7 @@ pub(crate) fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
     Reader::open(path).and_then(survey).map_err(|source| CampaignError::Trace { path: path.into(), source })
 }
 
-/// The steps of one phase: those that need the machine for themselves, or the others.
+/// The steps of one phase: those that need an idle machine, or the others.
 fn steps(traces: &[PathBuf], subjects: &[&'static Subject], settings: &Settings, alone: bool) -> Vec<Step> {
     let probes = [
         (Probe::Space, settings.probes.space),
@@ -177,7 +177,7 @@ fn empty_cell(subject: &Subject, heap_bytes: u64) -> Cell {
     }
 }
 
-/// What counts the instructions of every subject. Made once, before the processes that use it are forked.
+/// The instruction counters of all subjects. Created once, before the processes that use them are forked.
 struct Counting {
     analysis: Analysis,
     subjects: Vec<(Counted, Limits)>,
@@ -201,7 +201,7 @@ impl Counting {
     }
 }
 
-/// What a step needs.
+/// The inputs of a step.
 #[derive(Clone, Copy)]
 struct Work<'a> {
     trace: &'a Path,
@@ -241,7 +241,7 @@ impl Work<'_> {
     }
 }
 
-/// Enters what a step reported into its cell.
+/// Stores a step's report in its cell.
 fn enter(cell: &mut Cell, probe: Probe, result: Result<Vec<u8>, Death>) {
     let outcome = match probe {
         Probe::Space => take(result, &mut cell.space),
@@ -263,7 +263,7 @@ fn take<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>, place: &
     }
 }
 
-/// The worst of what the probes saw is what a cell says.
+/// A cell's outcome is the worst one that its probes report.
 fn severity(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Completed => 0,

@@ -1,17 +1,17 @@
-//! Combinations of what an operation finds, built one by one.
+//! Combinations of the circumstances of an operation, built one by one.
 //!
-//! What an operation of a segregated fit executes depends on a few things: which neighbours are free, whether a block
-//! that is taken out of its list was the last of the list, or of its power-of-two range, whether the list it is put in
-//! was empty, whether a remainder is large enough to be a block. Each [`Case`] arranges them on a fresh heap and ends
-//! with the operation it is about:
+//! The path that an operation of a segregated fit executes depends on a few circumstances: which neighbours are free,
+//! whether a block that is unlinked was the last of its list, or of its power-of-two range, whether the list it is
+//! linked into was empty, whether a remainder is large enough to be a block. Each [`Case`] arranges them on a fresh
+//! heap and ends with the operation under test:
 //!
 //! ```text
-//! company's blocks and fences ...  [fence][free 208][own 5008][free 1104][fence] rest of the heap
+//! other blocks and fences ...      [fence][free 208][own 5008][free 1104][fence] rest of the heap
 //! ```
 //!
-//! Everything is said in requested sizes, so the cases are the same for every allocator; how its lists divide sizes
-//! they do not know. So sizes are spread over many powers of two, four apart at least where two blocks are not meant to
-//! meet; blocks that shall be in one list are asked for with one size or made by the same steps; and remainders are
+//! All sizes are requested sizes, so the cases are the same for every allocator; they do not depend on how its lists
+//! divide sizes. Hence sizes are spread over many powers of two, at least four apart where two blocks must not share a
+//! list; blocks that must share a list are requested with one size or made by the same steps; and remainders are
 //! computed for headers of up to 16 bytes, which every size leaves room for.
 
 use super::script::Slot;
@@ -28,14 +28,14 @@ pub const HEAP_BYTES: usize = 1 << 20;
 const SIZES: [usize; 6] = [16, 208, 1104, 5008, 20_016, 70_032];
 /// Room for a header and rounding.
 const HEADER_BYTES: usize = 16;
-/// Sizes of requests in bytes: those of blocks, and some that are no class's boundary.
+/// Sizes of requests in bytes: those of blocks, and some that are not class boundaries.
 const REQUESTS: [usize; 12] = [1, 16, 200, 208, 1000, 1104, 2000, 5008, 9000, 20_016, 50_000, 70_032];
 /// Large alignments in bytes.
 const ALIGNS: [usize; 5] = [32, 64, 256, 4096, 1 << 14];
 
-/// Which other free blocks there are when a block is in its list, or is put there.
+/// Which other free blocks are in a block's list or power-of-two range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
+pub enum ListState {
     /// None is prepared: alone in its list and its power-of-two range.
     Alone,
     /// One of the same size, freed before it.
@@ -48,14 +48,14 @@ pub enum Company {
     Range,
 }
 
-impl Company {
-    /// For a block that stands in a list.
+impl ListState {
+    /// For a block that is in a list.
     const LISTED: [Self; 5] = [Self::Alone, Self::Older, Self::Younger, Self::Both, Self::Range];
-    /// For a block that comes into being: what is freed after it does not exist.
+    /// For a block that is created: nothing is freed after it.
     const NEW: [Self; 3] = [Self::Alone, Self::Older, Self::Range];
 }
 
-impl fmt::Display for Company {
+impl fmt::Display for ListState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Alone => "alone",
@@ -67,7 +67,7 @@ impl fmt::Display for Company {
     }
 }
 
-/// What is beside a block.
+/// What is next to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
     /// A live block.
@@ -78,8 +78,8 @@ pub enum Neighbour {
     Free {
         /// Its requested size.
         size: usize,
-        /// Who is in its list.
-        company: Company,
+        /// The other blocks of its list.
+        list_state: ListState,
     },
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Neighbour {
         match self {
             Self::Live => f.write_str("a live block"),
             Self::Edge => f.write_str("the heap's edge"),
-            Self::Free { size, company } => write!(f, "a free block of {size} B ({company})"),
+            Self::Free { size, list_state } => write!(f, "a free block of {size} B ({list_state})"),
         }
     }
 }
@@ -106,13 +106,13 @@ impl fmt::Display for Neighbour {
 /// A block between two neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// In front of it.
+    /// Before it.
     pub before: Neighbour,
     /// Its requested size.
     pub own: usize,
     /// Its requested alignment.
     pub align: usize,
-    /// Behind it.
+    /// After it.
     pub after: Neighbour,
 }
 
@@ -122,18 +122,18 @@ impl fmt::Display for Place {
     }
 }
 
-/// A free block to be found; `None`: the rest of the heap.
-type Hole = Option<(usize, Company)>;
+/// A free block that serves the request; `None`: the rest of the heap.
+type Hole = Option<(usize, ListState)>;
 
-/// What is arranged, and the operation that is performed.
+/// A test case: the arrangement, and the operation that is performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// A free.
     Deallocate {
         /// The block and its neighbours.
         place: Place,
-        /// Who is in the list of the block that comes of it.
-        merged: Company,
+        /// The other blocks in the list of the merged block.
+        merged: ListState,
     },
     /// An allocation.
     Allocate {
@@ -141,14 +141,14 @@ pub enum Case {
         hole: Hole,
         /// Requested size.
         request: usize,
-        /// Who is in the list of what the block leaves.
-        rest: Company,
+        /// The other blocks in the list of the remainder.
+        rest: ListState,
         /// Whether the rest of the heap is live.
         full: bool,
     },
     /// An allocation at a large alignment.
     AllocateAligned {
-        /// Bytes of a live block in front of the free one, which shift it.
+        /// Bytes of a live block before the free one, which shift it.
         pad: usize,
         /// The free block that serves it.
         hole: Hole,
@@ -156,10 +156,10 @@ pub enum Case {
         request: usize,
         /// Requested alignment.
         align: usize,
-        /// A free block of this size that may be in the list of the gap; 0: none.
+        /// Size of a free block that may be in the list of the alignment gap; 0: none.
         gap: usize,
-        /// Who is in the list of what the block leaves.
-        rest: Company,
+        /// The other blocks in the list of the remainder.
+        rest: ListState,
     },
     /// A reallocation.
     Reallocate {
@@ -167,8 +167,8 @@ pub enum Case {
         place: Place,
         /// Requested size.
         new: usize,
-        /// Who is in the list of what the block leaves.
-        rest: Company,
+        /// The other blocks in the list of the remainder.
+        rest: ListState,
     },
     /// A request that no heap, or no full heap, can serve.
     Refused {
@@ -186,16 +186,16 @@ pub enum Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Deallocate { place, merged } => write!(f, "{place}; what they become: {merged}"),
+            Self::Deallocate { place, merged } => write!(f, "{place}; the merged block: {merged}"),
             Self::Allocate { hole, rest, full, .. } => {
                 write_hole(f, hole)?;
-                write!(f, "; what it leaves: {rest}{}", if full { "; all else live" } else { "" })
+                write!(f, "; the remainder: {rest}{}", if full { "; everything else live" } else { "" })
             }
             Self::AllocateAligned { pad, hole, gap, rest, .. } => {
                 write_hole(f, hole)?;
-                write!(f, " behind {pad} live B; what it leaves: {rest}, beside a free block of {gap} B")
+                write!(f, " after {pad} live B; the remainder: {rest}, with a free block of {gap} B")
             }
-            Self::Reallocate { place, rest, .. } => write!(f, "{place}; what it leaves: {rest}"),
+            Self::Reallocate { place, rest, .. } => write!(f, "{place}; the remainder: {rest}"),
             Self::Refused { full, .. } => f.write_str(if full { "a full heap" } else { "an empty heap" }),
         }
     }
@@ -203,12 +203,12 @@ impl fmt::Display for Case {
 
 fn write_hole(f: &mut fmt::Formatter<'_>, hole: Hole) -> fmt::Result {
     match hole {
-        Some((size, company)) => write!(f, "from a free block of {size} B ({company})"),
+        Some((size, list_state)) => write!(f, "from a free block of {size} B ({list_state})"),
         None => f.write_str("from the rest of the heap"),
     }
 }
 
-/// Performs every case, and hands every operation to `sink`, those that prepare included. Returns their number.
+/// Performs every case, and passes every operation to `sink`, including the preparing ones. Returns their number.
 ///
 /// # Errors
 ///
@@ -222,7 +222,7 @@ pub fn drive<M: Meter>(stage: &mut Stage<'_, M>, mut sink: impl FnMut(&Observati
     Ok(operations)
 }
 
-/// Visits every case with its operations; the last one is what the case is about.
+/// Visits every case with its operations; the last one is the operation under test.
 pub(super) fn each<E>(visit: &mut impl FnMut(&Case, &Script) -> Result<(), E>) -> Result<(), E> {
     let mut script = Script::new();
     let mut visit = |case: Case| {
@@ -237,24 +237,25 @@ pub(super) fn each<E>(visit: &mut impl FnMut(&Case, &Script) -> Result<(), E>) -
     refusals(&mut visit)
 }
 
-/// Live, at the edge, and free of some sizes in some company.
-fn neighbours<'a>(sizes: &'a [usize], companies: &'a [Company]) -> impl Iterator<Item = Neighbour> + 'a {
-    let free = sizes.iter().flat_map(|&size| companies.iter().map(move |&company| Neighbour::Free { size, company }));
+/// Live, at the edge, and free with some sizes and list states.
+fn neighbours<'a>(sizes: &'a [usize], list_states: &'a [ListState]) -> impl Iterator<Item = Neighbour> + 'a {
+    let free =
+        sizes.iter().flat_map(|&size| list_states.iter().map(move |&list_state| Neighbour::Free { size, list_state }));
     [Neighbour::Live, Neighbour::Edge].into_iter().chain(free)
 }
 
 fn deallocations<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Result<(), E> {
     let sizes = &SIZES[..5];
-    for before in neighbours(sizes, &Company::LISTED) {
-        for after in neighbours(sizes, &Company::LISTED) {
-            // Two of one size would keep each other company.
+    for before in neighbours(sizes, &ListState::LISTED) {
+        for after in neighbours(sizes, &ListState::LISTED) {
+            // Two of one size would be in the same list.
             if before.free_size().is_some() && before.free_size() == after.free_size() {
                 continue;
             }
             for own in SIZES {
-                for merged in Company::NEW {
-                    // What merges with the rest of the heap is of no size that could be prepared.
-                    if after != Neighbour::Edge || merged == Company::Alone {
+                for merged in ListState::NEW {
+                    // A block that merges with the rest of the heap has a size that cannot be prepared.
+                    if after != Neighbour::Edge || merged == ListState::Alone {
                         let place = Place { before, own, align: NATURAL_ALIGN_BYTES, after };
                         visit(Case::Deallocate { place, merged })?;
                     }
@@ -267,16 +268,16 @@ fn deallocations<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Result<(),
 
 fn allocations<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Result<(), E> {
     for request in REQUESTS {
-        visit(Case::Allocate { hole: None, request, rest: Company::Alone, full: false })?;
+        visit(Case::Allocate { hole: None, request, rest: ListState::Alone, full: false })?;
     }
     for size in SIZES {
-        // Besides: all of the block, and all but a remainder that is no block, or the smallest.
+        // In addition: the whole block, and all but a remainder that is too small for a block, or the smallest.
         let requests = REQUESTS.into_iter().chain([size - 15, size.saturating_sub(32), size.saturating_sub(64)]);
         for request in requests.filter(|request| (1..=size).contains(request)) {
-            for company in Company::LISTED {
-                for rest in Company::NEW {
+            for list_state in ListState::LISTED {
+                for rest in ListState::NEW {
                     for full in [false, true] {
-                        visit(Case::Allocate { hole: Some((size, company)), request, rest, full })?;
+                        visit(Case::Allocate { hole: Some((size, list_state)), request, rest, full })?;
                     }
                 }
             }
@@ -290,11 +291,12 @@ fn aligned_allocations<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Resu
         for request in [1, 208, 1100, 5008, 20_016] {
             for pad in [1, 33, align / 2 + 1, align - 15] {
                 let more = [align / 2, align - 16, align, align + 16, align + 48, 2 * align, 4 * align + request];
-                let holes =
-                    more.into_iter().flat_map(|more| Company::LISTED.map(|company| Some((request + more, company))));
+                let holes = more
+                    .into_iter()
+                    .flat_map(|more| ListState::LISTED.map(|list_state| Some((request + more, list_state))));
                 for hole in holes.chain([None]) {
                     for gap in [0, 1, align / 2 - 15, align - 31] {
-                        for rest in if hole.is_some() { &Company::NEW[..] } else { &[Company::Alone] } {
+                        for rest in if hole.is_some() { &ListState::NEW[..] } else { &[ListState::Alone] } {
                             visit(Case::AllocateAligned { pad, hole, request, align, gap, rest: *rest })?;
                         }
                     }
@@ -306,8 +308,10 @@ fn aligned_allocations<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Resu
 }
 
 fn reallocations<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Result<(), E> {
-    for before in neighbours(&[208, 5008], &[Company::Alone, Company::Older]) {
-        for after in neighbours(&SIZES[..4], &[Company::Alone, Company::Older, Company::Younger, Company::Range]) {
+    for before in neighbours(&[208, 5008], &[ListState::Alone, ListState::Older]) {
+        for after in
+            neighbours(&SIZES[..4], &[ListState::Alone, ListState::Older, ListState::Younger, ListState::Range])
+        {
             if before.free_size().is_some() && before.free_size() == after.free_size() {
                 continue;
             }
@@ -318,9 +322,9 @@ fn reallocations<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Result<(),
                         continue;
                     }
                     for new in place.new_sizes() {
-                        for rest in Company::NEW {
-                            // The others differ in what becomes of the rest, which has nothing to do with alignment.
-                            if rest == Company::Alone || (!place.is_aligned() && !place.is_lonely()) {
+                        for rest in ListState::NEW {
+                            // The other cases differ in the remainder, which does not depend on alignment.
+                            if rest == ListState::Alone || (!place.is_aligned() && !place.is_isolated()) {
                                 visit(Case::Reallocate { place, new, rest })?;
                             }
                         }
@@ -353,31 +357,31 @@ fn refusals<E>(visit: &mut impl FnMut(Case) -> Result<(), E>) -> Result<(), E> {
     Ok(())
 }
 
-/// Blocks that keep another one company.
+/// The other blocks in a block's list.
 #[derive(Clone, Copy)]
-struct Companions {
+struct ListMates {
     older: Option<Slot>,
     younger: Option<Slot>,
 }
 
-impl Companions {
+impl ListMates {
     const NONE: Self = Self { older: None, younger: None };
 
-    /// Allocates company for a block that is asked for with `size`.
-    fn invite(script: &mut Script, size: usize, company: Company) -> Self {
+    /// Allocates the other blocks of the list of a block that is requested with `size`.
+    fn prepare(script: &mut Script, size: usize, list_state: ListState) -> Self {
         let mut block = |wanted: bool| wanted.then(|| script.fenced(size));
-        match company {
-            Company::Alone => Self::NONE,
-            Company::Older => Self { older: block(true), younger: None },
-            Company::Younger => Self { older: None, younger: block(true) },
-            Company::Both => Self { older: block(true), younger: block(true) },
-            Company::Range => Self { older: Some(script.fenced(other_in_range(size))), younger: None },
+        match list_state {
+            ListState::Alone => Self::NONE,
+            ListState::Older => Self { older: block(true), younger: None },
+            ListState::Younger => Self { older: None, younger: block(true) },
+            ListState::Both => Self { older: block(true), younger: block(true) },
+            ListState::Range => Self { older: Some(script.fenced(other_in_range(size))), younger: None },
         }
     }
 
     fn of_neighbour(script: &mut Script, neighbour: Neighbour) -> Self {
         match neighbour {
-            Neighbour::Free { size, company } => Self::invite(script, size, company),
+            Neighbour::Free { size, list_state } => Self::prepare(script, size, list_state),
             Neighbour::Live | Neighbour::Edge => Self::NONE,
         }
     }
@@ -397,8 +401,7 @@ fn other_in_range(size: usize) -> usize {
     other - HEADER_BYTES
 }
 
-/// Requested size of the block that remains of one of `size` bytes when a request is served from it, if one
-/// does.
+/// Requested size of the remainder of a block of `size` bytes after serving a request, if there is one.
 fn left_by(size: usize, request: usize) -> Option<usize> {
     let whole = request / HEADER_BYTES * HEADER_BYTES + HEADER_BYTES;
     size.checked_sub(whole).map(|left| left.max(1))
@@ -409,11 +412,11 @@ struct Placed {
     before: Option<Slot>,
     own: Slot,
     after: Option<Slot>,
-    companions: [Companions; 2],
+    companions: [ListMates; 2],
 }
 
 impl Placed {
-    /// Frees the neighbours and their company, in the order that the company asks for.
+    /// Frees the neighbours and the other blocks of their lists, in the order that the list state requires.
     fn open(&self, script: &mut Script) {
         deallocate_all(script, self.companions.map(|companions| companions.older));
         deallocate_all(script, [self.before, self.after]);
@@ -422,7 +425,8 @@ impl Placed {
 }
 
 impl Place {
-    /// Allocates the place and its company; `others` allocates what else there is, away from the edges.
+    /// Allocates the place and the other blocks of its lists; `others` allocates the remaining blocks, away from the
+    /// edges.
     fn write<T>(self, script: &mut Script, others: impl FnOnce(&mut Script) -> T) -> (Placed, T) {
         let row = if self.before == Neighbour::Edge {
             Some(self.row(script))
@@ -430,38 +434,38 @@ impl Place {
             script.fence();
             None
         };
-        let companions = [self.before, self.after].map(|neighbour| Companions::of_neighbour(script, neighbour));
+        let companions = [self.before, self.after].map(|neighbour| ListMates::of_neighbour(script, neighbour));
         let others = others(script);
         let (before, own, after) = row.unwrap_or_else(|| self.row(script));
         (Placed { before, own, after, companions }, others)
     }
 
-    /// The block and its neighbours, one behind the other.
+    /// The block and its neighbours, in address order.
     fn row(self, script: &mut Script) -> (Option<Slot>, Slot, Option<Slot>) {
         let before = self.before.free_size().map(|size| script.allocate(size));
         let own = script.allocate_aligned(self.own, self.align);
         let after = self.after.free_size().map(|size| script.allocate(size));
         if self.after != Neighbour::Edge {
-            // Too large for the gap that alignment may have left in front of the block.
+            // Too large for the gap that alignment may have left before the block.
             script.allocate(if self.is_aligned() { self.align } else { 1 });
         }
         (before, own, after)
     }
 
-    /// Whether the block has a large alignment, so that there may be a gap in front of it.
+    /// Whether the block has a large alignment, so that there may be a gap before it.
     pub(super) const fn is_aligned(self) -> bool {
         self.align > NATURAL_ALIGN_BYTES
     }
 
-    /// Whether what is said of the place can be so: a gap that alignment leaves takes whatever is small enough for it,
-    /// and is in front of the block.
+    /// Whether the place is possible: an alignment gap serves every request small enough for it, and lies before the
+    /// block.
     fn is_possible(self) -> bool {
         let fits_gap = self.after.free_size().is_some_and(|size| size < self.align);
         !self.is_aligned() || (self.before != Neighbour::Edge && !fits_gap)
     }
 
-    /// Whether the block is the only one, so that there can be no company.
-    const fn is_lonely(self) -> bool {
+    /// Whether the block is the only one, so that its list has no others.
+    const fn is_isolated(self) -> bool {
         matches!((self.before, self.after), (Neighbour::Edge, Neighbour::Edge))
     }
 
@@ -471,8 +475,8 @@ impl Place {
         self.own + neighbours.map(|size| size + HEADER_BYTES).sum::<usize>()
     }
 
-    /// Sizes for a reallocation: smaller, the same, into the next block with a rest and without, into the previous one,
-    /// beyond both, and beyond the heap.
+    /// Sizes for a reallocation: smaller, the same, into the next block with a remainder and without, into the previous
+    /// one, beyond both, and beyond the heap.
     fn new_sizes(self) -> Vec<usize> {
         let own = self.own;
         let after = self.after.free_size().map_or(0, |size| size + HEADER_BYTES);
@@ -498,7 +502,7 @@ impl Place {
 }
 
 impl Case {
-    /// Writes down the operations.
+    /// Writes the operations to a script.
     fn write(self, script: &mut Script) {
         match self {
             Self::Deallocate { place, merged } => {
@@ -528,7 +532,7 @@ impl Case {
                 let all = place.own + place.after.free_size().map_or(0, |size| size + HEADER_BYTES);
                 let left = left_by(all, new);
                 let (placed, companions) = place.write(script, |script| {
-                    left.map_or(Companions::NONE, |left| Companions::invite(script, left, rest))
+                    left.map_or(ListMates::NONE, |left| ListMates::prepare(script, left, rest))
                 });
                 deallocate_all(script, [companions.older]);
                 placed.open(script);
@@ -550,48 +554,48 @@ impl Case {
     }
 }
 
-/// What keeps a merged block company: its like, made by the same steps, or one block of about its size.
+/// The other block in the list of a merged block: an equal one, made by the same steps, or one block of about its size.
 enum Twin {
-    Nobody,
+    None,
     Block(Slot),
     Row(Option<Slot>, Slot, Option<Slot>),
 }
 
 impl Twin {
-    fn write(script: &mut Script, place: Place, company: Company) -> Self {
-        match company {
-            Company::Range => Self::Block(script.fenced(other_in_range(place.merged_size()))),
-            Company::Older => {
+    fn write(script: &mut Script, place: Place, list_state: ListState) -> Self {
+        match list_state {
+            ListState::Range => Self::Block(script.fenced(other_in_range(place.merged_size()))),
+            ListState::Older => {
                 let (before, own, after) = place.row(script);
                 Self::Row(before, own, after)
             }
-            Company::Alone | Company::Younger | Company::Both => Self::Nobody,
+            ListState::Alone | ListState::Younger | ListState::Both => Self::None,
         }
     }
 
     fn open(&self, script: &mut Script) {
         match *self {
-            Self::Nobody => {}
+            Self::None => {}
             Self::Block(slot) => script.deallocate(slot),
             Self::Row(before, own, after) => deallocate_all(script, [before, after, Some(own)]),
         }
     }
 }
 
-/// A free block to be found, and who is in its list and in that of its remainder; allocated.
+/// A free block that serves a request, with the others in its list and in that of its remainder; allocated.
 struct Found {
     hole: Option<Slot>,
-    companions: Companions,
-    rest: Companions,
+    companions: ListMates,
+    rest: ListMates,
 }
 
 impl Found {
-    fn write(script: &mut Script, hole: Hole, request: usize, rest: Company, pad: Option<usize>) -> Self {
-        let mut found = Self { hole: None, companions: Companions::NONE, rest: Companions::NONE };
-        if let Some((size, company)) = hole {
-            found.companions = Companions::invite(script, size, company);
+    fn write(script: &mut Script, hole: Hole, request: usize, rest: ListState, pad: Option<usize>) -> Self {
+        let mut found = Self { hole: None, companions: ListMates::NONE, rest: ListMates::NONE };
+        if let Some((size, list_state)) = hole {
+            found.companions = ListMates::prepare(script, size, list_state);
             if let Some(left) = left_by(size, request) {
-                found.rest = Companions::invite(script, left, rest);
+                found.rest = ListMates::prepare(script, left, rest);
             }
         }
         if let Some(pad) = pad {
@@ -601,7 +605,7 @@ impl Found {
         found
     }
 
-    /// Frees all of it, in the order that the company asks for.
+    /// Frees all of them, in the order that the list state requires.
     fn open(&self, script: &mut Script) {
         deallocate_all(script, [self.rest.older, self.companions.older, self.hole, self.companions.younger]);
     }

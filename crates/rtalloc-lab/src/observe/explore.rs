@@ -1,15 +1,15 @@
 //! Every operation in every state that a tiny heap can reach.
 //!
-//! Breadth first from the fresh heap. A state is the allocator's fingerprint; operations start from a copy of the
-//! state's bytes, restored at the same addresses, because all state of our allocators is in the region. The library's
-//! test suite explores the same states to verify them; here they are explored to count, so nothing is verified but that
-//! no state is missed.
+//! Breadth-first search from the fresh heap. A state is the allocator's fingerprint; operations start from a copy of
+//! the state's bytes, restored at the same addresses, because all state of our allocators is in the region. The
+//! library's test suite explores the same states to verify them; here they are explored to count instructions, and only
+//! completeness is verified.
 //!
-//! Where the smallest heap is a page of many blocks there are more states than can be kept: the exploration ends at
-//! `MOST_STATES`, and says so.
+//! Where the smallest heap is a page of many blocks, there are too many states to store: the exploration ends at
+//! `MOST_STATES`, and reports that.
 //!
-//! What happens in a tiny heap happens in a large one, but not the reverse: its blocks are of few size classes. The
-//! other drivers cover large sizes.
+//! Every operation of a tiny heap can occur in a large one, but not the reverse: a tiny heap's blocks are of few size
+//! classes. The other drivers cover large sizes.
 
 use super::{Meter, Observation, ObserveError, Operation, Request};
 use rtalloc::contract::{Block, Contract};
@@ -17,7 +17,7 @@ use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Region, Subject, View};
 use std::collections::HashSet;
 use std::fmt;
 
-/// The heap to explore, and what is asked of it.
+/// The heap to explore, and the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// Bytes for blocks in the fresh heap, at least.
@@ -28,7 +28,7 @@ pub struct Scope {
     pub aligned_sizes: Vec<usize>,
     /// The large alignment in bytes.
     pub align: usize,
-    /// Whether blocks that happen to be aligned so are also reallocated as such.
+    /// Whether blocks that happen to be so aligned are also reallocated with that alignment.
     pub reallocates_aligned: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Explored {
     pub states: usize,
     /// Operations performed.
     pub transitions: usize,
-    /// Operations on the longest of the shortest ways to a state.
+    /// Depth of the search: operations on the longest of the shortest paths to a state.
     pub depth: usize,
     /// Whether these are all states.
     pub complete: bool,
@@ -85,11 +85,11 @@ enum Step {
     Reallocate { block: Block, size: usize, align: usize },
 }
 
-/// Explores, and hands every operation to `sink`.
+/// Explores, and passes every operation to `sink`.
 ///
 /// # Errors
 ///
-/// [`ObserveError::NoView`] where states cannot be seen or restored, [`ObserveError::Memory`].
+/// [`ObserveError::NoView`] where states cannot be read or restored, [`ObserveError::Memory`].
 pub fn drive<M: Meter>(
     subject: &Subject,
     meter: &M,
@@ -134,10 +134,10 @@ pub fn drive<M: Meter>(
     Ok(explored)
 }
 
-/// Room for control structures besides the blocks.
+/// Room for control structures in addition to the blocks.
 const ROOM_FOR_CONTROL_BYTES: usize = 64 << 10;
 
-/// Length of the smallest region whose fresh heap has the bytes for blocks that the scope asks for.
+/// Length of the smallest region whose fresh heap has the scope's number of bytes for blocks.
 fn heap_bytes(subject: &Subject, view: View, scope: &Scope, region: &mut Region) -> Result<usize, ObserveError> {
     let most = region.len();
     for bytes in scope.block_bytes..most {
@@ -153,7 +153,7 @@ fn heap_bytes(subject: &Subject, view: View, scope: &Scope, region: &mut Region)
     Ok(most)
 }
 
-/// A state as circumstances name it.
+/// A state, as named in circumstances.
 struct State {
     subject: &'static str,
     number: usize,
@@ -174,12 +174,13 @@ struct Tiny<'region> {
 
 impl Tiny<'_> {
     fn save(&self) -> Box<[u8]> {
-        // SAFETY: the region is mapped, written by the kernel and by the heap alone, and nobody calls the heap now.
+        // SAFETY: the region is mapped, written only by the kernel and by the heap, and no call into the heap is
+        // active.
         unsafe { std::slice::from_raw_parts(self.heap.region_start as *const u8, self.bytes) }.into()
     }
 
     fn restore(&self, saved: &[u8]) {
-        // SAFETY: as in `save`; the bytes are as many, and a state of this heap at the same address.
+        // SAFETY: as in `save`; the bytes have the region's length, and are a state of this heap at the same address.
         unsafe { std::ptr::copy_nonoverlapping(saved.as_ptr(), self.heap.region_start as *mut u8, self.bytes) }
     }
 
@@ -190,7 +191,7 @@ impl Tiny<'_> {
         words.into()
     }
 
-    /// Every operation there is in the state.
+    /// Every operation that is possible in the state.
     fn steps(&self, scope: &Scope) -> Vec<Step> {
         let natural = scope.sizes.iter().map(|&size| Step::Allocate { size, align: NATURAL_ALIGN_BYTES });
         let aligned = scope.aligned_sizes.iter().map(|&size| Step::Allocate { size, align: scope.align });
@@ -216,8 +217,8 @@ impl Tiny<'_> {
     fn perform<'s, M: Meter>(&self, meter: &M, step: Step, index: u64, scene: &'s State) -> Observation<'s> {
         let Heap { entries, context, .. } = self.heap;
         let before = meter.executed();
-        // SAFETY: the blocks are live, as the walk of this state said; what they were asked for is not known and may
-        // have been this, since they are as large and aligned so. Our allocators do not look at it.
+        // SAFETY: the walk of this state reported the blocks as live. Their requested sizes are not known, but may have
+        // been these, since the blocks are as large and so aligned. Our allocators do not use them.
         let (operation, request, served) = unsafe {
             match step {
                 Step::Allocate { size, align } => {

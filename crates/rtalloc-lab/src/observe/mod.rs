@@ -1,20 +1,19 @@
-//! What makes allocators execute their longest paths, so that an observed maximum means something.
+//! Drivers that make allocators execute their longest paths, so that an observed maximum is meaningful.
 //!
-//! A static bound says that no operation executes more; how near to it an operation can come is seen only by bringing
-//! it about. Traces of programs seldom do. Four drivers try to, each in its own way, beside the traces:
+//! A static bound states that no operation executes more; how close an operation can come is seen only by executing it.
+//! Traces of programs seldom do. In addition to the traces, four drivers try, each in its own way:
 //!
 //! | driver | what it performs |
 //! |---|---|
 //! | [`scenario`] | the worst cases that papers describe, by name |
-//! | [`directed`] | combinations of what an operation finds: neighbours, lists, ranges, remainders |
+//! | [`directed`] | combinations of an operation's circumstances: neighbours, lists, ranges, remainders |
 //! | [`explore`] | every operation in every state that a tiny heap can reach; ours only |
-//! | [`search`] | random sequences, bred for what they execute |
+//! | [`search`] | random sequences, evolved for coverage and length |
 //! | [`replays`] | whole traces |
 //!
-//! All hand every operation they perform to a sink, as an [`Observation`]; [`Maxima`] keeps the largest. They call the
-//! subject's [entry points](rtalloc_subjects::Entries), so a subject whose entry points count instructions is counted;
-//! a
-//! [`Meter`] reads the count. Nothing depends on time or on chance: the same binary gives the same maxima.
+//! All drivers pass every operation they perform to a sink, as an [`Observation`]; [`Maxima`] keeps the largest. They
+//! call the subject's [entry points](rtalloc_subjects::Entries), so a subject whose entry points count instructions is
+//! counted; a [`Meter`] reads the count. Everything is deterministic: the same binary gives the same maxima.
 
 pub mod directed;
 pub mod explore;
@@ -54,7 +53,7 @@ impl Operation {
     /// Every operation, in table order.
     pub const ALL: [Self; 4] = [Self::Allocate, Self::AllocateAligned, Self::Deallocate, Self::Reallocate];
 
-    /// The operation as tables name it.
+    /// The operation's name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,7 +70,7 @@ pub trait Meter {
     /// Instructions that this thread has executed in the entry points so far.
     fn executed(&self) -> u64;
 
-    /// How many different places and edges of them have been executed so far: never less than before.
+    /// Number of distinct basic blocks and edges executed so far: never decreases.
     fn covered(&self) -> usize;
 }
 
@@ -89,7 +88,7 @@ impl Meter for Count {
     }
 }
 
-/// What was asked of the heap.
+/// The request to the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     Allocate { size: usize, align: usize },
@@ -97,7 +96,7 @@ enum Request {
     Reallocate { old: usize, new: usize, align: usize },
 }
 
-/// One operation that was performed. Its `Display` tells the circumstance.
+/// One performed operation. Its `Display` describes the circumstance.
 #[derive(Clone, Copy)]
 pub struct Observation<'a> {
     /// Which entry point was called.
@@ -152,7 +151,7 @@ impl Maxima {
         Self::default()
     }
 
-    /// Takes an operation into account; `true` if it executed more than any of its kind before.
+    /// Takes an operation into account; returns `true` if it executed more than any of its kind before.
     #[inline]
     pub fn note(&mut self, observation: &Observation<'_>) -> bool {
         let largest = &mut self.largest[observation.operation as usize];
@@ -163,13 +162,13 @@ impl Maxima {
         true
     }
 
-    /// The maximum of an operation; `None` if it never was performed.
+    /// The maximum of an operation; `None` if it was never performed.
     #[must_use]
     pub fn of(&self, operation: Operation) -> Option<&Maximum> {
         self.largest[operation as usize].as_ref()
     }
 
-    /// Takes the maxima of somebody else into account.
+    /// Merges other maxima into these.
     pub fn merge(&mut self, other: &Self) {
         for (largest, others) in self.largest.iter_mut().zip(&other.largest) {
             let instructions = |maximum: &Option<Maximum>| maximum.as_ref().map(|maximum| maximum.instructions);

@@ -1,4 +1,4 @@
-//! Whole traces, of programs and of models, on a subject that is watched.
+//! Whole traces, of programs and of models, replayed on a watched subject.
 
 use super::stage::Metered;
 use super::{Meter, Observation, ObserveError};
@@ -9,8 +9,8 @@ use crate::replay::processor::Budget;
 use rtalloc_subjects::{Heap, Region, Subject};
 use std::path::Path;
 
-/// Replays a trace in a heap of `heap_bytes`, and hands every operation to `sink`. False where the budget was spent
-/// first: an allocator whose operations are not bounded may need any time.
+/// Replays a trace in a heap of `heap_bytes`, and passes every operation to `sink`. Returns false if the budget ran out
+/// first: an allocator whose operations are not bounded may take arbitrarily long.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Sequences of operations, written down as a trace's events.
+//! Sequences of operations, stored as a trace's events.
 
 use crate::trace::{Event, Op};
 use rtalloc_subjects::NATURAL_ALIGN_BYTES;
@@ -22,7 +22,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Nothing to perform.
+    /// An empty script.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -34,7 +34,7 @@ impl Script {
         &self.events
     }
 
-    /// Begins anew.
+    /// Removes all operations.
     pub(super) fn clear(&mut self) {
         self.events.clear();
         self.slots = 0;
@@ -57,30 +57,30 @@ impl Script {
         Slot(slot)
     }
 
-    /// Allocates a block that stays, so that what is on its two sides never becomes one block.
+    /// Allocates a block that stays live, so that the blocks on its two sides never merge.
     pub(super) fn fence(&mut self) {
         self.allocate(1);
     }
 
-    /// Allocates a block behind which a fence stands.
+    /// Allocates a block followed by a fence.
     pub(super) fn fenced(&mut self, size: usize) -> Slot {
         let slot = self.allocate(size);
         self.fence();
         slot
     }
 
-    /// Deallocates; left out by the replay if the block was refused.
+    /// Deallocates; skipped by the replay if the block was refused.
     pub(super) fn deallocate(&mut self, slot: Slot) {
         self.push(Op::Free { slot: slot.0 });
     }
 
-    /// Reallocates; left out by the replay if the block was refused.
+    /// Reallocates; skipped by the replay if the block was refused.
     pub(super) fn reallocate(&mut self, slot: Slot, size: usize) {
         self.push(Op::Reallocate { slot: slot.0, size: size as u64, align: 1 });
     }
 
-    /// Allocates whatever a heap of `heap_bytes` has left, largest blocks first, without knowing the allocator: twice
-    /// for every power of two, four times for the smallest. Some requests are refused on the way.
+    /// Allocates the remainder of a heap of `heap_bytes`, largest blocks first, without knowing the allocator: twice
+    /// for every power of two, four times for the smallest. Some of the requests are refused.
     pub(super) fn fill(&mut self, heap_bytes: usize) {
         for power in (4..=heap_bytes.ilog2()).rev() {
             let times = if power < 7 { 4 } else { 2 };

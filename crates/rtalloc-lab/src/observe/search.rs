@@ -1,9 +1,8 @@
-//! Random sequences, bred for what they execute.
+//! Random sequences, evolved for coverage and length.
 //!
-//! A sequence survives that executes a place or an edge never executed before, an operation with a number of
-//! instructions never seen before (a path of another length), or more than any. Survivors are cut, joined, repeated and
-//! changed to make the next ones; the sequences that hold the maxima more often than others. The number of operations
-//! is fixed and so is the seed.
+//! A sequence survives if it executes a new basic block or edge, an operation with a new number of instructions (a path
+//! of another length), or more than any before. Survivors are cut, joined, repeated and mutated to make new sequences,
+//! more often those that hold the maxima. The number of operations and the seed are fixed.
 
 use super::{Maxima, Meter, Observation, ObserveError, Operation, Script, Stage};
 use crate::workload::random::{self, Random};
@@ -13,21 +12,21 @@ use std::collections::HashSet;
 pub const SEED: u64 = 1;
 /// The random numbers' algorithm.
 pub const GENERATOR: &str = random::NAME;
-/// Operations performed at least; the last sequence is finished.
+/// Minimum number of operations performed; the last sequence is finished.
 pub const OPERATIONS: u64 = 1_000_000;
 
-/// Sizes of heaps in bytes: one that is soon full, one that is full now and then, one that never is.
+/// Heap sizes in bytes: one that is soon full, one that is sometimes full, one that never is.
 const HEAP_BYTES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// Longest sequence.
 const MOST_STEPS: usize = 120;
-/// Longest sequence drawn from nothing.
+/// Longest newly generated sequence.
 const MOST_NEW_STEPS: u64 = 60;
-/// One in this many sequences is drawn from nothing.
+/// One in this many sequences is newly generated.
 const NEW_EVERY: u64 = 8;
-/// Counts of one operation that are told apart; longer paths, those of searches, survive by maxima alone.
+/// Counts of one operation that are distinguished; longer paths, those of searches, survive only as maxima.
 const MOST_LENGTH: u64 = 4096;
 
-/// What a search did.
+/// The amount of work of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Searched {
     /// Sequences performed.
@@ -38,7 +37,7 @@ pub struct Searched {
     pub survivors: usize,
 }
 
-/// One operation, in a form that any sequence can hold: blocks are named by their order among those that live.
+/// One operation, valid in any sequence: blocks are identified by their index among the live ones.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Allocate { size: usize, align: usize },
@@ -52,7 +51,7 @@ struct Sequence {
     steps: Vec<Step>,
 }
 
-/// Searches, and hands every operation to `sink`.
+/// Searches, and passes every operation to `sink`.
 ///
 /// # Errors
 ///
@@ -62,14 +61,14 @@ pub fn drive<M: Meter>(
     operations: u64,
     mut sink: impl FnMut(&Observation<'_>),
 ) -> Result<Searched, ObserveError> {
-    // Some need more than the smallest of these for their control structures.
+    // Some allocators need more than the smallest of these for their control structures.
     let heaps: Vec<usize> = HEAP_BYTES.into_iter().filter(|bytes| stage.accepts(*bytes)).collect();
     if heaps.is_empty() {
         return Ok(Searched { sequences: 0, operations: 0, survivors: 0 });
     }
     let mut random = Random::new(SEED);
     let mut survivors: Vec<Sequence> = Vec::new();
-    // Which survivor holds the maximum of each operation.
+    // The survivor that holds the maximum of each operation.
     let mut holders = [None; Operation::ALL.len()];
     let mut maxima = Maxima::new();
     let mut lengths: HashSet<(Operation, u64)> = HashSet::new();
@@ -127,7 +126,7 @@ fn pick<T: Copy>(random: &mut Random, choice: &[T]) -> T {
     choice[random.below(choice.len() as u64) as usize]
 }
 
-/// An operation of any kind: half of them make blocks, so that there are some.
+/// An operation of any kind: half of them allocate.
 fn step(random: &mut Random) -> Step {
     match random.below(16) {
         0..=5 => Step::Allocate { size: size(random), align: 1 },
@@ -137,7 +136,8 @@ fn step(random: &mut Random) -> Step {
     }
 }
 
-/// A size: tiny; about a class boundary, a power of two plus so many of its parts; anything; or more than there is.
+/// A size: tiny; near a class boundary, a power of two plus a multiple of its fraction; anything; or more than the heap
+/// has.
 fn size(random: &mut Random) -> usize {
     let size = match random.below(16) {
         0..=4 => random.within(1, 128),
@@ -153,7 +153,7 @@ fn size(random: &mut Random) -> usize {
 }
 
 impl Sequence {
-    /// Changes something.
+    /// Mutates the sequence.
     fn mutate(&mut self, random: &mut Random, survivors: &[Self], heaps: &[usize]) {
         let len = self.steps.len() as u64;
         if len == 0 {
@@ -183,7 +183,7 @@ impl Sequence {
         }
     }
 
-    /// Writes the sequence down with the blocks' names.
+    /// Writes the sequence to a script, with block numbers.
     fn write(&self, script: &mut Script) {
         script.clear();
         let mut live = Vec::new();
@@ -203,7 +203,7 @@ impl Sequence {
 }
 
 impl Step {
-    /// Changes a size by a granule or so, or names a neighbouring block.
+    /// Changes a size by about a granule, or selects a neighbouring block.
     fn nudge(&mut self, random: &mut Random) {
         let by = random.within(1, 64);
         let up = random.below(2) == 0;

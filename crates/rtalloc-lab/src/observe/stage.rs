@@ -1,4 +1,4 @@
-//! Where sequences are performed: one region, a fresh heap for each, every operation handed on with its count.
+//! Performs sequences: one region, a fresh heap for each sequence, every operation reported with its count.
 
 use super::scenario::{self, Scenario};
 use super::{Meter, Observation, Operation, Request, Script};
@@ -10,16 +10,16 @@ use std::{fmt, io};
 /// Why nothing can be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// The subject takes its own pages: its heap cannot be made anew.
-    #[error("{0} has no heap of its own that could be made anew for every sequence")]
+    /// The subject takes its own pages: its heap cannot be created afresh.
+    #[error("{0} has no heap of its own that could be created afresh for every sequence")]
     OwnPages(&'static str),
-    /// The subject's state is not in its region, or cannot be looked at.
-    #[error("{0} keeps state outside its region, so that its states cannot be told apart and restored")]
+    /// The subject's state is not in its region, or cannot be read.
+    #[error("{0} keeps state outside its region, so its states cannot be distinguished and restored")]
     NoView(&'static str),
     /// No memory for the region.
     #[error("no memory for a heap: {0}")]
     Memory(#[from] io::Error),
-    /// The heap was refused.
+    /// The allocator refused the heap.
     #[error("{0}")]
     Refusal(#[from] Refusal),
     /// The heap is too small for what a scenario arranges.
@@ -36,9 +36,9 @@ pub enum ObserveError {
     /// The allocator is broken.
     #[error("{fault}; in: {scene}")]
     Fault {
-        /// What was performed.
+        /// The performed sequence.
         scene: String,
-        /// What it did wrong.
+        /// The allocator's error.
         fault: Fault,
     },
 }
@@ -53,7 +53,7 @@ pub struct Stage<'a, M> {
 }
 
 impl<'a, M: Meter> Stage<'a, M> {
-    /// A stage for a subject with room for heaps of the size that papers measure in; to count, its entry points must be
+    /// A stage for a subject with room for heaps of the papers' size; to count instructions, its entry points must be
     /// those that `meter` reads.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl<'a, M: Meter> Stage<'a, M> {
         Ok(Self { subject: *subject, region, meter, verifying: false })
     }
 
-    /// Verifies the subject's answers as a verifying replay does, which writes into the blocks.
+    /// Verifies the subject's results as in a verifying replay, which writes into the blocks.
     #[must_use]
     pub fn verifying(mut self) -> Self {
         self.verifying = true;
@@ -95,7 +95,7 @@ impl<'a, M: Meter> Stage<'a, M> {
         &self.subject
     }
 
-    /// Whether the subject makes a heap of `heap_bytes`.
+    /// Whether the subject can create a heap of `heap_bytes`.
     pub(super) fn accepts(&mut self, heap_bytes: usize) -> bool {
         Heap::new(&self.subject, &mut self.region, heap_bytes).is_ok()
     }
@@ -109,8 +109,8 @@ impl<'a, M: Meter> Stage<'a, M> {
         scenario.script(&self.subject, &mut self.region, heap_bytes)
     }
 
-    /// Performs a script on a fresh heap of `heap_bytes`, the last operation alone through entry points that count: for
-    /// heaps of millions of blocks. `before` sees the heap in front of that.
+    /// Performs a script on a fresh heap of `heap_bytes`, with only the last operation through counting entry points:
+    /// for heaps of millions of blocks. `before` is called with the heap before the last operation.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl<'a, M: Meter> Stage<'a, M> {
         replay.run::<false, _>(&heap, last, &mut metered).map_err(fault)
     }
 
-    /// Performs a script on a fresh heap of `heap_bytes`, and hands every operation to `sink`.
+    /// Performs a script on a fresh heap of `heap_bytes`, and passes every operation to `sink`.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
             (heap.entries.allocate_aligned, Operation::AllocateAligned)
         };
         let before = self.meter.executed();
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         let block = unsafe { entry(heap.context, size, align) };
         self.note(before, operation, Request::Allocate { size, align }, !block.is_null());
         block
@@ -194,7 +194,7 @@ impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let before = self.meter.executed();
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
         self.note(before, Operation::Deallocate, Request::Deallocate { size }, true);
     }
@@ -202,7 +202,7 @@ impl<M: Meter, S: FnMut(&Observation<'_>)> Observer for Metered<'_, M, S> {
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
         let before = self.meter.executed();
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         let moved = unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) };
         self.note(before, Operation::Reallocate, Request::Reallocate { old, new, align }, !moved.is_null());
         moved

@@ -1,6 +1,6 @@
-//! The drivers are correct users of every subject; what they say they arrange is what the heaps show.
+//! The drivers use every subject correctly; the arrangements they claim are those of the heaps.
 
-use super::directed::{self, Case, Company, Neighbour};
+use super::directed::{self, Case, ListState, Neighbour};
 use super::explore::{self, Explored, Scope};
 use super::{Meter, Script, Stage, scenario, search};
 use crate::replay::{self, Observer, Replay};
@@ -12,7 +12,7 @@ use rtalloc_subjects::{Heap, Region, Subject, all, select};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Counts nothing: for what depends on no count.
+/// Counts nothing: for tests that need no counts.
 struct Nothing;
 
 impl Meter for Nothing {
@@ -69,7 +69,7 @@ fn exploration_agrees_with_the_suite() {
     }
 }
 
-/// More requests at a large alignment lead to no further state.
+/// More requests at a large alignment do not lead to further states.
 #[test]
 fn exploration_with_alignments_is_pinned() {
     for (name, states, transitions) in [("tlsf", 22_854, 922_113), ("half-fit", 23_310, 935_875)] {
@@ -79,7 +79,7 @@ fn exploration_with_alignments_is_pinned() {
     }
 }
 
-/// What was asked, and whether it was served, is the same in every run, also on another region.
+/// Requests and refusals are the same in every run, also on another region.
 #[test]
 fn every_run_is_the_same() {
     for name in ["tlsf", "talc", "dlmalloc"] {
@@ -93,7 +93,7 @@ fn every_run_is_the_same() {
     }
 }
 
-/// What the operations of a script did.
+/// The results of a script's operations.
 #[derive(Default)]
 struct Outcomes {
     addresses: HashMap<u64, usize>,
@@ -109,7 +109,7 @@ impl Observer for Outcomes {
     }
 }
 
-/// The blocks of a heap after `events`, in order, and what the events did.
+/// The blocks of a heap after `events`, in order, and the results of the events.
 fn blocks_after(subject: &Subject, region: &mut Region, events: &[Event]) -> (Vec<Block>, Outcomes) {
     let heap = Heap::new(subject, region, directed::HEAP_BYTES).expect("large enough");
     let mut outcomes = Outcomes::default();
@@ -124,18 +124,18 @@ fn class(block: &Block) -> usize {
     TwoLevelClasses::<5>::class_of::<Offset32>(block.size_bytes)
 }
 
-/// Asserts that a free block is in the company it is said to be in.
-fn assert_company(case: &Case, blocks: &[Block], block: &Block, company: Company) {
+/// Asserts that the list of a free block is in the given state.
+fn assert_list_state(case: &Case, blocks: &[Block], block: &Block, list_state: ListState) {
     let others = || blocks.iter().filter(|other| other.free && other.address != block.address);
     let in_list = others().filter(|other| class(other) == class(block)).count();
     let in_range = others().filter(|other| other.size_bytes.ilog2() == block.size_bytes.ilog2()).count();
-    let is_so = match company {
-        Company::Alone => in_range == 0,
-        Company::Older | Company::Younger => in_list >= 1,
-        Company::Both => in_list >= 2,
-        Company::Range => in_range > in_list,
+    let is_so = match list_state {
+        ListState::Alone => in_range == 0,
+        ListState::Older | ListState::Younger => in_list >= 1,
+        ListState::Both => in_list >= 2,
+        ListState::Range => in_range > in_list,
     };
-    assert!(is_so, "{case}: {block:?} is not {company} among {blocks:?}");
+    assert!(is_so, "{case}: {block:?} is not {list_state} among {blocks:?}");
 }
 
 fn is_of(block: &Block, size: usize) -> bool {
@@ -146,7 +146,7 @@ fn assert_neighbour(case: &Case, blocks: &[Block], at: Option<usize>, said: Neig
     let block = at.and_then(|at| blocks.get(at));
     match said {
         Neighbour::Live => assert!(block.is_some_and(|block| !block.free), "{case}: {blocks:?}"),
-        // Nothing in front, or the rest of the heap behind.
+        // Nothing before, or the rest of the heap after.
         Neighbour::Edge => {
             assert!(block.is_none_or(|block| block.free && at == Some(blocks.len() - 1)), "{case}: {blocks:?}");
         }
@@ -154,9 +154,9 @@ fn assert_neighbour(case: &Case, blocks: &[Block], at: Option<usize>, said: Neig
     }
 }
 
-/// Looks at TLSF's heap before the last operation of every case and behind it.
+/// Inspects TLSF's heap before and after the last operation of every case.
 #[test]
-fn cases_are_what_they_say() {
+fn cases_match_their_description() {
     let subject = subject("tlsf-exact");
     let mut region = Region::new(directed::HEAP_BYTES, false).expect("memory");
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -167,7 +167,7 @@ fn cases_are_what_they_say() {
         let (after, outcomes) = blocks_after(subject, &mut region, script.events());
         let served = outcomes.addresses.get(&(preparation.len() as u64)).copied();
         let is_refused = outcomes.refused > prepared.refused;
-        // The block the last operation is about, and its number in the heap before.
+        // The block of the last operation, and its slot.
         let own = match last.op {
             Op::Free { slot } | Op::Reallocate { slot, .. } => {
                 preparation.iter().position(|event| matches!(event.op, Op::Allocate { slot: made, .. } if made == slot))
@@ -179,7 +179,7 @@ fn cases_are_what_they_say() {
         let at_of = |blocks: &[Block], address: usize| blocks.iter().position(|block| block.address == address);
         if let Case::Deallocate { place, .. } | Case::Reallocate { place, .. } = *case {
             let at = at.expect("a live block");
-            // Alignment leaves a gap in front, which a free block there is one with.
+            // Alignment leaves a gap before the block, which merges with a free block there.
             if !place.is_aligned() {
                 assert_neighbour(case, &before, at.checked_sub(1), place.before);
             } else if let Some(size) = place.before.free_size() {
@@ -194,32 +194,32 @@ fn cases_are_what_they_say() {
                     .iter()
                     .find(|block| block.free && block.address + block.size_bytes > before[at].address)
                     .expect("a free block");
-                let has_company =
-                    |neighbour| matches!(neighbour, Neighbour::Free { company, .. } if company != Company::Alone);
-                if merged != Company::Alone || !(has_company(place.before) || has_company(place.after)) {
-                    assert_company(case, &after, became, merged);
+                let has_others =
+                    |neighbour| matches!(neighbour, Neighbour::Free { list_state, .. } if list_state != ListState::Alone);
+                if merged != ListState::Alone || !(has_others(place.before) || has_others(place.after)) {
+                    assert_list_state(case, &after, became, merged);
                 }
-                let mut lonely = 0;
+                let mut isolated = 0;
                 for (at, neighbour) in [(at.wrapping_sub(1), place.before), (at + 1, place.after)] {
-                    if let Neighbour::Free { company, .. } = neighbour
-                        && (merged == Company::Alone || company != Company::Alone)
+                    if let Neighbour::Free { list_state, .. } = neighbour
+                        && (merged == ListState::Alone || list_state != ListState::Alone)
                     {
-                        assert_company(case, &before, &before[at], company);
+                        assert_list_state(case, &before, &before[at], list_state);
                         let leaf = |block: &&Block| block.free && class(block) / 64 == class(&before[at]) / 64;
-                        lonely += usize::from(before.iter().filter(leaf).count() == 1);
+                        isolated += usize::from(before.iter().filter(leaf).count() == 1);
                     }
                 }
                 let leaf = |block: &&Block| block.free && class(block) / 64 == class(became) / 64;
-                saw("freed, each alone in its word of bits", lonely == 2 && after.iter().filter(leaf).count() == 1);
+                saw("freed, each alone in its word of bits", isolated == 2 && after.iter().filter(leaf).count() == 1);
             }
-            Case::Allocate { hole: Some((size, company)), rest, full, .. } => {
+            Case::Allocate { hole: Some((size, list_state)), rest, full, .. } => {
                 let hole = before.iter().find(|block| is_of(block, size)).expect("a hole");
-                if rest == Company::Alone {
-                    assert_company(case, &before, hole, company);
+                if rest == ListState::Alone {
+                    assert_list_state(case, &before, hole, list_state);
                 }
                 let rest_of_heap = before.last().expect("blocks");
                 assert_eq!(full, !rest_of_heap.free || rest_of_heap.usable_bytes < size, "{case}: {before:?}");
-                // A search that begins at the next class's boundary may pass the hole by.
+                // A search that begins at the next class's boundary may miss the hole.
                 let Some(served) = served else {
                     assert!(full && is_refused, "{case}");
                     return Ok(());
@@ -228,8 +228,8 @@ fn cases_are_what_they_say() {
                 let left = &after[at_of(&after, served).expect("a live block") + 1];
                 if is_of(found, size) && left.free {
                     // The smallest block is alone in its power-of-two range.
-                    if company == Company::Alone && (rest != Company::Range || left.size_bytes > 16) {
-                        assert_company(case, &after, left, rest);
+                    if list_state == ListState::Alone && (rest != ListState::Range || left.size_bytes > 16) {
+                        assert_list_state(case, &after, left, rest);
                     }
                     saw("allocated, with a rest", true);
                 }

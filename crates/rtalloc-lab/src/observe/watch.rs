@@ -1,22 +1,22 @@
 //! A meter that remembers which paths operations took.
 //!
-//! Of every operation it keeps which blocks and edges of the machine code were executed, each different set once: the
-//! evidence for why an observed maximum stays below the bound.
+//! For every operation it stores which basic blocks and edges of the machine code were executed, each distinct set
+//! once: the evidence for why an observed maximum is below the bound.
 
 use super::{Meter, Observation, Operation};
 use pathbound::counter::{Counter, Coverage, executed};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 
-/// Different paths of one operation that are kept; later ones count for the union alone.
+/// Distinct paths of one operation that are stored; later ones only enter the union.
 const MOST_PATHS: usize = 20_000;
 
-/// A meter on code that records coverage.
+/// A meter for code that records coverage.
 #[derive(Debug)]
 pub struct Watch<'a> {
     counter: &'a Counter,
     taken: RefCell<Taken>,
-    /// Numbers of instructions that operations were seen to execute.
+    /// Instruction counts that operations were observed to have.
     lengths: RefCell<HashSet<(Operation, u64)>>,
 }
 
@@ -24,10 +24,10 @@ pub struct Watch<'a> {
 struct Taken {
     /// By operation.
     paths: [HashSet<Coverage>; Operation::ALL.len()],
-    /// All paths of an operation together, those included that were not kept.
+    /// The union of all paths of an operation, including those that were not stored.
     unions: [Coverage; Operation::ALL.len()],
     covered: usize,
-    /// Of the operation that was just performed.
+    /// The coverage of the last operation.
     now: Coverage,
 }
 
@@ -39,8 +39,8 @@ impl<'a> Watch<'a> {
         Self { counter, taken: RefCell::default(), lengths: RefCell::default() }
     }
 
-    /// Enters the operation that was just performed, unless one of its kind executed as many instructions before: for
-    /// loads of millions of operations, few of which are new.
+    /// Records the last operation, unless an operation of its kind had the same instruction count before: for loads of
+    /// millions of operations, few of which are new.
     #[inline]
     pub fn glance(&self, observation: &Observation<'_>) {
         if self.lengths.borrow_mut().insert((observation.operation, observation.instructions)) {
@@ -50,7 +50,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Enters the operation that was just performed.
+    /// Records the last operation.
     pub fn note(&self, observation: &Observation<'_>) {
         let taken = &mut *self.taken.borrow_mut();
         self.counter.coverage(&mut taken.now);
@@ -66,14 +66,14 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The instructions that each different path of an operation executed, by their addresses in this process.
+    /// The instructions of each distinct path of an operation, by their addresses in this process.
     #[must_use]
     pub fn paths(&self, operation: Operation) -> Vec<BTreeSet<u64>> {
         let taken = self.taken.borrow();
         taken.paths[operation as usize].iter().map(|path| self.counter.instructions(path)).collect()
     }
 
-    /// The instructions that any path of an operation executed.
+    /// The instructions of the union of an operation's paths.
     #[must_use]
     pub fn union(&self, operation: Operation) -> BTreeSet<u64> {
         self.counter.instructions(&self.taken.borrow().unions[operation as usize])

@@ -1,9 +1,9 @@
 //! Subjects whose entry points count their instructions.
 //!
-//! The four entry points and everything they call are copied with counters in ([`pathbound::counter`]); whoever calls
-//! the copies instead of the originals has every instruction counted, the C library's included. Where a subject jumps
-//! to computed addresses, the copies find their way by a table of what was copied; a target that was not is *missed*:
-//! executed all the same, uncounted, and remembered, so that the next copy has it.
+//! The four entry points and everything they call are copied with counters inserted ([`pathbound::counter`]); a caller
+//! of the copies instead of the originals has every instruction counted, including the C library's. Where a subject
+//! jumps to computed addresses, the copies look up the target in a table of the copied code; a target outside it is
+//! *missed*: executed nevertheless, uncounted, and recorded, so that the next copy includes it.
 
 use super::instructions::ROUNDS;
 use pathbound::counter::{Counter, CounterError, Record};
@@ -14,7 +14,7 @@ use rtalloc_subjects::{Entries, Subject};
 /// Why a subject cannot be counted.
 #[derive(Debug, thiserror::Error)]
 pub enum CountError {
-    /// This process cannot be looked at.
+    /// This process cannot be analysed.
     #[error("instructions cannot be counted: {0}")]
     Image(#[from] ImageError),
     /// An entry point is not code.
@@ -25,7 +25,7 @@ pub enum CountError {
     Counter(#[from] CounterError),
 }
 
-/// Copies of a subject's entry points that count.
+/// Counting copies of a subject's entry points.
 #[derive(Debug)]
 pub struct Counted {
     counter: Counter,
@@ -35,8 +35,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Copies the entry points of `subject` and what they call, and what is at `further` addresses, found missing
-    /// before.
+    /// Copies the entry points of `subject` and what they call, and the code at `further` addresses, which earlier
+    /// copies missed.
     ///
     /// # Errors
     ///
@@ -60,25 +60,25 @@ impl Counted {
         Ok(Self { counter, graph, entries, computes_targets })
     }
 
-    /// The entry points that count.
+    /// The counting entry points.
     #[must_use]
     pub fn entries(&self) -> Entries {
         self.entries
     }
 
-    /// What was copied.
+    /// The graph of the copied code.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// What counts.
+    /// The counter.
     #[must_use]
     pub fn counter(&self) -> &Counter {
         &self.counter
     }
 
-    /// Whether there are jumps or calls to computed addresses, so that something may be missed.
+    /// Whether there are jumps or calls to computed addresses, so that targets may be missed.
     #[must_use]
     pub fn computes_targets(&self) -> bool {
         self.computes_targets

@@ -1,7 +1,8 @@
-//! The counter against an independent witness: another process that single-steps the same operations by `ptrace`.
+//! Checks the counter against an independent witness: another process that single-steps the same operations by
+//! `ptrace`.
 //!
-//! The counts of every operation must be equal, and every step the witness sees must be an edge of the graph that was
-//! copied and bounded.
+//! The counts of every operation must be equal, and every step that the witness observes must be an edge of the copied
+//! and bounded graph.
 
 use crate::probe::Counted;
 use crate::replay::isolate::{Child, SharedMemory};
@@ -26,15 +27,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const HEAP_BYTES: usize = 1 << 20;
-/// Operations performed, at the most.
+/// Maximum number of operations performed.
 const OPERATIONS: usize = 3_000;
 
-/// A third of them where each may search the heap: stepping takes some thousand times as long as executing.
+/// A third of them where each operation may search the heap: stepping takes some thousand times as long as executing.
 fn operations(subject: &Subject) -> usize {
     if subject.cost.starts_with("O(1)") || subject.cost.starts_with("O(log") { OPERATIONS } else { OPERATIONS / 3 }
 }
 
-/// Counts every operation, into memory that is there already.
+/// Counts every operation, into preallocated memory.
 struct Counting<'a> {
     counts: &'a [AtomicU64],
     next: usize,
@@ -43,7 +44,7 @@ struct Counting<'a> {
 impl Counting<'_> {
     unsafe fn call(&mut self, entry: *const c_void, arguments: [usize; 5]) -> usize {
         let before = executed();
-        // SAFETY: every entry point takes up to five words; the caller vouches for these.
+        // SAFETY: every entry point takes up to five words; the caller guarantees that these are valid.
         let result = unsafe {
             let entry: extern "C" fn(usize, usize, usize, usize, usize) -> usize = std::mem::transmute(entry);
             let [first, second, third, fourth, fifth] = arguments;
@@ -61,7 +62,7 @@ struct Announced;
 impl Announced {
     unsafe fn call(&mut self, entry: *const c_void, arguments: [usize; 5]) -> usize {
         let result: usize;
-        // SAFETY: the caller vouches for the call; the witness takes the breakpoint.
+        // SAFETY: the caller guarantees the call; the witness handles the breakpoint.
         unsafe {
             asm!(
                 "int3",
@@ -84,13 +85,13 @@ macro_rules! observe_through_call {
         impl Observer for $observer {
             unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
                 let arguments = [heap.context as usize, size, align, 0, 0];
-                // SAFETY: the caller's promise; the entry points and the context belong together.
+                // SAFETY: guaranteed by the caller; the entry points and the context belong together.
                 unsafe { self.call(heap.entries.allocate_at(align) as *const c_void, arguments) as *mut u8 }
             }
 
             unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
                 let arguments = [heap.context as usize, block as usize, size, align, 0];
-                // SAFETY: the caller's promise; the entry points and the context belong together.
+                // SAFETY: guaranteed by the caller; the entry points and the context belong together.
                 unsafe { self.call(heap.entries.deallocate as *const c_void, arguments) };
             }
 
@@ -103,7 +104,7 @@ macro_rules! observe_through_call {
                 new: usize,
             ) -> *mut u8 {
                 let arguments = [heap.context as usize, block as usize, old, align, new];
-                // SAFETY: the caller's promise; the entry points and the context belong together.
+                // SAFETY: guaranteed by the caller; the entry points and the context belong together.
                 unsafe { self.call(heap.entries.reallocate as *const c_void, arguments) as *mut u8 }
             }
         }
@@ -119,7 +120,7 @@ fn replay(subject: &Subject, events: &[Event], observer: &mut impl Observer) {
     Replay::new().run::<true, _>(&heap, events, observer).expect("a correct allocator");
 }
 
-/// A copy of the subject's code with everything in that its computed jumps lead to in this replay.
+/// A copy of the subject's code that includes every target of its computed jumps in this replay.
 fn complete(process: &Process, subject: &Subject, events: &[Event]) -> Counted {
     let mut further: Vec<u64> = Vec::new();
     for _ in 0..24 {
@@ -139,10 +140,10 @@ fn complete(process: &Process, subject: &Subject, events: &[Event]) -> Counted {
     panic!("{}: more and more is missed: {further:x?}", subject.name);
 }
 
-/// Forks a process that replays and ends. Until then it asks for no memory of its own, and neither does this process
-/// between two calls: a subject that serves the whole process must be found in the same state both times.
+/// Forks a process that replays and exits. Until then it does not allocate, and neither does this process between two
+/// calls: a subject that serves the whole process must be in the same state both times.
 fn forked(subject: &Subject, events: &[Event], observer: &mut impl Observer, traced: bool) -> Pid {
-    // SAFETY: the child uses what this thread owns and leaves with `_exit`.
+    // SAFETY: the child uses only what this thread owns, and leaves with `_exit`.
     match unsafe { fork() }.expect("fork") {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
@@ -159,8 +160,8 @@ fn forked(subject: &Subject, events: &[Event], observer: &mut impl Observer, tra
     }
 }
 
-/// The counts of every operation as the copy counts them and as the witness does, and which instruction the witness saw
-/// follow which.
+/// The counts of every operation by the copy and by the witness, and the pairs of consecutive instructions that the
+/// witness observed.
 fn both(subject: &Subject, counted: &Counted, events: &[Event]) -> (Vec<u64>, Vec<u64>, BTreeSet<(u64, u64)>) {
     let shared = SharedMemory::new(1 + OPERATIONS).expect("shared memory");
     let mut counting = Counting { counts: shared.words(), next: 0 };
@@ -178,11 +179,11 @@ fn witness(child: Pid) -> (Vec<u64>, BTreeSet<(u64, u64)>) {
     assert_eq!(waitpid(child, None), Ok(WaitStatus::Stopped(child, Signal::SIGSTOP)));
     let (mut counts, mut steps) = (Vec::new(), BTreeSet::new());
     loop {
-        ptrace::cont(child, None).expect("going on");
+        ptrace::cont(child, None).expect("continue");
         match waitpid(child, None).expect("a change") {
             WaitStatus::Stopped(_, Signal::SIGTRAP) => counts.push(count_call(child, &mut steps)),
             WaitStatus::Exited(_, 0) => return (counts, steps),
-            other => panic!("the traced process ended badly: {other:?}"),
+            other => panic!("the traced process failed: {other:?}"),
         }
     }
 }
@@ -200,7 +201,7 @@ fn count_call(child: Pid, steps: &mut BTreeSet<(u64, u64)>) -> u64 {
     let mut count = 0;
     loop {
         let (next, next_stack) = step();
-        // A repeated instruction traps at every repetition, and counts when it is done.
+        // A repeated instruction traps at every repetition, and counts once, when it is done.
         if next != place || !is_repeated(place) {
             count += 1;
             steps.insert((place, next));
@@ -213,8 +214,9 @@ fn count_call(child: Pid, steps: &mut BTreeSet<(u64, u64)>) -> u64 {
 }
 
 fn is_repeated(place: u64) -> bool {
-    // SAFETY: the traced process was forked from this one, so its code is here too; pages behind an instruction at
-    // a page's end may be missing, so no more than what is on its page is read, and an instruction cut off is no `rep`.
+    // SAFETY: the traced process was forked from this one, so its code is here too; the page after an instruction at a
+    // page's end may be unmapped, so only bytes of the instruction's own page are read; a truncated instruction is not
+    // a `rep`.
     let code = unsafe {
         let left = 4096 - place as usize % 4096;
         std::slice::from_raw_parts(place as *const u8, left.min(LONGEST_INSTRUCTION_BYTES))
@@ -222,12 +224,12 @@ fn is_repeated(place: u64) -> bool {
     decode(code, place).is_some_and(|decoded| decoded.transfer == Transfer::Repeat)
 }
 
-/// Whether the graph has this step.
+/// Whether the graph has this edge.
 fn is_edge(graph: &Graph, from: u64, to: u64) -> bool {
     let Some(node) = graph.node(from) else { return false };
     match &node.flow {
         Flow::Call(Callee::Function(callee)) | Flow::Tail(Callee::Function(callee)) => to == *callee,
-        // To the caller, whoever that is, and to where a computed jump goes.
+        // A return to an unknown caller, or a computed jump.
         Flow::Return | Flow::Call(Callee::Unknown(_)) | Flow::Tail(Callee::Unknown(_)) | Flow::Unknown(_) => true,
         _ => graph.successors(from).any(|next| next == to),
     }
@@ -254,15 +256,15 @@ fn agrees(subject: &Subject) {
         counts.len(),
         &differences[..differences.len().min(5)]
     );
-    let beside: Vec<_> = steps.iter().filter(|(from, to)| !is_edge(graph, *from, *to)).collect();
-    assert!(beside.is_empty(), "{name}: steps beside the graph: {beside:x?}");
+    let outside: Vec<_> = steps.iter().filter(|(from, to)| !is_edge(graph, *from, *to)).collect();
+    assert!(outside.is_empty(), "{name}: steps outside the graph: {outside:x?}");
 }
 
-/// Names the subject in the environment of a process that cross-checks nothing else.
+/// Environment variable that names the subject in a process that cross-checks nothing else.
 const ALONE: &str = "TESTS_CROSSCHECK_ALONE";
 
-/// Cross-checks in a process of its own: an allocator that serves the whole process must not be used by other threads,
-/// and must not give pages back after a time, because a traced process runs longer.
+/// Cross-checks in a separate process: an allocator that serves the whole process must not be used by other threads,
+/// and must not return pages after a timeout, because a traced process runs longer.
 fn agrees_alone(name: &str) {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args([
@@ -280,7 +282,7 @@ fn agrees_alone(name: &str) {
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
-/// The tests share the table among them, so that they run in parallel.
+/// The table is divided among the tests, so that they run in parallel.
 const SHARES: usize = 4;
 
 fn share_agrees(share: usize) {
@@ -309,7 +311,7 @@ fn the_fourth_share_agrees() {
     share_agrees(3);
 }
 
-/// Does nothing but in the process that [`agrees_alone`] starts.
+/// Does nothing except in the process that [`agrees_alone`] starts.
 #[test]
 fn the_subject_of_the_environment_agrees() {
     if let Ok(name) = std::env::var(ALONE) {

@@ -1,12 +1,12 @@
 //! Time of every operation in ticks of the time-stamp counter.
 //!
 //! An operation is timed by `lfence; rdtsc; lfence` on both sides; the calibrated cost of the empty pair is subtracted.
-//! *Voting*: R replicas replay the identical sequence and of each operation the minimum is kept, since what disturbs a
-//! measurement only ever adds to it. A replica is a process of its own with a heap of its own, prefaulted where we own
-//! it, at the same addresses as the others. They work in turns on one processor, a batch of operations each, so that
-//! memory is needed for a batch and not for the trace.
+//! *Voting*: R replicas replay the identical sequence, and the minimum of each operation is kept, since disturbances
+//! only ever add to a measurement. A replica is a separate process with its own heap, prefaulted if the region is ours,
+//! at the same addresses as the others. The replicas alternate on one processor, a batch of operations each, so the
+//! memory needed is that of a batch, not of the trace.
 //!
-//! The maximum on a shared or virtual machine is noise nevertheless, where something disturbs every replica.
+//! On a shared or virtual machine the maximum is noise nevertheless, if every replica is disturbed.
 
 use super::{Report, Samples, Task};
 use crate::replay::course::Noted;
@@ -22,13 +22,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Operations a replica performs in its turn.
+/// Operations per batch.
 const BATCH: usize = 65_536;
-/// Operations between two looks at the clock.
+/// Operations between two checks of the clock.
 const STRIDE: usize = 1024;
-/// A turn ends after this time even if the batch is not full.
-const TURN: Duration = Duration::from_millis(200);
-/// Processor time an operation may use, or time its threads may sleep, before the replica counts as hung.
+/// A batch ends after this time even if it is not full.
+const BATCH_TIME: Duration = Duration::from_millis(200);
+/// Processor time that an operation may use, or time that its threads may sleep, before the replica counts as hung.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The clock of a run, calibrated once.
@@ -40,7 +40,7 @@ pub struct Clock {
     pub step_ticks: u64,
 }
 
-/// The time-stamp counter when everything before has been executed and nothing behind has begun.
+/// The time-stamp counter after all earlier instructions have executed and before any later one begins.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -53,7 +53,7 @@ pub fn ticks() -> u64 {
     (high << 32) | low
 }
 
-/// Nanoseconds of the monotonic clock, where there is no time-stamp counter that we know to read.
+/// Nanoseconds of the monotonic clock, on machines without a time-stamp counter supported here.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 #[must_use]
@@ -63,8 +63,7 @@ pub fn ticks() -> u64 {
 }
 
 impl Clock {
-    /// Calibrates the empty pair: the smallest of many, so that no time ever comes out too short by more than the
-    /// counter's step.
+    /// Calibrates the empty pair: the minimum of many, so that no time is too short by more than the counter's step.
     #[must_use]
     pub fn calibrate() -> Self {
         const ROUNDS: usize = 100_000;
@@ -110,7 +109,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// Measures one cell; the process called in coordinates, the replicas are its children.
+/// Measures one cell; the calling process coordinates, the replicas are its children.
 #[must_use]
 pub fn measure(task: &Task<'_>, clock: Clock, replicas: u32) -> Report<Time> {
     match vote(task, clock, replicas.max(1)) {
@@ -136,10 +135,10 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
     let (mut at, mut refused, mut beyond_reach, mut first_refused) = (0_u64, 0_u64, 0_u64, None);
     let mut timed_out = false;
     loop {
-        // The first replica decides how far this round goes.
+        // The first replica decides the length of this batch.
         let mut order = Order { operations: BATCH, may_stop_early: true };
         for child in &mut children {
-            match child.turn(order) {
+            match child.run_batch(order) {
                 Ok(done) => order = Order { operations: done, may_stop_early: false },
                 Err(what) => return Ok(Report::broken(what)),
             }
@@ -185,10 +184,10 @@ fn vote(task: &Task<'_>, clock: Clock, replicas: u32) -> io::Result<Report<Time>
     Ok(Report { outcome, figures: Some(time) })
 }
 
-/// Keeps this process and its children on one processor, the last one it may use; timing goes on without if the
-/// system refuses.
+/// Pins this process and its children to one processor, the last one it may use; if the system refuses, timing
+/// continues unpinned.
 pub(crate) fn pin_to_last_processor() {
-    // SAFETY: plain system calls on a set of processors that is a value of ours.
+    // SAFETY: plain system calls on a set of processors that is a local value.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         let bytes = size_of::<libc::cpu_set_t>();
@@ -204,11 +203,11 @@ pub(crate) fn pin_to_last_processor() {
     }
 }
 
-/// Lets this process have so many files open, as far as the system does: every replica is talked to through pipes.
-/// Where that does not suffice, making one fails.
+/// Raises the limit of open files to `wanted`, as far as the system permits: every replica communicates through pipes.
+/// If that does not suffice, creating a replica fails.
 fn allow_files(wanted: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: plain system calls on a structure that is a value of ours.
+    // SAFETY: plain system calls on a structure that is a local value.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < wanted {
             limit.rlim_cur = wanted.min(limit.rlim_max);
@@ -217,7 +216,7 @@ fn allow_files(wanted: u64) {
     }
 }
 
-/// A sample is a word: what it is of, and ticks.
+/// A sample is a word: its kind, and ticks.
 struct Kind;
 
 impl Kind {
@@ -231,11 +230,11 @@ impl Kind {
     const LEFT_OUT: u64 = 5;
 }
 
-/// What a replica is told to do in its turn.
+/// What a replica does in its next batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Order {
     operations: usize,
-    /// Whether the turn may end when its time is over: it may for the first replica, whom the others follow.
+    /// Whether the batch may end on a timeout: only for the first replica, whose length the others follow.
     may_stop_early: bool,
 }
 
@@ -272,11 +271,11 @@ impl Replica {
         Ok(Self { child: Some(child), samples, orders, answers })
     }
 
-    /// Lets the replica take its turn and tells how many operations it performed.
-    fn turn(&mut self, order: Order) -> Result<usize, String> {
+    /// Lets the replica perform a batch, and returns its number of operations.
+    fn run_batch(&mut self, order: Order) -> Result<usize, String> {
         let ordered = self.orders.write_all(&order.to_bytes());
         if ordered.is_err() {
-            return Err(self.last_words());
+            return Err(self.final_error());
         }
         self.answer(PATIENCE, |death| match death {
             Death::Hung { at, limit } => {
@@ -286,15 +285,16 @@ impl Replica {
         })
     }
 
-    /// Waits until its heap is made, which is no operation: touching a large region takes seconds of processor time.
+    /// Waits until its heap is ready; this is not an operation: touching a large region takes seconds of processor
+    /// time.
     fn ready(&mut self, limit: Duration) -> Result<(), String> {
         self.answer(limit + PATIENCE, |death| format!("its heap was not ready: {death}")).map(drop)
     }
 
-    /// Waits for an answer. `limit` is of the processor time of one operation. Whether the machine is too busy to know,
-    /// the process that started this cell finds out.
+    /// Waits for an answer. `limit` is the processor time of one operation. The process that started this cell detects
+    /// whether the machine is overloaded.
     fn answer(&mut self, limit: Duration, what: impl FnOnce(Death) -> String) -> Result<usize, String> {
-        let Some(child) = &self.child else { return Err("a replica that had ended was asked again".into()) };
+        let Some(child) = &self.child else { return Err("a replica that had ended was called again".into()) };
         let (mut watch, mut at) = (child.watch(limit), child.board().index());
         loop {
             match poll([self.answers.as_fd()].into_iter(), watch.interval()) {
@@ -315,21 +315,21 @@ impl Replica {
         let mut answer = [0; 8];
         match self.answers.read_exact(&mut answer) {
             Ok(()) => Ok(u64::from_le_bytes(answer) as usize),
-            Err(_) => Err(self.last_words()),
+            Err(_) => Err(self.final_error()),
         }
     }
 
-    /// What a replica has to say whose pipes are closed, or how it died.
-    fn last_words(&mut self) -> String {
+    /// The error message of a replica whose pipes are closed, or the cause of its death.
+    fn final_error(&mut self) -> String {
         match self.child.take().map(|child| child.wait::<String>(PATIENCE)) {
             Some(Ok(what)) => what,
             Some(Err(death)) => death.to_string(),
-            None => "a replica that had ended was asked again".into(),
+            None => "a replica that had ended was called again".into(),
         }
     }
 }
 
-/// What a replica works with.
+/// The state of a replica.
 struct Stage<'a> {
     orders: &'a File,
     answers: &'a File,
@@ -338,8 +338,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Replays the trace in turns, until it ends or nobody gives orders any more. Returns what went wrong, or
-    /// nothing in words.
+    /// Replays the trace in batches, until it ends or the coordinator is gone. Returns the error message, or an empty
+    /// text.
     fn play(&mut self, trace: &Path, subject: &Subject, heap_bytes: usize) -> String {
         match self.replay(trace, subject, heap_bytes) {
             Ok(()) => String::new(),
@@ -356,7 +356,7 @@ impl Stage<'_> {
         let mut rest = 0..0;
         let mut replay = Replay::new();
         let mut timing = Timing { samples: vec![0; BATCH], place: 0 };
-        // The lines the first turn would fault in.
+        // The lines that the first batch would fault in.
         for word in self.samples.words() {
             word.store(0, Ordering::Relaxed);
         }
@@ -364,7 +364,7 @@ impl Stage<'_> {
         while let Some(order) = self.order() {
             let start = Instant::now();
             timing.place = 0;
-            while timing.place < order.operations && !(order.may_stop_early && start.elapsed() >= TURN) {
+            while timing.place < order.operations && !(order.may_stop_early && start.elapsed() >= BATCH_TIME) {
                 if rest.is_empty() {
                     if !reader.next_chunk(&mut events).map_err(|error| words(&error))? {
                         break;
@@ -384,12 +384,12 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Answers the coordinator. Where that is gone, there is no next order either.
+    /// Sends an answer to the coordinator. If the coordinator is gone, there is no next order either.
     fn answer(&mut self, operations: u64) {
         let _ = self.answers.write_all(&operations.to_le_bytes());
     }
 
-    /// The next order, or `None` where nobody is left to give one.
+    /// The next order, or `None` if the coordinator is gone.
     fn order(&mut self) -> Option<Order> {
         let mut order = [0; 8];
         self.orders.read_exact(&mut order).ok().map(|()| Order::from_bytes(order))
@@ -432,25 +432,25 @@ impl Timing {
 impl Observer for Timing {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.time(|| unsafe { (heap.entries.allocate_at(align))(heap.context, size, align) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.time(|| unsafe { (heap.entries.deallocate)(heap.context, block, size, align) });
     }
 
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.time(|| unsafe { (heap.entries.reallocate)(heap.context, block, old, align, new) })
     }
 
     #[inline(always)]
     fn before(&mut self, _index: u64) {
-        // A request that the replay refuses by itself is not timed.
+        // A request that the replay itself refuses is not timed.
         self.samples[self.place] = 0;
     }
 

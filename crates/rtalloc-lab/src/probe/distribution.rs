@@ -1,10 +1,10 @@
-//! Samples and what is said about them.
+//! Samples and their statistics.
 
 use crate::result::schema::Distribution;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// Exact sums beside a histogram: mean and deviation do not suffer from its rounding.
+/// Exact sums, in addition to a histogram: mean and deviation are not affected by its rounding.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     count: u64,
@@ -39,7 +39,7 @@ impl Moments {
     }
 }
 
-/// Values below this have their counts in an array: nearly all instruction counts, in little memory.
+/// Values below this are counted in an array: nearly all instruction counts, in little memory.
 const FEW: usize = 4096;
 
 /// Exact counts of every value: for instructions.
@@ -81,7 +81,7 @@ impl Counts {
         }
     }
 
-    /// What is said about them.
+    /// Their statistics.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
         let few = self.few.iter().enumerate().filter(|(_, samples)| **samples > 0);
@@ -141,7 +141,7 @@ impl Samples {
         self.histogram.saturating_record(value);
     }
 
-    /// Adds those of another.
+    /// Adds the samples of another.
     pub fn merge(&mut self, other: &Self) {
         self.moments.count += other.moments.count;
         self.moments.sum += other.moments.sum;
@@ -151,7 +151,7 @@ impl Samples {
         self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
     }
 
-    /// What is said about them; smallest, largest, mean and deviation are exact.
+    /// Their statistics; minimum, maximum, mean and deviation are exact.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
         if self.moments.count == 0 {

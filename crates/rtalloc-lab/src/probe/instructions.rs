@@ -1,12 +1,11 @@
 //! Executed instructions of every operation.
 //!
 //! The trace is replayed on [copies](Counted) of the entry points that count their own instructions: exact for every
-//! operation, at nearly the speed of the originals. A subject that jumps to computed addresses may come to code that
-//! was not copied; then the replay is done again, in a fresh process, with that code copied too, until nothing is
-//! missed.
+//! operation, at nearly the speed of the originals. A subject that jumps to computed addresses may reach code that was
+//! not copied; then the replay is repeated, in a fresh process, with that code copied too, until nothing is missed.
 //!
-//! Counts are held against the [static bounds](Limits) of the entry points, where there are any: one operation above
-//! its bound and the cell has no figures, because either of them is wrong.
+//! Counts are compared with the [static bounds](Limits) of the entry points, if any: if one operation exceeds its
+//! bound, the cell has no figures, because one of the two is wrong.
 
 use super::{Counts, Report, Task};
 use crate::observe::Limits;
@@ -23,10 +22,10 @@ use rtalloc_subjects::{Heap, Region};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Replays with more and more code copied, at most. Each finds what the code copied last leads to.
+/// Maximum number of replays, each with more code copied. Each finds the targets of the code copied last.
 pub const ROUNDS: usize = 24;
 
-/// What a replay came to: its report, or the addresses it missed.
+/// The outcome of a replay: its report, or the addresses it missed.
 #[derive(Debug, Serialize, Deserialize)]
 enum Attempt {
     Complete(Box<Report<Instructions>>),
@@ -39,12 +38,12 @@ pub fn measure(task: &Task<'_>, process: &Process, counted: &Counted, limits: Li
     if !counted.computes_targets() {
         return match attempt(task, counted, limits) {
             Attempt::Complete(report) => *report,
-            Attempt::Missed(_) => Report::broken("a jump left the code that was copied: the counts would be too small"),
+            Attempt::Missed(_) => Report::broken("a jump left the copied code: the counts would be too small"),
         };
     }
     let mut further = Vec::new();
     for _ in 0..ROUNDS {
-        match apart(task, process, &further, limits) {
+        match isolated(task, process, &further, limits) {
             Ok(Attempt::Complete(report)) => return *report,
             Ok(Attempt::Missed(missed)) => further.extend(missed),
             Err(what) => return Report::broken(what),
@@ -53,8 +52,8 @@ pub fn measure(task: &Task<'_>, process: &Process, counted: &Counted, limits: Li
     Report::broken(format!("{ROUNDS} replays did not find all code that its computed jumps lead to"))
 }
 
-/// An attempt in a process of its own, since a subject with pages of its own cannot be begun anew.
-fn apart(task: &Task<'_>, process: &Process, further: &[u64], limits: Limits) -> Result<Attempt, String> {
+/// An attempt in a separate process, since the heap of a subject with its own pages cannot be created afresh.
+fn isolated(task: &Task<'_>, process: &Process, further: &[u64], limits: Limits) -> Result<Attempt, String> {
     let left = task.budget.left();
     let child = Child::spawn(|_| {
         let task = &Task { budget: Budget::new(left), ..*task };
@@ -103,10 +102,10 @@ fn attempt(task: &Task<'_>, counted: &Counted, limits: Limits) -> Attempt {
     }
 }
 
-/// Notes what every operation counts.
+/// Records the count of every operation.
 #[derive(Debug, Default)]
 struct Counting {
-    /// Of the operation underway; `None` until it is performed.
+    /// The operation in progress; `None` until it is performed.
     underway: Option<(Operation, u64)>,
     /// The largest counts by entry point, refused requests included.
     largest: [u64; Operation::ALL.len()],
@@ -118,7 +117,7 @@ struct Counting {
 }
 
 impl Counting {
-    /// The entry point that executed more than its bound, in words.
+    /// The entry point that exceeded its bound, as text.
     fn excess(&self, limits: Limits) -> Option<String> {
         Operation::ALL.iter().zip(self.largest).zip(limits).find_map(|((operation, largest), limit)| {
             let limit = limit.filter(|limit| largest > *limit)?;
@@ -141,7 +140,7 @@ impl Counting {
         }
     }
 
-    /// Calls an entry point and takes its count.
+    /// Calls an entry point and records its count.
     #[inline(always)]
     fn count<R>(&mut self, operation: Operation, call: impl FnOnce() -> R) -> R {
         let before = executed();
@@ -160,21 +159,21 @@ impl Observer for Counting {
         let entry = heap.entries.allocate_at(align);
         let natural = heap.entries.is_natural(align);
         let operation = if natural { Operation::Allocate } else { Operation::AllocateAligned };
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.count(operation, || unsafe { entry(heap.context, size, align) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let entry = heap.entries.deallocate;
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.count(Operation::Deallocate, || unsafe { entry(heap.context, block, size, align) });
     }
 
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
         let entry = heap.entries.reallocate;
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.count(Operation::Reallocate, || unsafe { entry(heap.context, block, old, align, new) })
     }
 

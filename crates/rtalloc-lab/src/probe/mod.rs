@@ -1,8 +1,8 @@
-//! What is observed while an operation runs.
+//! Probes: what is measured during an operation.
 //!
 //! A probe is an [`Observer`](crate::replay::Observer) of a replay and a function that measures one cell with it, in
-//! the process it is called in. [`space`] looks at addresses, [`instructions`] counts in every
-//! operation, [`cycles`] times each. Each returns a [`Report`].
+//! the calling process. [`space`] records addresses, [`instructions`] counts the instructions of every operation,
+//! [`cycles`] times each. Each returns a [`Report`].
 
 mod counted;
 pub mod cycles;
@@ -36,13 +36,13 @@ pub struct Task<'a> {
     pub events: u64,
     /// M of the whole trace.
     pub peak_live_bytes: u64,
-    /// Who.
+    /// The allocator.
     pub subject: &'a Subject,
     /// Bytes of the region given.
     pub heap_bytes: usize,
-    /// Processor time for it.
+    /// Limit of its processor time.
     pub budget: Budget,
-    /// Where to note progress.
+    /// Where progress is reported.
     pub board: &'a Board,
 }
 

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-/// Instructions to read a byte of an object, where objects have handles and instructions can be counted.
+/// Instructions to read a byte of an object, for subjects with handles, where instructions can be counted.
 #[must_use]
 pub fn read_instructions(subject: &Subject) -> Option<u64> {
     static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
@@ -26,7 +26,7 @@ pub fn read_instructions(subject: &Subject) -> Option<u64> {
 /// The block is live and longer than the offset.
 #[inline(never)]
 pub unsafe extern "C" fn read_plainly(_context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { block.add(offset).read() }
 }
 
@@ -63,7 +63,7 @@ pub fn counted_read(process: &Process, subject: Option<&Subject>) -> Result<u64,
     })
 }
 
-/// Instructions of one call of a function, through a copy that counts.
+/// Instructions of one call of a function, through a counting copy.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn count_call(process: &Process, function: u64, call: impl FnOnce(*const c_v
     if counter.misses().is_empty() && counter.departures().is_empty() {
         Ok(count)
     } else {
-        Err("a jump left the code that counts".into())
+        Err("a jump left the counting code".into())
     }
 }
 
@@ -102,9 +102,9 @@ pub fn abstract_read(process: &Process) -> Result<u64, String> {
     })
 }
 
-/// Reads a byte of an object whose address is kept at a place.
+/// Reads a byte of an object whose address is stored at `place`.
 #[inline(never)]
 unsafe extern "C" fn read_indirectly(_context: *mut c_void, place: *mut u8, offset: usize) -> u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { place.cast::<*const u8>().read().add(offset).read() }
 }

@@ -1,13 +1,12 @@
 //! Memory used: H, F, the curve of H, and the smallest heap that serves the trace.
 //!
-//! *H* is the largest end address that was handed out, rounded up to what the allocator granted where it tells,
-//! minus the start of the area of blocks; *F* = (H - M) / M, where M is the largest sum of requested sizes of blocks
-//! that were live in this replay. The replay verifies as it goes, so that figures exist only for an allocator
-//! that kept its blocks apart.
+//! *H* is the highest end address of any block, including its granted size if the allocator reports it, minus the start
+//! of the block area; *F* = (H - M) / M, where M is the largest sum of requested sizes of the live blocks of this
+//! replay. The replay also verifies, so that figures exist only for an allocator whose blocks do not overlap.
 //!
 //! *The smallest heap* is searched with a resolution of M/256 (at least 64 bytes): the size returned was verified to
-//! serve the whole trace, and one step less to fail. Success is not monotone in the heap's size, an allocator may
-//! get along by luck in a smaller one still; what is returned is a heap that suffices, not a bound.
+//! serve the whole trace, and one step less to fail. Success is not monotone in the heap's size: an allocator may
+//! succeed by luck in an even smaller one; the result is a heap that suffices, not a bound.
 
 use super::{Report, Task};
 use crate::replay::course::{End, outcome};
@@ -18,7 +17,7 @@ use rtalloc_subjects::{Heap, Region};
 /// Most points of the curve of H.
 const CURVE_POINTS: u64 = 400;
 
-/// Measures one cell. A subject with its own pages is replayed, and so tested, but has no figures.
+/// Measures one cell. A subject with its own pages is replayed, and thereby tested, but has no figures.
 #[must_use]
 pub fn measure(task: &Task<'_>, smallest_heap: bool) -> Report<Space> {
     let mut region = match Region::new(task.heap_bytes, false) {
@@ -63,7 +62,7 @@ pub fn measure(task: &Task<'_>, smallest_heap: bool) -> Report<Space> {
     Report { outcome, figures: Some(space) }
 }
 
-/// Watches the addresses handed out.
+/// Records the addresses of the blocks.
 struct Watch {
     start: usize,
     highest_end: usize,
@@ -84,7 +83,7 @@ impl Watch {
         (self.highest_end - self.start) as u64
     }
 
-    /// H never falls, so the last value in each stretch of operations is its maximum.
+    /// H never falls, so the last value in each interval of operations is its maximum.
     #[cold]
     fn raise(&mut self, index: u64, end: usize) {
         self.highest_end = end;
@@ -106,7 +105,7 @@ impl Observer for Watch {
         self.live_bytes = self.live_bytes + block.size as u64 - old_size.unwrap_or(0) as u64;
         self.peak_live_bytes = self.peak_live_bytes.max(self.live_bytes);
         let granted_bytes = match heap.entries.granted {
-            // SAFETY: the block is live and was asked for with this size and alignment.
+            // SAFETY: the block is live and was requested with this size and alignment.
             Some(granted) => unsafe {
                 granted(heap.context, block.address as *mut u8, block.size, block.align as usize)
             },
@@ -130,12 +129,12 @@ struct Search<'a> {
     outside_bytes: usize,
 }
 
-/// What one heap size was found to do.
+/// The result of one heap size.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Serves,
     Fails,
-    /// No time is left to know.
+    /// No time is left to find out.
     Unknown,
 }
 
@@ -143,9 +142,9 @@ impl Search<'_> {
     /// All sizes are in steps.
     fn run(&self, region: &mut Region, guess_bytes: u64) -> Option<u64> {
         let step_bytes = (self.task.peak_live_bytes / 256).max(64);
-        // A heap smaller than what is live at once fails without a trial.
+        // A heap smaller than the largest live memory fails without a trial.
         let hopeless = (self.task.peak_live_bytes - 1) / step_bytes;
-        // The last step may be a part of one: a trace can fill its heap to the last byte.
+        // The last step may be a partial one: a trace can fill its heap to the last byte.
         let given_bytes = (self.task.heap_bytes + self.outside_bytes) as u64;
         let given = given_bytes.div_ceil(step_bytes);
         let bytes = |steps: u64| (steps * step_bytes).min(given_bytes);
@@ -157,7 +156,7 @@ impl Search<'_> {
         least_that_serves(guess, hopeless, given, verdict).map(bytes)
     }
 
-    /// Whether a heap of this size, what the subject keeps outside its region included, serves the whole trace.
+    /// Whether a heap of this size, including what the subject keeps outside its region, serves the whole trace.
     fn verdict(&self, region: &mut Region, total_bytes: u64) -> Verdict {
         let Some(region_bytes) = (total_bytes as usize).checked_sub(self.outside_bytes) else {
             return Verdict::Fails;
@@ -173,8 +172,9 @@ impl Search<'_> {
     }
 }
 
-/// Gallops from a first guess to a pair of sizes that fail and serve, one step apart, and says which serves. `hopeless`
-/// fails, and nothing above `most` is tried; `None` where nothing serves or no time is left.
+/// Gallops from a first guess to two sizes one step apart, the smaller of which fails and the larger serves; returns
+/// the larger. `hopeless` is known to fail, and nothing above `most` is tried; `None` where nothing serves or no time
+/// is left.
 pub(super) fn least_that_serves(
     guess: u64,
     hopeless: u64,

@@ -1,8 +1,8 @@
-//! Threads on a heap they share: time of every operation, and memory.
+//! Threads on a shared heap: time of every operation, and memory.
 //!
-//! Each operation is timed by the thread that makes it, with nothing of the replay in between. There is no voting as in
-//! [`cycles`](super::cycles): no two replays of several threads are the same, and what a thread does to another one is what is
-//! looked for. All samples of all replays count.
+//! Each operation is timed by the thread that performs it, excluding all work of the replay. There is no voting as in
+//! [`cycles`](super::cycles): no two replays of several threads are the same, and interference between threads is what
+//! is measured. All samples of all replays are used.
 
 use super::cycles::{Clock, ticks};
 use super::space::{Verdict, least_that_serves};
@@ -16,11 +16,11 @@ use rtalloc_subjects::shared::{SharedHeap, SharedSubject};
 /// One shared subject on one trace, to be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadedTask<'a> {
-    /// What is replayed.
+    /// The replay.
     pub course: Course<'a>,
     /// M of the trace, of all copies together.
     pub peak_live_bytes: u64,
-    /// Who.
+    /// The allocator.
     pub subject: &'static SharedSubject,
     /// Bytes of the region given.
     pub heap_bytes: usize,
@@ -32,7 +32,7 @@ impl ThreadedTask<'_> {
             .map_err(|error| format!("no memory for a heap of {} bytes: {error}", self.heap_bytes))
     }
 
-    /// Makes a heap, lets threads replay the trace on it, and verifies it when they are done.
+    /// Creates a heap, lets threads replay the trace on it, and verifies it at the end.
     fn replay<W: Watch>(&self, region: &mut Region, watches: Vec<W>) -> Result<(Summary, Vec<W>), String> {
         let users = self.course.users();
         let mut heap =
@@ -71,7 +71,7 @@ impl Watch for Timing {
         let before = ticks();
         let result = operation();
         let after = ticks();
-        // A processor's counter may be behind another's to which the thread has moved.
+        // After a migration of the thread, the new processor's counter may lag behind the old one's.
         self.last = after.saturating_sub(before);
         result
     }
@@ -82,7 +82,7 @@ impl Watch for Timing {
     }
 }
 
-/// Times a cell, in so many replays.
+/// Times a cell, over the given number of replays.
 #[must_use]
 pub fn time(task: &ThreadedTask<'_>, clock: Clock, replays: u32) -> Report<ThreadedTime> {
     let mut samples: [Samples; 4] = Default::default();

@@ -1,4 +1,4 @@
-//! From the raw log to the trace: addresses become slots, pairs of records become one event.
+//! Converts the raw log to a trace: addresses become slots, pairs of records become one event.
 
 use super::RecordError;
 use super::log::{RawReader, Step, StopReason};
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// What a recording showed beside the events.
+/// Findings of a recording, in addition to the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// Whether the recorder ran in the program at all.
@@ -22,13 +22,13 @@ pub struct Findings {
     pub refused: u64,
     /// Blocks freed by another thread than the one that allocated them.
     pub cross_thread_frees: u64,
-    /// Frees of blocks that were never seen; not in the trace.
+    /// Frees of unknown blocks; not in the trace.
     pub unknown_frees: u64,
-    /// Reallocations of blocks that were never seen; the trace holds an allocation.
+    /// Reallocations of unknown blocks; the trace holds an allocation.
     pub unknown_reallocations: u64,
-    /// Blocks handed out where one was still live: its free was missed, and the trace has one just before.
+    /// Blocks returned at the address of a live one: its free was missed, and the trace has one just before.
     pub missed_frees: u64,
-    /// Records that were begun and never completed, as the program was ended.
+    /// Records that were begun and never completed, because the program ended.
     pub unfinished: u64,
     /// Records that came after recording had stopped; not in the trace.
     pub lost: u64,
@@ -53,18 +53,18 @@ pub fn incomplete(mut reader: RawReader, status: ExitStatus) -> Result<Option<In
         None if reader.unfinished() > 0 => Cause::Unfinished,
         None => return Ok(None),
     };
-    // A kernel that is too old has nothing counted.
+    // With a kernel that is too old, nothing was counted.
     let missing = missing.filter(|_| cause != Cause::KernelTooOld);
     Ok(Some(Incomplete { cause, missing, signal }))
 }
 
 /// Streams a raw log into `writer`. The caller finishes the writer.
 ///
-/// Memory is needed for the blocks that live at once, never for the length of the log.
+/// The memory needed is proportional to the live blocks, never to the length of the log.
 ///
 /// # Errors
 ///
-/// The log cannot be read, or the trace cannot be written. A log that is cut off is no error.
+/// The log cannot be read, or the trace cannot be written. A truncated log is not an error.
 pub fn convert<W: Write>(mut reader: RawReader, writer: &mut Writer<W>) -> Result<Findings, RecordError> {
     let mut conversion = Conversion {
         writer,
@@ -77,8 +77,8 @@ pub fn convert<W: Write>(mut reader: RawReader, writer: &mut Writer<W>) -> Resul
     };
     while let Some(record) = reader.next_record()? {
         let start_ns = *conversion.start_ns.get_or_insert(record.tick_ns);
-        // A thread reads the clock before it takes its place in the order, so neighbours may differ by what lies
-        // between.
+        // A thread reads the clock before it reserves its position in the order, so neighbouring ticks may be slightly
+        // out of order.
         conversion.tick_ns = conversion.tick_ns.max(record.tick_ns.saturating_sub(start_ns));
         conversion.take(record.step, record.thread)?;
     }
@@ -95,10 +95,10 @@ pub fn convert<W: Write>(mut reader: RawReader, writer: &mut Writer<W>) -> Resul
 /// What `malloc` aligns to, as a power of two: 16 bytes.
 const MALLOC_ALIGN_LOG2: u8 = 4;
 
-/// Where a block is noted while its thread reallocates it: no address of a program has the highest bit set.
+/// Flag for a block that its thread is reallocating: no program address has the highest bit set.
 const IN_FLIGHT: u64 = 1 << 63;
 
-/// What a slot's block was allocated with.
+/// The request of a slot's block.
 #[derive(Clone, Copy)]
 struct Block {
     align: u32,
@@ -119,7 +119,7 @@ struct Conversion<'a, W: Write> {
 }
 
 impl<W: Write> Conversion<'_, W> {
-    /// Takes one record. It becomes at most one event, and one more for a free that was missed.
+    /// Processes one record. It becomes at most one event, and one more for a missed free.
     fn take(&mut self, step: Step, raw_thread: u32) -> Result<(), TraceError> {
         let in_flight = IN_FLIGHT | u64::from(raw_thread);
         match step {
@@ -131,7 +131,7 @@ impl<W: Write> Conversion<'_, W> {
                 }
                 None => self.findings.unknown_frees += 1,
             },
-            // From here on another thread may be given the old address. The end tells whether the block was known.
+            // From here on another thread may get the old address. The end record shows whether the block was known.
             Step::ReallocateBegin { address } => {
                 self.slots.relocate(address, in_flight);
             }
@@ -160,23 +160,23 @@ impl<W: Write> Conversion<'_, W> {
     /// A new block.
     fn allocate(&mut self, address: u64, size: u64, align_log2: u8, raw_thread: u32) -> Result<(), TraceError> {
         self.vacate(address, raw_thread)?;
-        // `vacate` has just made sure of it.
+        // `vacate` has just ensured it.
         let Some(slot) = self.slots.allocate(address) else { return Ok(()) };
-        // A trace has 32 bits for an alignment; a larger one than 2 GiB was never seen.
+        // A trace has 32 bits for an alignment; one above 2 GiB was never observed.
         let align = 1 << align_log2.min(31);
         let thread = self.push(raw_thread, Op::Allocate { slot, size: size.max(1), align })?;
         self.findings.zero_sized += u64::from(size == 0);
         let block = Block { align, thread };
         match self.blocks.get_mut(slot as usize) {
             Some(place) => *place = block,
-            // A new slot is the smallest number never used before.
+            // A new slot is the smallest unused number.
             None => self.blocks.push(block),
         }
         Ok(())
     }
 
-    /// Frees what is still noted as living at `address`, where the allocator has just placed another block: the free
-    /// went past the recorder, or its record was not completed.
+    /// Frees the block recorded as live at `address`, where the allocator has just placed another one: its free was not
+    /// recorded, or its record was not completed.
     fn vacate(&mut self, address: u64, raw_thread: u32) -> Result<(), TraceError> {
         if let Some(slot) = self.slots.free(address) {
             self.findings.missed_frees += 1;
@@ -185,7 +185,7 @@ impl<W: Write> Conversion<'_, W> {
         Ok(())
     }
 
-    /// Writes an event and tells the trace's number of its thread.
+    /// Writes an event and returns the trace's number of its thread.
     fn push(&mut self, raw_thread: u32, op: Op) -> Result<u32, TraceError> {
         let next = self.threads.len() as u32;
         let thread = *self.threads.entry(raw_thread).or_insert(next);

@@ -1,4 +1,4 @@
-//! Why a program was not recorded: what in its file keeps a library from being preloaded.
+//! Why a program was not recorded: properties of its file that prevent preloading a library.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What stands between a program and the recorder.
+/// What prevents recording a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// Set-user-id or set-group-id.
@@ -22,7 +22,7 @@ pub enum Obstacle {
          and record again", .0.display()
     )]
     Static(PathBuf),
-    /// 32-bit, or of another machine.
+    /// 32-bit, or for another machine.
     #[error("{} is not a 64-bit program of this machine, as the recorder is; build it for this machine", .0.display())]
     OtherMachine(PathBuf),
     /// Another C library.
@@ -46,7 +46,7 @@ pub enum Obstacle {
 #[must_use]
 pub fn obstacle(program: &OsStr) -> Obstacle {
     let path = resolve(program);
-    // A script is run by another program, named in its first line; one level is all there is in practice.
+    // A script is run by another program, named in its first line; in practice, one level suffices.
     let path = interpreter(&path).unwrap_or(path);
     examine(&path).unwrap_or(Obstacle::Unknown(path))
 }
@@ -97,7 +97,7 @@ mod elf {
     pub const LENGTH: usize = 32;
 }
 
-/// What the program file says, if it says anything.
+/// The obstacle visible in the program file, if any.
 fn examine(path: &Path) -> Option<Obstacle> {
     let file = File::open(path).ok()?;
     let mut header = [0; elf::HEADER_BYTES];
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(judge(&program(elf::CLASS_64, elf::THIS_MACHINE, 1, ""), 0o755), Obstacle::Static(path.clone()));
         assert_eq!(judge(&program(1, 3, 1, ""), 0o755), Obstacle::OtherMachine(path.clone()));
         for length in 0..gnu.len() {
-            // A file that ends early is not understood, and that is all.
+            // A truncated file is not understood, without further consequences.
             judge(&gnu[..length], 0o755);
         }
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Running the program that is recorded, as if nobody stood between it and its caller.
+//! Runs the recorded program transparently, as if its caller had started it directly.
 
 use super::layout::LOG_VARIABLE;
 use super::{RawLog, RecordError};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Runs `command` with the recorder preloaded and waits for its end.
 ///
-/// Standard input, output and error are ours. A keyboard's interrupt reaches the program directly and we outlive it, to
-/// write the trace; a request to terminate sent to us alone is passed on to the program.
+/// It inherits our standard input, output and error. An interrupt from the keyboard reaches the program directly and we
+/// survive it, to write the trace; a termination request sent only to us is forwarded to the program.
 ///
 /// # Errors
 ///
@@ -36,8 +36,7 @@ pub fn launch(log: &RawLog, command: &[OsString]) -> Result<ExitStatus, RecordEr
     child.wait().map_err(started)
 }
 
-/// The code with which `rtalloc record` ends when the program ended with `status`: the same, or 128 + its signal, as
-/// shells do.
+/// The exit code of `rtalloc record` when the program ended with `status`: the same, or 128 + its signal, as in shells.
 #[must_use]
 pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
@@ -49,10 +48,10 @@ pub fn exit_code(status: ExitStatus) -> u8 {
 
 /// The recorded process, 0 while there is none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// A signal that came before there was a process to pass it on to, 0 if none did.
+/// A signal that arrived before there was a process to forward it to, 0 if none did.
 static PENDING: AtomicI32 = AtomicI32::new(0);
 
-/// Passes a signal on.
+/// Forwards a signal.
 extern "C" fn pass_on(signal: c_int) {
     match CHILD.load(Ordering::SeqCst) {
         0 => PENDING.store(signal, Ordering::SeqCst),
@@ -61,16 +60,16 @@ extern "C" fn pass_on(signal: c_int) {
     }
 }
 
-/// Outlives a signal that the program gets as well.
+/// Survives a signal that the program gets as well.
 extern "C" fn outlive(_: c_int) {}
 
-/// Our handling of signals while the program runs; dropped, the one before is back.
+/// Our signal handlers while the program runs; dropping it restores the previous ones.
 struct Signals {
     before: Vec<(Signal, SigAction)>,
 }
 
 impl Signals {
-    /// Handlers, not "ignore": a handler ends at `exec`, while an ignored signal would stay ignored in the program.
+    /// Handlers, not "ignore": a handler is reset by `exec`, while an ignored signal would stay ignored in the program.
     fn take_over() -> Self {
         let handling = [
             (Signal::SIGINT, outlive as extern "C" fn(c_int)),
@@ -83,7 +82,7 @@ impl Signals {
             // SAFETY: both handlers only touch atomics and call kill, all async-signal-safe.
             let before = unsafe { sigaction(signal, &action) }.ok()?;
             if matches!(before.handler(), SigHandler::SigIgn) {
-                // Whoever started us wants it ignored (nohup does): by us and by the program.
+                // Our parent wants it ignored (as nohup does): by us and by the program.
                 // SAFETY: puts back what was there.
                 unsafe { sigaction(signal, &before) }.ok()?;
             }
@@ -92,7 +91,7 @@ impl Signals {
         Self { before: before.collect() }
     }
 
-    /// From now on, `child` is told.
+    /// From now on, signals are forwarded to `child`.
     fn pass_on_to(&self, child: u32) {
         CHILD.store(child as i32, Ordering::SeqCst);
         let pending = PENDING.swap(0, Ordering::SeqCst);

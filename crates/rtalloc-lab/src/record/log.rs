@@ -1,4 +1,4 @@
-//! The laboratory's end of the raw log: making an empty one, and reading what is there afterwards.
+//! The laboratory's side of the raw log: creating an empty one, and reading it afterwards.
 
 use super::RecordError;
 use super::layout::{self, HEADER_BYTES, Header, MAGIC, RECORD_BYTES, Record};
@@ -8,12 +8,12 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// How large a raw log may become if nobody says otherwise: 268 million records.
+/// Default size limit of a raw log: 268 million records.
 ///
-/// The file has holes, so this is not space taken, but it is address space in the program.
+/// The file is sparse, so this is not used disk space, but it is address space in the program.
 pub const DEFAULT_LIMIT_BYTES: u64 = 8 << 30;
 
-/// The recorder, as the build script made it.
+/// The recorder, as built by the build script.
 static RECORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/librtalloc_record.so"));
 
 /// A private directory with the recorder and an empty raw log in it, removed when dropped.
@@ -23,11 +23,11 @@ pub struct RawLog {
 }
 
 impl RawLog {
-    /// Makes the directory inside `parent` and the two files in it.
+    /// Creates the directory inside `parent` and the two files in it.
     ///
     /// # Errors
     ///
-    /// The file system's refusal.
+    /// An error of the file system.
     pub fn create(parent: &Path, limit_bytes: u64) -> Result<Self, RecordError> {
         let temporary = |action, path: &Path| {
             let path = path.to_path_buf();
@@ -51,13 +51,13 @@ impl RawLog {
         Ok(this)
     }
 
-    /// Where the library to be preloaded lies.
+    /// Path of the library to be preloaded.
     #[must_use]
     pub fn recorder_path(&self) -> PathBuf {
         self.directory.path().join("librtalloc_record.so")
     }
 
-    /// Where the raw log lies.
+    /// Path of the raw log.
     #[must_use]
     pub fn log_path(&self) -> PathBuf {
         self.directory.path().join("raw.log")
@@ -76,41 +76,41 @@ pub enum StopReason {
     KernelTooOld,
 }
 
-/// One record as it lies in the log.
+/// One record of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawRecord {
-    /// What it says.
+    /// Its content.
     pub step: Step,
-    /// Thread number in the order in which the threads first noted something.
+    /// Thread number in the order of the threads' first records.
     pub thread: u32,
     /// Monotonic clock in nanoseconds.
     pub tick_ns: u64,
 }
 
-/// What a record says; the constants of [`layout`] with their meaning spelt out.
+/// The content of a record; the constants of [`layout`] with their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of a record: address, bytes, log2 of the alignment")]
 pub enum Step {
-    /// A block was handed out.
+    /// A block was allocated.
     Allocate { address: u64, size: u64, align_log2: u8 },
-    /// A block is given back.
+    /// A block is freed.
     Free { address: u64 },
-    /// A block goes into a reallocation.
+    /// A reallocation of a block begins.
     ReallocateBegin { address: u64 },
-    /// The thread's reallocation came back.
+    /// The thread's reallocation ended.
     ReallocateEnd { address: u64, size: u64 },
-    /// The thread's reallocation failed and left the block where it was.
+    /// The thread's reallocation failed and left the block in place.
     ReallocateRefused { address: u64 },
     /// A request was refused.
     Refused,
 }
 
-/// Reads a raw log from front to back, however it ended.
+/// Reads a raw log from beginning to end, however it ended.
 #[derive(Debug)]
 pub struct RawReader {
     path: PathBuf,
     records: BufReader<File>,
-    /// Records that were reserved and not yet read.
+    /// Records that were reserved and not read yet.
     left: u64,
     header: [u8; HEADER_BYTES],
     unfinished: u64,
@@ -121,7 +121,7 @@ impl RawReader {
     ///
     /// # Errors
     ///
-    /// [`RecordError::ForeignLog`] for another file, [`RecordError::Log`] for the system's refusal.
+    /// [`RecordError::ForeignLog`] for another file, [`RecordError::Log`] for a system error.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let failed = |source| RecordError::Log { path: path.to_path_buf(), source };
         let file = File::open(path).map_err(failed)?;
@@ -142,7 +142,7 @@ impl RawReader {
         let first = reader.long(offset_of!(Header, first)).min(fitting);
         let next = reader.long(offset_of!(Header, next));
         reader.left = next.min(fitting).saturating_sub(first);
-        // Where the recorder ran out of room, those beyond the end are the ones it counted as lost.
+        // Where the recorder ran out of room, the records beyond the end are those it counted as lost.
         if reader.stop_reason().is_none() {
             reader.unfinished = next.saturating_sub(fitting);
         }
@@ -155,7 +155,7 @@ impl RawReader {
     ///
     /// # Errors
     ///
-    /// [`RecordError::Log`] for the system's refusal.
+    /// [`RecordError::Log`] for a system error.
     pub fn next_record(&mut self) -> Result<Option<RawRecord>, RecordError> {
         while self.left > 0 {
             self.left -= 1;
@@ -174,7 +174,7 @@ impl RawReader {
                 layout::REALLOCATE_END => Step::ReallocateEnd { address, size },
                 layout::REALLOCATE_REFUSED => Step::ReallocateRefused { address },
                 layout::REFUSED => Step::Refused,
-                // Reserved, but its thread did not live to complete it, or found the disk full and counted it as lost.
+                // Reserved, but its thread ended before completing it, or found the disk full and counted it as lost.
                 _ => {
                     self.unfinished += u64::from(self.stop_reason().is_none());
                     continue;
@@ -191,7 +191,7 @@ impl RawReader {
         self.word(offset_of!(Header, owner)) != 0
     }
 
-    /// Programs that the recorded process ran one after another.
+    /// Number of programs that the recorded process ran one after another.
     #[must_use]
     pub fn programs(&self) -> u32 {
         self.word(offset_of!(Header, programs))
@@ -214,7 +214,7 @@ impl RawReader {
         self.long(offset_of!(Header, lost))
     }
 
-    /// Records read so far that were reserved but not complete, and those cut off with the end of the file.
+    /// Records read so far that were reserved but not complete, and those cut off by the end of the file.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.unfinished

@@ -4,15 +4,15 @@
 //! RawLog::create -> launch(program, with the recorder preloaded) -> convert(raw log) -> trace
 //! ```
 //!
-//! The recorder itself is the crate `rtalloc-preload`; the two meet in the raw log's [`layout`]. Whatever ends the
-//! program, a return, a signal or a full disk, the log up to there becomes the trace.
+//! The recorder itself is the crate `rtalloc-preload`; the raw log's [`layout`] is the interface between the two.
+//! However the program ends (a return, a signal, a full disk), the log up to there becomes the trace.
 
 mod convert;
 mod diagnose;
 mod launch;
 mod log;
 
-/// The layout of the raw log, one source for both of its ends.
+/// The layout of the raw log, one source for both sides.
 #[path = "../../../rtalloc-preload/src/layout.rs"]
 pub mod layout;
 
@@ -28,10 +28,10 @@ use std::path::PathBuf;
 /// Why a recording failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A temporary file could not be made.
+    /// A temporary file could not be created.
     #[error("cannot {action} {}; name a directory with room by --log-directory", path.display())]
     Temporary {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum RecordError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The file is no raw log.
+    /// The file is not a raw log.
     #[error("{} is not a raw log of this version of rtalloc", path.display())]
     ForeignLog {
         /// The file.

@@ -1,4 +1,4 @@
-//! From a ring to a trace: offsets become slots.
+//! Converts a ring to a trace: offsets become slots.
 
 use super::{Entry, Kind, Outcome, Ring};
 use crate::trace::{Event, Op, SlotTable, TraceError, Writer};
@@ -6,17 +6,17 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 
-/// What the ticks of the trace are.
+/// Unit of the trace's ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Ticks {
-    /// Numbers of the marks, taken as a clock of 32 bits that may run over; of the records, where there is no mark
+    /// Numbers of the marks, as a 32-bit clock that may wrap around; of the records, if there are no marks
     #[default]
     Marks,
     /// Numbers of the records
     Records,
 }
 
-/// Refused requests of a kind.
+/// Refused requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// Why.
@@ -25,7 +25,7 @@ pub struct Refused {
     pub count: u64,
 }
 
-/// What a ring showed beside the events of the trace.
+/// Findings of a ring, in addition to the events of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// Marks.
@@ -36,11 +36,11 @@ pub struct Findings {
     pub older_frees: u64,
     /// Reallocations of blocks that are older than the ring; the trace holds an allocation.
     pub older_reallocations: u64,
-    /// Frees and reallocations of what was not live; not in the trace.
+    /// Frees and reallocations of blocks that were not live; not in the trace.
     pub misuses: u64,
     /// The first of them.
     pub first_misuse: Option<Entry>,
-    /// Blocks handed out where one was still live: its free is one of the damaged records. The trace has one just
+    /// Blocks returned at the address of a live one: its free is one of the damaged records. The trace has one just
     /// before.
     pub missed_frees: u64,
     /// Regions added and removed; not in the trace.
@@ -49,9 +49,8 @@ pub struct Findings {
 
 /// Streams a ring into `writer`. The caller finishes the writer.
 ///
-/// Blocks that were allocated before the ring begins are not in the trace: their frees are left out, their
-/// reallocations are allocations. In a complete ring there are none, and what is freed without having been allocated is
-/// a misuse.
+/// Blocks that were allocated before the ring begins are not in the trace: their frees are omitted, their reallocations
+/// become allocations. In a complete ring there are none, and a free of an unknown block is a misuse.
 ///
 /// # Errors
 ///
@@ -76,7 +75,7 @@ pub fn convert<W: Write>(ring: &Ring, ticks: Ticks, writer: &mut Writer<W>) -> R
     Ok(Findings { refused, ..findings })
 }
 
-/// A clock of 32 bits whose readings are marks.
+/// A 32-bit clock whose readings are marks.
 #[derive(Clone, Copy, Default)]
 struct Clock {
     last: Option<u32>,
@@ -84,7 +83,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Takes a reading: what it is behind the last one, the clock went on.
+    /// Takes a reading. A reading below the last one means that the clock wrapped around.
     fn read(&mut self, reading: u32) {
         self.ticks += u64::from(self.last.map_or(reading, |last| reading.wrapping_sub(last)));
         self.last = Some(reading);
@@ -95,9 +94,9 @@ impl Clock {
 struct Conversion<'a, W: Write> {
     writer: &'a mut Writer<W>,
     is_complete: bool,
-    /// Names the live blocks by their offsets.
+    /// Maps the offsets of live blocks to slots.
     slots: SlotTable,
-    /// Offsets of blocks that were freed since, and not handed out again.
+    /// Offsets of blocks that were freed and not allocated again.
     dead: HashSet<u64>,
     refused: BTreeMap<Outcome, u64>,
     clock: Option<Clock>,
@@ -106,7 +105,7 @@ struct Conversion<'a, W: Write> {
 }
 
 impl<W: Write> Conversion<'_, W> {
-    /// Takes one record. It becomes at most one event, and one more for a free that was missed.
+    /// Processes one record. It becomes at most one event, and one more for a missed free.
     fn take(&mut self, entry: &Entry) -> Result<(), TraceError> {
         self.tick = self.clock.map_or(entry.number, |clock| clock.ticks);
         if entry.is_refused() {
@@ -137,7 +136,7 @@ impl<W: Write> Conversion<'_, W> {
     fn allocate(&mut self, entry: &Entry) -> Result<(), TraceError> {
         self.vacate(entry.address)?;
         self.dead.remove(&entry.address);
-        // `vacate` has just made sure of it.
+        // `vacate` has just ensured it.
         let Some(slot) = self.slots.allocate(entry.address) else { return Ok(()) };
         self.push(Op::Allocate { slot, size: entry.size, align: align(entry) })
     }
@@ -162,7 +161,7 @@ impl<W: Write> Conversion<'_, W> {
 
     fn reallocate(&mut self, entry: &Entry) -> Result<(), TraceError> {
         if self.slots.get(entry.from).is_none() {
-            // The heap did resize it: it was live.
+            // The heap resized it, so it was live.
             self.findings.older_reallocations += 1;
             self.dead.insert(entry.from);
             return self.allocate(entry);
@@ -172,12 +171,12 @@ impl<W: Write> Conversion<'_, W> {
             self.dead.insert(entry.from);
         }
         self.dead.remove(&entry.address);
-        // `vacate` has just made sure of it.
+        // `vacate` has just ensured it.
         let Some(slot) = self.slots.relocate(entry.from, entry.address) else { return Ok(()) };
         self.push(Op::Reallocate { slot, size: entry.size, align: align(entry) })
     }
 
-    /// Whether a block that is not known to be live may be one from before the ring begins.
+    /// Whether a block that is not known to be live may be from before the ring begins.
     fn is_older(&self, address: u64) -> bool {
         !self.is_complete && !self.dead.contains(&address)
     }
@@ -187,8 +186,7 @@ impl<W: Write> Conversion<'_, W> {
         self.findings.first_misuse.get_or_insert(*entry);
     }
 
-    /// Frees what is still noted as live where the heap has just placed another block: its free is a record that is
-    /// damaged.
+    /// Frees the block recorded as live where the heap has just placed another one: its free is a damaged record.
     fn vacate(&mut self, address: u64) -> Result<(), TraceError> {
         let Some(slot) = self.slots.free(address) else { return Ok(()) };
         self.findings.missed_frees += 1;
@@ -200,7 +198,7 @@ impl<W: Write> Conversion<'_, W> {
     }
 }
 
-/// The alignment as traces have it, at most 2 GiB.
+/// The alignment as stored in traces, at most 2 GiB.
 fn align(entry: &Entry) -> u32 {
     1 << entry.align_log2.min(31)
 }

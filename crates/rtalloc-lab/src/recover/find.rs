@@ -1,24 +1,24 @@
-//! Finding rings in a dump: by their signature, wherever they begin.
+//! Finds rings in a dump: by their signature, at any position.
 
 use super::ring::Head;
 use super::{Problem, RecoverError, Ring};
 use rtalloc::adapt::traced::layout::{HEAD_BYTES, MAGIC};
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Bytes that are searched at a time. Whatever the dump's length, no more than this and the rings are in memory.
+/// Bytes that are searched at a time. Whatever the dump's length, only this and the rings are in memory.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// A place that begins as a ring does.
+/// A position with the beginning of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its first byte in the dump.
+    /// Offset of its first byte in the dump.
     pub offset: u64,
-    /// What is there.
+    /// The ring there.
     pub ring: Result<Ring, Problem>,
 }
 
-/// Finds all rings of a dump: what a program wrote, a whole region, or a core file. Places that have the signature and
-/// no ring, as the program's own constant in a core file, are found too, with what is wrong with them.
+/// Finds all rings of a dump: a program's output, a whole region, or a core file. Positions with the signature but
+/// without a ring, such as the program's own constant in a core file, are found too, with the problem.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn find<D: Read + Seek>(dump: &mut D) -> Result<Vec<Found>, RecoverError> {
     Ok(found)
 }
 
-/// Chooses the ring at an offset, or the only one.
+/// Selects the ring at an offset, or the only one.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn choose(found: Vec<Found>, at: Option<u64>, dump_bytes: u64) -> Result<(u6
     if good > 1 {
         return Err(RecoverError::Several(listed(&found)));
     }
-    // Beside one that can be read, those that cannot are the signature alone.
+    // If one can be read, the unreadable ones are only the signature.
     let index = found.iter().position(|found| good == 0 || found.ring.is_ok());
     match index {
         Some(index) => readable(found.into_iter().nth(index)),
@@ -67,7 +67,7 @@ fn readable(found: Option<Found>) -> Result<(u64, Ring), RecoverError> {
     }
 }
 
-/// The rings that can be read, as an error lists them.
+/// The readable rings, as listed in errors.
 fn listed(found: &[Found]) -> Vec<String> {
     let good = found.iter().filter_map(|found| Some((found.offset, found.ring.as_ref().ok()?)));
     good.map(|(offset, ring)| format!("{offset} ({}, {} records)", ring.name, ring.entries.len())).collect()
@@ -88,11 +88,11 @@ fn ring_at<D: Read + Seek>(dump: &mut D, offset: u64) -> io::Result<Result<Ring,
     Ok(Ring::read(&head, &read(head.needed())?))
 }
 
-/// Where the signature is.
+/// The offsets of the signature.
 fn signatures<D: Read + Seek>(dump: &mut D) -> Result<Vec<u64>, (u64, io::Error)> {
     let mut offsets = Vec::new();
     let mut window = Vec::with_capacity(WINDOW_BYTES);
-    // Of the first byte of the window.
+    // Offset of the window's first byte.
     let mut offset = 0;
     dump.rewind().map_err(|error| (0, error))?;
     loop {

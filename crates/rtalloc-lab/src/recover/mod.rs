@@ -1,13 +1,13 @@
-//! Reading a flight recorder back: from a dump of memory to a trace, and to the same addresses again.
+//! Reads a flight recorder back: from a dump of memory to a trace, and to a replay with the same addresses.
 //!
 //! ```text
 //! dump -> find(rings) -> Ring -> convert -> trace
 //!                             -> replay on the same allocator -> every address compared
 //! ```
 //!
-//! The recorder itself is [`rtalloc::adapt::Traced`]; the two meet in the ring's
-//! [`layout`](rtalloc::adapt::traced::layout), which `docs/FLIGHT-RECORDER.md` specifies. Whatever the bytes are, a
-//! dump is data: nothing in it is believed before it was tested.
+//! The recorder itself is [`rtalloc::adapt::Traced`]; the interface between the two is the ring's
+//! [`layout`](rtalloc::adapt::traced::layout), which `docs/FLIGHT-RECORDER.md` specifies. A dump is untrusted input:
+//! nothing in it is used before it was validated.
 
 mod convert;
 mod find;
@@ -31,7 +31,7 @@ pub enum RecoverError {
     /// The dump cannot be read.
     #[error("the dump cannot be read from byte {offset} on")]
     Io {
-        /// Where.
+        /// The offset.
         offset: u64,
         /// The system's reason.
         source: io::Error,
@@ -56,10 +56,10 @@ pub enum RecoverError {
     /// More than one.
     #[error("there are several flight recorders; choose one by --at: {}", .0.join(", "))]
     Several(Vec<String>),
-    /// None where one was asked for.
+    /// None at the requested offset.
     #[error("no flight recorder at byte {offset}; there is one at {}", .there.join(", "))]
     NotThere {
-        /// What was asked for.
+        /// The requested offset.
         offset: u64,
         /// Where there is one.
         there: Vec<String>,
@@ -71,7 +71,7 @@ pub enum RecoverError {
         missing(*.overwritten, *.damaged)
     )]
     Incomplete {
-        /// Records that others were written over.
+        /// Records that were overwritten by others.
         overwritten: u64,
         /// Records that cannot be read.
         damaged: u64,
@@ -82,19 +82,19 @@ pub enum RecoverError {
          compared here; --output makes a trace of it that every allocator replays"
     )]
     OtherMachine {
-        /// Bits of a machine word there.
+        /// Bits of a machine word on that machine.
         bits: u32,
     },
-    /// The allocator is none of the laboratory's.
+    /// The laboratory does not have the allocator.
     #[error(
         "the laboratory has no allocator {name:?}; `rtalloc allocators` lists those it has. Where other adapters are in use, put the \
-         recorder directly around the heap. --output makes a trace all the same"
+         recorder directly around the heap. --output makes a trace nevertheless"
     )]
     UnknownAllocator {
         /// The name in the ring.
         name: String,
     },
-    /// The allocator is, but not this kind of heap.
+    /// The laboratory has the allocator, but not this kind of heap.
     #[error(
         "the heap of {length} bytes does not begin as the laboratory's {name} does: it was made by another version, with other \
          types or another configuration than the default, or is wrapped by another adapter (put the recorder directly around the heap). \
@@ -109,7 +109,7 @@ pub enum RecoverError {
     /// No memory for the replay.
     #[error("cannot map {bytes} bytes to replay in")]
     Memory {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
         /// The system's reason.
         source: io::Error,
@@ -119,7 +119,7 @@ pub enum RecoverError {
     Trace(#[from] TraceError),
 }
 
-/// What is missing of a ring, in words.
+/// What a ring lacks, as text.
 fn missing(overwritten: u64, damaged: u64) -> String {
     match (overwritten, damaged) {
         (overwritten, 0) => format!("{overwritten} were overwritten since"),

@@ -1,5 +1,5 @@
-//! The operations of a ring once more, on the same allocator in memory that is laid out alike: the addresses must be
-//! the same.
+//! Replays the operations of a ring on the same allocator in memory with the same layout: the addresses must be the
+//! same.
 
 use super::{Entry, Kind, Outcome, RecoverError, Ring};
 use crate::result::schema::Origin;
@@ -9,38 +9,39 @@ use rtalloc_subjects::{Heap, NATURAL_ALIGN_BYTES, Region, Subject};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What a replay came to.
+/// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replayed {
-    /// The allocator, as the laboratory names it.
+    /// The laboratory's name of the allocator.
     pub subject: &'static str,
-    /// Answers compared: addresses of blocks, and refusals.
+    /// Results compared: addresses of blocks, and refusals.
     pub compared: u64,
     /// Those that were the same.
     pub same: u64,
-    /// The first that was not; the replay ended there.
+    /// The first that differed; the replay ended there.
     pub difference: Option<Difference>,
-    /// Frees and reallocations of what was not live, which were left out, as the heap ignored them.
+    /// Frees and reallocations of blocks that were not live, which were skipped, as the heap ignored them.
     pub misuses: u64,
-    /// The record that added another region to the heap; the replay ended there, as it has one region.
+    /// The record that added another region to the heap; the replay ended there, as it has only one region.
     pub region_added: Option<u64>,
 }
 
-/// An answer that was another one than the recorded.
+/// A result that differs from the recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// What was recorded.
     pub recorded: Entry,
-    /// Offset of the block that came now; `None` if the request was refused.
+    /// Offset of the block in the replay; `None` if the request was refused.
     pub now: Option<u64>,
 }
 
-/// Performs the operations of a complete ring on its allocator, in a region as long and at an address that is the same
-/// modulo every alignment that matters, and compares every answer.
+/// Performs the operations of a complete ring on its allocator, in a region of the same length, at an address that is
+/// equal modulo every relevant alignment, and compares every result.
 ///
 /// # Errors
 ///
-/// Why it cannot be done: the ring is not complete, the machine or the allocator is another one, or there is no memory.
+/// Why it is not possible: the ring is not complete, the machine or the allocator is another one, or there is no
+/// memory.
 pub fn replay(ring: &Ring) -> Result<Replayed, RecoverError> {
     if !ring.is_complete() {
         return Err(RecoverError::Incomplete { overwritten: ring.overwritten(), damaged: ring.damaged });
@@ -53,7 +54,7 @@ pub fn replay(ring: &Ring) -> Result<Replayed, RecoverError> {
         return Err(RecoverError::UnknownAllocator { name: ring.name.clone() });
     }
     let mut ground = Ground::of(ring)?;
-    // Allocators of one name that differ in a decision begin alike: it is the one that answers as the recorded one did.
+    // Allocators with the same name that differ in a decision begin alike: the right one gives the recorded results.
     let mut best: Option<Replayed> = None;
     for subject in candidates {
         let Some(shift) = ground.shift_for(subject, ring) else { continue };
@@ -67,7 +68,7 @@ pub fn replay(ring: &Ring) -> Result<Replayed, RecoverError> {
     best.ok_or_else(|| RecoverError::OtherHeap { name: ring.name.clone(), length: ring.length })
 }
 
-/// The laboratory's allocators whose contract has this name, cut as a ring cuts it.
+/// The laboratory's allocators whose contract has this name, truncated as in a ring.
 fn candidates(name: &str) -> Vec<&'static Subject> {
     let cut = |name: &str| name.chars().take(NAME_BYTES).collect::<String>();
     let is_named = |subject: &&Subject| {
@@ -77,21 +78,21 @@ fn candidates(name: &str) -> Vec<&'static Subject> {
     rtalloc_subjects::all().iter().filter(is_named).collect()
 }
 
-/// Most bytes that statistics add to a control structure, alignment included, and the steps in which they are looked
-/// for.
+/// Upper bound on the bytes that statistics add to a control structure, alignment included, and the step of the search
+/// for their number.
 const MOST_SHIFT_BYTES: usize = size_of::<WithStats>() + 2 * NATURAL_ALIGN_BYTES;
 const SHIFT_STEP_BYTES: usize = 4;
 
-/// Memory in which the recorded region has a place.
+/// Memory that contains the replayed region.
 struct Ground {
     region: Region,
-    /// Where the recorded region begins in it.
+    /// Offset of the replayed region in it.
     place: usize,
     length: usize,
 }
 
 impl Ground {
-    /// Largest alignment that is kept: that of the largest mapping.
+    /// Largest alignment that is preserved: that of the largest mapping.
     const MOST_ALIGN_BYTES: u64 = 1 << 30;
 
     fn of(ring: &Ring) -> Result<Self, RecoverError> {
@@ -104,20 +105,20 @@ impl Ground {
         Ok(Self { region, place: (ring.base % align) as usize, length: ring.length as usize })
     }
 
-    /// Address of what was the region's first byte.
+    /// Address corresponding to the region's first byte.
     fn base(&self) -> usize {
         (self.region.start() as usize).wrapping_add(self.place)
     }
 
-    /// Makes a heap whose region begins so many bytes behind the recorded one's, and ends where it ended.
+    /// Creates a heap whose region begins `shift` bytes after the recorded one's, and ends where that ended.
     fn heap(&mut self, subject: &Subject, shift: usize) -> Option<Heap<'_>> {
         let length = self.length.checked_sub(shift)?;
         Heap::within(subject, &mut self.region, self.place + shift, length).ok()
     }
 
-    /// How many bytes behind the recorded region the subject's has to begin for the blocks to be the recorded heap's,
-    /// if there is such a number: none where both are of one type, and a few where the recorded one keeps statistics in
-    /// front of its blocks.
+    /// The number of bytes after the recorded region's start at which the subject's region must begin so that the
+    /// blocks are those of the recorded heap, if there is such a number: zero if both are of one type, and a few if the
+    /// recorded one keeps statistics before its blocks.
     fn shift_for(&mut self, subject: &Subject, ring: &Ring) -> Option<usize> {
         let mut shifts = (0..=MOST_SHIFT_BYTES).step_by(SHIFT_STEP_BYTES);
         shifts.find(|&shift| self.fresh(subject, shift) == Some((ring.first_block, ring.fresh)))
@@ -129,7 +130,7 @@ impl Ground {
         let heap = self.heap(subject, shift)?;
         let walk = subject.view?.walk;
         let mut fresh = Fresh::default();
-        // SAFETY: the context is the heap's, and nobody changes the heap meanwhile.
+        // SAFETY: the context is the heap's, and the heap is not modified meanwhile.
         unsafe { walk(heap.context, &mut |block| fresh.visit(block)) };
         Some((fresh.first()?.wrapping_sub(base) as u64, fresh.hash()))
     }
@@ -139,15 +140,15 @@ impl Ground {
 fn perform(ring: &Ring, subject: &Subject, heap: &Heap<'_>, base: usize) -> Replayed {
     let mut replayed =
         Replayed { subject: subject.name, compared: 0, same: 0, difference: None, misuses: 0, region_added: None };
-    // By recorded offset: as long as all answers are the same, the block is there. Size and alignment it was asked for
-    // with.
+    // By recorded offset, with the requested size and alignment: as long as all results are the same, the block is
+    // there.
     let mut live: HashMap<u64, (usize, usize)> = HashMap::new();
     for entry in &ring.entries {
         let (size, align) = (entry.size as usize, entry.align() as usize);
         let block = |offset: u64| base.wrapping_add(offset as usize) as *mut u8;
         let entries = &heap.entries;
         let answer = match (entry.kind, entry.outcome) {
-            // Refused for the request itself, or by an adapter around the heap: no heap need be asked.
+            // Refused for the request itself, or by an adapter around the heap: the heap need not be called.
             (_, Outcome::ZeroSize | Outcome::Alignment | Outcome::Quota | Outcome::Injected) | (Kind::Mark, _) => {
                 continue;
             }
@@ -156,13 +157,13 @@ fn perform(ring: &Ring, subject: &Subject, heap: &Heap<'_>, base: usize) -> Repl
                 break;
             }
             (Kind::Allocate, _) => {
-                // SAFETY: the context is the heap's; the size is not 0 and the alignment a power of two, or it would
-                // have been refused for that.
+                // SAFETY: the context is the heap's; the size is not 0 and the alignment is a power of two, or the
+                // request would have been refused for that.
                 unsafe { (entries.allocate_aligned)(heap.context, size, align) }
             }
             (Kind::Deallocate, _) => {
                 match live.remove(&entry.address) {
-                    // SAFETY: the block is live, because every answer so far was the recorded one.
+                    // SAFETY: the block is live, because every result so far was the recorded one.
                     Some((size, align)) => unsafe {
                         (entries.deallocate)(heap.context, block(entry.address), size, align);
                     },

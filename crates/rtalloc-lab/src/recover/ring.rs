@@ -1,4 +1,4 @@
-//! A ring as its bytes tell it.
+//! Parses a ring from its bytes.
 
 use crate::number::counted;
 use rtalloc::adapt::traced::layout::{
@@ -7,7 +7,7 @@ use rtalloc::adapt::traced::layout::{
 };
 use serde::Serialize;
 
-/// What is wrong with something that begins as a ring does.
+/// A problem of something that begins like a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A later layout.
@@ -15,13 +15,13 @@ pub enum Problem {
     Version(u8),
     /// The head contradicts its checksum.
     #[error(
-        "its head is damaged: somebody wrote over it, or the heap was still being made; only its beginning looks right"
+        "its head is damaged: it was overwritten, or the heap was still being initialised; only its beginning is valid"
     )]
     Head,
-    /// The head is whole, but no recorder writes such a one.
-    #[error("its head says what cannot be: {0}")]
+    /// The head is intact, but no recorder writes such a head.
+    #[error("its head has impossible content: {0}")]
     Impossible(&'static str),
-    /// The dump ends too early.
+    /// The dump is truncated.
     #[error("the dump ends {} too early; dump at least {needed} bytes from there on", counted(*.missing, "byte"))]
     Truncated {
         /// Bytes of head and ring.
@@ -30,33 +30,33 @@ pub enum Problem {
         missing: u64,
     },
     /// Every record is unreadable.
-    #[error("all records of its ring ({0}) are damaged: somebody wrote over them")]
+    #[error("all records of its ring ({0}) are damaged: they were overwritten")]
     Records(u64),
 }
 
-/// The number of a record: operations and marks are numbered from 0 in the order in which they happened.
+/// The number of a record: operations and marks are numbered from 0, in chronological order.
 pub type Number = u64;
 
-/// What was asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A block.
+    /// Allocate a block.
     Allocate,
-    /// To give one back.
+    /// Free a block.
     Deallocate,
-    /// To resize one.
+    /// Resize a block.
     Reallocate,
-    /// Nothing: a number of the user.
+    /// No request: a number written by the user.
     Mark,
-    /// To take another region.
+    /// Add another region.
     AddRegion,
-    /// To give one back.
+    /// Remove a region.
     RemoveRegion,
 }
 
 impl Kind {
-    /// The operation in words.
+    /// The operation's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -70,13 +70,13 @@ impl Kind {
     }
 }
 
-/// How it ended.
+/// How the operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Not yet.
+    /// Not yet finished.
     UnderWay,
-    /// As asked.
+    /// Success.
     Done,
     /// Refused: zero bytes.
     ZeroSize,
@@ -97,7 +97,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome in words that follow a number of refused requests.
+    /// The outcome as text that follows a number of refused requests.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -120,11 +120,11 @@ impl Outcome {
 pub struct Entry {
     /// Its number.
     pub number: Number,
-    /// What was asked.
+    /// The request.
     pub kind: Kind,
     /// How it ended.
     pub outcome: Outcome,
-    /// Zero bits at the end of the alignment: its binary logarithm, unless it was refused.
+    /// Trailing zero bits of the alignment: its binary logarithm, unless it was refused.
     pub align_log2: u8,
     /// The block that was returned or freed.
     pub address: u64,
@@ -148,7 +148,7 @@ impl Entry {
     }
 }
 
-/// How numbers are written in a ring.
+/// How numbers are encoded in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Writing {
     word_bytes: usize,
@@ -156,7 +156,7 @@ struct Writing {
 }
 
 impl Writing {
-    /// The number in the first bytes; all there are if there are fewer.
+    /// The number in the first bytes; if there are fewer, in all of them.
     fn number(self, bytes: &[u8], width: usize) -> u64 {
         let bytes = &bytes[..width.min(bytes.len())];
         let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
@@ -172,7 +172,7 @@ impl Writing {
     }
 }
 
-/// What the head of a ring says.
+/// The content of a ring's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     writing: Writing,
@@ -187,7 +187,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads a head. The bytes begin with the signature; there may be fewer than a head has.
+    /// Reads a head. The bytes begin with the signature; they may be truncated.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Problem> {
         if let Some(&version) = bytes.get(at::VERSION)
             && version != VERSION
@@ -212,7 +212,7 @@ impl Head {
             return Err(Problem::Impossible("its machine words have neither 4 nor 8 bytes"));
         }
         if writing.number(&bytes[at::HEAD_BYTES..], 4) != HEAD_BYTES as u64 {
-            return Err(Problem::Impossible("its head has another length than this one"));
+            return Err(Problem::Impossible("its head has the wrong length"));
         }
         let word = |at: usize| writing.word(&bytes[at..]);
         let name = bytes[at::NAME..][..layout::NAME_BYTES].split(|&byte| byte == 0).next().unwrap_or_default();
@@ -233,12 +233,12 @@ impl Head {
 
     fn verify(&self) -> Result<(), Problem> {
         if self.places < 2 || self.ring_bytes().is_none() {
-            return Err(Problem::Impossible("a ring of so many places"));
+            return Err(Problem::Impossible("the ring has too many places"));
         }
         if self.next >= self.places {
-            return Err(Problem::Impossible("the next place is none of the ring"));
+            return Err(Problem::Impossible("the next place is outside the ring"));
         }
-        // Between two stores of an operation the next place is one further.
+        // Between two stores of an operation the next place is one ahead.
         let expected = [self.count, self.count.wrapping_add(1)].map(|count| count % self.places);
         if !expected.contains(&self.next) {
             return Err(Problem::Impossible("the next place and the number of records contradict each other"));
@@ -246,7 +246,7 @@ impl Head {
         Ok(())
     }
 
-    /// Bytes of head and ring, if an address space could hold them.
+    /// Bytes of head and ring, if they fit an address space.
     fn ring_bytes(&self) -> Option<u64> {
         let records = self.places.checked_mul(self.writing.record_bytes() as u64)?;
         records.checked_add(HEAD_BYTES as u64).filter(|&bytes| i64::try_from(bytes).is_ok())
@@ -261,7 +261,7 @@ impl Head {
 /// A ring that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// Name of the allocator, as its contract says it.
+    /// Name of the allocator, from its contract.
     pub name: String,
     /// Bits of a machine word: 32 or 64.
     pub bits: u32,
@@ -271,26 +271,26 @@ pub struct Ring {
     pub base: u64,
     /// Length of the heap's region.
     pub length: u64,
-    /// Start of the heap's first block behind the region's.
+    /// Offset of the heap's first block from the region's start.
     pub first_block: u64,
     /// Hash of the fresh heap's blocks ([`layout::Fresh`]).
     pub fresh: u64,
     /// Operations that the ring keeps.
     pub capacity: u64,
-    /// Operations and marks ever recorded.
+    /// Total number of operations and marks recorded.
     pub count: u64,
-    /// Those that are in the ring, in their order.
+    /// The records in the ring, in order.
     pub entries: Vec<Entry>,
-    /// The operation that was under way.
+    /// The operation in progress.
     pub under_way: Option<Entry>,
-    /// Records that cannot be read, and the number of the first.
+    /// Number of records that cannot be read.
     pub damaged: u64,
     /// Number of the first damaged record.
     pub first_damaged: Option<Number>,
 }
 
 impl Ring {
-    /// Reads a ring, whose head was read already, from the bytes that begin with the head.
+    /// Reads a ring from the bytes that begin with its head, which was read already.
     pub(super) fn read(head: &Head, bytes: &[u8]) -> Result<Self, Problem> {
         let needed = head.needed();
         if (bytes.len() as u64) < needed {
@@ -329,20 +329,20 @@ impl Ring {
             capacity,
             count: head.count,
             entries,
-            // What the next place holds otherwise is the oldest record, or half of another.
+            // Otherwise the next place holds the oldest record, or half of another.
             under_way: record(head.count, true),
             damaged,
             first_damaged,
         })
     }
 
-    /// Records that others were written over.
+    /// Number of records that were overwritten by later ones.
     #[must_use]
     pub fn overwritten(&self) -> u64 {
         self.count.saturating_sub(self.capacity)
     }
 
-    /// Whether every operation of the heap is there, from its first on.
+    /// Whether every operation of the heap is present, from its first on.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.overwritten() == 0 && self.damaged == 0
@@ -386,7 +386,7 @@ fn entry(writing: Writing, bytes: &[u8], number: Number) -> Option<Entry> {
     is_possible(&entry, writing).then_some(entry)
 }
 
-/// Whether a recorder writes such a record.
+/// Whether a recorder can write such a record.
 fn is_possible(entry: &Entry, writing: Writing) -> bool {
     let asks = matches!(entry.kind, Kind::Allocate | Kind::Reallocate);
     let bits = 8 * writing.word_bytes as u8;

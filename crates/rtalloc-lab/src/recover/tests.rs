@@ -1,4 +1,4 @@
-//! From a heap to its dump and back, and every way in which a dump can be bad.
+//! From a heap to its dump and back, and every way in which a dump can be invalid.
 
 use super::*;
 use crate::trace::{Event, Meta, Op, Origin, Reader, TickUnit, Writer};
@@ -18,10 +18,10 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// Memory for a heap, for ever, that begins so many bytes behind a page.
+/// Leaked memory for a heap, which begins `misalignment` bytes after a page boundary.
 fn memory(len_bytes: usize, misalignment: usize) -> &'static mut [MaybeUninit<u8>] {
     let region = Box::leak(Box::new(Region::new(len_bytes + misalignment, false).expect("memory")));
-    // SAFETY: the mapping is longer, initialised with zeros, there for ever, and given to nobody else.
+    // SAFETY: the mapping is longer, zero-initialised, never unmapped, and not shared.
     unsafe { std::slice::from_raw_parts_mut(region.start().add(misalignment).cast(), len_bytes) }
 }
 
@@ -30,7 +30,7 @@ fn traced<A: RegionAllocator<'static>>(len_bytes: usize, records: usize) -> Trac
     Traced::new(memory(len_bytes, 1234), config).expect("a region that is large enough")
 }
 
-/// The events of a trace that ships with the project, the first so many.
+/// The first `at_most` events of a trace that ships with the project.
 fn shipped(name: &str, at_most: usize) -> Vec<Event> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(name);
     let mut reader = Reader::open(path).expect("a trace of the project");
@@ -42,7 +42,7 @@ fn shipped(name: &str, at_most: usize) -> Vec<Event> {
     events
 }
 
-/// Performs events on a heap, which may refuse some; tells how many.
+/// Performs events on a heap, which may refuse some; returns the number of refusals.
 fn perform<A: RegionAllocator<'static>>(heap: &mut A, events: &[Event]) -> usize {
     let mut blocks: Vec<Option<NonNull<u8>>> = Vec::new();
     let mut refused = 0;
@@ -110,7 +110,7 @@ fn ops(events: &[Event]) -> Vec<Op> {
 }
 
 #[test]
-fn a_real_program_comes_back_operation_by_operation_and_to_the_same_addresses() {
+fn a_real_program_is_recovered_operation_by_operation_with_the_same_addresses() {
     for (name, at_most) in
         [("lame-decode.rtrace", usize::MAX), ("espeak-speech.rtrace", usize::MAX), ("sqlite-shop.rtrace", 30_000)]
     {
@@ -130,7 +130,7 @@ fn a_real_program_comes_back_operation_by_operation_and_to_the_same_addresses() 
     }
 }
 
-/// Heaps so small that requests are refused, of any allocator, come back to the same addresses and refusals.
+/// Heaps so small that requests are refused, of any allocator, are reproduced with the same addresses and refusals.
 fn comes_back<A: RegionAllocator<'static>>() {
     let name = A::CONTRACT.name;
     for len_bytes in [200 << 10, (1 << 20) + 712] {
@@ -142,14 +142,14 @@ fn comes_back<A: RegionAllocator<'static>>() {
         assert_eq!(replayed.difference, None, "{name}");
         assert_eq!(replayed.compared, replayed.same);
         let (_, findings) = trace(&ring, Ticks::Records);
-        let told: u64 = findings.refused.iter().map(|refused| refused.count).sum();
-        assert_eq!(told, refused as u64, "{name}");
+        let reported: u64 = findings.refused.iter().map(|refused| refused.count).sum();
+        assert_eq!(reported, refused as u64, "{name}");
         assert!(replayed.compared > 1000, "{name}: {replayed:?}");
     }
 }
 
 #[test]
-fn every_family_comes_back_to_the_same_addresses() {
+fn every_family_is_replayed_with_the_same_addresses() {
     comes_back::<Tlsf<'static>>();
     comes_back::<Tlsf<'static, 5, Exact>>();
     comes_back::<HalfFit<'static>>();
@@ -177,13 +177,13 @@ fn another_heap_of_the_name_is_refused_with_the_reason() {
     let error = replay(&only(heap.ring()).expect("a ring")).expect_err("not the laboratory's").to_string();
     assert!(error.contains("does not begin as the laboratory's tlsf does"), "{error}");
     let mut sketch = Sketch::of(heap.ring());
-    sketch.name = "nobody-fit".into();
+    sketch.name = "unknown-fit".into();
     let error = replay(&only(&sketch.bytes()).expect("a ring")).expect_err("unknown").to_string();
-    assert!(error.starts_with("the laboratory has no allocator \"nobody-fit\""), "{error}");
+    assert!(error.starts_with("the laboratory has no allocator \"unknown-fit\""), "{error}");
 }
 
 #[test]
-fn a_ring_that_ran_over_is_a_trace_of_what_is_left() {
+fn a_wrapped_ring_is_a_trace_of_the_last_operations() {
     let events = crate::replay::tests::random_events(3000, 3);
     for records in [1, 2, 100, 2999] {
         let mut heap = traced::<Tlsf<'static>>(4 << 20, records);
@@ -192,7 +192,7 @@ fn a_ring_that_ran_over_is_a_trace_of_what_is_left() {
         assert_eq!((ring.entries.len(), ring.count), (records, 3000));
         assert_eq!(ring.overwritten(), 3000 - records as u64);
         assert_eq!(ring.entries[0].number, 3000 - records as u64);
-        // What the last events do to blocks from before, by their slots.
+        // Operations of the last events on blocks from before, by their slots.
         let (mut young, mut old_frees, mut old_reallocations) = (std::collections::HashSet::new(), 0, 0);
         for event in &events[3000 - records..] {
             match event.op {
@@ -211,10 +211,11 @@ fn a_ring_that_ran_over_is_a_trace_of_what_is_left() {
 }
 
 #[test]
-fn misuse_is_told_and_replayed_as_the_heap_took_it() {
+fn misuse_is_reported_and_replayed_as_the_heap_handled_it() {
     let mut heap = traced::<Tlsf<'static>>(1 << 16, 100);
     let [first, second] = [100, 200].map(|size| heap.allocate_bytes(size, 8).expect("room"));
-    // SAFETY: both are live. Then, not what the contract asks: the second one is free, which the heap sees.
+    // SAFETY: both are live. What follows violates the contract on purpose: the second one is free, which the heap
+    // detects.
     unsafe {
         heap.deallocate(second);
         heap.deallocate(second);
@@ -252,7 +253,7 @@ fn marks_are_a_clock_that_may_run_over() {
 fn a_replay_ends_where_another_region_was_added() {
     let mut heap = traced::<Tlsf<'static>>(1 << 17, 100);
     assert!(heap.allocate_bytes(8, 8).is_ok());
-    // Behind the heap's own region, or too far away for its tags.
+    // After the heap's own region, or too far away for its tags.
     let added = heap.add_region(memory(4096, 0)).is_ok();
     assert!(heap.allocate_bytes(8, 8).is_ok());
     let ring = only(heap.ring()).expect("a ring");
@@ -288,7 +289,7 @@ fn what(kind: usize, outcome: usize, align_log2: usize, number: u64) -> u64 {
     low as u64 | number << layout::NUMBER_SHIFT
 }
 
-/// A ring to be written down, by any machine.
+/// A ring to be encoded, for any machine.
 #[derive(Clone, Debug)]
 struct Sketch {
     word_bytes: usize,
@@ -305,7 +306,7 @@ struct Sketch {
 }
 
 impl Sketch {
-    /// What a ring of this machine says.
+    /// Decodes a ring of this machine.
     fn of(bytes: &[u8]) -> Self {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
         let places = word(at::PLACES) as usize;
@@ -385,7 +386,7 @@ impl Sketch {
     }
 }
 
-/// Allocate 24 bytes at 0x210, aligned to 16; free them; a refused request; the number of each from 0.
+/// Allocate 24 bytes at 0x210, aligned to 16; free them; a refused request; numbered from 0.
 fn three_records() -> [[u64; 4]; 3] {
     use layout::{kind, outcome};
     [
@@ -396,7 +397,7 @@ fn three_records() -> [[u64; 4]; 3] {
 }
 
 #[test]
-fn what_this_machine_writes_is_what_a_sketch_of_it_says() {
+fn a_ring_of_this_machine_equals_its_sketch() {
     let mut heap = traced::<Tlsf<'static>>(1 << 16, 7);
     for _ in 0..20 {
         assert!(heap.allocate_bytes(8, 8).is_ok());
@@ -424,7 +425,7 @@ fn rings_of_every_machine_are_read() {
 }
 
 #[test]
-fn the_operation_under_way_is_told_and_an_old_record_is_none() {
+fn the_operation_under_way_is_reported_and_an_old_record_is_not_one() {
     use layout::{kind, outcome};
     for word_bytes in [4, 8] {
         let mut sketch = Sketch::with(word_bytes, false, 3, &three_records());
@@ -433,7 +434,7 @@ fn the_operation_under_way_is_told_and_an_old_record_is_none() {
         let ring = only(&sketch.bytes()).expect("a ring");
         let entry = ring.under_way.expect("under way");
         assert_eq!((entry.number, entry.kind, entry.size, entry.from), (3, Kind::Reallocate, 77, 0x400));
-        // The oldest record made way for it.
+        // The oldest record was overwritten by it.
         assert_eq!(ring.entries.iter().map(|entry| entry.number).collect::<Vec<_>>(), [1, 2]);
         assert_eq!((ring.overwritten(), ring.damaged), (1, 0));
         // Of an earlier lap, or done and not yet counted.
@@ -441,7 +442,7 @@ fn the_operation_under_way_is_told_and_an_old_record_is_none() {
             sketch.set(3, [first, 0x400, 77, 0x400]);
             assert_eq!(only(&sketch.bytes()).expect("a ring").under_way, None);
         }
-        // Between the last two stores the next place is one further.
+        // Between the last two stores the next place is one ahead.
         sketch.next = (sketch.next + 1) % 3;
         assert_eq!(only(&sketch.bytes()).expect("a ring").entries.len(), 2);
         sketch.next = (sketch.next + 1) % 3;
@@ -451,7 +452,7 @@ fn the_operation_under_way_is_told_and_an_old_record_is_none() {
 }
 
 #[test]
-fn a_damaged_record_is_left_out_and_told() {
+fn a_damaged_record_is_omitted_and_reported() {
     use layout::{kind, outcome};
     let good = three_records();
     let bad = [
@@ -472,7 +473,7 @@ fn a_damaged_record_is_left_out_and_told() {
             assert_eq!((ring.damaged, ring.first_damaged, ring.entries.len()), (1, Some(1), 2), "{record:x?}");
             let error = replay(&ring).expect_err("not complete").to_string();
             assert!(error.contains("1 record damaged"), "{error}");
-            // Handed out again, although its free cannot be read.
+            // Allocated again, although its free cannot be read.
             sketch.set(2, [what(kind::ALLOCATE, outcome::DONE, 4, 2), 0x210, 8, 0]);
             let (events, findings) = trace(&only(&sketch.bytes()).expect("a ring"), Ticks::Marks);
             assert_eq!((events.len(), findings.missed_frees), (3, 1));
@@ -481,13 +482,13 @@ fn a_damaged_record_is_left_out_and_told() {
     let mut sketch = Sketch::with(8, false, 10, &good);
     sketch.records = vec![[u64::MAX; 4]; 10];
     let error = only(&sketch.bytes()).expect_err("nothing left").to_string();
-    assert!(error.ends_with("all records of its ring (3) are damaged: somebody wrote over them"), "{error}");
+    assert!(error.ends_with("all records of its ring (3) are damaged: they were overwritten"), "{error}");
 }
 
 #[test]
 fn a_ring_is_found_wherever_it_begins() {
     let ring = Sketch::with(4, true, 5, &three_records()).bytes();
-    // In front of the end of what is searched at once, at it, and across it.
+    // Before the end of the search window, at it, and across it.
     let window = 1 << 20;
     for offset in [0, 1, 63, window - 16, window - 15, window - 7, window - 1, window, window + 1, 2 * window - 30] {
         let mut dump = vec![layout::MAGIC[0]; offset];
@@ -505,7 +506,7 @@ fn one_of_several_is_chosen() {
     let mut dump = layout::MAGIC.to_vec();
     dump.extend([0; 200]);
     dump.extend(&ring);
-    // The signature alone, as a program's constant is, does not keep the only ring from being read.
+    // The signature alone, such as a program's constant, does not prevent the only ring from being read.
     assert!(only(&dump).is_ok());
     dump.extend(&ring);
     let error = only(&dump).expect_err("two").to_string();
@@ -519,7 +520,7 @@ fn one_of_several_is_chosen() {
 }
 
 #[test]
-fn no_part_of_a_ring_is_taken_for_one() {
+fn no_truncated_ring_is_accepted() {
     let ring = Sketch::with(4, false, 5, &three_records()).bytes();
     for length in 0..ring.len() {
         match only(&ring[..length]).expect_err("cut off") {
@@ -543,7 +544,8 @@ fn every_changed_byte_of_the_head_is_noticed() {
             bytes[position] ^= mask;
             match only(&bytes) {
                 Err(_) => assert!(position < HEAD_BYTES),
-                // Numbers of records that agree with the place, or a record that is damaged or has other numbers.
+                // Numbers of records that are consistent with the place, or a record that is damaged or has other
+                // numbers.
                 Ok(ring) => {
                     assert!(position >= at::NEXT, "byte {position}");
                     let unused = HEAD_BYTES + 3 * 32;
@@ -554,7 +556,7 @@ fn every_changed_byte_of_the_head_is_noticed() {
     }
 }
 
-/// Every use of whatever is found: none may panic.
+/// Exercises everything that is found: nothing may panic.
 fn use_all(dump: &[u8]) {
     for found in find(&mut Cursor::new(dump)).expect("readable") {
         let Ok(ring) = found.ring else { continue };
@@ -566,7 +568,7 @@ fn use_all(dump: &[u8]) {
     }
 }
 
-/// Records that are likely to be taken for some.
+/// Records that are likely to be accepted.
 fn any_record() -> impl Strategy<Value = [u64; 4]> {
     let offset = || prop_oneof![4 => (0_u64..40).prop_map(|granule| 0x2D0 + 16 * granule), 1 => any::<u64>()];
     let size = prop_oneof![4 => 0_u64..600, 1 => any::<u64>()];
@@ -598,9 +600,9 @@ proptest! {
         let [length, first_block, fresh, base, next, count] = numbers;
         let mut sketch = Sketch::with(word_bytes, is_big_endian, 5, &three_records());
         sketch.records.truncate(places);
-        // A base that the sketch itself can calculate with.
+        // A base that the sketch can calculate with.
         let base = base >> 1;
-        // No more than a test may map and touch.
+        // Limited to what a test may map and touch.
         let length = length % (1 << 20);
         use_all(&Sketch { length, first_block, fresh, base, next, count, ..sketch }.bytes());
     }

@@ -1,4 +1,4 @@
-//! A replay through a whole trace: read, perform, watch the processor time.
+//! Replays a whole trace: reads it, performs it, and checks the processor time.
 
 use super::isolate::Board;
 use super::processor::Budget;
@@ -8,32 +8,32 @@ use crate::trace::{Event, Reader, TraceError};
 use rtalloc_subjects::Heap;
 use std::path::Path;
 
-/// Operations between two looks at the clock.
+/// Operations between two checks of the clock.
 const STRIDE: usize = 1024;
 
-/// Where a course takes its operations from and when it must end.
+/// The source of a replay's operations, and its time limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Course<'a> {
     /// The trace.
     pub trace: &'a Path,
-    /// Processor time for it.
+    /// Limit of its processor time.
     pub budget: Budget,
-    /// Where to note progress.
+    /// Where progress is reported.
     pub board: &'a Board,
 }
 
-/// How a course ended that found no fault.
+/// How a replay ended that found no fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// At the end of the trace.
     Completed,
     /// When the budget was spent.
     TimedOut,
-    /// At the first refused request, where that was asked for.
+    /// At the first refused request, if requested.
     Refused,
 }
 
-/// A course that cannot go on.
+/// Why a replay cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum CourseError {
     /// The trace cannot be read.
@@ -72,7 +72,7 @@ impl Course<'_> {
         Ok(End::Completed)
     }
 
-    /// One stride, with the operation underway on the board in case it is the last one.
+    /// Performs one stride. The current operation is reported on the board, in case it does not return.
     fn step<const VERIFYING: bool, O: Observer>(
         &self,
         heap: &Heap<'_>,
@@ -84,7 +84,7 @@ impl Course<'_> {
     }
 }
 
-/// How a replay that ended so counts.
+/// The outcome of a replay that ended in this way.
 #[must_use]
 pub fn outcome(end: End, replay: &Replay) -> Outcome {
     match (end, replay.first_refused()) {
@@ -94,7 +94,7 @@ pub fn outcome(end: End, replay: &Replay) -> Outcome {
     }
 }
 
-/// An observer whose operations are noted on a board first.
+/// An observer whose operations are first reported on a board.
 pub(crate) struct Noted<'a, O> {
     pub(crate) board: &'a Board,
     pub(crate) observer: &'a mut O,
@@ -103,19 +103,19 @@ pub(crate) struct Noted<'a, O> {
 impl<O: Observer> Observer for Noted<'_, O> {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller's guarantee is passed on unchanged.
         unsafe { self.observer.allocate(heap, size, align) }
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller's guarantee is passed on unchanged.
         unsafe { self.observer.deallocate(heap, block, size, align) }
     }
 
     #[inline(always)]
     unsafe fn reallocate(&mut self, heap: &Heap<'_>, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller's guarantee is passed on unchanged.
         unsafe { self.observer.reallocate(heap, block, old, align, new) }
     }
 

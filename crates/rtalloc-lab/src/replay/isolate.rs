@@ -1,11 +1,11 @@
-//! Work in a process of its own, so that a crash is a result.
+//! Runs work in a separate process, so that a crash is a result.
 //!
-//! [`Child::spawn`] forks; the child does its job, sends the result as JSON through a pipe and ends without running
-//! anything else of the program. What it prints to standard error is kept: the last words of an allocator that
-//! gives up. Parent and child share a [`Board`], where the child notes the operation it is at.
+//! [`Child::spawn`] forks; the child does its job, sends the result as JSON through a pipe and exits without running
+//! any other code of the program. Its standard error is captured: it may contain the reason for a crash. Parent and
+//! child share a [`Board`], on which the child reports its current operation.
 //!
-//! Limits count the child's processor time ([`processor`](super::processor)). A job that the machine let wait is tried
-//! again.
+//! Limits apply to the child's processor time ([`processor`](super::processor)). A job that did not get enough
+//! processor time is retried.
 
 use super::processor::{Finding, SHARE, Watch};
 use crate::result::schema::Outcome;
@@ -30,7 +30,7 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// The system's refusal.
+    /// An error of the system.
     pub fn new(words: usize) -> io::Result<Self> {
         let words = words.max(1);
         // SAFETY: a new anonymous mapping at an address of the system's choice touches nothing that exists.
@@ -60,7 +60,7 @@ impl SharedMemory {
     }
 }
 
-// SAFETY: the memory is accessed as atomics alone, wherever.
+// SAFETY: the memory is only accessed as atomics, in every process.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -72,7 +72,7 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Where a child notes how far it is.
+/// The board on which a child reports its progress.
 #[derive(Debug)]
 pub struct Board(SharedMemory);
 
@@ -81,51 +81,51 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// The system's refusal.
+    /// An error of the system.
     pub fn new() -> io::Result<Self> {
         SharedMemory::new(1).map(Self)
     }
 
-    /// Notes the index of the operation that comes next.
+    /// Sets the index of the next operation.
     #[inline(always)]
     pub fn at(&self, index: u64) {
         self.0.words()[0].store(index, Ordering::Relaxed);
     }
 
-    /// The index noted last.
+    /// The index set last.
     #[must_use]
     pub fn index(&self) -> u64 {
         self.0.words()[0].load(Ordering::Relaxed)
     }
 }
 
-/// How a child ended that sent no result.
+/// How a child ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// It crashed, gave up, or sent nonsense.
+    /// It crashed, panicked, or sent an unreadable result.
     Crashed {
-        /// What happened, in words.
+        /// What happened, as text.
         what: String,
         /// The signal that ended it, if one did.
         signal: Option<i32>,
     },
-    /// It was ended after its processor time.
+    /// It was killed after its processor time.
     Hung {
-        /// The operation it was at.
+        /// The current operation.
         at: u64,
-        /// What it was allowed.
+        /// Its limit.
         limit: Duration,
     },
-    /// It was ended because all its threads slept and nothing woke them.
+    /// It was killed because all its threads slept and nothing woke them.
     Blocked {
-        /// The operation it was at.
+        /// The current operation.
         at: u64,
-        /// How long they slept.
+        /// Duration of the sleep.
         asleep: Duration,
     },
-    /// It was ended, several times, because the machine gave it too little processor time to know.
+    /// It was killed, several times, because it got too little processor time for a result.
     Starved {
-        /// How long it was waited for, each time.
+        /// The waiting time of each attempt.
         waited: Duration,
     },
 }
@@ -140,7 +140,7 @@ impl fmt::Display for Death {
             }
             Self::Starved { waited } => write!(
                 f,
-                "the machine was busy: in {TRIES} tries of {} s each, less than a {SHARE}th of a processor",
+                "the machine was busy: in {TRIES} attempts of {} s each, less than a {SHARE}th of a processor",
                 waited.as_secs_f64()
             ),
         }
@@ -148,8 +148,8 @@ impl fmt::Display for Death {
 }
 
 impl Death {
-    /// Whether it says nothing about the work: another process ended it, be it the system for want of memory or an
-    /// operator, the machine let it wait, or it said itself that it [does not know](undecided).
+    /// Whether the death is unrelated to the work: another process killed it (the system for lack of memory, or an
+    /// operator), it got too little processor time, or it declared its result [undecided](undecided).
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
         const SIGNALS: [i32; 5] = [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
@@ -160,7 +160,7 @@ impl Death {
         }
     }
 
-    /// What a cell says that ended so.
+    /// The outcome of a cell that ended in this way.
     #[must_use]
     pub fn outcome(self) -> Outcome {
         let what = self.to_string();
@@ -176,8 +176,7 @@ impl Death {
     }
 }
 
-/// Ends this process, a child, without a result, and so that nobody takes its end for one: it would perhaps come to
-/// something another time.
+/// Ends this process, a child, without a result and without counting as a failure: another attempt may succeed.
 pub fn undecided(what: &str) -> ! {
     write_to_stderr(what);
     // SAFETY: plain system calls; the first ends this process.
@@ -199,18 +198,18 @@ pub struct Child {
 }
 
 impl Child {
-    /// Forks a child that does `job`.
+    /// Forks a child that runs `job`.
     ///
     /// # Errors
     ///
-    /// The system's refusal.
+    /// An error of the system.
     pub fn spawn<T: Serialize>(job: impl FnOnce(&Board) -> T) -> io::Result<Self> {
         let board = Board::new()?;
         let last_words = memory_file()?;
         let (results, sender) = io::pipe()?;
         let (results, mut sender) = (File::from(OwnedFd::from(results)), File::from(OwnedFd::from(sender)));
-        // SAFETY: the child only uses what this thread owns, and leaves with `_exit`; the C library keeps its
-        // allocator usable across fork.
+        // SAFETY: the child uses only what this thread owns, and leaves with `_exit`; the C library keeps its allocator
+        // usable across fork.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
@@ -231,7 +230,7 @@ impl Child {
                     Ok(Ok(())) => 0,
                     Ok(Err(_)) => 1,
                     Err(panic) => {
-                        // The hook has printed it already, unless somebody captures what is printed.
+                        // The hook has printed it already, unless output is captured.
                         let words = panic.downcast_ref::<&str>().copied();
                         let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
                         write_to_stderr(words.unwrap_or("a panic without a message"));
@@ -245,13 +244,13 @@ impl Child {
         }
     }
 
-    /// Where the child notes how far it is.
+    /// The board on which the child reports its progress.
     #[must_use]
     pub fn board(&self) -> &Board {
         &self.board
     }
 
-    /// Takes what the child has sent; `true` once it has closed its end.
+    /// Receives the child's output; returns `true` once the child has closed its end.
     fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 65_536];
         match self.results.read(&mut buffer) {
@@ -265,7 +264,7 @@ impl Child {
         }
     }
 
-    /// Waits for the end of a child whose pipe is closed, and gives what it sent.
+    /// Waits for the end of a child whose pipe is closed, and returns its output.
     fn finish(mut self) -> Result<Vec<u8>, Death> {
         let status = self.reap();
         if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
@@ -281,7 +280,7 @@ impl Child {
         Watch::new(self.pid, limit)
     }
 
-    /// How the child must be ended, if it must.
+    /// Why the child must be killed, if it must.
     #[must_use]
     pub fn verdict(&self, watch: &mut Watch) -> Option<Death> {
         let at = self.board.index();
@@ -293,12 +292,12 @@ impl Child {
         }
     }
 
-    /// Waits until the child ends, which may use `limit` of processor time, and reads its result. It waits as long as
-    /// the machine is busy: that is for the process to notice that [started this one](run_all).
+    /// Waits for the child, which may use `limit` of processor time, and reads its result. There is no limit while the
+    /// machine is busy: the process that [started this one](run_all) detects that.
     ///
     /// # Errors
     ///
-    /// How it died instead.
+    /// How the child died instead.
     pub fn wait<T: serde::de::DeserializeOwned>(mut self, limit: Duration) -> Result<T, Death> {
         let failed = |error| Death::without_result(format!("the wait for it failed: {error}"));
         let mut watch = self.watch(limit);
@@ -316,7 +315,7 @@ impl Child {
     }
 
     fn force(&mut self) {
-        // SAFETY: the process is our child and not reaped yet, so its number is still its own.
+        // SAFETY: the process is our child and not reaped yet, so its number cannot have been reused.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         self.reap();
     }
@@ -344,7 +343,7 @@ impl Child {
             "gave up".to_string()
         };
         what.push_str(&format!(" in operation {}", self.board.index()));
-        if let (Ok(_), Some(line)) = (read, words.lines().map(str::trim).find(|line| is_telling(line))) {
+        if let (Ok(_), Some(line)) = (read, words.lines().map(str::trim).find(|line| is_informative(line))) {
             what.push_str(": ");
             what.push_str(line);
         }
@@ -360,16 +359,16 @@ impl Drop for Child {
     }
 }
 
-/// Writes a line to the descriptor itself, past every buffer and lock.
+/// Writes a line directly to the descriptor, bypassing all buffers and locks.
 fn write_to_stderr(line: &str) {
     for part in [line, "\n"] {
-        // SAFETY: the bytes are valid for their length. Nothing is left to do where even this fails.
+        // SAFETY: the bytes are valid for their length. If even this fails, nothing can be done.
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
     }
 }
 
-/// Whether a line of a dying program's standard error says something about this death.
-fn is_telling(line: &str) -> bool {
+/// Whether a line of a crashed program's standard error describes the crash.
+fn is_informative(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("note: ") && !line.starts_with("thread '")
 }
 
@@ -377,41 +376,41 @@ fn is_telling(line: &str) -> bool {
 ///
 /// # Errors
 ///
-/// How it died instead.
+/// How the child died instead.
 pub fn decode<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>) -> Result<T, Death> {
     let bytes = result?;
     serde_json::from_slice(&bytes)
         .map_err(|error| Death::without_result(format!("its result is not readable: {error}")))
 }
 
-/// How often a job is tried that the machine lets wait.
+/// Number of attempts for a job that gets too little processor time.
 const TRIES: usize = 3;
 
-/// How far a campaign is. A *step* is one probe on one cell.
+/// Progress of a campaign. A *step* is one probe on one cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// Steps done.
     pub done: u64,
-    /// Steps in all.
+    /// Total number of steps.
     pub total: u64,
-    /// What was done last, e.g. "lua / talc / space"; empty at the beginning.
+    /// The last completed step, e.g. "lua / talc / space"; empty at the beginning.
     pub last: &'a str,
 }
 
-/// A child to start and the processor time it may use.
+/// A child to start, and its limit of processor time.
 pub struct Job<'a> {
     /// Starts it.
     pub spawn: Box<dyn Fn() -> io::Result<Child> + 'a>,
-    /// After this processor time, that of its children included, it is ended.
+    /// Limit of processor time, including that of its children; beyond it the child is killed.
     pub limit: Duration,
 }
 
-/// Does all jobs, `width` at a time in their order; `done` gets the number of each as it ends and what it sent. A job
-/// that was given no processor is tried again at once, `TRIES` times in all.
+/// Runs all jobs, `width` at a time and in order; `done` is called with the number and output of each as it ends. A job
+/// that got too little processor time is retried at once, `TRIES` attempts in all.
 ///
 /// # Errors
 ///
-/// The system's refusal to fork or to poll; children underway are ended.
+/// The system cannot fork or poll; running children are killed.
 pub fn run_all(
     jobs: Vec<Job<'_>>,
     width: usize,
@@ -438,7 +437,7 @@ pub fn run_all(
         }
         let Some(interval) = working.iter().map(|work| work.watch.interval()).min() else { return Ok(()) };
         let ready = poll(working.iter().map(|work| work.child.results.as_fd()), interval)?;
-        // From the back, so that the places of those in front stay.
+        // In reverse order, so that removals do not shift the remaining places.
         for place in (0..working.len()).rev() {
             if ready[place] {
                 if working[place].child.receive()? {
@@ -460,7 +459,7 @@ pub fn run_all(
     }
 }
 
-/// Waits until one of `descriptors` is readable or closed, at most for `limit`; tells which are.
+/// Waits until one of `descriptors` is readable or closed, at most for `limit`; returns which ones are.
 pub(crate) fn poll<'fd>(descriptors: impl Iterator<Item = BorrowedFd<'fd>>, limit: Duration) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> = descriptors
         .map(|descriptor| libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 })
@@ -492,7 +491,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_result_comes_back() {
+    fn a_result_is_returned() {
         let child = Child::spawn(|board| {
             board.at(7);
             vec![1_u64, 2, 3]
@@ -516,23 +515,26 @@ mod tests {
 
     #[test]
     fn a_panic_is_quoted() {
-        let child = Child::spawn(|_| -> u64 { panic!("the free list bites its tail") }).expect("fork");
+        let child = Child::spawn(|_| -> u64 { panic!("the free list is circular") }).expect("fork");
         let Err(Death::Crashed { what, .. }) = child.wait::<u64>(SOON) else { panic!("it panicked") };
-        assert!(what.contains("gave up") && what.contains("the free list bites its tail"), "{what}");
+        assert!(what.contains("gave up") && what.contains("the free list is circular"), "{what}");
     }
 
     #[test]
-    fn an_end_from_outside_is_told_from_a_crash() {
+    fn an_external_kill_is_distinguished_from_a_crash() {
         let ended = |job: fn()| Child::spawn(move |_| job()).expect("fork").wait::<()>(SOON).expect_err("it died");
-        let killed = ended(|| undecided("who knows"));
+        let killed = ended(|| undecided("not enough time"));
         let Death::Crashed { what, signal } = &killed else { panic!("{killed:?}") };
-        assert!(killed.is_from_outside() && what.contains("who knows") && *signal == Some(libc::SIGKILL), "{killed:?}");
+        assert!(
+            killed.is_from_outside() && what.contains("not enough time") && *signal == Some(libc::SIGKILL),
+            "{killed:?}"
+        );
         assert!(!ended(|| std::process::abort()).is_from_outside());
         assert!(!ended(|| panic!("by its own fault")).is_from_outside());
     }
 
     #[test]
-    fn a_child_that_sleeps_for_ever_is_ended() {
+    fn a_child_that_sleeps_forever_is_killed() {
         let child = Child::spawn(|board| -> u64 {
             board.at(3);
             loop {
@@ -544,7 +546,7 @@ mod tests {
         assert_eq!(child.wait::<u64>(asleep), Err(Death::Blocked { at: 3, asleep }));
     }
 
-    /// Does one job of so much processor time, and counts in `tries` how often it was started.
+    /// Runs one job with a limit of processor time, and counts its starts in `tries`.
     fn alone(limit: Duration, tries: &SharedMemory, job: impl Fn(u64, &Board) -> u64) -> Result<u64, Death> {
         let job = &job;
         let spawn = move || Child::spawn(|board| job(tries.words()[0].fetch_add(1, Ordering::Relaxed), board));
@@ -554,7 +556,7 @@ mod tests {
         outcome.expect("one job")
     }
 
-    /// Stops this process; a helper has it go on after so many seconds, if any.
+    /// Stops this process; a helper resumes it after some seconds, if given.
     fn stopped_for(seconds: Option<f32>) {
         let helper = seconds.map(|seconds| {
             let command = format!("sleep {seconds}; kill -CONT {}", std::process::id());
@@ -575,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn what_got_no_processor_is_tried_again_and_then_not_measured() {
+    fn a_job_without_processor_time_is_retried_and_then_not_measured() {
         let (limit, tries) = (Duration::from_millis(20), SharedMemory::new(1).expect("memory"));
         let done = alone(limit, &tries, |before, _| {
             if before == 0 {
@@ -598,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_never_ends_is_ended_within_its_processor_time() {
+    fn a_child_that_never_ends_is_killed_within_its_processor_time() {
         let (limit, tries) = (Duration::from_millis(200), SharedMemory::new(1).expect("memory"));
         let for_ever = |board: &Board| -> u64 {
             board.at(3);
@@ -617,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn results_larger_than_a_pipe_come_back_from_several_at_once() {
+    fn results_larger_than_a_pipe_are_returned_from_several_at_once() {
         let mut sums = vec![0_u64; 5];
         let jobs = (0..5_u64)
             .map(|number| Job {

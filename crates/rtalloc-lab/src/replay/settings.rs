@@ -5,18 +5,18 @@ use std::time::Duration;
 /// What a campaign measures in every cell.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Bytes of the heap every region subject is given; `None` chooses by the trace ([`automatic_heap_bytes`]).
+    /// Bytes of the heap of every region subject; `None` derives them from the trace ([`automatic_heap_bytes`]).
     pub heap_bytes: Option<u64>,
     /// Which probes.
     pub probes: Probes,
-    /// R of the cycle probe: identical replays of which each operation's minimum is kept. At least 1.
+    /// R of the cycle probe: identical replays, over which each operation's minimum is taken. At least 1.
     pub replicas: u32,
-    /// Whether the space probe also looks for the smallest heap that serves the whole trace.
+    /// Whether the space probe also searches for the smallest heap that serves the whole trace.
     pub smallest_heap: bool,
-    /// Processor time a probe may use in one cell, its replicas included.
+    /// Processor time a probe may use in one cell, including its replicas.
     pub limit: Duration,
-    /// Cells that the probes which are not disturbed by neighbours (space, instructions) work on at once; the
-    /// cycle probe always runs alone. At least 1.
+    /// Number of cells measured in parallel by the probes that other processes do not disturb (space, instructions);
+    /// the cycle probe always runs alone. At least 1.
     pub parallel: usize,
 }
 
@@ -33,7 +33,7 @@ impl Default for Settings {
     }
 }
 
-/// A choice of probes.
+/// A selection of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probes {
     /// Time in ticks of the time-stamp counter (`crate::probe::cycles`).
@@ -53,16 +53,16 @@ impl Probes {
     }
 }
 
-/// The heap a trace is given where nobody chose one: the next power of two above 8 M, so that every allocator,
-/// a binary buddy included, has room for its worst habits; above 32 MiB of live memory 2 M, since every byte is
-/// touched beforehand. At least 64 KiB.
+/// The default heap for a trace: the next power of two above 8 M, so that every allocator, including a binary buddy,
+/// has enough room in its worst case; above 32 MiB of live memory 2 M, since every byte is touched beforehand. At least
+/// 64 KiB.
 #[must_use]
 pub fn automatic_heap_bytes(peak_live_bytes: u64) -> u64 {
     const SMALLEST: u64 = 64 << 10;
     const GENEROUS_TO: u64 = 256 << 20;
     let generous = peak_live_bytes.saturating_mul(8).checked_next_power_of_two().unwrap_or(u64::MAX);
     let sufficient = peak_live_bytes.saturating_mul(2).checked_next_power_of_two().unwrap_or(u64::MAX);
-    // Allocators with 32-bit tags span one byte less than 4 GiB: the power of two itself would be refused by them.
+    // Allocators with 32-bit tags span one byte less than 4 GiB: they would refuse the power of two itself.
     const FOUR_GIB: u64 = 1 << 32;
     match generous.min(GENEROUS_TO).max(sufficient).max(SMALLEST) {
         FOUR_GIB => FOUR_GIB - (4 << 10),

@@ -1,4 +1,4 @@
-//! A map of the heap in which live blocks are marked, so that two that overlap are found out at once.
+//! A map of the heap with the live blocks marked, so that an overlap is detected at once.
 
 use rtalloc_subjects::Heap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const GRANULE_BYTES: usize = 8;
 const BITS: usize = u64::BITS as usize;
 
-/// One bit per 8 bytes of the heap, set where a live block covers all of them; blocks may end within a granule, so
-/// that an overlap of fewer bytes goes unnoticed here. Covers nothing for a subject with its own pages.
+/// One bit per 8 bytes of the heap, set where a live block covers all of them; blocks may end within a granule, so an
+/// overlap of fewer bytes is not detected here. Empty for a subject with its own pages.
 #[derive(Debug, Default)]
 pub(super) struct Shadow {
     start: usize,
@@ -16,7 +16,7 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// Sizes the map for `heap`, unless it is already.
+    /// Sizes the map for `heap`, unless done already.
     #[inline(always)]
     pub(super) fn cover(&mut self, heap: &Heap<'_>) {
         if self.words.is_empty() && heap.start != 0 {
@@ -50,8 +50,7 @@ impl Shadow {
     }
 }
 
-/// A [`Shadow`] that several threads mark at a time. Who finds a part of a block marked already may be either of its
-/// owners.
+/// A [`Shadow`] that several threads mark concurrently. An overlap may be detected by either of the two owners.
 #[derive(Debug)]
 pub(super) struct SharedShadow {
     start: usize,
@@ -59,7 +58,7 @@ pub(super) struct SharedShadow {
 }
 
 impl SharedShadow {
-    /// A map of the memory between two addresses; of nothing where the first is 0.
+    /// A map of the memory between two addresses; empty if the first is 0.
     pub(super) fn new(start: usize, end: usize) -> Self {
         let start = start & !(GRANULE_BYTES - 1);
         let words = if start == 0 { 0 } else { (end - start) / (GRANULE_BYTES * BITS) + 1 };

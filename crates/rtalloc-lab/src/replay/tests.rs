@@ -1,4 +1,4 @@
-//! Whole cells: every subject, and allocators made to fail.
+//! Whole cells: every subject, and allocators with deliberate faults.
 
 use super::course::{Course, End};
 use super::isolate::Board;
@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// A program of `count` operations: mostly small blocks, some aligned, some reallocated.
+/// A random program of `count` operations: mostly small blocks, some aligned, some reallocated.
 pub(crate) fn random_events(count: usize, seed: u64) -> Vec<Event> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut live: Vec<(u32, u32)> = Vec::new();
@@ -105,7 +105,7 @@ fn every_subject_completes_with_all_its_figures() {
         }
     }
     for reach in reaches {
-        // A small block at a large alignment may be beyond an allocator that serves both apart.
+        // A small block at a large alignment may be impossible for an allocator that serves the two separately.
         let plain = Reach { alignment_bytes: reach.alignment_bytes.min(NATURAL_ALIGN_BYTES), ..reach };
         let (file, totals) =
             written(&within(if reach == Reach::UNLIMITED { reach } else { plain }, random_events(3000, 1)));
@@ -168,11 +168,11 @@ fn a_heap_that_is_too_small_gives_failures_and_one_without_room_is_refused() {
 fn a_maximum_of_instructions_includes_refused_requests() {
     let mut events: Vec<Op> = (0..200).map(|slot| Op::Allocate { slot, size: 64, align: 16 }).collect();
     events.extend((0..100).map(|pair| Op::Free { slot: 2 * pair }));
-    // First fit looks at all hundred holes and the rest of the heap, and refuses.
+    // First fit searches all hundred holes and the rest of the heap, and refuses.
     events.extend([198, 196].map(|slot| Op::Allocate { slot, size: 60 << 10, align: 16 }));
     // Refused by the replay itself: no allocator executes anything.
     events.push(Op::Allocate { slot: 194, size: 1 << 50, align: 16 });
-    // Looks at all but the rest of the heap.
+    // Searches all but the rest of the heap.
     events.push(Op::Reallocate { slot: 1, size: 60 << 10, align: 16 });
     let events: Vec<Event> =
         events.into_iter().enumerate().map(|(tick, op)| Event { tick: tick as u64, thread: 0, op }).collect();
@@ -195,7 +195,7 @@ fn a_maximum_of_instructions_includes_refused_requests() {
     assert_eq!(shown, Some(counted.refused_allocate.max as f64), "what the tables show");
 }
 
-/// Hands out memory from the front and never takes it back; goes wrong in one way on request.
+/// A bump allocator that never reuses memory, with one deliberate fault.
 struct Bump<const WRONG: u8>;
 const NOTHING: u8 = 0;
 const CRASHES: u8 = 1;
@@ -214,7 +214,7 @@ struct BumpHeap {
     calls: StdCell<u64>,
 }
 
-// SAFETY: not what the trait asks for where `WRONG` says so; the replay is to find out.
+// SAFETY: violates the trait's contract on purpose, as `WRONG` says; the replay must detect it.
 unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
     const NATURAL_ALIGN_BYTES: usize = if WRONG == SERVES_512_AT_8 { 8 } else { NATURAL_ALIGN_BYTES };
     const REACH: Reach = match WRONG {
@@ -244,7 +244,7 @@ unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
         heap.next.set(start + size);
         match WRONG {
             CRASHES if call == 100 => {
-                // SAFETY: none; it is to crash.
+                // SAFETY: none; it crashes on purpose.
                 unsafe { std::hint::black_box(8 as *mut u8).write_volatile(1) };
                 null_mut()
             }
@@ -252,7 +252,7 @@ unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
             MISALIGNS if call == 100 => (start + 1) as *mut u8,
             ESCAPES if call == 100 => heap.end as *mut u8,
             SCRIBBLES if call == 100 => {
-                // SAFETY: memory of this heap, of the block before.
+                // SAFETY: memory of this heap, in the previous block.
                 unsafe { (start as *mut u8).sub(1).write(0xff) };
                 start as *mut u8
             }
@@ -276,7 +276,7 @@ unsafe impl<const WRONG: u8> Target for Bump<WRONG> {
     unsafe fn deallocate(_context: *mut c_void, _block: *mut u8, _size: usize, _align: usize) {}
 
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the old block is `old` bytes long and stays where it is.
+        // SAFETY: the old block is `old` bytes long and is not moved.
         unsafe {
             let moved = Self::allocate(context, new, align);
             if !moved.is_null() {
@@ -302,7 +302,7 @@ static WAITING: Subject = bump::<WAITS>();
 static BUMPING: Subject = bump::<NOTHING>();
 static SMALL: Subject = bump::<SERVES_512_AT_8>();
 
-/// 16-byte blocks, none ever freed before the last allocation; every allocation is its own index.
+/// 16-byte blocks, none freed before the last allocation; every allocation's slot is its index.
 fn plain_events(count: u32, size: u64) -> Vec<Event> {
     let allocate = |slot| Event { tick: u64::from(slot), thread: 0, op: Op::Allocate { slot, size, align: 16 } };
     let free = |slot| Event { tick: u64::from(count + slot), thread: 0, op: Op::Free { slot } };
@@ -310,7 +310,7 @@ fn plain_events(count: u32, size: u64) -> Vec<Event> {
 }
 
 #[test]
-fn a_subject_that_breaks_is_reported_and_takes_nobody_along() {
+fn a_faulty_subject_is_reported_and_affects_no_other() {
     let (file, _) = written(&plain_events(300, 64));
     let expected: [(&'static Subject, &str); 5] = [
         (&CRASHING, "SIGSEGV in operation 100"),
@@ -332,7 +332,7 @@ fn a_subject_that_breaks_is_reported_and_takes_nobody_along() {
 }
 
 #[test]
-fn requests_beyond_the_reach_are_told_apart_from_those_that_found_no_room() {
+fn requests_beyond_the_reach_are_distinguished_from_exhaustion() {
     let mut events = plain_events(300, 64);
     for (place, size, align) in [(7, 513, 16), (8, 512, 128), (9, 512, 64)] {
         events[place].op = Op::Allocate { slot: place as u32, size, align };
@@ -348,7 +348,7 @@ fn requests_beyond_the_reach_are_told_apart_from_those_that_found_no_room() {
     let small = Settings { heap_bytes: Some(64 << 10), ..quick() };
     let (file, _) = written(&plain_events(3000, 64));
     let Outcome::Failures { failed, beyond_reach: 0, .. } = cells(file.path(), &[&SMALL], &small)[0].outcome else {
-        panic!("a heap too small is no limit of the allocator")
+        panic!("a heap that is too small is not a limit of the allocator")
     };
     assert_eq!(failed, 3000 - (64 << 10) / 64);
 }
@@ -369,7 +369,7 @@ fn a_subject_with_a_smaller_quantum_is_asked_for_the_alignment_of_the_trace() {
 }
 
 #[test]
-fn a_subject_that_hangs_is_ended() {
+fn a_subject_that_hangs_is_killed() {
     let (file, _) = written(&plain_events(300, 64));
     let probes = Probes { cycles: false, instructions: false, space: true };
     let settings = Settings { probes, limit: Duration::from_millis(100), ..quick() };
@@ -436,7 +436,7 @@ fn the_smallest_heap_suffices_and_one_step_less_does_not() {
 }
 
 #[test]
-fn the_smallest_heap_of_an_allocator_without_overhead_is_what_is_live() {
+fn the_smallest_heap_of_an_allocator_without_overhead_is_its_live_memory() {
     // 1000 blocks of 96 bytes side by side: 96,000 bytes, in steps of 375 bytes exactly 256 of them.
     let (file, totals) = written(&plain_events(1000, 96));
     assert_eq!(totals.peak_live_bytes, 96_000);
@@ -449,7 +449,7 @@ fn the_smallest_heap_of_an_allocator_without_overhead_is_what_is_live() {
 
 #[test]
 fn a_trace_that_fills_its_heap_to_the_last_byte_has_a_smallest_heap() {
-    // 96,096 bytes are no whole number of steps of 375 bytes.
+    // 96,096 bytes are not a multiple of the step of 375 bytes.
     let (file, totals) = written(&plain_events(1001, 96));
     let probes = Probes { cycles: false, instructions: false, space: true };
     let settings = Settings { probes, heap_bytes: Some(totals.peak_live_bytes), ..quick() };
@@ -466,8 +466,8 @@ fn the_automatic_heap_is_generous_within_reason() {
     assert_eq!(automatic_heap_bytes(200 << 20), 512 << 20);
 }
 
-/// Moves every object at every free, to the other of two places each has, and goes wrong in one way on request. Blocks
-/// are numbers of objects, from 1 on.
+/// Moves every object at every free to the other of its two places, with one deliberate fault. Blocks are numbers of
+/// objects, from 1 on.
 struct Restless<const WRONG: u8>;
 const CONFUSES: u8 = 1;
 const STRAYS: u8 = 2;
@@ -503,17 +503,17 @@ impl<const WRONG: u8> Restless<WRONG> {
     }
 
     unsafe extern "C" fn initialise(region: *mut u8, bytes: usize) -> *mut c_void {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::make(region, bytes) }.map_or(null_mut(), |made| made.context)
     }
 
     unsafe extern "C" fn read(context: *mut c_void, block: *mut u8, offset: usize) -> u8 {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::dereference(context, block, offset).read() }
     }
 }
 
-// SAFETY: not what the trait asks for where `WRONG` says so; the replay is to find out.
+// SAFETY: violates the trait's contract on purpose, as `WRONG` says; the replay must detect it.
 unsafe impl<const WRONG: u8> Target for Restless<WRONG> {
     const HANDLES: Option<Handles> = Some(Handles {
         dereference: Self::dereference,
@@ -568,7 +568,7 @@ unsafe impl<const WRONG: u8> Target for Restless<WRONG> {
     }
 }
 
-/// Allocations of many sizes, three that stay among them, a free after each other, a reallocation now and then.
+/// Allocations of many sizes, three of them never freed, a free after each other one, occasional reallocations.
 fn restless<const WRONG: u8>() -> Result<(), Fault> {
     let subject = adapter::subject::<Restless<WRONG>>("restless", Origin::Ours, "compacting", "O(1)", About::NOTHING);
     let mut region = Region::new(1 << 20, false).expect("a region");

@@ -1,21 +1,21 @@
-//! A trace with its real threads: each recorded thread is a thread of ours, on a heap that all share.
+//! Replays a trace with its real threads: one thread for each recorded thread, on a shared heap.
 //!
-//! What a trace says of order is kept where the program could not have done otherwise: a thread's operations follow
-//! each other, and a block is freed or resized after whatever was done to it before, whichever thread did that. In
-//! [`Ordering::Causal`] nothing else is kept; in [`Ordering::Recorded`] every operation waits for the one in front of
-//! it in the trace. Nobody waits within an operation.
+//! The order of the trace is preserved where the program required it: a thread's operations are performed in order, and
+//! a block is freed or resized after all earlier operations on it, by any thread. [`Ordering::Causal`] preserves
+//! nothing else; in [`Ordering::Recorded`] every operation waits for the previous one in the trace. No thread waits
+//! within an operation.
 //!
 //! ```text
 //!            +-> orders of thread 0 -> operations ---+
-//! trace -> feed -> orders of thread 1 -> operations -+-> blocks: how often each was operated on
+//! trace -> feed -> orders of thread 1 -> operations -+-> blocks: number of operations done on each
 //!            +-> ...                                 |
 //!            ^------- blocks that were freed --------+
 //! ```
 //!
-//! The *feed* reads the trace once, in its order, and so it knows of every operation what must have happened to its
-//! block before: an order carries the number of operations on the block in front of it, and waits until so many were
-//! done. The feed is at most [`AHEAD`] operations ahead of the slowest thread. That cannot stop everything: of the
-//! operations fed and not done, the first in the trace waits for nothing.
+//! The *feed* reads the trace once, in order, so for every operation it knows the earlier operations on its block: an
+//! order carries their number, and waits until that many are done. The feed is at most [`AHEAD`] operations ahead of
+//! the slowest thread. This cannot deadlock: of the operations fed and not done, the first in the trace waits for
+//! nothing.
 
 use super::isolate::Board;
 use super::processor::Budget;
@@ -30,15 +30,15 @@ use std::sync::atomic::{self, AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Most operations that are read and not done: a short trace is read as a whole before anything is timed.
+/// Maximum number of operations that are read and not done: a short trace is read completely before anything is timed.
 pub const AHEAD: u64 = 1 << 20;
 
-/// Which operations wait for which.
+/// Which operations are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {
     /// Those of a thread, and those on a block.
     Causal,
-    /// Every one for the one in front of it in the trace.
+    /// All of them, as in the trace.
     Recorded,
 }
 
@@ -53,7 +53,7 @@ impl Ordering {
     }
 }
 
-/// What is replayed, and how.
+/// A replay's parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Course<'a> {
     /// The trace.
@@ -64,25 +64,25 @@ pub struct Course<'a> {
     pub slots: u32,
     /// Its threads.
     pub threads: u32,
-    /// So many threads replay each thread of the trace, with blocks of their own.
+    /// Number of threads that replay each thread of the trace, with blocks of their own.
     pub copies: u32,
-    /// Which operations wait for which.
+    /// Which operations are ordered.
     pub ordering: Ordering,
-    /// Processor time of all threads for it.
+    /// Limit of processor time, for all threads together.
     pub budget: Budget,
-    /// Where to note progress.
+    /// Where progress is reported.
     pub board: &'a Board,
 }
 
 impl Course<'_> {
-    /// Threads of the replay.
+    /// Number of threads of the replay.
     #[must_use]
     pub fn users(&self) -> usize {
         self.threads as usize * self.copies as usize
     }
 }
 
-/// What an operation was.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An allocation.
@@ -95,7 +95,7 @@ pub enum Kind {
     Reallocate,
 }
 
-/// Who sees the operations of one thread.
+/// Observes the operations of one thread.
 pub trait Watch: Send {
     /// Calls an operation.
     #[inline(always)]
@@ -103,15 +103,15 @@ pub trait Watch: Send {
         operation()
     }
 
-    /// The operation called last was this, and succeeded.
+    /// The last operation called was of this kind, and succeeded.
     #[inline(always)]
     fn done(&mut self, _kind: Kind) {}
 
-    /// A block was handed out, or resized, from the old one.
+    /// A block was allocated, or resized from the old one.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The block is invalid.
     #[inline(always)]
     fn granted(&mut self, _index: u64, _block: &Block, _old: Option<&Block>) -> Result<(), Fault> {
         Ok(())
@@ -121,7 +121,7 @@ pub trait Watch: Send {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The block is invalid.
     #[inline(always)]
     fn freeing(&mut self, _index: u64, _block: &Block) -> Result<(), Fault> {
         Ok(())
@@ -131,18 +131,19 @@ pub trait Watch: Send {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The block is invalid.
     #[inline(always)]
     fn resizing(&mut self, _index: u64, _block: &Block) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Resizing was refused: the block lives on.
+    /// Resizing was refused: the block stays live.
     #[inline(always)]
     fn kept(&mut self, _block: &Block) {}
 }
 
-/// Memory that all threads verify together: live blocks marked in a map and at both ends, and their bytes counted.
+/// Memory that all threads verify together: live blocks are marked in a map and stamped at both ends, and their bytes
+/// are counted.
 #[derive(Debug)]
 pub struct Verified {
     shadow: SharedShadow,
@@ -151,8 +152,8 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Of a heap between two addresses, in which nothing is live. Where the first is 0 blocks may be anywhere, and only
-    /// their marks are verified.
+    /// For a heap between two addresses, without live blocks. If the first is 0, blocks may be anywhere, and only their
+    /// stamps are verified.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         Self {
@@ -162,7 +163,7 @@ impl Verified {
         }
     }
 
-    /// Most bytes that were requested and not freed.
+    /// Largest number of bytes that were requested and not freed.
     #[must_use]
     pub fn peak_live_bytes(&self) -> u64 {
         self.peak_live_bytes.load(atomic::Ordering::Relaxed) as u64
@@ -184,7 +185,7 @@ impl Watch for Verifying<'_> {
             return Err(Fault::Overlapping { index, address: block.address, size: block.size });
         }
         if let Some(old) = old {
-            // SAFETY: the block is live, this thread's, and at least as long as what is verified of the old content.
+            // SAFETY: the block is live, this thread's, and at least as long as the verified part of the old content.
             unsafe { verify_stamp_in_place(index, &Block { size: old.size, ..*block }, block.size) }?;
         }
         // SAFETY: the block is live, in the heap and this thread's.
@@ -202,7 +203,7 @@ impl Watch for Verifying<'_> {
     fn resizing(&mut self, index: u64, block: &Block) -> Result<(), Fault> {
         // SAFETY: the block is live and this thread's.
         unsafe { verify_stamp_in_place(index, block, block.size) }?;
-        // Before another thread may get the memory.
+        // Must precede the call: afterwards another thread may get the memory.
         self.0.shadow.release(block.address, block.size);
         Ok(())
     }
@@ -212,24 +213,24 @@ impl Watch for Verifying<'_> {
     }
 }
 
-/// How a replay went.
+/// Statistics of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Operations done or left out.
+    /// Operations done or skipped.
     pub operations: u64,
     /// Requests refused.
     pub refused: Refused,
-    /// Of them, those that no heap of this allocator serves.
+    /// The part of them that no heap of this allocator serves.
     pub beyond_reach: u64,
     /// The first operation in the trace's order that was refused.
     pub first_refused: Option<u64>,
-    /// Operations left out because their block was refused.
+    /// Operations skipped because their block was refused.
     pub left_out: u64,
     /// Frees of another thread's block.
     pub foreign_frees: u64,
     /// Operations that had to wait for another thread.
     pub waits: u64,
-    /// Whether there was no time to finish.
+    /// Whether the time ran out.
     pub timed_out: bool,
 }
 
@@ -246,7 +247,7 @@ impl Summary {
     }
 }
 
-/// A replay that cannot go on.
+/// Why a replay cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadedError {
     /// The trace cannot be read.
@@ -255,12 +256,12 @@ pub enum ThreadedError {
     /// The allocator is broken.
     #[error("{0}")]
     Fault(#[from] Fault),
-    /// The heap has no place for a thread.
-    #[error("thread {0} finds no place in the heap")]
+    /// The heap has no slot for a thread.
+    #[error("the heap has no slot for thread {0}")]
     NoPlace(usize),
 }
 
-/// An operation for a thread: its place in the trace, its block, and how many operations on that come before.
+/// An operation for a thread: its index in the trace, its block, and the number of earlier operations on that block.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     index: u64,
@@ -276,26 +277,26 @@ enum Task {
     Free,
 }
 
-/// A block, and how many operations on it are done. The names of freed blocks are used again, and the count goes on.
+/// A block, and the number of operations done on it. The names of freed blocks are reused; the count continues.
 #[derive(Debug)]
 struct Entry {
     turn: AtomicU32,
-    /// The block and the thread that allocated it: of who has the turn.
+    /// The block and the thread that allocated it; accessed by the thread whose turn it is.
     owned: UnsafeCell<(Block, u32)>,
 }
 
-// SAFETY: `owned` is accessed by the thread whose order has the turn, which it waited for, and which it gives to one
-// other.
+// SAFETY: `owned` is accessed only by the thread whose order has the turn; it waited for the turn, and passes it to
+// exactly one other.
 unsafe impl Sync for Entry {}
 
-/// What the threads of a replay share.
+/// The shared state of a replay's threads.
 struct Shared<'a> {
     course: Course<'a>,
     heap: &'a SharedHeap<'a>,
     blocks: Vec<Entry>,
-    /// Names of blocks that were freed.
+    /// Names of freed blocks.
     freed: Mutex<Vec<u32>>,
-    /// Operations fed and not done, by batches.
+    /// Operations fed and not done, updated per batch.
     outstanding: AtomicU64,
     /// The operation whose turn it is, in the recorded order.
     turn: AtomicU64,
@@ -304,7 +305,7 @@ struct Shared<'a> {
 }
 
 /// Replays a trace on a heap with a thread for each of its threads and copies. `watches` has one for each; they are
-/// given back in that order.
+/// returned in that order.
 ///
 /// # Errors
 ///
@@ -314,7 +315,7 @@ pub fn run<W: Watch>(
     heap: &SharedHeap<'_>,
     watches: Vec<W>,
 ) -> Result<(Summary, Vec<W>), ThreadedError> {
-    // Blocks that live, blocks freed by operations that are fed and not done, and those of the chunk that is being fed.
+    // Live blocks, blocks freed by operations that are fed and not done, and those of the current chunk.
     let copies = u64::from(course.copies);
     let operations = course.events.saturating_mul(copies);
     let chunk = crate::trace::CHUNK_EVENTS as u64 * copies;
@@ -362,7 +363,7 @@ pub fn run<W: Watch>(
     })
 }
 
-/// Reads the trace and gives each thread its orders, until the end; `false` if it stopped earlier.
+/// Reads the trace and sends each thread its orders, until the end; `false` if it stopped earlier.
 fn feed(shared: &Shared<'_>, threads: Vec<Sender<Vec<Order>>>) -> Result<bool, TraceError> {
     let go = || shared.go.store(true, atomic::Ordering::Release);
     let fed = feed_all(shared, &threads, go);
@@ -378,7 +379,7 @@ fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) 
     let mut reader = Reader::open(trace)?;
     let mut chunk = Vec::new();
     let mut index = 0;
-    // By slot and copy: which block is there. By block: the turn of the next order.
+    // By slot and copy: the current block. By block: the turn of the next order.
     let mut names: Vec<u32> = Vec::new();
     let mut turns = vec![0_u32; shared.blocks.len()];
     let mut unused = Vec::new();
@@ -393,7 +394,7 @@ fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) 
                 }
                 if matches!(task, Task::Allocate { .. }) {
                     if unused.is_empty() {
-                        std::mem::swap(&mut unused, &mut *shared.freed.lock().expect("nobody panics with it"));
+                        std::mem::swap(&mut unused, &mut *shared.freed.lock().expect("no thread panicked"));
                     }
                     names[place] = unused.pop().expect("more names than blocks and operations ahead");
                 }
@@ -418,7 +419,7 @@ fn feed_all(shared: &Shared<'_>, threads: &[Sender<Vec<Order>>], go: impl Fn()) 
         shared.outstanding.fetch_add(operations, atomic::Ordering::AcqRel);
         for (thread, batch) in threads.iter().zip(batches) {
             if !batch.is_empty() {
-                // A thread that has ended found a fault, which it reports itself.
+                // A thread that ended has found a fault, which it reports itself.
                 let _ = thread.send(batch);
             }
         }
@@ -441,7 +442,7 @@ fn task_of(event: &Event) -> Task {
     }
 }
 
-/// A thread at work.
+/// A running thread.
 struct Worker<'a, 'h, W> {
     shared: &'a Shared<'a>,
     user: User<'h>,
@@ -449,9 +450,9 @@ struct Worker<'a, 'h, W> {
     summary: Summary,
 }
 
-/// Looks at what one waits for before the processor is given to others.
+/// Number of checks before the processor is yielded.
 const SPINS: u32 = 200;
-/// Operations between two looks at the clock.
+/// Operations between two checks of the clock.
 const STRIDE: usize = 1024;
 
 impl<W: Watch> Worker<'_, '_, W> {
@@ -473,8 +474,8 @@ impl<W: Watch> Worker<'_, '_, W> {
                     }
                 }
             }
-            self.shared.freed.lock().expect("nobody panics with it").append(&mut freed);
-            // The feed reads the names of freed blocks when it sees that the batch is done.
+            self.shared.freed.lock().expect("no thread panicked").append(&mut freed);
+            // The feed reads the names of freed blocks once it sees that the batch is done.
             self.shared.outstanding.fetch_sub(batch.len() as u64, atomic::Ordering::AcqRel);
         }
         Ok(self.end())
@@ -485,12 +486,12 @@ impl<W: Watch> Worker<'_, '_, W> {
         (self.summary, self.watch)
     }
 
-    /// Waits until it is the order's turn; `false` if nobody will come to that any more.
+    /// Waits for the order's turn; `false` if it will never come.
     #[inline(always)]
     fn wait_for(&mut self, order: &Order) -> bool {
         let entry = &self.shared.blocks[order.block as usize];
         let ready = |shared: &Shared<'_>| {
-            // What was done to the block before happened before what follows, whichever thread did it.
+            // Earlier operations on the block happen before later ones, whichever thread performed them.
             entry.turn.load(atomic::Ordering::Acquire) == order.turn
                 && (shared.course.ordering == Ordering::Causal
                     || shared.turn.load(atomic::Ordering::Acquire) == order.index)
@@ -519,7 +520,7 @@ impl<W: Watch> Worker<'_, '_, W> {
         }
     }
 
-    /// Whether another thread stopped, or no time is left.
+    /// Whether another thread stopped, or the time ran out.
     fn is_over(&mut self) -> bool {
         if self.shared.course.budget.is_spent() {
             self.summary.timed_out = true;
@@ -586,7 +587,7 @@ impl<W: Watch> Worker<'_, '_, W> {
     fn free(&mut self, index: u64, block: &Block, kind: Kind) -> Result<(), Fault> {
         self.watch.freeing(index, block)?;
         let (watch, user) = (&mut self.watch, &mut self.user);
-        // SAFETY: the block is live and was asked for with this size and alignment.
+        // SAFETY: the block is live and was requested with this size and alignment.
         watch.call(|| unsafe { user.deallocate(block.address as *mut u8, block.size, block.align as usize) });
         self.watch.done(kind);
         self.summary.foreign_frees += u64::from(kind == Kind::ForeignFree);
@@ -601,7 +602,7 @@ impl<W: Watch> Worker<'_, '_, W> {
         let (watch, user) = (&mut self.watch, &mut self.user);
         let address = size.map_or(0, |size| {
             let (entries, context) = (user.entries, user.context);
-            // SAFETY: the context is this user's; the block is live and was asked for with this size and alignment; the
+            // SAFETY: the context is this user's; the block is live and was requested with this size and alignment; the
             // new size comes from a trace, so it is not zero.
             watch.call(|| unsafe {
                 (entries.reallocate)(context, old.address as *mut u8, old.size, old.align as usize, size)
@@ -626,9 +627,9 @@ impl<W: Watch> Worker<'_, '_, W> {
     }
 }
 
-/// Whether a heap serves every operation of a trace, performed in the recorded order by one thread that uses every
-/// user's slot in turn. What an allocator answers depends on slots and order alone, so that this is what the threads
-/// meet in the recorded order. `None` where there is no time to know.
+/// Whether a heap serves every operation of a trace, performed in the recorded order by one thread that uses the slots
+/// of all users. An allocator's results depend only on slots and order, so the threads get the same results in the
+/// recorded order. `None` if the time ran out.
 ///
 /// # Errors
 ///
@@ -652,7 +653,7 @@ pub fn serves(course: Course<'_>, heap: &SharedHeap<'_>) -> Result<Option<bool>,
                         *block = Block { address, size: size as usize, align, stamp: 0 };
                     }
                     Task::Reallocate { size } => {
-                        // SAFETY: the block is live and was asked for with this size and alignment; the new size is not
+                        // SAFETY: the block is live and was requested with this size and alignment; the new size is not
                         // zero.
                         block.address = unsafe {
                             (user.entries.reallocate)(

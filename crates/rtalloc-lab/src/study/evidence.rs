@@ -1,4 +1,4 @@
-//! What was seen of subjects, put together from several processes.
+//! Observations of subjects, merged from several processes.
 
 use crate::observe::{Maxima, Operation};
 use crate::result::bounds::{Explored, Reached, Seen};
@@ -6,7 +6,7 @@ use pathbound::Bound;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// What was seen of a subject.
+/// Observations of a subject.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Evidence {
     pub(super) of: [Sighting; Operation::ALL.len()],
@@ -14,7 +14,7 @@ pub(super) struct Evidence {
     pub(super) troubles: Vec<String>,
 }
 
-/// What was seen of one operation of it.
+/// Observations of one operation of a subject.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sighting {
     pub(super) scenario: Option<Seen>,
@@ -23,7 +23,7 @@ pub(super) struct Sighting {
     pub(super) paths: Option<Paths>,
 }
 
-/// What of the longest path different operations executed: a bit for each of its steps.
+/// The parts of the longest path that different operations executed: a bit for each of its steps.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Paths {
     each: HashSet<Vec<u64>>,
@@ -49,14 +49,14 @@ impl Paths {
         self.union.iter_mut().zip(other.union).for_each(|(bits, others)| *bits |= others);
     }
 
-    /// For each step of the longest path, what was seen of it.
+    /// For each step of the longest path, how it was reached.
     pub(super) fn reached(&self, bound: &Bound) -> Vec<Reached> {
         let has = |bits: &[u64], step: usize| bits.get(step / 64).is_some_and(|word| word >> (step % 64) & 1 == 1);
         let steps = bound.witness.len();
         let weight = |bits: &[u64]| -> u64 {
             (0..steps).filter(|step| has(bits, *step)).map(|step| bound.witness[step].executions).sum()
         };
-        // Of two paths as near, the one with the earlier bits: the choice must not hang on the order of a hash.
+        // Among equally near paths, the one with the earlier bits: the choice must not depend on hash order.
         let nearest = self.each.iter().max_by_key(|bits| (weight(bits), std::cmp::Reverse(*bits)));
         let nearest = nearest.map_or(&[][..], Vec::as_slice);
         let with = |step: usize, other: usize| self.each.iter().any(|bits| has(bits, step) && has(bits, other));
@@ -103,7 +103,7 @@ impl Evidence {
         self.troubles.extend(other.troubles);
     }
 
-    /// Enters what a driver saw.
+    /// Enters a driver's maxima.
     pub(super) fn enter(&mut self, driver: &str, maxima: &Maxima) {
         for operation in Operation::ALL {
             let Some(maximum) = maxima.of(operation) else { continue };
@@ -112,14 +112,14 @@ impl Evidence {
         }
     }
 
-    /// Enters one maximum that a driver saw.
+    /// Enters one maximum of a driver.
     pub(super) fn see(&mut self, operation: Operation, driver: &str, seen: Seen) {
         let by = BTreeMap::from([(driver.to_string(), seen.instructions)]);
         self.of[operation as usize].merge(Sighting { by, observed: Some(seen), ..Sighting::default() });
     }
 }
 
-/// Keeps the larger; of equals the first.
+/// Keeps the larger; if equal, the first.
 pub(super) fn raise(known: &mut Option<Seen>, other: Option<Seen>) {
     let instructions = |seen: &Option<Seen>| seen.as_ref().map(|seen| seen.instructions);
     if instructions(&other) > instructions(known) {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_nearest_operation_left_out_is_told_apart_by_who_executed_it() {
+    fn steps_missed_by_the_nearest_operation_are_classified() {
         let bound = bound(&[1, 2, 3, 4, 5]);
         // The nearest has 1, 2, 3; 4 was executed, but never with 2; 5 never.
         let reached = paths(&bound, &[&[1, 2, 3], &[1, 4]]).reached(&bound);

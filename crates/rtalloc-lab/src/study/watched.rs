@@ -18,11 +18,11 @@ use pathbound::counter::Record;
 use rtalloc_subjects::Subject;
 use std::time::Duration;
 
-/// Time a part may take. What has a bound is done long before; an allocator that searches may not be.
+/// Time limit of a part. Bounded operations finish long before it; an allocator that searches may not.
 const PART_LIMIT: Duration = Duration::from_secs(120);
-/// Time a trace may take, for the same reason.
+/// Time limit of a trace, for the same reason.
 const TRACE_LIMIT: Duration = Duration::from_secs(4);
-/// Time a trace may take that is replayed again and again until all code is known.
+/// Time limit of a trace that is replayed repeatedly until all code is known.
 const REPEATED_LIMIT: Duration = Duration::from_secs(12);
 
 /// The kinds of load.
@@ -102,7 +102,7 @@ pub(super) fn observe(
     Ok(())
 }
 
-/// Has a subject perform one kind of load.
+/// Observes a subject under one kind of load.
 fn watched(
     analysis: &Analysis,
     subject: &Subject,
@@ -123,7 +123,7 @@ fn watched(
         evidence.troubles.push(format!("{}: {error}", part.name()));
     }
     if !counted.counter().misses().is_empty() || !counted.counter().departures().is_empty() {
-        evidence.troubles.push(format!("{}: a jump left the code that counts, the maxima are too small", part.name()));
+        evidence.troubles.push(format!("{}: a jump left the counting code, the maxima are too small", part.name()));
     }
     for (operation, bound) in bounds {
         let (each, union) = (watch.paths(*operation), watch.union(*operation));
@@ -133,8 +133,8 @@ fn watched(
     evidence
 }
 
-/// Has a subject with pages of its own perform one kind of load: only whole processes of it can be begun anew, which is
-/// what the instruction probe does.
+/// Observes a subject with pages of its own under one kind of load, with the instruction probe: its heap can only be
+/// created afresh in a new process.
 fn measured(analysis: &Analysis, subject: &'static Subject, part: Part, loads: &Loads, board: &Board) -> Evidence {
     let mut evidence = Evidence::default();
     let loads = if part == Part::Programs { &loads.programs } else { &loads.models };
@@ -157,7 +157,7 @@ fn measured(analysis: &Analysis, subject: &'static Subject, part: Part, loads: &
         };
         let report = instructions::measure(&task, analysis.process(), &counted, Limits::default());
         match report.outcome {
-            // A request that is refused is an operation like any other.
+            // A refused request is an operation like any other.
             Outcome::Completed | Outcome::Failures { .. } => {}
             Outcome::TimedOut { .. } => evidence.troubles.push(cut_short(&[&load.name], REPEATED_LIMIT)),
             Outcome::Broken { what } | Outcome::NotMeasured { what } => {
@@ -227,7 +227,7 @@ fn built(subject: &Subject, watch: &Watch<'_>, evidence: &mut Evidence) -> Resul
         maxima.note(observation);
     })?;
     evidence.enter("search", &maxima);
-    // Exploration names blocks by their addresses.
+    // Exploration identifies blocks by their addresses.
     if let Some(view) = subject.view.as_ref().filter(|_| subject.entries.handles.is_none()) {
         let mut maxima = Maxima::new();
         let mut incomplete = false;

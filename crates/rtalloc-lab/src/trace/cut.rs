@@ -1,24 +1,25 @@
-//! A trace cut down to its small requests, as the Bitframe thesis (2012, section 6.1) cuts its recordings to 512 bytes.
+//! Reduces a trace to its small requests, as the Bitframe thesis (2012, section 6.1) reduces its recordings to 512
+//! bytes.
 
 use super::{Event, Op, Reader, TraceError, Writer};
 use std::io::{Read, Write};
 
-/// How much of a trace a cut left over.
+/// What a cut retained of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// Requests (allocations and reallocations) of the whole trace.
     pub requests: u64,
-    /// Those of them in the cut trace, with the allocations a block entered it by.
+    /// Those in the cut trace, including the allocations by which a block entered it.
     pub kept: u64,
 }
 
-/// Writes to `writer` what `reader` says of blocks while they are of at most `largest` bytes: a block that a
-/// reallocation makes larger is freed there, and one that a reallocation makes small enough is allocated there, so that
-/// the live memory is that of the small blocks at any time. Slots and threads are numbered anew; ticks stay.
+/// Writes the operations of `reader` on blocks of at most `largest` bytes to `writer`: a block that a reallocation
+/// makes larger is freed there, and one that a reallocation makes small enough is allocated there, so that the live
+/// memory is that of the small blocks at any time. Slots and threads are renumbered; ticks are unchanged.
 ///
 /// # Errors
 ///
-/// What reader and writer return.
+/// Errors of the reader and of the writer.
 pub fn at_most<R: Read, W: Write>(
     reader: &mut Reader<R>,
     largest: u64,
@@ -51,7 +52,7 @@ pub fn at_most<R: Read, W: Write>(
     Ok(cut)
 }
 
-/// The number of a thread among those that are left, in the order of their first operation.
+/// The new number of a thread, in the order of the remaining threads' first operations.
 fn renumbered(threads: &mut Vec<u32>, thread: u32) -> u32 {
     let place = threads.iter().position(|known| *known == thread).unwrap_or_else(|| {
         threads.push(thread);
@@ -60,7 +61,7 @@ fn renumbered(threads: &mut Vec<u32>, thread: u32) -> u32 {
     place as u32
 }
 
-/// Slots of the whole trace and those of the cut one, the most recently freed reused first.
+/// Maps slots of the whole trace to those of the cut one, reusing the most recently freed first.
 #[derive(Default)]
 struct Slots {
     of: Vec<Option<u32>>,

@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, with the place where it did.
+//! Errors of traces, with their position.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,28 +6,28 @@ use std::path::PathBuf;
 /// A trace that could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The file system refused.
+    /// A file system error.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried: "open", "create", "rename".
+        /// The attempted action: "open", "create", "rename".
         action: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// Reading or writing failed underway.
+    /// Reading or writing failed.
     #[error("input or output failed at byte {offset}: {source}")]
     Io {
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// No trace at all.
+    /// The file is not a trace.
     #[error("not an rtalloc trace: {what} at byte {offset}; make one with `rtalloc record` or `rtalloc generate`")]
     Foreign {
-        /// Where the file stopped looking like a trace.
+        /// Offset of the first byte that does not match a trace.
         offset: u64,
         /// What was found there.
         what: &'static str,
@@ -39,15 +39,15 @@ pub enum TraceError {
         super::FORMAT_VERSION
     )]
     Version {
-        /// Where the version stands.
+        /// Offset of the version.
         offset: u64,
         /// The version found.
         found: u32,
     },
-    /// The file ends too early: an interrupted copy or transfer.
+    /// The file is truncated: an interrupted copy or transfer.
     #[error("the trace is cut off at byte {offset}, inside its {part}; copy or record it again")]
     Truncated {
-        /// Length of what there is.
+        /// Length of the file.
         offset: u64,
         /// The part that is not complete.
         part: &'static str,
@@ -82,10 +82,10 @@ pub enum TraceError {
         /// First byte of the chunk, when reading.
         offset: Option<u64>,
     },
-    /// Reading went on after an error.
+    /// Reading continued after an error.
     #[error("reading stopped at byte {offset} with an earlier error")]
     Stopped {
-        /// Where it stopped.
+        /// Offset at which it stopped.
         offset: u64,
     },
 }
@@ -116,7 +116,7 @@ pub enum Violation {
     /// Size zero or beyond [`MAX_SIZE_BYTES`](super::MAX_SIZE_BYTES).
     #[error("size {0} is not within 1..={max}", max = super::MAX_SIZE_BYTES)]
     Size(u64),
-    /// Alignment that is no power of two.
+    /// Alignment that is not a power of two.
     #[error("alignment {0} is not a power of two")]
     Alignment(u32),
     /// Time runs backwards.
@@ -124,7 +124,7 @@ pub enum Violation {
     TickDecreases {
         /// This event's tick.
         tick: u64,
-        /// That of the event before.
+        /// That of the previous event.
         previous: u64,
     },
     /// A thread number that skips one.

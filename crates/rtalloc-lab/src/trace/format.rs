@@ -11,10 +11,11 @@ pub const FORMAT_VERSION: u32 = 1;
 /// Largest number of events in a chunk.
 pub const CHUNK_EVENTS: usize = 65_536;
 
-/// Largest size an event may ask for, in bytes: what a `Layout` can hold on a 64-bit machine.
+/// Largest requested size of an event, in bytes: the maximum of a `Layout` on a 64-bit machine.
 pub const MAX_SIZE_BYTES: u64 = i64::MAX as u64;
 
-/// Largest number of slots of a trace. Bounds what a crafted file can make its reader allocate to half a gigabyte.
+/// Largest number of slots of a trace. Limits the memory that a crafted file can make its reader allocate to half a
+/// gigabyte.
 pub const MAX_SLOTS: u32 = 1 << 25;
 
 /// Largest number of threads of a trace.
@@ -61,8 +62,8 @@ pub(super) const CHUNK_HEAD_BYTES: usize = 1 + 4 + 4 * COLUMNS + 4;
 /// Bytes of the totals in the end record: ten numbers of 8 bytes.
 pub(super) const TOTALS_BYTES: usize = 10 * 8;
 
-/// Bytes beyond the columns' own length that their compressed form may take (zstd stores what it cannot compress,
-/// with a few bytes per 128 KiB block and a frame header).
+/// Bytes by which the compressed form may exceed the columns' length (zstd stores incompressible data verbatim, with a
+/// few bytes per 128 KiB block and a frame header).
 pub(super) const MAX_COMPRESSION_GROWTH_BYTES: u32 = 4096;
 
 /// Appends `value` as a varint: seven bits a byte, least significant first, the top bit set on all but the last.
@@ -142,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_and_zigzag_return_what_was_put(values in prop::collection::vec(any::<i64>(), 0..50)) {
+        fn varints_and_zigzag_survive_a_round_trip(values in prop::collection::vec(any::<i64>(), 0..50)) {
             let mut bytes = Vec::new();
             for &value in &values {
                 put_varint(&mut bytes, zigzag(value));

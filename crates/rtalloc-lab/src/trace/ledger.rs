@@ -1,11 +1,11 @@
-//! The live blocks of a trace while it is written or read: judges every event and sums the totals.
+//! The live blocks of a trace while it is written or read: validates every event and computes the totals.
 
 use super::{Event, MAX_SIZE_BYTES, MAX_SLOTS, MAX_THREADS, Op, Totals, Violation};
 
 /// End of the list of free slots.
 const NONE: u32 = u32::MAX;
 
-/// One slot ever used.
+/// A slot that has been used.
 #[derive(Clone, Copy)]
 struct Slot {
     /// Requested size of the live block in bytes; 0 while the slot is free.
@@ -16,7 +16,7 @@ struct Slot {
     older: u32,
 }
 
-/// The live blocks, and what they add up to.
+/// The live blocks, and their totals.
 ///
 /// Free slots are doubly linked in the order in which they were freed, so that [`Ledger::expected_slot`] is O(1)
 /// although a trace may take any free slot.
@@ -32,7 +32,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// The slot an allocation takes in a trace that reuses the most recently freed slot first.
+    /// The slot of the next allocation in a trace that reuses the most recently freed slot first.
     #[inline]
     pub(super) fn expected_slot(&self) -> u32 {
         match self.newest_free_plus_one {
@@ -47,12 +47,12 @@ impl Ledger {
         self.last_tick
     }
 
-    /// Sums so far.
+    /// The totals so far.
     pub(super) fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Judges `event` and, where it obeys the rules, books it. On an error nothing has changed.
+    /// Validates `event` and, if it obeys the rules, applies it. On an error nothing has changed.
     #[inline]
     pub(super) fn book(&mut self, event: &Event) -> Result<(), Violation> {
         if event.tick < self.last_tick {
@@ -128,7 +128,7 @@ impl Ledger {
         self.slots.get(slot as usize).map(|slot| slot.size).filter(|&size| size != 0)
     }
 
-    /// Judges a request and adds it to the sums; `before` bytes of it were live already.
+    /// Validates a request and adds it to the totals; `before` bytes of it were live already.
     #[inline]
     fn charge(&mut self, before: u64, size: u64, align: u32) -> Result<(), Violation> {
         if size == 0 || size > MAX_SIZE_BYTES {
@@ -137,7 +137,7 @@ impl Ledger {
         if !align.is_power_of_two() {
             return Err(Violation::Alignment(align));
         }
-        // The sum of the live sizes is at most the sum of all sizes, so one test guards both.
+        // The sum of the live sizes is at most the sum of all sizes, so one check covers both.
         let requested = self.totals.requested_bytes.checked_add(size).ok_or(Violation::SumOverflows)?;
         self.totals.requested_bytes = requested;
         self.live_bytes = self.live_bytes - before + size;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_slot_is_the_most_recently_freed_whatever_was_taken_out_of_the_middle() {
+    fn the_expected_slot_is_the_most_recently_freed_after_removals_from_the_middle() {
         let mut ledger = Ledger::default();
         let mut book = |op| {
             ledger.book(&event(0, 0, op)).unwrap();
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(book(Op::Free { slot: 1 }), 1);
         assert_eq!(book(Op::Free { slot: 3 }), 3);
         assert_eq!(book(Op::Free { slot: 0 }), 0);
-        // Free, oldest to newest: 1 3 0. Take the middle, the oldest, the newest.
+        // Free, oldest to newest: 1 3 0. Remove the middle, the oldest, the newest.
         assert_eq!(book(allocate(3, 1)), 0);
         assert_eq!(book(allocate(1, 1)), 0);
         assert_eq!(book(allocate(0, 1)), 5);

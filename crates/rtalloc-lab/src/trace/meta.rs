@@ -1,25 +1,25 @@
-//! What a trace says about itself: [`Meta`] at its head, [`Totals`] at its end.
+//! Metadata of a trace: [`Meta`] at its head, [`Totals`] at its end.
 
 use crate::number::grouped;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Who a trace is of and where it came from; stored as JSON in the file's header.
+/// The subject and origin of a trace; stored as JSON in the file's header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     /// Short name: the program or the model.
     pub name: String,
-    /// One line for people: what was running.
+    /// One-line description of what was running.
     pub about: String,
     /// How to obtain the same trace again.
     pub origin: Origin,
     /// What [`Event::tick`](super::Event::tick) counts.
     pub tick_unit: TickUnit,
-    /// Unix time of the recording in seconds. `None` in generated traces: they regenerate bit for bit.
+    /// Unix time of the recording in seconds. `None` in generated traces: they are reproduced bit for bit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_unix_seconds: Option<u64>,
-    /// What keeps a recording from being complete; `None` where it is, and in traces from before this field.
+    /// Why a recording is incomplete; `None` if it is complete, and in traces from before this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<Incomplete>,
 }
@@ -48,13 +48,13 @@ pub enum Cause {
     KernelTooOld,
     /// A signal ended the program.
     Killed,
-    /// The program ended in the midst of operations.
+    /// The program ended in the middle of operations.
     Unfinished,
-    /// A flight recorder holds the last operations alone.
+    /// A flight recorder holds only the last operations.
     Overwritten,
-    /// A flight recorder was written over.
+    /// A flight recorder was overwritten.
     Damaged,
-    /// A cause that a later version knows.
+    /// A cause defined by a later version.
     #[serde(other)]
     Other,
 }
@@ -66,9 +66,9 @@ impl fmt::Display for Incomplete {
             Cause::DiskFull => "the disk of the raw log was full",
             Cause::KernelTooOld => "the kernel was older than Linux 4.14",
             Cause::Killed => "the program was killed",
-            Cause::Unfinished => "the program ended in the midst of operations",
-            Cause::Overwritten => "the flight recorder holds the last operations alone",
-            Cause::Damaged => "the flight recorder was written over",
+            Cause::Unfinished => "the program ended in the middle of operations",
+            Cause::Overwritten => "the flight recorder holds only the last operations",
+            Cause::Damaged => "the flight recorder was overwritten",
             Cause::Other => "a cause that this version of rtalloc does not know",
         })?;
         if let Some(signal) = self.signal {
@@ -94,18 +94,18 @@ pub enum Origin {
     },
     /// Generated: the model, the seed and the parameters determine every event.
     Model {
-        /// Name as `rtalloc generate` takes it.
+        /// Name as in `rtalloc generate`.
         model: String,
         /// Seed of the random numbers.
         seed: u64,
         /// The random number generator and how it was seeded.
         random: String,
-        /// Every parameter, those left at their default included, with its unit in the name.
+        /// Every parameter, including defaults, with its unit in the name.
         parameters: BTreeMap<String, String>,
     },
 }
 
-/// What the ticks of a trace count.
+/// The unit of a trace's ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TickUnit {
     /// Nanoseconds of a monotonic clock.
@@ -117,7 +117,7 @@ pub enum TickUnit {
 }
 
 impl TickUnit {
-    /// The unit as text follows a number with: "ns" or "ticks".
+    /// The unit as text after a number: "ns" or "ticks".
     #[must_use]
     pub fn symbol(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl TickUnit {
     }
 }
 
-/// Sums over a whole trace. The writer counts them into the end record; the reader counts again and compares.
+/// Sums over a whole trace. The writer stores them in the end record; the reader recomputes and compares them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Operations of every kind.
@@ -148,6 +148,6 @@ pub struct Totals {
     pub peak_live_blocks: u64,
     /// n: largest single request, bytes.
     pub largest_request_bytes: u64,
-    /// Sum of every size asked for by an allocation or a reallocation, bytes.
+    /// Sum of all requested sizes of allocations and reallocations, bytes.
     pub requested_bytes: u64,
 }

@@ -1,16 +1,16 @@
-//! Traces: what a program asked of its allocator, operation by operation.
+//! Traces: a program's requests to its allocator, operation by operation.
 //!
-//! A trace is a file (layout in `docs/TRACE-FORMAT.md`) that is only ever streamed: [`Writer`] takes one [`Event`]
-//! at a time, [`Reader`] gives a chunk of at most [`CHUNK_EVENTS`] at a time, and both need memory for the blocks
-//! that live at once, never for the length of the trace. Both keep a ledger of the live blocks, so that a trace
-//! that passed either of them obeys the rules every consumer relies on:
+//! A trace is a file (layout in `docs/TRACE-FORMAT.md`) that is only ever streamed: [`Writer`] takes one [`Event`] at a
+//! time, [`Reader`] returns a chunk of at most [`CHUNK_EVENTS`] at a time; both need memory proportional to the live
+//! blocks, never to the length of the trace. Both maintain a ledger of the live blocks, so a trace that passed either
+//! of them obeys the rules every consumer relies on:
 //!
 //! - a slot is allocated only while it is free, reallocated and freed only while it is live;
-//! - a slot used for the first time is the smallest number never used before, so that a table indexed by slot
-//!   grows by one entry at a time;
+//! - a slot used for the first time is the smallest unused number, so that a table indexed by slot grows by one entry
+//!   at a time;
 //! - threads are numbered from 0 in the order of their first operation;
 //! - sizes are 1..=[`MAX_SIZE_BYTES`], alignments are powers of two, ticks never decrease;
-//! - the sum of the live sizes, and of all sizes ever asked for, fits 64 bits.
+//! - the sum of the live sizes, and of all requested sizes, fits 64 bits.
 //!
 //! ```
 //! use rtalloc_lab::trace::{Event, Meta, Op, Origin, Reader, TickUnit, Writer};
@@ -67,12 +67,12 @@ pub struct Event {
     pub tick: u64,
     /// Dense number of the thread that called, from 0.
     pub thread: u32,
-    /// What was asked.
+    /// The request.
     pub op: Op,
 }
 
-/// The operation of an [`Event`]. A *slot* names a live block: dense numbers from 0, the most recently
-/// freed one is reused first, so the largest slot + 1 is the largest number of blocks ever live.
+/// The operation of an [`Event`]. A *slot* names a live block: dense numbers from 0, the most recently freed one is
+/// reused first, so the largest slot + 1 is the largest number of blocks live at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// `malloc`, `calloc`, `aligned_alloc`: `slot` was free and is live afterwards.

@@ -12,14 +12,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a trace and verifies it: checksums before anything is decoded, the rules of [`trace`](super) for every
-/// event, the totals at the end. What it hands out can index tables by slot and by thread without further tests.
+/// Reads a trace and verifies it: checksums before anything is decoded, the rules of [`trace`](super) for every event,
+/// the totals at the end. Returned events can index tables by slot and by thread without further checks.
 pub struct Reader<R: Read> {
     source: Source<R>,
     decompressor: zstd::bulk::Decompressor<'static>,
     meta: Meta,
     ledger: Ledger,
-    /// The compressed columns of the last chunk, and the columns one behind the other.
+    /// The compressed columns of the last chunk, and the columns one after another.
     pub(super) packed: Vec<u8>,
     pub(super) plain: Vec<u8>,
     last_slot: u32,
@@ -31,7 +31,7 @@ enum State {
     Reading,
     /// The end record was verified.
     Ended,
-    /// An error was returned; nothing behind it can be trusted.
+    /// An error was returned; nothing after it can be trusted.
     Failed,
 }
 
@@ -40,7 +40,7 @@ impl Reader<File> {
     ///
     /// # Errors
     ///
-    /// The file system's refusal, or what is wrong with the header.
+    /// A file system error, or an invalid header.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let path = path.as_ref();
         let file_error = |source| TraceError::File { action: "open", path: path.to_path_buf(), source };
@@ -58,7 +58,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     ///
-    /// What `input` returns, or what is wrong with the header.
+    /// An error of `input`, or an invalid header.
     pub fn new(input: R) -> Result<Self, TraceError> {
         let mut source = Source { input, offset: 0, checksum: crc32fast::Hasher::new() };
         let meta = source.header()?;
@@ -76,7 +76,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// What the trace says about itself.
+    /// The trace's metadata.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -95,7 +95,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Replaces the contents of `events` by the next chunk, between 1 and [`CHUNK_EVENTS`] events. At the end of the
-    /// trace, and only after its totals were verified, returns `false` and leaves `events` empty.
+    /// trace, once its totals are verified, returns `false` and leaves `events` empty.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl<R: Read> Reader<R> {
         let column_bytes: [u32; COLUMNS] = std::array::from_fn(|_| field());
         let packed_bytes = field();
 
-        // Lengths first, so that nothing large is reserved on the word of a damaged file. No overflow: at most
+        // Lengths are checked first, so that a damaged file cannot cause a large allocation. No overflow: at most
         // 65,536 events of 35 bytes.
         if count == 0 || count as usize > CHUNK_EVENTS {
             return Err(invalid("a chunk of impossible length"));
@@ -168,7 +168,7 @@ impl<R: Read> Reader<R> {
         self.decode(start, count, column_bytes, events)
     }
 
-    /// Turns the columns in `self.plain` into events and books each.
+    /// Decodes the columns in `self.plain` into events and applies each to the ledger.
     fn decode(
         &mut self,
         start: u64,
@@ -256,7 +256,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// The bytes of the file, counted and summed up.
+/// The bytes of the file, with their offset and checksum.
 struct Source<R> {
     input: R,
     offset: u64,
@@ -307,7 +307,7 @@ impl<R: Read> Source<R> {
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Fills `bytes` with what checksums cover.
+    /// Reads bytes that are covered by checksums.
     fn take(&mut self, bytes: &mut [u8], part: &'static str) -> Result<(), TraceError> {
         if self.fill(bytes)? < bytes.len() {
             return Err(TraceError::Truncated { offset: self.offset, part });
@@ -316,7 +316,7 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// Reads a checksum and compares it with that of all bytes taken so far; `start` is where `part` begins.
+    /// Reads a checksum and compares it with that of all bytes read so far; `start` is where `part` begins.
     fn verify_checksum(&mut self, start: u64, part: &'static str) -> Result<(), TraceError> {
         let mut bytes = [0; 4];
         if self.fill(&mut bytes)? < bytes.len() {
@@ -328,7 +328,7 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// Reads until `bytes` is full or the file ends; returns how many bytes there were.
+    /// Reads until `bytes` is full or the file ends; returns the number of bytes read.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<usize, TraceError> {
         let mut filled = 0;
         while filled < bytes.len() {

@@ -1,11 +1,11 @@
-//! From addresses to slots: what a recording needs to become a trace.
+//! Maps addresses to slots, to convert a recording to a trace.
 
 use std::collections::HashMap;
 
-/// Names live blocks by slots: dense numbers from 0, the most recently freed slot is taken first.
+/// Assigns slots to live blocks: dense numbers from 0, the most recently freed slot is reused first.
 ///
-/// A recorder sees addresses; a trace speaks of slots, because an address means nothing to another allocator. The
-/// number of slots is the largest number of blocks that lived at once.
+/// A recorder sees addresses; a trace contains slots, because an address is meaningless to another allocator. The
+/// number of slots is the largest number of blocks that were live at once.
 ///
 /// # Time
 ///
@@ -25,8 +25,8 @@ impl SlotTable {
         Self::default()
     }
 
-    /// Names the block now living at `address`; `None` if one lives there already (then the recording has missed
-    /// its free).
+    /// Assigns a slot to the block at `address`; `None` if one is live there already (then the recording has missed its
+    /// free).
     pub fn allocate(&mut self, address: u64) -> Option<u32> {
         let std::collections::hash_map::Entry::Vacant(entry) = self.by_address.entry(address) else {
             return None;
@@ -39,21 +39,21 @@ impl SlotTable {
         Some(slot)
     }
 
-    /// Slot of the block living at `address`.
+    /// Slot of the live block at `address`.
     #[must_use]
     pub fn get(&self, address: u64) -> Option<u32> {
         self.by_address.get(&address).copied()
     }
 
-    /// Forgets the block at `address` and gives the slot it had; `None` if none lives there.
+    /// Removes the block at `address` and returns its slot; `None` if none is live there.
     pub fn free(&mut self, address: u64) -> Option<u32> {
         let slot = self.by_address.remove(&address)?;
         self.free.push(slot);
         Some(slot)
     }
 
-    /// Lets the block at `from` live at `to`, under its slot: a `realloc` that moved. `None`, and nothing changed,
-    /// if none lives at `from` or another one lives at `to`.
+    /// Moves the block at `from` to `to`, under the same slot: a `realloc` that moved. `None`, without a change, if
+    /// none is live at `from` or another one is live at `to`.
     pub fn relocate(&mut self, from: u64, to: u64) -> Option<u32> {
         if from != to && self.by_address.contains_key(&to) {
             return None;
@@ -63,13 +63,13 @@ impl SlotTable {
         Some(slot)
     }
 
-    /// Live blocks.
+    /// Number of live blocks.
     #[must_use]
     pub fn live(&self) -> usize {
         self.by_address.len()
     }
 
-    /// Slots ever used.
+    /// Number of slots used so far.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.slots
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_recording_missed_is_told_and_changes_nothing() {
+    fn a_missed_event_is_reported_and_changes_nothing() {
         let mut table = SlotTable::new();
         assert_eq!(table.free(0x10), None);
         assert_eq!(table.allocate(0x10), Some(0));

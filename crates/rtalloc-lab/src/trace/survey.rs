@@ -1,4 +1,4 @@
-//! Everything a trace tells without an allocator, in one streaming pass.
+//! Statistics of a trace that need no allocator, in one streaming pass.
 
 use super::{Event, Meta, Op, Reader, Totals, TraceError};
 use crate::result::schema::{Curve, TraceFacts};
@@ -9,47 +9,47 @@ use std::io::Read;
 /// Most points of [`Survey::live`].
 const CURVE_POINTS: usize = 400;
 
-/// What a trace tells without an allocator.
+/// Statistics of a trace that need no allocator.
 ///
 /// Counts, sums, means, minima, maxima and histograms are exact. Quantiles are exact below 2,048 and within 0.1 %
 /// above.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Survey {
-    /// What the trace says about itself.
+    /// The trace's metadata.
     pub meta: Meta,
     /// Its verified sums.
     pub totals: Totals,
-    /// CRC-32 of the events, independent of how they are compressed: equal for equal events.
+    /// CRC-32 of the events, independent of their compression: equal for equal events.
     pub fingerprint_crc32: u32,
     /// Tick of the first event.
     pub first_tick: u64,
     /// Tick of the last event.
     pub last_tick: u64,
-    /// Sizes asked for by allocations, bytes.
+    /// Requested sizes of allocations, bytes.
     pub sizes: Spread,
     /// Allocations of at most 512 bytes.
     pub sizes_at_most_512: u64,
-    /// Sizes asked for by allocations, by powers of two.
+    /// Requested sizes of allocations, by powers of two.
     pub size_histogram: Vec<Bin>,
-    /// Alignments asked for by allocations: (alignment in bytes, allocations), increasing.
+    /// Requested alignments of allocations: (alignment in bytes, allocations), increasing.
     pub alignments: Vec<(u32, u64)>,
-    /// Live memory over the index of the operation: at most 400 points, each the maximum of its stretch, and the
-    /// last point the state at the end.
+    /// Live memory over the index of the operation: at most 400 points, each the maximum of its interval; the last
+    /// point is the state at the end.
     pub live: Curve,
     /// Live memory at the end, bytes.
     pub live_bytes_at_end: u64,
-    /// How long blocks lived.
+    /// Lifetimes of blocks.
     pub lifetimes: Lifetimes,
     /// One entry per thread, in the order of its number.
     pub threads: Vec<ThreadFacts>,
     /// Frees by another thread than the one that allocated.
     pub cross_thread_frees: u64,
-    /// What reallocations asked for.
+    /// Requested sizes of reallocations.
     pub reallocations: Reallocations,
 }
 
 impl Survey {
-    /// The facts that results carry.
+    /// The facts of the trace, as stored in results.
     #[must_use]
     pub fn facts(&self) -> TraceFacts {
         TraceFacts {
@@ -67,7 +67,7 @@ impl Survey {
     }
 }
 
-/// A distribution in numbers.
+/// Statistics of a distribution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Values.
@@ -101,10 +101,10 @@ pub struct Bin {
     pub count: u64,
 }
 
-/// How long blocks lived; a reallocated block lives on.
+/// Lifetimes of blocks; a reallocated block continues to live.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lifetimes {
-    /// Blocks that were freed; the distributions are of these.
+    /// Number of freed blocks; the distributions are of these.
     pub freed: u64,
     /// Blocks still live at the end.
     pub never_freed: u64,
@@ -118,7 +118,7 @@ pub struct Lifetimes {
     pub ticks_histogram: Vec<Bin>,
 }
 
-/// What a thread did.
+/// Statistics of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadFacts {
     /// Its allocations.
@@ -139,7 +139,7 @@ impl ThreadFacts {
     }
 }
 
-/// What reallocations asked for.
+/// Requested sizes of reallocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reallocations {
     /// To a larger size.
@@ -148,9 +148,9 @@ pub struct Reallocations {
     pub shrunk: u64,
     /// To the same size.
     pub unchanged: u64,
-    /// Bytes added by growth in all.
+    /// Total bytes added by growth.
     pub grown_bytes: u64,
-    /// Bytes given up by shrinking in all.
+    /// Total bytes given up by shrinking.
     pub shrunk_bytes: u64,
 }
 
@@ -158,11 +158,11 @@ pub struct Reallocations {
 ///
 /// # Errors
 ///
-/// What [`Reader::next_chunk`] returns.
+/// Errors of [`Reader::next_chunk`].
 ///
 /// # Time
 ///
-/// Linear in the trace; memory for the largest number of live blocks.
+/// Linear in the trace; memory proportional to the largest number of live blocks.
 pub fn survey<R: Read>(reader: Reader<R>) -> Result<Survey, TraceError> {
     survey_with(reader, |_| ())
 }
@@ -171,7 +171,7 @@ pub fn survey<R: Read>(reader: Reader<R>) -> Result<Survey, TraceError> {
 ///
 /// # Errors
 ///
-/// What [`Reader::next_chunk`] returns.
+/// Errors of [`Reader::next_chunk`].
 pub fn survey_with<R: Read>(mut reader: Reader<R>, mut progress: impl FnMut(u64)) -> Result<Survey, TraceError> {
     let mut surveyor = Surveyor::default();
     let mut events = Vec::new();
@@ -185,14 +185,14 @@ pub fn survey_with<R: Read>(mut reader: Reader<R>, mut progress: impl FnMut(u64)
     Ok(surveyor.finish(reader.meta().clone(), totals))
 }
 
-/// CRC-32 of events laid out in fixed widths: equal for equal events, whatever compressed them.
+/// CRC-32 of events in a fixed-width encoding: equal for equal events, independent of compression.
 #[derive(Clone, Default)]
 pub struct Fingerprint {
     checksum: crc32fast::Hasher,
 }
 
 impl Fingerprint {
-    /// Takes in the next event.
+    /// Adds the next event.
     pub fn note(&mut self, event: &Event) {
         let (kind, slot, size, align) = match event.op {
             Op::Allocate { slot, size, align } => (0u8, slot, size, align),
@@ -209,7 +209,7 @@ impl Fingerprint {
         self.checksum.update(&bytes);
     }
 
-    /// The CRC-32 of all events noted.
+    /// The CRC-32 of all events so far.
     #[must_use]
     pub fn crc32(&self) -> u32 {
         self.checksum.clone().finalize()
@@ -225,7 +225,7 @@ struct Block {
     thread: u32,
 }
 
-/// The pass over the events; trusts the rules that [`Reader`] enforces.
+/// The pass over the events; relies on the rules that [`Reader`] enforces.
 #[derive(Default)]
 struct Surveyor {
     fingerprint: Fingerprint,
@@ -328,7 +328,7 @@ impl Surveyor {
     }
 }
 
-/// Gathers a [`Spread`] and its power-of-two histogram.
+/// Computes a [`Spread`] and its power-of-two histogram.
 struct SpreadBuilder {
     quantiles: Histogram<u64>,
     sum: u128,
@@ -352,7 +352,7 @@ impl Default for SpreadBuilder {
 
 impl SpreadBuilder {
     fn note(&mut self, value: u64) {
-        // Grows by itself; beyond what it can ever hold the value counts as the largest it can.
+        // Grows automatically; a value beyond its maximum counts as the maximum.
         if self.quantiles.record(value).is_err() {
             self.quantiles.saturating_record(value);
         }
@@ -367,7 +367,7 @@ impl SpreadBuilder {
         if count == 0 {
             return (Spread::default(), Vec::new());
         }
-        // The histogram answers with the upper edge of a cell, which may lie beyond the largest value.
+        // The histogram returns the upper edge of a cell, which may lie beyond the largest value.
         let quantile = |share| self.quantiles.value_at_quantile(share).clamp(self.min, self.max);
         let spread = Spread {
             count,
@@ -393,9 +393,9 @@ impl SpreadBuilder {
     }
 }
 
-/// Keeps the maximum of each of a bounded number of equal stretches of a curve of unknown length.
+/// Computes the maximum of each of a bounded number of equal intervals of a curve of unknown length.
 ///
-/// When the stretches run out, neighbours are merged in pairs and the stretch doubles.
+/// When no intervals are left, neighbours are merged in pairs and the interval length doubles.
 pub(crate) struct CurveBuilder {
     stretch: u64,
     maxima: Vec<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! The whole format: what goes in comes out, and nothing damaged gets through.
+//! The whole format: round trips, and the detection of damage.
 
 use super::*;
 use crate::trace::format::{CHUNK_HEAD_BYTES, MAX_HEADER_BYTES};
@@ -42,7 +42,7 @@ fn read(file: impl Read) -> Result<(Meta, Vec<Event>, Totals), TraceError> {
     Ok((reader.meta().clone(), all, reader.totals().unwrap().clone()))
 }
 
-/// Events that obey the rules, steered by arbitrary numbers; slots are taken in any order a trace allows.
+/// Events that obey the rules, derived from arbitrary numbers; slots are used in any order that a trace permits.
 fn obey(steps: &[(u8, u64, u8, u8, u32)]) -> Vec<Event> {
     let (mut free, mut live): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     let (mut tick, mut threads) = (0u64, 0u32);
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn events_come_back_as_they_went_in(
+    fn events_survive_a_round_trip(
         steps in prop::collection::vec(any::<(u8, u64, u8, u8, u32)>(), 0..3000),
     ) {
         let events = obey(&steps);
@@ -105,9 +105,9 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_no_trace_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(read(bytes.as_slice()).is_err());
-        // The same behind a valid header, where records are expected.
+        // The same after a valid header, where records are expected.
         let (file, _) = write(&[]);
         let mut crafted = file[..file.len() - 85].to_vec();
         crafted.extend_from_slice(&bytes);
@@ -119,7 +119,7 @@ proptest! {
     // About one case in twenty is accepted.
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Contents a writer never makes, with lengths and checksum as they should be: refused, or else as good as any.
+    /// Contents that a writer never produces, with correct lengths and checksum: refused, or accepted as valid.
     #[test]
     fn arbitrary_columns_are_refused_or_obey_the_rules(
         count in 1u32..12,
@@ -133,7 +133,7 @@ proptest! {
     ) {
         let (mut ops, mut slots, mut sizes, mut aligns, mut ticks, mut threads) = (ops, slots, sizes, aligns, ticks, threads);
         if fit {
-            // Columns of just the right length, so that some are accepted.
+            // Columns of exactly the right length, so that some are accepted.
             let requests = ops.iter().filter(|&&op| op != 1).count();
             slots.resize(ops.len(), 0);
             for (column, length) in [(&mut sizes, requests), (&mut aligns, requests), (&mut ticks, ops.len())] {
@@ -248,7 +248,7 @@ fn no_lost_inserted_or_exchanged_piece_goes_unnoticed() {
 }
 
 #[test]
-fn foreign_files_are_told_from_damaged_ones() {
+fn foreign_files_are_distinguished_from_damaged_ones() {
     let foreign = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
     assert!(foreign(b"").contains("the file is empty"));
     for other in
@@ -268,7 +268,7 @@ fn another_version_is_named() {
     assert!(message.contains("version 7 at byte 8"), "{message}");
 }
 
-/// A file whose checksums are right and whose contents are not: what only a crafted file can be.
+/// A file with correct checksums and invalid contents, which can only be crafted.
 fn crafted(records: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let (empty, _) = write(&[]);
     let mut file = empty[..empty.len() - 85].to_vec();
@@ -364,7 +364,7 @@ fn a_chunk_that_decompresses_to_more_than_it_says_is_refused() {
     let file = crafted(|file| {
         let start = file.len();
         append_chunk(file, 1, [&[0], &[0], &[8], &[4], &[0], &[0, 1]]);
-        // Exchange the compressed columns for a bomb, and correct length and checksum.
+        // Replaces the compressed columns by a bomb, and corrects length and checksum.
         let bomb = zstd::bulk::compress(&vec![0; 1 << 24], 3).unwrap();
         let mut record = file[start..start + CHUNK_HEAD_BYTES - 4].to_vec();
         record.extend_from_slice(&(bomb.len() as u32).to_le_bytes());
@@ -381,7 +381,7 @@ fn a_chunk_that_decompresses_to_more_than_it_says_is_refused() {
 }
 
 #[test]
-fn wrong_totals_are_noticed_even_with_a_right_checksum() {
+fn wrong_totals_are_detected_despite_a_correct_checksum() {
     let (mut file, _) = write(&small());
     let end = file.len() - 85;
     file[end + 1] += 1;
@@ -449,7 +449,7 @@ fn a_file_appears_only_when_it_is_finished() {
     while reader.next_chunk(&mut Vec::new()).unwrap() {}
     assert_eq!(reader.totals(), Some(&totals));
 
-    // What is not a file stays what it is, and a link stays a link.
+    // A device or pipe is not replaced, and a link stays a link.
     let link = folder.path().join("link");
     std::os::unix::fs::symlink("a.trace", &link).unwrap();
     Writer::create(&link, &meta()).unwrap().finish().unwrap();

@@ -16,8 +16,8 @@ const COMPRESSION_LEVEL: i32 = 3;
 
 /// Writes a trace.
 ///
-/// A trace counts only once [`finish`](Writer::finish) has returned. A writer made by [`create`](Writer::create)
-/// and dropped before leaves nothing behind.
+/// A trace is valid only once [`finish`](Writer::finish) has returned. A writer made by [`create`](Writer::create) and
+/// dropped before leaves no file.
 pub struct Writer<W: Write> {
     output: W,
     offset: u64,
@@ -25,26 +25,26 @@ pub struct Writer<W: Write> {
     compressor: zstd::bulk::Compressor<'static>,
     ledger: Ledger,
     columns: [Vec<u8>; COLUMNS],
-    /// All columns of a chunk, one behind the other, and their compressed form.
+    /// All columns of a chunk, one after another, and their compressed form.
     plain: Vec<u8>,
     packed: Vec<u8>,
     chunk_events: usize,
     last_slot: u32,
     /// The thread run being extended: thread, events.
     run: (u32, u32),
-    /// The file that the trace becomes when it is finished, and its name as it was given.
+    /// The file that becomes the trace, and its path as given.
     draft: Option<(Draft, PathBuf)>,
 }
 
 impl Writer<BufWriter<File>> {
-    /// Starts a trace that appears at `path` when it is finished, replacing a file that was there; the target of a
-    /// symbolic link is replaced, not the link. A device or a pipe is written to directly.
+    /// Starts a trace that appears at `path` when it is finished, replacing an existing file; the target of a symbolic
+    /// link is replaced, not the link. A device or a pipe is written to directly.
     ///
-    /// Until then it has no name: a process killed underway leaves nothing.
+    /// Until then the file has no name: a killed process leaves nothing behind.
     ///
     /// # Errors
     ///
-    /// The file system's refusal.
+    /// A file system error.
     pub fn create(path: impl AsRef<Path>, meta: &Meta) -> Result<Self, TraceError> {
         let path = path.as_ref();
         let file_error = |source| TraceError::File { action: "create", path: path.to_path_buf(), source };
@@ -60,7 +60,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// What `output` returns.
+    /// An error of `output`.
     pub fn new(output: W, meta: &Meta) -> Result<Self, TraceError> {
         let io = |source| TraceError::Io { offset: 0, source };
         let mut writer = Writer {
@@ -97,8 +97,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// [`TraceError::Rule`] where the event breaks a rule of [`trace`](super); then nothing was appended and the
-    /// writer can go on. Otherwise what the output returned.
+    /// [`TraceError::Rule`] if the event breaks a rule of [`trace`](super); then nothing was appended and the writer
+    /// remains usable. Otherwise an error of the output.
     pub fn push(&mut self, event: &Event) -> Result<(), TraceError> {
         let expected_slot = self.ledger.expected_slot();
         let last_tick = self.ledger.last_tick();
@@ -130,17 +130,17 @@ impl<W: Write> Writer<W> {
         if self.chunk_events == CHUNK_EVENTS { self.end_chunk() } else { Ok(()) }
     }
 
-    /// Sums of what was pushed so far.
+    /// Totals of the events so far.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         self.ledger.totals()
     }
 
-    /// Ends the trace; a file takes its final name.
+    /// Ends the trace; a file gets its final name.
     ///
     /// # Errors
     ///
-    /// What the output or the file system returned; then there is no trace.
+    /// An error of the output or of the file system; then there is no trace.
     pub fn finish(mut self) -> Result<Totals, TraceError> {
         self.end_chunk()?;
         let totals = self.ledger.totals().clone();
@@ -191,14 +191,14 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes bytes that checksums cover.
+    /// Writes bytes that are covered by checksums.
     fn put(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
         self.checksum.update(bytes);
         self.put_raw(bytes)
     }
 
-    /// Writes the checksum of all bytes so far, earlier checksums left out: were they included, every one would
-    /// bring the CRC back to the same constant and the chain would forget what came before.
+    /// Writes the checksum of all bytes so far except the earlier checksums: including one would reset the CRC to a
+    /// constant, and the chain would not depend on earlier bytes.
     fn put_checksum(&mut self) -> Result<(), TraceError> {
         let checksum = self.checksum.clone().finalize();
         self.put_raw(&checksum.to_le_bytes())
@@ -211,7 +211,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The totals as the end record holds them.
+/// The totals in the format of the end record.
 pub(super) fn totals_to_bytes(totals: &Totals) -> [u8; TOTALS_BYTES] {
     let Totals {
         events,

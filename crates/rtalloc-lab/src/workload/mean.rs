@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// A program described by three means: block size, block lifetime and time between allocations, each drawn from
 /// U[0, 2·mean].
 ///
-/// A size of 0 becomes 1 byte, a lifetime of 0 becomes 1 tick. A tick is one processor cycle of Puaut's machine,
-/// in logical time. Order within a tick: blocks whose lifetime ends, oldest first, then the allocation. Blocks that
+/// A size of 0 becomes 1 byte, a lifetime of 0 becomes 1 tick. A tick is one processor cycle of Puaut's machine, in
+/// logical time. Order within a tick: blocks whose lifetime ends, oldest first, then the allocation. Blocks that
 /// outlive the trace stay live.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct MeanModel {

@@ -1,8 +1,8 @@
 //! Generators of traces: the models of the literature.
 //!
-//! A [`Model`] with its parameters and a seed determines every event, on every machine: all arithmetic is in
-//! integers, and no order depends on a hash. The parameter structures are at the same time the command line of
-//! `rtalloc generate`, so that the two cannot differ.
+//! A [`Model`] with its parameters and a seed determines every event, on every machine: all arithmetic is in integers,
+//! and no order depends on a hash. The parameter structures also define the command line of `rtalloc generate`, so the
+//! two cannot differ.
 //!
 //! ```
 //! use rtalloc_lab::workload::Model;
@@ -42,7 +42,7 @@ pub enum Model {
     ///
     /// Masmano, Ripoll, Balbastre, Crespo: A constant-time dynamic storage allocator for real-time systems, Software:
     /// Practice and Experience 38 (2008), section 7.2. Tasks, periods, requests per activation and g are drawn
-    /// uniformly per task, phases at random; sizes are Normal(g/N_r, 10 % of it), non-positive ones drawn again.
+    /// uniformly per task, phases at random; sizes are Normal(g/N_r, 10 % of it), non-positive ones redrawn.
     #[command(mut_arg("g", |g| g.required(false).default_value("8192..65536")))]
     P1(Profile),
     /// TLSF paper, profile 2: periodic tasks, small blocks, g in 64 B..8 KiB
@@ -89,7 +89,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Words`] where the words name no model or no parameter of it.
+    /// [`WorkloadError::Words`] if the words do not name a model or one of its parameters.
     pub fn parse(words: &str) -> Result<Self, WorkloadError> {
         let command = clap::Command::new("model").no_binary_name(true).subcommand_required(true);
         Self::augment_subcommands(command)
@@ -102,7 +102,7 @@ impl Model {
             })
     }
 
-    /// Name as `rtalloc generate` takes it.
+    /// Name as in `rtalloc generate`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -149,20 +149,20 @@ impl Model {
         }
     }
 
-    /// Refuses parameters the model cannot work with.
+    /// Rejects invalid parameters.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Parameter`] with the parameter and what it must be.
+    /// [`WorkloadError::Parameter`] with the parameter and its rule.
     pub fn check(&self) -> Result<(), WorkloadError> {
         self.generator().check()
     }
 
-    /// Sends every event of the trace to `sink`, in memory that does not grow with the trace.
+    /// Sends every event of the trace to `sink`; the memory needed does not grow with the trace.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Parameter`] before the first event, or what the sink returned.
+    /// [`WorkloadError::Parameter`] before the first event, or an error of the sink.
     pub fn generate(&self, seed: u64, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
         self.check()?;
         self.generator().events(&mut Random::new(seed), sink)
@@ -172,7 +172,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// As [`generate`](Self::generate), and what the file system returned; then there is no file.
+    /// As [`generate`](Self::generate), or an error of the file system; then there is no file.
     pub fn write_to(&self, seed: u64, path: impl AsRef<Path>) -> Result<Totals, WorkloadError> {
         self.check()?;
         let mut writer = Writer::create(path, &self.meta(seed))?;
@@ -192,13 +192,13 @@ impl Model {
     }
 }
 
-/// Takes the events of a trace one by one.
+/// Receives the events of a trace one by one.
 pub trait Sink {
-    /// Takes the next event.
+    /// Receives the next event.
     ///
     /// # Errors
     ///
-    /// What stopped it; the generator then stops too.
+    /// The reason to stop; the generator then stops too.
     fn take(&mut self, event: &Event) -> Result<(), TraceError>;
 }
 
@@ -218,17 +218,17 @@ impl Sink for Vec<Event> {
 /// A trace that could not be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// A parameter outside what the model can do.
+    /// A parameter outside the model's range.
     #[error("{name} must be {rule}, not {value}")]
     Parameter {
-        /// The parameter as the command line names it.
+        /// The parameter's name on the command line.
         name: &'static str,
-        /// What it must be.
+        /// Its rule.
         rule: String,
-        /// What it was.
+        /// Its value.
         value: String,
     },
-    /// Words that describe no model.
+    /// Words that do not describe a model.
     #[error("{0}")]
     Words(String),
     /// The trace could not be written.
@@ -278,13 +278,13 @@ impl FromStr for Span {
     }
 }
 
-/// What a model's parameters can do. Implemented by the parameter structures.
+/// The operations of a model. Implemented by the parameter structures.
 trait Generator {
-    /// One line for people.
+    /// One-line description.
     fn about(&self) -> String;
     /// Every parameter by its name with its unit, for the header.
     fn parameters(&self) -> BTreeMap<String, String>;
-    /// Refuses parameters the model cannot work with.
+    /// Rejects invalid parameters.
     fn check(&self) -> Result<(), WorkloadError>;
     /// Generates the events; `check` has passed.
     fn events(&self, random: &mut Random, sink: &mut dyn Sink) -> Result<(), WorkloadError>;
@@ -309,7 +309,7 @@ fn alignment(align: u32) -> Result<(), WorkloadError> {
     Err(WorkloadError::Parameter { name: "--align", rule: "a power of two".into(), value: align.to_string() })
 }
 
-/// Sends allocations and frees of one thread to a sink and names their slots, the most recently freed first.
+/// Sends allocations and frees of one thread to a sink and assigns slots, reusing the most recently freed first.
 struct Events<'a> {
     sink: &'a mut dyn Sink,
     align: u32,

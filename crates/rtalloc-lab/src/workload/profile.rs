@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Periodic real-time tasks that request memory at every activation and hold each block for a while.
 ///
-/// The paper gives a holding time without a unit, and its table III shows tasks whose mean request is g/1.3, which
-/// no N_r of 2 to 5 gives. What is drawn here: per task, once, its period, phase, N_r and g; per request its size
-/// and its holding time. Order within a tick: blocks whose holding time ends, oldest first; then the activations
-/// by task number. All tasks call from one thread, as the paper's simulator did. Blocks held at the end stay live.
+/// The paper gives a holding time without a unit, and its table III shows tasks whose mean request is g/1.3, which no
+/// N_r of 2 to 5 gives. Drawn here are: per task, once, its period, phase, N_r and g; per request, its size and its
+/// holding time. Order within a tick: blocks whose holding time ends, oldest first; then the activations by task
+/// number. All tasks call from one thread, as in the paper's simulator. Blocks held at the end stay live.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Profile {
     /// Allocations in the trace
@@ -39,7 +39,7 @@ pub struct Profile {
     pub align: u32,
 }
 
-/// How the holding time of the paper is read.
+/// Interpretation of the paper's holding time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Holding {
@@ -52,10 +52,10 @@ pub enum Holding {
 }
 
 impl Holding {
-    /// Every reading, the default first.
+    /// Every interpretation, the default first.
     pub const ALL: [Self; 3] = [Self::Fit, Self::Literal, Self::Periods];
 
-    /// As the command line has it.
+    /// Name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Holding {
         }
     }
 
-    /// What it means.
+    /// Its meaning.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ struct Task {
 }
 
 impl Task {
-    /// Normal(g/N_r, deviation% of it), rounded to the nearest byte; below 1 drawn again.
+    /// Normal(g/N_r, deviation% of it), rounded to the nearest byte; redrawn if below 1.
     fn request_bytes(&self, deviation_percent: u64, random: &mut Random) -> u64 {
         let one = 100i128 << NORMAL_FRACTION_BITS;
         let denominator = i128::from(self.requests) * one;
@@ -133,7 +133,7 @@ impl Generator for Profile {
         at_least("--tasks", self.tasks.min, 1)?;
         at_least("--period", self.period.min, 1)?;
         at_least("--requests", self.requests.min, 1)?;
-        // Below, the mean request would round to nothing and be drawn again for ever.
+        // Below, the mean request would round to zero and be redrawn forever.
         at_least("--g", self.g.min, self.requests.max)?;
         self.tasks.at_most("--tasks", 1_000)?;
         self.period.at_most("--period", 1 << 32)?;

@@ -1,7 +1,7 @@
-//! Random numbers in integer arithmetic, so that a trace regenerates bit for bit on every machine.
+//! Random numbers in integer arithmetic, so that a trace is reproduced bit for bit on every machine.
 //!
-//! Floating point would not do: `ln`, `exp` and `cos` differ between mathematical libraries in the last bit, and a
-//! last bit that crosses a rounding edge changes a size and with it every event behind it.
+//! Floating point is unsuitable: `ln`, `exp` and `cos` differ between mathematical libraries in the last bit, and a
+//! last bit that crosses a rounding edge changes a size and thereby every later event.
 //!
 //! Every distribution here is exact, not an approximation of its namesake:
 //!
@@ -15,7 +15,7 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 
-/// How [`Random`] is named in the header of a trace.
+/// Name of [`Random`] in the header of a trace.
 pub(crate) const NAME: &str = "PCG XSL RR 128/64 (rand_pcg Pcg64), state and stream from SplitMix64(seed)";
 
 /// Fractional bits of [`Random::normal`].
@@ -27,7 +27,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// The sequence that belongs to `seed`; neighbouring seeds give unrelated sequences.
+    /// The sequence of `seed`; neighbouring seeds give unrelated sequences.
     pub(crate) fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut next = || {
@@ -42,7 +42,7 @@ impl Random {
         Self { generator: Pcg64::new(state, stream) }
     }
 
-    /// 64 random bits; read as a fraction, a uniform number of [0, 1).
+    /// 64 random bits; interpreted as a fraction, a uniform number in [0, 1).
     #[inline]
     fn bits(&mut self) -> u64 {
         self.generator.next_u64()
@@ -52,7 +52,7 @@ impl Random {
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
-        // The high half is the number. Of each number's low halves, the first (2^64 mod bound) are one too many.
+        // The high half is the result. Among the low halves of each result, the first (2^64 mod bound) are rejected.
         let mut product = u128::from(self.bits()) * u128::from(bound);
         if (product as u64) < bound {
             let surplus = bound.wrapping_neg() % bound;
@@ -162,7 +162,7 @@ mod tests {
             let mut random = Random::new(seed);
             [random.bits(), random.bits()]
         };
-        // Worked out by an independent implementation of SplitMix64 and PCG XSL RR 128/64.
+        // Computed with an independent implementation of SplitMix64 and PCG XSL RR 128/64.
         assert_eq!(first(1), [6_027_986_710_923_973_334, 7_169_523_067_235_436_098]);
         assert_ne!(first(0), first(1));
         let differing = (first(1)[0] ^ first(2)[0]).count_ones();

@@ -1,4 +1,4 @@
-//! A full house: a constant number of live blocks, each new one replacing a random one.
+//! A constant number of live blocks, each new one replacing a random one.
 
 use super::random::Random;
 use super::{Events, Generator, Sink, Span, WorkloadError, alignment, at_least, parameter};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 /// Sizes from U[min, max] with a constant number of live blocks.
 ///
-/// After the fill, a uniformly random live block is freed and one allocated, over and over. A tick is one operation.
+/// After the fill, a uniformly random live block is freed and one allocated, repeatedly. A tick is one operation.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Steady {
-    /// Allocations in the trace, the fill included
+    /// Allocations in the trace, including the fill
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub mallocs: u64,
     /// Smallest request, bytes
@@ -30,10 +30,10 @@ pub struct Steady {
 /// Sizes with probability proportional to 1/size, so that every octave is equally likely, with a constant number
 /// of live blocks.
 ///
-/// After the fill, a uniformly random live block is freed and one allocated, over and over. A tick is one operation.
+/// After the fill, a uniformly random live block is freed and one allocated, repeatedly. A tick is one operation.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct LogUniform {
-    /// Allocations in the trace, the fill included
+    /// Allocations in the trace, including the fill
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub mallocs: u64,
     /// Smallest request, bytes
@@ -50,8 +50,8 @@ pub struct LogUniform {
     pub align: u32,
 }
 
-/// What both say about themselves, and both do: the distribution of the sizes is their only difference.
-struct House {
+/// What both have in common: they differ only in the distribution of the sizes.
+struct Replacement {
     mallocs: u64,
     min: u64,
     max: u64,
@@ -61,7 +61,7 @@ struct House {
     size: fn(&mut Random, u64, u64) -> u64,
 }
 
-impl House {
+impl Replacement {
     fn about(&self) -> String {
         let Self { min, max, live, sizes, .. } = self;
         format!("{sizes} sizes {min}..{max} B, {live} blocks live, a random one replaced each time")
@@ -104,34 +104,34 @@ impl House {
     }
 }
 
-macro_rules! house {
+macro_rules! replacement {
     ($model:ident, $sizes:literal, $size:path) => {
         impl $model {
-            fn house(&self) -> House {
+            fn replacement(&self) -> Replacement {
                 let Self { mallocs, min, max, live, align } = *self;
-                House { mallocs, min, max, live, align, sizes: $sizes, size: $size }
+                Replacement { mallocs, min, max, live, align, sizes: $sizes, size: $size }
             }
         }
 
         impl Generator for $model {
             fn about(&self) -> String {
-                self.house().about()
+                self.replacement().about()
             }
 
             fn parameters(&self) -> BTreeMap<String, String> {
-                self.house().parameters()
+                self.replacement().parameters()
             }
 
             fn check(&self) -> Result<(), WorkloadError> {
-                self.house().check()
+                self.replacement().check()
             }
 
             fn events(&self, random: &mut Random, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
-                self.house().events(random, sink)
+                self.replacement().events(random, sink)
             }
         }
     };
 }
 
-house!(Steady, "uniform", Random::within);
-house!(LogUniform, "log-uniform", Random::log_uniform);
+replacement!(Steady, "uniform", Random::within);
+replacement!(LogUniform, "log-uniform", Random::log_uniform);

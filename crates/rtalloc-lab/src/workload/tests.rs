@@ -1,4 +1,4 @@
-//! What the models promise: their distributions, their bit-for-bit repetition, their refusals.
+//! Properties of the models: their distributions, their bit-for-bit reproduction, their rejection of parameters.
 
 use super::*;
 use crate::trace::{Fingerprint, Reader, Survey, survey};
@@ -90,7 +90,7 @@ fn another_seed_gives_other_events_and_every_trace_passes_the_writer() {
 }
 
 #[test]
-fn the_header_holds_what_regenerates_the_trace() {
+fn the_header_suffices_to_regenerate_the_trace() {
     let survey = survey_of("p3 --mallocs 500 --holding periods", 42);
     assert_eq!(survey.meta.created_unix_seconds, None);
     let Origin::Model { model, seed, random, parameters } = survey.meta.origin else { panic!("not a model") };
@@ -184,7 +184,7 @@ fn the_mean_model_has_its_means() {
         events.iter().filter(|event| matches!(event.op, Op::Allocate { .. })).map(|event| event.tick).collect();
     let interval = (arrivals.last().unwrap() - arrivals[0]) as f64 / (arrivals.len() - 1) as f64;
     assert!((interval / 500_000.0 - 1.0).abs() < 0.01, "{interval}");
-    // Blocks born late are freed only if short-lived; the early ones show the whole distribution.
+    // Blocks allocated late are freed only if short-lived; the early ones show the whole distribution.
     let horizon = arrivals[arrivals.len() - 1000];
     let lives: Vec<u64> =
         lifetimes(&events).into_iter().filter(|&(born, _)| born < horizon).map(|(_, life)| life).collect();
@@ -215,10 +215,10 @@ fn small_is_normal_below_and_complete_above() {
     // Normal(32, 19.455) cut below 0.5: P(size < 64) = (Phi(1.62) - Phi(-1.62)) / (1 - Phi(-1.62)) = 0.944.
     let below_64 = seen[..64].iter().sum::<u32>() as f64 / (100_000.0 - 404.0);
     assert!((below_64 - 0.944).abs() < 0.004, "{below_64}");
-    // The forced ones lie all over the trace, not at one end.
+    // The forced ones are distributed over the whole trace, not at one end.
     let half = sizes[..50_000].iter().filter(|&&size| size > 108).count();
     assert!((150..260).contains(&half), "{half}");
-    // Fewer mallocs than forced sizes cannot be.
+    // There must be at least as many mallocs as forced sizes.
     let error = Model::parse("small --mallocs 403").unwrap().generate(1, &mut Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "--mallocs must be at least 404, not 403");
     let tight = events("small --mallocs 404", 1);

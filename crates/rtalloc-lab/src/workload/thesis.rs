@@ -20,11 +20,11 @@ pub struct Uniform {
     pub align: u32,
 }
 
-/// Sizes from Normal(mean, deviation), drawn again outside 1..=max, and each size above `rare` at least once, at
-/// random places in random order; after every second allocation a uniformly random live block is freed.
+/// Sizes from Normal(mean, deviation), redrawn outside 1..=max, and each size above `rare` at least once, at random
+/// places in random order; after every second allocation a uniformly random live block is freed.
 ///
-/// The defaults are the thesis', which wants 90 % of the sizes below 64 bytes, as in the measurements of real programs
-/// that it follows; with its deviation 95 % are. The heap grows linearly. A tick is one operation.
+/// The defaults are the thesis', which requires 90 % of the sizes below 64 bytes, as in the measurements of real
+/// programs that it follows; with its deviation 95 % are. The heap grows linearly. A tick is one operation.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Small {
     /// Allocations in the trace; half as many frees
@@ -47,7 +47,7 @@ pub struct Small {
     pub align: u32,
 }
 
-/// The growth both traces share: two allocations, then a free of any live block.
+/// The growth of both traces: two allocations, then a free of any live block.
 fn grow(
     mallocs: u64,
     align: u32,
@@ -143,7 +143,7 @@ impl Generator for Small {
     fn check(&self) -> Result<(), WorkloadError> {
         alignment(self.align)?;
         at_least("--mean", self.mean, 1)?;
-        // The mean within the range keeps the chance of drawing a valid size near one half or above.
+        // A mean within the range keeps the probability of drawing a valid size near one half or above.
         at_least("--max", self.max, self.mean)?;
         Span { min: 0, max: self.max }.at_most("--max", 1 << 24)?;
         Span { min: 0, max: self.deviation }.at_most("--deviation", 1 << 40)?;
@@ -157,7 +157,8 @@ impl Generator for Small {
         }
         let mut left = self.mallocs;
         grow(self.mallocs, self.align, random, sink, |random| {
-            // Selection sampling: the rare sizes still due fall on the allocations left with equal chance.
+            // Selection sampling: the remaining rare sizes are distributed over the remaining allocations with equal
+            // probability.
             let due = random.below(left) < rare.len() as u64;
             left -= 1;
             match due.then(|| rare.pop()).flatten() {

@@ -527,7 +527,8 @@ fn what_is_no_list_of_certificates_is_refused() {
     let folder = Folder::new();
     let (_, sound) = folder.certified();
     assert_has(&refusal(bound().args(["--check", "nowhere.json"])), &["cannot read nowhere.json"]);
-    for (content, complaint) in [("", "no list of certificates"), ("{}", "no list of certificates"), ("[]", "holds no")]
+    for (content, complaint) in
+        [("", "not a list of certificates"), ("{}", "not a list of certificates"), ("[]", "holds no")]
     {
         let file = folder.path("wrong.json");
         std::fs::write(&file, content).expect("written");
@@ -545,7 +546,7 @@ fn what_is_no_list_of_certificates_is_refused() {
 fn a_function_that_is_not_there_or_not_alone_is_refused() {
     let folder = Folder::new();
     assert_has(&refusal(&mut folder.function("weight")), &["--symbol", "no function \"weight\"", "nm -C"]);
-    assert_has(&refusal(&mut folder.function("0xg")), &["0xg is no address"]);
+    assert_has(&refusal(&mut folder.function("0xg")), &["0xg is not an address"]);
     std::fs::write(folder.path("twin.s"), TWIN).expect("written");
     folder.compile(&["-shared", "-nostdlib", "-o", "weights.so", "twin.s", "twin.s"]);
     let message = refusal(&mut folder.function("twin"));
@@ -592,7 +593,7 @@ fn facts_that_cannot_be_read_or_used_are_refused() {
     assert_has(&refusal(folder.function("weigh").args(["--loop", "weights.c:99=16"])), &["weights.c:99"]);
     assert_has(&refusal(folder.function("choose").args(["--loop", "weights.c:11=16"])), &["weights.c:11"]);
     let useless = refusal(bound().args(["--static", "tlsf", "--operation", "allocate", "--loop", "nowhere.rs:1=16"]));
-    assert_has(&useless, &["nowhere.rs:1", "fits no entry point"]);
+    assert_has(&useless, &["nowhere.rs:1", "fits no requested entry point"]);
 }
 
 #[test]
@@ -629,7 +630,7 @@ fn bounds_that_grew_or_are_gone_are_named() {
     assert_has(&refusal(bound().args(asked).args(["--against", "nowhere.json"])), &["--against", "nowhere.json"]);
     std::fs::write(&file, "{\"bounds\": {").expect("written");
     let cut = refusal(bound().args(asked).arg("--against").arg(&file));
-    assert_has(&cut, &["bounds.json is no file of bounds; --save writes one"]);
+    assert_has(&cut, &["bounds.json is not a file of bounds; --save writes one"]);
 }
 
 #[test]

@@ -41,12 +41,12 @@ fn a_refusal_is_told_and_fails() {
 #[test]
 fn what_is_not_there_is_answered_with_what_is() {
     for (arguments, parts) in [
-        (&["tlfs", "rlsf"][..], &["tlfs is no allocator, and nothing to replay", "did you mean tlsf"][..]),
+        (&["tlfs", "rlsf"][..], &["tlfs is neither an allocator nor something to replay", "did you mean tlsf"][..]),
         (&["tlsf", "nobody"], &["no allocator \"nobody\""]),
-        (&["tlsf"], &["tlsf against whom?"]),
+        (&["tlsf"], &["tlsf: name a second allocator to compare it with"]),
         (&["tlsf", "buddy", "p1"], &["\"buddy\" is a group", "binary-buddy"]),
         (&["tlsf", "system"], &["system takes its pages from the system", "rtalloc run"]),
-        (&["tlsf", "rlsf", "nothing"], &["\"nothing\" is nothing to replay", "p1, p2", "lua-entities"]),
+        (&["tlsf", "rlsf", "nothing"], &["\"nothing\" is not something to replay", "p1, p2", "lua-entities"]),
         (&["tlsf", "rlsf", "p1 --mallocs x"], &["the workload \"p1 --mallocs x\": invalid value 'x'"]),
         (&["tlsf", "rlsf", "Cargo.toml"], &["Cargo.toml: not an rtalloc trace"]),
     ] {

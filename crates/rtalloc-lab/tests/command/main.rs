@@ -37,10 +37,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn stdout(assert: &Assert) -> String {
+fn stdout(assert: Assert) -> String {
     text(&assert.get_output().stdout)
 }
 
-fn stderr(assert: &Assert) -> String {
+fn stderr(assert: Assert) -> String {
     text(&assert.get_output().stderr)
 }

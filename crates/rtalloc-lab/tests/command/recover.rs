@@ -4,7 +4,6 @@ use super::{rtalloc_in, stderr, stdout};
 use rtalloc::adapt::{Traced, TracedConfig};
 use rtalloc::{HalfFit, RegionAllocator, Tlsf};
 use std::mem::MaybeUninit;
-use std::path::Path;
 
 /// Memory for a heap, initialised, so that all of it can be dumped.
 fn memory() -> Vec<MaybeUninit<u8>> {
@@ -94,7 +93,7 @@ fn what_ran_over_is_told_and_not_compared() {
         "a flight recorder of half-fit at byte 0\n",
         "  records     100 of room for 100; 1,480 older ones were overwritten\n",
         ": frees of blocks from before the ring begins\n",
-        "\nThe last 2 records; addresses behind 0x",
+        "\nThe last 2 records; offsets from 0x",
         "  number 1578, allocate ",
         "  number 1579, free the block at 0x",
     ] {
@@ -144,7 +143,7 @@ fn a_heap_that_stopped_in_an_operation_says_in_which() {
     std::fs::write(at.join("region.bin"), region(&memory)).unwrap();
     let said = stdout(rtalloc_in(at, "recover region.bin").success());
     assert!(
-        said.contains("  UNDER WAY   the machine stopped in the midst of number 2, free the block at 0x"),
+        said.contains("  UNDER WAY   the machine stopped in the middle of number 2, free the block at 0x"),
         "{said}"
     );
     assert!(said.contains("  operations  1 allocation, 0 reallocations, 1 free; "), "{said}");

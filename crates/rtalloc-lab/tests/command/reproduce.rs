@@ -2,7 +2,7 @@
 
 use super::{RTALLOC, rtalloc};
 use rtalloc_lab::campaign::store::Store;
-use rtalloc_lab::papers::thesis::result::{Costs, Row, Thesis};
+use rtalloc_lab::papers::thesis::result::{Costs, Thesis};
 use rtalloc_lab::papers::tlsf::result::{Found, Profile, Tlsf, Unit};
 use rtalloc_lab::papers::wait_free::result::{Case, WaitFree};
 use std::path::Path;
@@ -25,8 +25,9 @@ fn reproduce(arguments: &[&str]) -> String {
 fn the_thesis_is_reproduced_in_every_part() {
     let folder = tempfile::tempdir().expect("a folder");
     let plots = folder.path().join("plots");
-    let words = ["thesis", "--seeds", "1", "--replicas", "2", "--heap", "1M", "--plots"];
-    let json = reproduce(&[&words[..], &[&plots.display().to_string(), "--json"]].concat());
+    let store = folder.path().join("thesis.db").display().to_string();
+    let words = ["thesis", "--seeds", "1", "--replicas", "2", "--heap", "1M", "--store", &store];
+    let json = reproduce(&[&words[..], &["--plots", &plots.display().to_string(), "--json"]].concat());
     let thesis: Thesis = serde_json::from_str(&json).expect("everything");
     assert_eq!((thesis.settings.heap_bytes, thesis.names.len(), thesis.traces.len()), (1 << 20, 11, 6));
     for trace in &thesis.traces {
@@ -58,21 +59,8 @@ fn the_thesis_is_reproduced_in_every_part() {
     // Classes, live memory; times of six traces twice; used memory, overhead and waste of the recorded four.
     assert_eq!(figures.len(), 2 + 12 + 12);
     assert!(figures.iter().all(|figure| figure.starts_with("<svg ") && figure.ends_with("</svg>\n")));
-    // Nothing else was measured by the clock.
-    let again: Thesis =
-        serde_json::from_str(&reproduce(&["thesis", "--seeds", "1", "--replicas", "0", "--heap", "1M", "--json"]))
-            .expect("everything");
-    for (one, other) in thesis.traces.iter().zip(&again.traces) {
-        for (one, other) in one.rows.iter().zip(&other.rows) {
-            let text = |row: &Row| serde_json::to_string(row.ours.as_ref().expect("measured")).expect("JSON");
-            assert!(text(one) == text(other) && other.ticks.is_none(), "{}", one.name);
-        }
-    }
-}
-
-#[test]
-fn the_thesis_tables_fit_the_terminal() {
-    let text = reproduce(&["thesis", "--seeds", "1", "--replicas", "1", "--heap", "2M"]);
+    // The tables, from the same results.
+    let text = reproduce(&words);
     for section in ["Section 6.1", "Table 3", "Table 4", "Table 5", "Table 6", "Table 7", "Table 8", "taking a page"] {
         assert!(text.contains(section), "{section}: {text}");
     }
@@ -143,10 +131,12 @@ fn threads_share_heaps_in_every_part_of_the_wait_free_experiment() {
 fn the_tlsf_papers_tables_and_figures_are_the_same_every_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let plots = folder.path().join("plots").display().to_string();
-    let [first, second] = [(); 2].map(|()| -> Tlsf {
-        let words = ["tlsf", "--sets", "1", "--mallocs", "3000", "--on", "first-fit", "--plots", &plots, "--json"];
-        serde_json::from_str(&reproduce(&words)).expect("everything")
-    });
+    let store = folder.path().join("tlsf.db").display().to_string();
+    let words = ["tlsf", "--sets", "1", "--mallocs", "3000", "--on", "first-fit"];
+    let figures = |further: &[&str]| -> Tlsf {
+        serde_json::from_str(&reproduce(&[&words, further, &["--json"]].concat())).expect("everything")
+    };
+    let (first, second) = (figures(&["--store", &store, "--plots", &plots]), figures(&[]));
     assert_eq!(first.settings.subjects, ["binary-buddy", "dlmalloc", "half-fit", "tlsf", "first-fit"]);
     for (cell, again) in first.cells.iter().zip(&second.cells) {
         let found = cell.found.as_ref().unwrap_or_else(|what| panic!("{:?}: {what}", cell.unit));
@@ -183,11 +173,8 @@ fn the_tlsf_papers_tables_and_figures_are_the_same_every_time() {
         let figure = std::fs::read_to_string(folder.path().join("plots").join(figure)).expect(figure);
         assert!(figure.starts_with("<svg ") && figure.ends_with("</svg>\n"), "{figure:.60}");
     }
-}
-
-#[test]
-fn the_tlsf_papers_tables_fit_the_terminal() {
-    let text = reproduce(&["tlsf", "--sets", "1", "--mallocs", "1000", "--on", "first-fit"]);
+    // The tables, from the same results.
+    let text = reproduce(&[&words[..], &["--store", &store]].concat());
     for table in ["Section 6.1", "Figure 6", "Table IV", "Table V", "Table VI", "Readings of the holding time"] {
         assert!(text.contains(table), "{text}");
     }
@@ -221,7 +208,7 @@ fn thesis(store: &Path) -> std::process::Command {
 }
 
 #[test]
-fn a_killed_campaign_goes_on_where_it_was() {
+fn a_killed_campaign_is_resumed_and_its_store_merged() {
     let folder = tempfile::tempdir().expect("a folder");
     let (killed, whole) = (folder.path().join("killed.db"), folder.path().join("whole.db"));
     let mut process = thesis(&killed).stdout(Stdio::null()).spawn().expect("started");
@@ -255,27 +242,22 @@ fn a_killed_campaign_goes_on_where_it_was() {
             (again.finished_unix, again.environment.unix_time)
         );
     }
-}
-
-#[test]
-fn slices_are_performed_apart_and_joined() {
-    let folder = tempfile::tempdir().expect("a folder");
+    // Its store, merged and exported.
     let file = |name: &str| folder.path().join(name);
     let rtalloc = |arguments: &[&str]| rtalloc().current_dir(folder.path()).args(arguments).assert();
-    assert!(thesis(&file("one.db")).output().expect("performed").status.success());
-    rtalloc(&["merge", "all.db", "one.db", "one.db"])
+    rtalloc(&["merge", "all.db", "whole.db", "whole.db"])
         .success()
-        .stdout("one.db: 12 results added, 0 known already\none.db: 0 results added, 12 known already\n");
+        .stdout("whole.db: 12 results added, 0 already known\nwhole.db: 0 results added, 12 already known\n");
     let json = rtalloc(&["export", "all.db", "--json"]).success().get_output().stdout.clone();
     let exported: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
     assert_eq!(exported["results"].as_array().map(Vec::len), Some(12));
-    let compared = rtalloc(&["compare", "one.db", "all.db"]).success().get_output().stdout.clone();
+    let compared = rtalloc(&["compare", "whole.db", "all.db"]).success().get_output().stdout.clone();
     let compared = String::from_utf8_lossy(&compared).into_owned();
     let row: Vec<&str> =
         compared.lines().find(|line| line.starts_with("thesis")).expect("a row").split_whitespace().collect();
     assert_eq!((row.first(), row.last()), (Some(&"thesis"), Some(&"no")), "{compared}");
-    rtalloc(&["compare", "one.db", "none.db"]).failure();
-    rtalloc(&["compare", "one.db", "all.db", "--json", "x.json"]).failure();
+    rtalloc(&["compare", "whole.db", "none.db"]).failure();
+    rtalloc(&["compare", "whole.db", "all.db", "--json", "x.json"]).failure();
     std::fs::write(file("text.db"), "not a store, but a file of some length").expect("written");
     let refused = rtalloc(&["merge", "all.db", "text.db"]).failure().get_output().stderr.clone();
     assert!(String::from_utf8_lossy(&refused).contains("text.db: "), "{}", String::from_utf8_lossy(&refused));

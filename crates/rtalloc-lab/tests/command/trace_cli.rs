@@ -2,7 +2,7 @@
 
 use super::{rtalloc_in, stderr, stdout};
 use rtalloc_lab::trace::{Event, Meta, Op, Origin, Reader, Survey, TickUnit, Writer, survey};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A folder and the names of the files in it.
 fn folder() -> (tempfile::TempDir, impl Fn() -> Vec<String>) {

@@ -3,7 +3,6 @@
 use super::{rtalloc_in, stderr, stdout};
 use rtalloc_lab::result::costs::{Costs, Finding};
 use rtalloc_lab::result::schema::{Outcome, Run};
-use std::path::Path;
 
 /// The trace is the scenario: replayed in a heap of its size nothing fails, and the most that an operation executes is
 /// what `rtalloc costs` counts.
@@ -67,13 +66,13 @@ fn worst_cases_are_asked_for_by_operation_and_recipe() {
             "no worst case of allocate-aligned is known for tlsf; there are: allocate, deallocate, reallocate",
         ),
         ("generate worst:tlsf --recipe hardest", "there are: paper, harder"),
-        ("generate worst:", "whose worst case? Name an allocator: rtalloc generate worst:tlsf"),
+        ("generate worst:", "name an allocator for the worst case: rtalloc generate worst:tlsf"),
         ("generate worst:first-fit --heap 200 -o small", "first-fit needs a larger --heap than 200"),
         (
             "generate worst:quick-fit --heap 300 -o small",
             "quick-fit needs a larger --heap than 300: no heap of 300 bytes",
         ),
-        ("costs talc", "talc: no cost classes are stated that could be held against counts; choose among ours"),
+        ("costs talc", "talc: no cost classes are stated to compare the counts with; choose among ours"),
     ] {
         let said = stderr(rtalloc_in(at, arguments).failure());
         assert!(said.contains(complaint) && !said.contains("panicked"), "{arguments}: {said}");

@@ -130,6 +130,24 @@ static void requests(void) {
     CHECK(write(1, answers, 101) == 101);
 }
 
+static void killed(void) {
+    for (int i = 0; i < 1000; i++) free(seen(malloc(1000 + i)));
+    seen(malloc(4321));
+    raise(SIGKILL);
+}
+
+// A child allocates more than the first region of a heap with one slot has: 1 GiB.
+static void child_grows(void) {
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (!pid) {
+        for (int i = 0; i < 20000; i++) CHECK(seen(malloc(60000)));
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 // Large blocks that the system cannot resize: a part has other advice (as numpy does), or the alignment is wide.
 static void resizing(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), mib = (size_t)1 << 20;
@@ -193,7 +211,8 @@ int main(int count, char **words) {
     else if (!strcmp(word, "overrun, kept")) { char *block = seen(malloc(13)); block[13] = 1; seen(block); }
     else if (!strcmp(word, "use after free")) { char *block = seen(malloc(100)); free(block); ((char *)seen(block))[50] = 1; flush(); }
     else if (!strcmp(word, "requests")) requests();
-    else if (!strcmp(word, "killed")) { for (int i = 0; i < 1000; i++) free(seen(malloc(1000 + i))); seen(malloc(4321)); raise(SIGKILL); }
+    else if (!strcmp(word, "child grows")) { child_grows(); killed(); }
+    else if (!strcmp(word, "killed")) killed();
     else if (!strcmp(word, "resizing")) resizing();
     else if (!strcmp(word, "stacks")) stacks();
     else if (!strcmp(word, "closed")) CHECK(!atexit(close_stderr));

@@ -9,18 +9,18 @@ use std::ptr::NonNull;
 
 /// `buddy_system_allocator`, blocks up to 4 GiB.
 ///
-/// Caveat: free searches the list of the block's size for its buddy, in linear time; there is no reallocate, so
-/// every one moves; a region that is no power of two becomes several blocks.
+/// Caveat: free searches the list of the block's size for its buddy, in linear time; there is no reallocate, so every
+/// one moves; a region whose size is not a power of two becomes several blocks.
 pub struct BuddySystem;
 type BuddyHeap = buddy_system_allocator::Heap<33>;
 
 // SAFETY: `buddy_system_allocator` is an allocator; blocks lie in the region added.
 unsafe impl Target for BuddySystem {
-    const TELLS_GRANTED: bool = true;
+    const REPORTS_GRANTED: bool = true;
 
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let mut heap = BuddyHeap::empty();
-        // SAFETY: the caller gives the region to this heap alone.
+        // SAFETY: the caller gives the region exclusively to this heap.
         unsafe { heap.init(region as usize, bytes) };
         Ok(Made { context: boxed(heap), first_block_address: region as usize, outside_bytes: size_of::<BuddyHeap>() })
     }
@@ -32,19 +32,19 @@ unsafe impl Target for BuddySystem {
 
     #[inline(always)]
     unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the layout is valid by the caller's promise.
+        // SAFETY: `make` boxed it; the layout is valid by the caller's guarantee.
         unsafe { pointer(peer::<BuddyHeap>(context).alloc(layout(size, align)).ok()) }
     }
 
     #[inline(always)]
     unsafe fn deallocate(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: `make` boxed it; the block is live, so not null, and was asked for with this layout.
+        // SAFETY: `make` boxed it; the block is live, so not null, and was requested with this layout.
         unsafe { peer::<BuddyHeap>(context).dealloc(NonNull::new_unchecked(block), layout(size, align)) }
     }
 
     #[inline(always)]
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller's guarantee is passed on unchanged.
         unsafe { reallocate_by_moving::<Self>(context, block, old, align, new) }
     }
 

@@ -7,7 +7,7 @@ use rtalloc::contract::Coalescing;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// `dlmalloc`, the Rust port of Doug Lea's allocator, on a region that it gets whole at its first request.
+/// `dlmalloc`, the Rust port of Doug Lea's allocator, on a region that it gets completely at its first request.
 ///
 /// Caveat: its granularity is set to 16 bytes, so that it does not refuse a region below its 64 KiB; an alignment
 /// above 16 is lost by its reallocate in place, so it moves such blocks.
@@ -21,10 +21,10 @@ pub struct OneRegion {
     given: std::cell::Cell<bool>,
 }
 
-// SAFETY: the pointer is to a region that belongs to this value alone.
+// SAFETY: the pointer is to a region that belongs exclusively to this value.
 unsafe impl Send for OneRegion {}
 
-// SAFETY: `alloc` hands out the region once, whole; nothing is ever taken back.
+// SAFETY: `alloc` returns the whole region once; nothing is ever returned to it.
 unsafe impl dlmalloc::Allocator for OneRegion {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         /// `EXTERN_BIT` of dlmalloc: a segment it may not unmap or merge.
@@ -88,13 +88,13 @@ unsafe impl Target for Dlmalloc {
 
     #[inline(always)]
     unsafe fn deallocate(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: `make` boxed it; the block is live and was asked for with this layout.
+        // SAFETY: `make` boxed it; the block is live and was requested with this layout.
         unsafe { peer::<DlmallocHeap>(context).free(block, size, align) }
     }
 
     #[inline(always)]
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the block is live and was asked for with this layout.
+        // SAFETY: `make` boxed it; the block is live and was requested with this layout.
         unsafe { peer::<DlmallocHeap>(context).realloc(block, old, align, new) }
     }
 }

@@ -20,7 +20,7 @@ unsafe impl Target for GoodMemory {
             return Err("good_memory_allocator needs room for one chunk".into());
         }
         let context = boxed(GoodMemoryHeap::empty());
-        // SAFETY: boxed above, and does not move from now on; the caller gives the region to this heap alone.
+        // SAFETY: boxed above, and does not move from now on; the caller gives the region exclusively to this heap.
         unsafe { peer::<GoodMemoryHeap>(context).init(region as usize, bytes) };
         Ok(Made { context, first_block_address: region as usize, outside_bytes: size_of::<GoodMemoryHeap>() })
     }
@@ -32,7 +32,7 @@ unsafe impl Target for GoodMemory {
 
     #[inline(always)]
     unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the layout is valid by the caller's promise.
+        // SAFETY: `make` boxed it; the layout is valid by the caller's guarantee.
         unsafe { peer::<GoodMemoryHeap>(context).alloc(layout(size, align)) }
     }
 
@@ -44,7 +44,7 @@ unsafe impl Target for GoodMemory {
 
     #[inline(always)]
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the block is live and was asked for with this layout.
+        // SAFETY: `make` boxed it; the block is live and was requested with this layout.
         unsafe { peer::<GoodMemoryHeap>(context).realloc(block, layout(old, align), new) }
     }
 }

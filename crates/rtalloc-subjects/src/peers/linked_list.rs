@@ -20,7 +20,7 @@ unsafe impl Target for LinkedList {
         if bytes < 4 * size_of::<usize>() {
             return Err("linked_list_allocator needs room for one hole".into());
         }
-        // SAFETY: the caller gives the region to this heap alone.
+        // SAFETY: the caller gives the region exclusively to this heap.
         let heap = unsafe { LinkedListHeap::new(region, bytes) };
         let first_block_address = heap.bottom() as usize;
         Ok(Made { context: boxed(heap), first_block_address, outside_bytes: size_of::<LinkedListHeap>() })
@@ -33,19 +33,19 @@ unsafe impl Target for LinkedList {
 
     #[inline(always)]
     unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the layout is valid by the caller's promise.
+        // SAFETY: `make` boxed it; the layout is valid by the caller's guarantee.
         unsafe { pointer(peer::<LinkedListHeap>(context).allocate_first_fit(layout(size, align)).ok()) }
     }
 
     #[inline(always)]
     unsafe fn deallocate(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: `make` boxed it; the block is live, so not null, and was asked for with this layout.
+        // SAFETY: `make` boxed it; the block is live, so not null, and was requested with this layout.
         unsafe { peer::<LinkedListHeap>(context).deallocate(NonNull::new_unchecked(block), layout(size, align)) }
     }
 
     #[inline(always)]
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the caller's promise is handed on unchanged.
+        // SAFETY: the caller's guarantee is passed on unchanged.
         unsafe { reallocate_by_moving::<Self>(context, block, old, align, new) }
     }
 }

@@ -1,9 +1,9 @@
 //! The peers: one file each, with its entry for the table.
 //!
-//! Peers that live in a given region keep their control structure in a Rust value outside of it; a replay counts that
-//! value (`outside_bytes`) where the control structure of ours is counted. Peers with their own pages have one heap per
-//! process. Each cell runs in a fresh process, but their pages fault in while they are measured, and the C library's
-//! heap serves the laboratory as well.
+//! Peers in a given region keep their control structure in a Rust value outside of it; a replay counts that value
+//! (`outside_bytes`) in the same way as the control structure of our allocators. Peers with their own pages have one
+//! heap per process. Each cell runs in a fresh process, but their pages fault in while they are measured, and the C
+//! library's heap serves the laboratory as well.
 
 #[cfg(feature = "buddy-system")]
 pub(crate) mod buddy_system;
@@ -28,7 +28,7 @@ use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
-/// The context of a peer: its value in a box.
+/// The context of a peer: its boxed value.
 fn boxed<T>(peer: T) -> *mut c_void {
     Box::into_raw(Box::new(peer)).cast()
 }
@@ -37,7 +37,7 @@ fn boxed<T>(peer: T) -> *mut c_void {
 ///
 /// `context` came from `boxed::<T>` and is not used again.
 unsafe fn unbox<T>(context: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     drop(unsafe { Box::from_raw(context.cast::<T>()) });
 }
 
@@ -46,16 +46,16 @@ unsafe fn unbox<T>(context: *mut c_void) {
 /// `context` came from `boxed::<T>`, and no other reference to the peer is alive.
 #[inline(always)]
 unsafe fn peer<'a, T>(context: *mut c_void) -> &'a mut T {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { &mut *context.cast::<T>() }
 }
 
 /// # Safety
 ///
-/// As [`Layout::from_size_align_unchecked`]; a replay asks for nothing else.
+/// As [`Layout::from_size_align_unchecked`]; a replay makes only such requests.
 #[inline(always)]
 unsafe fn layout(size: usize, align: usize) -> Layout {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { Layout::from_size_align_unchecked(size, align) }
 }
 
@@ -77,8 +77,8 @@ unsafe fn reallocate_by_moving<T: Target>(
     align: usize,
     new: usize,
 ) -> *mut u8 {
-    // SAFETY: the caller's promise; the new block is another one than the live old one, both at least as long as
-    // what is copied.
+    // SAFETY: guaranteed by the caller; the new block is distinct from the live old one, and both are at least as long
+    // as the copied bytes.
     unsafe {
         let moved = T::allocate(context, new, align);
         if !moved.is_null() {
@@ -89,7 +89,7 @@ unsafe fn reallocate_by_moving<T: Target>(
     }
 }
 
-/// What `make` returns for a peer that takes its own pages.
+/// The return value of `make` for a peer that takes its own pages.
 fn no_heap() -> Made {
     Made { context: null_mut(), first_block_address: 0, outside_bytes: 0 }
 }

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 /// `rlsf`, TLSF with 28 first-level and 32 second-level classes.
 ///
-/// Caveat: blocks are multiples of 32 bytes with headers of 16, and deallocation is told the alignment.
+/// Caveat: blocks are multiples of 32 bytes with headers of 16, and deallocation takes the alignment.
 pub struct Rlsf;
 type RlsfHeap = rlsf::Tlsf<'static, u32, u32, 28, 32>;
 
@@ -18,7 +18,7 @@ unsafe impl Target for Rlsf {
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let mut heap = RlsfHeap::new();
         let slice = NonNull::slice_from_raw_parts(NonNull::new(region).ok_or("a null region")?, bytes);
-        // SAFETY: the caller gives the region to this heap alone.
+        // SAFETY: the caller gives the region exclusively to this heap.
         unsafe { heap.insert_free_block_ptr(slice) }.ok_or("rlsf found no room for a block")?;
         let first_block_address = (region as usize).next_multiple_of(rlsf::GRANULARITY);
         Ok(Made { context: boxed(heap), first_block_address, outside_bytes: size_of::<RlsfHeap>() })
@@ -31,7 +31,7 @@ unsafe impl Target for Rlsf {
 
     #[inline(always)]
     unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the layout is valid by the caller's promise.
+        // SAFETY: `make` boxed it; the layout is valid by the caller's guarantee.
         unsafe { pointer(peer::<RlsfHeap>(context).allocate(layout(size, align))) }
     }
 

@@ -42,7 +42,7 @@ unsafe impl Target for SystemMalloc {
 
     #[inline(always)]
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the block is live and at least `old` bytes long; a new block is another one.
+        // SAFETY: the block is live and at least `old` bytes long; a new block is distinct from it.
         unsafe {
             if align <= NATURAL_ALIGN_BYTES {
                 return libc::realloc(block.cast(), new).cast();
@@ -70,7 +70,7 @@ pub(crate) const SUBJECT: Subject = subject::<SystemMalloc>(
         in_dozen: true,
         peer: Some(Peer {
             source: "the C library of this machine",
-            policy: "as the C library does it",
+            policy: "that of the C library",
             deallocate: None,
             header_bytes: None,
             granule_bytes: None,

@@ -17,7 +17,7 @@ type TalcHeap = talc::base::Talc<talc::source::Manual, talc::DefaultBinning>;
 unsafe impl Target for Talc {
     unsafe fn make(region: *mut u8, bytes: usize) -> Result<Made, String> {
         let mut heap = TalcHeap::new(talc::source::Manual);
-        // SAFETY: the caller gives the region to this heap alone; the block probed for is given back.
+        // SAFETY: the caller gives the region exclusively to this heap; the probe block is freed again.
         let first_block_address = unsafe {
             heap.claim(region, bytes).ok_or("talc found no room for its bins")?;
             // The bins end where the lowest block begins: a block starts at its payload, the tag is at its end.
@@ -35,19 +35,19 @@ unsafe impl Target for Talc {
 
     #[inline(always)]
     unsafe fn allocate(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the layout is valid and not of size zero by the caller's promise.
+        // SAFETY: `make` boxed it; the layout is valid and not of size zero by the caller's guarantee.
         unsafe { pointer(peer::<TalcHeap>(context).allocate(layout(size, align))) }
     }
 
     #[inline(always)]
     unsafe fn deallocate(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: `make` boxed it; the block is live and was asked for with this layout.
+        // SAFETY: `make` boxed it; the block is live and was requested with this layout.
         unsafe { peer::<TalcHeap>(context).deallocate(block, layout(size, align)) }
     }
 
     #[inline(always)]
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: `make` boxed it; the block is live and was asked for with this layout.
+        // SAFETY: `make` boxed it; the block is live and was requested with this layout.
         unsafe {
             if peer::<TalcHeap>(context).try_realloc_in_place(block, layout(old, align), new) {
                 return block;

@@ -1,4 +1,4 @@
-//! From an allocator for several threads to the entry points of a replay.
+//! Adapts an allocator for several threads to the entry points of a replay.
 
 use super::lock::Lock;
 use super::{Check, Count, SharedSubject, UnderLock};
@@ -17,25 +17,26 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 
-/// An allocator that several threads call at a time. The methods are inlined into one function each, the entry points.
+/// An allocator that several threads call concurrently. The methods are inlined into one function each, the entry
+/// points.
 ///
 /// # Safety
 ///
-/// The blocks handed out are live memory of the given region (or the subject's own pages) until they are freed,
-/// whatever users do at a time.
+/// The blocks returned are live memory of the given region (or the subject's own pages) until they are freed, under any
+/// concurrent use.
 pub unsafe trait SharedTarget {
-    /// The heap in the hand of one user.
+    /// A user's access to the heap.
     type Slot;
 
     /// Whether memory comes from the system instead of the region.
     const OWN_PAGES: bool = false;
-    /// Alignment of a block that asks for no larger one.
+    /// Alignment of a block for which no larger one is requested.
     const NATURAL_ALIGN_BYTES: usize = NATURAL_ALIGN_BYTES;
-    /// What it never serves, whatever the region.
+    /// The requests it never serves, whatever the region.
     const REACH: Reach = Reach::UNLIMITED;
-    /// How to look at the blocks.
+    /// Visits the blocks.
     const WALK: Option<WalkEntry> = None;
-    /// How to verify a heap.
+    /// Verifies a heap.
     const CHECK: Option<Check> = None;
     /// Published bounds of steps.
     const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> = None;
@@ -44,37 +45,37 @@ pub unsafe trait SharedTarget {
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason why it cannot.
     fn ready() -> Result<(), String> {
         Ok(())
     }
 
-    /// Makes a heap for at most `users` threads at a time.
+    /// Creates a heap for at most `users` concurrent threads.
     ///
     /// # Errors
     ///
-    /// Why the region does not do.
+    /// The region is unsuitable.
     ///
     /// # Safety
     ///
-    /// The region is writable, page-aligned and the heap's alone until `release`.
+    /// The region is writable, page-aligned and exclusively the heap's until `release`.
     unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String>;
 
-    /// Frees what `make` allocated for itself.
+    /// Frees the memory that `make` allocated for itself.
     ///
     /// # Safety
     ///
     /// `heap` came from `make` and is not used again.
     unsafe fn release(heap: *mut c_void);
 
-    /// The heap in the hand of a user, if nobody has this number.
+    /// A user's access to the heap; `None` if the number is in use.
     ///
     /// # Safety
     ///
     /// `heap` came from `make`.
     unsafe fn join(heap: *mut c_void, number: usize) -> Option<Self::Slot>;
 
-    /// Gives a user's place back.
+    /// Releases a user's number.
     ///
     /// # Safety
     ///
@@ -85,7 +86,7 @@ pub unsafe trait SharedTarget {
     ///
     /// # Errors
     ///
-    /// Why it is refused.
+    /// The reason for the refusal.
     ///
     /// # Safety
     ///
@@ -96,14 +97,14 @@ pub unsafe trait SharedTarget {
     ///
     /// # Safety
     ///
-    /// `block` is live and was last asked for with this size and alignment.
+    /// `block` is live and was last requested with this size and alignment.
     unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, size: usize, align: usize);
 
     /// Reallocates.
     ///
     /// # Errors
     ///
-    /// Why it is refused; the old block lives on.
+    /// The reason for the refusal; the old block stays live.
     ///
     /// # Safety
     ///
@@ -116,23 +117,23 @@ pub unsafe trait SharedTarget {
         new: usize,
     ) -> Result<NonNull<u8>, SharedError>;
 
-    /// Takes back what others freed; how many blocks.
+    /// Reclaims blocks that other threads freed; returns their number.
     fn reclaim(_slot: &mut Self::Slot, _budget: usize) -> usize {
         0
     }
 }
 
-/// A slot with its user's count in front, where [`super::User`] finds it.
+/// A slot with its user's count before it, where [`super::User`] expects it.
 #[repr(C)]
-struct Seat<S> {
+struct UserContext<S> {
     count: Count,
     slot: S,
 }
 
-impl<S> Seat<S> {
+impl<S> UserContext<S> {
     #[inline(always)]
     unsafe fn of<'a>(context: *mut c_void) -> &'a mut Self {
-        // SAFETY: the caller's promise: the context is a seat that only the caller uses now.
+        // SAFETY: guaranteed by the caller: the context belongs to a user, and only the caller accesses it now.
         unsafe { &mut *context.cast::<Self>() }
     }
 
@@ -155,28 +156,28 @@ impl<S> Seat<S> {
 
 #[inline(never)]
 unsafe extern "C" fn allocate<T: SharedTarget>(context: *mut c_void, size: usize, _align: usize) -> *mut u8 {
-    // SAFETY: the caller's promise is handed on; natural alignment makes a valid layout wherever a smaller one does.
+    // SAFETY: the caller's guarantee is passed on; natural alignment makes a valid layout wherever a smaller one does.
     unsafe {
-        let seat = Seat::<T::Slot>::of(context);
-        let result = T::allocate(&mut seat.slot, size, T::NATURAL_ALIGN_BYTES);
-        seat.answer(result)
+        let user = UserContext::<T::Slot>::of(context);
+        let result = T::allocate(&mut user.slot, size, T::NATURAL_ALIGN_BYTES);
+        user.answer(result)
     }
 }
 
 #[inline(never)]
 unsafe extern "C" fn allocate_aligned<T: SharedTarget>(context: *mut c_void, size: usize, align: usize) -> *mut u8 {
-    // SAFETY: the caller's promise is handed on unchanged.
+    // SAFETY: the caller's guarantee is passed on unchanged.
     unsafe {
-        let seat = Seat::<T::Slot>::of(context);
-        let result = T::allocate(&mut seat.slot, size, align);
-        seat.answer(result)
+        let user = UserContext::<T::Slot>::of(context);
+        let result = T::allocate(&mut user.slot, size, align);
+        user.answer(result)
     }
 }
 
 #[inline(never)]
 unsafe extern "C" fn deallocate<T: SharedTarget>(context: *mut c_void, block: *mut u8, size: usize, align: usize) {
-    // SAFETY: the caller's promise is handed on; a live block is not null.
-    unsafe { T::deallocate(&mut Seat::<T::Slot>::of(context).slot, NonNull::new_unchecked(block), size, align) }
+    // SAFETY: the caller's guarantee is passed on; a live block is not null.
+    unsafe { T::deallocate(&mut UserContext::<T::Slot>::of(context).slot, NonNull::new_unchecked(block), size, align) }
 }
 
 #[inline(never)]
@@ -189,29 +190,29 @@ unsafe extern "C" fn reallocate<T: SharedTarget>(
 ) -> *mut u8 {
     // SAFETY: as above.
     unsafe {
-        let seat = Seat::<T::Slot>::of(context);
-        let result = T::reallocate(&mut seat.slot, NonNull::new_unchecked(block), old, align, new);
-        seat.answer(result)
+        let user = UserContext::<T::Slot>::of(context);
+        let result = T::reallocate(&mut user.slot, NonNull::new_unchecked(block), old, align, new);
+        user.answer(result)
     }
 }
 
 unsafe fn join<T: SharedTarget>(heap: *mut c_void, number: usize) -> Option<*mut c_void> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let slot = unsafe { T::join(heap, number) }?;
-    Some(Box::into_raw(Box::new(Seat { count: Count::default(), slot })).cast())
+    Some(Box::into_raw(Box::new(UserContext { count: Count::default(), slot })).cast())
 }
 
 unsafe fn leave<T: SharedTarget>(heap: *mut c_void, number: usize, context: *mut c_void) {
-    // SAFETY: the seat was boxed by `join` and is not used again; the slot goes before its number is given back.
+    // SAFETY: the context was boxed by `join` and is not used again; the slot is dropped before its number is released.
     unsafe {
-        drop(Box::from_raw(context.cast::<Seat<T::Slot>>()));
+        drop(Box::from_raw(context.cast::<UserContext<T::Slot>>()));
         T::leave(heap, number);
     }
 }
 
 unsafe fn reclaim<T: SharedTarget>(context: *mut c_void, budget: usize) -> usize {
-    // SAFETY: the caller's promise.
-    T::reclaim(unsafe { &mut Seat::<T::Slot>::of(context).slot }, budget)
+    // SAFETY: guaranteed by the caller.
+    T::reclaim(unsafe { &mut UserContext::<T::Slot>::of(context).slot }, budget)
 }
 
 const fn subject<T: SharedTarget>(name: &'static str, origin: Origin) -> SharedSubject {
@@ -247,7 +248,7 @@ const fn subject<T: SharedTarget>(name: &'static str, origin: Origin) -> SharedS
     }
 }
 
-/// A peer with its own pages, which is for several threads as it is.
+/// A peer with its own pages, which is thread-safe by itself.
 pub(super) const fn paged<T: Target>(name: &'static str, origin: Origin) -> SharedSubject {
     subject::<Paged<T>>(name, origin)
 }
@@ -259,7 +260,7 @@ pub(super) const fn under<T: Target, L: Lock>(name: &'static str, origin: Origin
     SharedSubject { lock, progress, ..subject::<Under<T, L>>(name, origin) }
 }
 
-/// One of our shared allocators, and the same whose steps are told.
+/// One of our shared allocators, and the same with reported steps.
 pub(super) const fn together<H: Tuned + 'static>(
     name: &'static str,
     stepped: Option<&'static SharedSubject>,
@@ -272,18 +273,18 @@ pub(super) const fn together<H: Tuned + 'static>(
     }
 }
 
-/// One of our sequential allocators under a lock, as the library has it.
+/// One of our sequential allocators under a lock, with the library's own adapter.
 pub(super) const fn locked<H: RegionAllocator<'static> + Send + 'static, L: Lock + Send + Sync + 'static>(
     name: &'static str,
 ) -> SharedSubject {
     let subject = together::<Locked<'static, H, L>>(name, None);
-    // The functions that a program has: a user's seat and its count of refusals are the laboratory's.
+    // The functions of a program: a user's context and its count of refusals belong to the laboratory.
     let entries = ours::<Alone<'static, Locked<'static, H, L>>>(name, About::NOTHING).entries;
     let guards = Some(UnderLock { heap: H::CONTRACT.name, entries });
     SharedSubject { lock: Some(L::NAME), guards, ready: L::ready, ..subject }
 }
 
-/// How the heap of one of ours is made for a number of users.
+/// The configuration of one of our heaps for a number of users.
 pub trait Tuned: SharedAllocator<'static> {
     /// The configuration.
     #[must_use]
@@ -313,12 +314,12 @@ pub struct Together<H>(PhantomData<H>);
 
 impl<H: Tuned> Together<H> {
     unsafe fn of<'a>(heap: *mut c_void) -> &'a mut H {
-        // SAFETY: the caller's promise: `make` boxed it, and nobody else has it.
+        // SAFETY: guaranteed by the caller: `make` boxed it, and there is no other reference.
         unsafe { &mut *heap.cast::<H>() }
     }
 }
 
-// SAFETY: a SharedAllocator promises it.
+// SAFETY: the contract of SharedAllocator guarantees it.
 unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
     type Slot = H::Slot<'static>;
 
@@ -330,17 +331,18 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
         request_bytes: H::CONTRACT.alone.largest_request_bytes,
         alignment_bytes: H::CONTRACT.alone.largest_alignment_bytes,
     };
-    // SAFETY: of all three: the heap was boxed by `make`; the first two are asked where nobody is at work.
+    // SAFETY: for all three: the heap was boxed by `make`; the first two are called only when no operation is in
+    // progress.
     const WALK: Option<WalkEntry> = Some(|heap, visitor| unsafe { Self::of(heap) }.walk(visitor));
     const CHECK: Option<Check> =
         // SAFETY: as above.
         Some(|heap| unsafe { Self::of(heap) }.check().map_err(|corruption| corruption.to_string()));
     const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> =
-        // SAFETY: as above; shared with whoever is at work.
+        // SAFETY: as above; shared with operations in progress.
         Some(|heap, operation| unsafe { &*heap.cast::<H>() }.most_steps(operation));
 
     unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
-        // SAFETY: the caller gives the region to this heap alone, for as long as anybody calls it.
+        // SAFETY: the caller gives the region exclusively to this heap, for as long as it is used.
         let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(region.cast(), bytes) };
         let mut heap = H::new(memory, H::tuned(users)).map_err(|error| error.to_string())?;
         let mut first_block_address = usize::MAX;
@@ -351,12 +353,12 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
     }
 
     unsafe fn release(heap: *mut c_void) {
-        // SAFETY: `make` boxed it, and every slot is gone.
+        // SAFETY: `make` boxed it, and no slot exists any more.
         drop(unsafe { Box::from_raw(heap.cast::<H>()) });
     }
 
     unsafe fn join(heap: *mut c_void, number: usize) -> Option<Self::Slot> {
-        // SAFETY: `make` boxed it; it stays where it is until `release`, which comes after every slot.
+        // SAFETY: `make` boxed it; it is not moved until `release`, which comes after every slot.
         let heap: &'static H = unsafe { &*heap.cast::<H>() };
         // SAFETY: the slot exists and was taken just now.
         (number < heap.slots() && heap.take(number)).then(|| unsafe { heap.slot(number) })
@@ -374,7 +376,7 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
 
     #[inline(always)]
     unsafe fn deallocate(slot: &mut Self::Slot, block: NonNull<u8>, _size: usize, _align: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { slot.deallocate(block) }
     }
 
@@ -386,7 +388,7 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
         align: usize,
         new: usize,
     ) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { slot.reallocate_bytes(block, new, align) }
     }
 
@@ -395,15 +397,15 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
     }
 }
 
-/// A refusal of an allocator that does not tell why.
-fn told(block: *mut u8) -> Result<NonNull<u8>, SharedError> {
+/// The block, or a refusal of an allocator that does not report the reason.
+fn or_exhausted(block: *mut u8) -> Result<NonNull<u8>, SharedError> {
     NonNull::new(block).ok_or(SharedError::Exhausted)
 }
 
-/// A sequential allocator of the table under a lock: what a program does that has no other.
+/// A sequential allocator of the table under a lock, as in a program without another allocator for threads.
 struct Under<T, L>(PhantomData<(T, L)>);
 
-/// The lock, alone in its cache lines, and what it guards.
+/// The lock, alone in its cache lines, and the guarded heap.
 #[repr(align(128))]
 struct Guarded<L> {
     lock: L,
@@ -413,7 +415,7 @@ struct Guarded<L> {
 impl<T: Target, L: Lock> Under<T, L> {
     #[inline(always)]
     unsafe fn with<R>(slot: &mut NonNull<Guarded<L>>, operation: impl FnOnce(*mut c_void) -> R) -> R {
-        // SAFETY: the guarded heap lives longer than its slots, and nobody else has it until it is unlocked.
+        // SAFETY: the guarded heap outlives its slots, and the lock excludes all other accesses.
         unsafe {
             let guarded = slot.as_ref();
             guarded.lock.lock();
@@ -424,7 +426,7 @@ impl<T: Target, L: Lock> Under<T, L> {
     }
 }
 
-// SAFETY: one user at a time calls what promises it for one.
+// SAFETY: the lock ensures that only one user at a time calls an allocator that is safe for one.
 unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
     type Slot = NonNull<Guarded<L>>;
 
@@ -432,8 +434,8 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
     const REACH: Reach = T::REACH;
     const WALK: Option<WalkEntry> = match T::VIEW {
         Some(View { .. }) => Some(|heap, visitor| {
-            let view = T::VIEW.expect("it is there");
-            // SAFETY: `make` boxed it, and nobody is at work.
+            let view = T::VIEW.expect("checked above");
+            // SAFETY: `make` boxed it, and no operation is in progress.
             unsafe { (view.walk)((*heap.cast::<Guarded<L>>()).context, visitor) }
         }),
         None => None,
@@ -445,16 +447,16 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
 
     unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
         if users > L::MOST_USERS {
-            return Err(format!("{users} users, and no lock"));
+            return Err(format!("{users} users without a lock"));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let made = unsafe { T::make(region, bytes) }?;
         let guarded = Box::new(Guarded { lock: L::INIT, context: made.context });
         Ok(Made { context: Box::into_raw(guarded).cast(), ..made })
     }
 
     unsafe fn release(heap: *mut c_void) {
-        // SAFETY: `make` boxed it, and nobody uses it any more.
+        // SAFETY: `make` boxed it, and it is not used any more.
         unsafe { T::release(Box::from_raw(heap.cast::<Guarded<L>>()).context) }
     }
 
@@ -464,8 +466,8 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
 
     #[inline(always)]
     unsafe fn allocate(slot: &mut Self::Slot, size: usize, align: usize) -> Result<NonNull<u8>, SharedError> {
-        // SAFETY: the caller's promise, here and below.
-        told(unsafe { Self::with(slot, |context| T::allocate(context, size, align)) })
+        // SAFETY: guaranteed by the caller, here and below.
+        or_exhausted(unsafe { Self::with(slot, |context| T::allocate(context, size, align)) })
     }
 
     #[inline(always)]
@@ -483,11 +485,11 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
         new: usize,
     ) -> Result<NonNull<u8>, SharedError> {
         // SAFETY: as above.
-        told(unsafe { Self::with(slot, |context| T::reallocate(context, block.as_ptr(), old, align, new)) })
+        or_exhausted(unsafe { Self::with(slot, |context| T::reallocate(context, block.as_ptr(), old, align, new)) })
     }
 }
 
-/// An allocator of the table that takes its own pages and is for several threads as it is.
+/// An allocator of the table that takes its own pages and is thread-safe by itself.
 struct Paged<T>(PhantomData<T>);
 
 // SAFETY: it is the process's allocator, or could be.
@@ -498,12 +500,12 @@ unsafe impl<T: Target> SharedTarget for Paged<T> {
     const REACH: Reach = T::REACH;
 
     fn ready() -> Result<(), String> {
-        // SAFETY: an allocator with its own pages does not look at the region; what was made is not used.
+        // SAFETY: an allocator with its own pages ignores the region; the heap is not used.
         unsafe { T::make(null_mut(), 0).map(|made| T::release(made.context)) }
     }
 
     unsafe fn make(region: *mut u8, bytes: usize, _users: usize) -> Result<Made, String> {
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: guaranteed by the caller, here and below.
         unsafe { T::make(region, bytes) }
     }
 
@@ -521,8 +523,8 @@ unsafe impl<T: Target> SharedTarget for Paged<T> {
         if Self::REACH.is_beyond(size, align) {
             return Err(SharedError::Request(AllocError::TooLarge));
         }
-        // SAFETY: as above; its context is nothing.
-        told(unsafe { T::allocate(null_mut(), size, align) })
+        // SAFETY: as above; its context is unused.
+        or_exhausted(unsafe { T::allocate(null_mut(), size, align) })
     }
 
     #[inline(always)]
@@ -540,6 +542,6 @@ unsafe impl<T: Target> SharedTarget for Paged<T> {
         new: usize,
     ) -> Result<NonNull<u8>, SharedError> {
         // SAFETY: as above.
-        told(unsafe { T::reallocate(null_mut(), block.as_ptr(), old, align, new) })
+        or_exhausted(unsafe { T::reallocate(null_mut(), block.as_ptr(), old, align, new) })
     }
 }

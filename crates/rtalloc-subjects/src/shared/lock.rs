@@ -1,4 +1,4 @@
-//! The locks that sequential allocators are put under: the ones a program on this system would take.
+//! The locks for sequential allocators: those that a program on this system would use.
 
 use lock_api::{GuardSend, RawMutex};
 use std::cell::UnsafeCell;
@@ -8,26 +8,26 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A lock that may not be usable by every thread.
 pub trait Lock: RawMutex {
-    /// What it is.
+    /// Its name.
     const NAME: &'static str;
-    /// Most users.
+    /// Maximum number of users.
     const MOST_USERS: usize = usize::MAX;
 
-    /// Whether a thread like the calling one can take it.
+    /// Whether a thread like the calling one can acquire it.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason why it cannot.
     fn ready() -> Result<(), String> {
         Ok(())
     }
 }
 
-/// A flag that is tried until it is had. No order among those that wait.
+/// A spin lock. Waiting threads are not ordered.
 #[derive(Debug)]
 pub struct Spin(AtomicBool);
 
-// SAFETY: the flag is set by one at a time.
+// SAFETY: only one thread at a time sets the flag.
 unsafe impl RawMutex for Spin {
     const INIT: Self = Self(AtomicBool::new(false));
     type GuardMarker = GuardSend;
@@ -43,13 +43,13 @@ unsafe impl RawMutex for Spin {
 
     #[inline(always)]
     fn try_lock(&self) -> bool {
-        // Acquire: what the last owner wrote is seen.
+        // Acquire: pairs with the release of the last owner.
         self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
     unsafe fn unlock(&self) {
-        // Release: what was written under the lock is seen by the next owner.
+        // Release: makes the writes under the lock visible to the next owner.
         self.0.store(false, Ordering::Release);
     }
 }
@@ -58,14 +58,14 @@ impl Lock for Spin {
     const NAME: &'static str = "spin";
 }
 
-/// Numbers are drawn and called in order: nobody waits for more than everybody else once.
+/// A ticket lock: each waiting thread is overtaken by none, and waits for each other thread at most once.
 #[derive(Debug)]
 pub struct Ticket {
     drawn: AtomicU32,
     called: AtomicU32,
 }
 
-// SAFETY: a number is drawn by one, and called until that one is done.
+// SAFETY: each number is drawn by one thread, and served until that thread unlocks.
 unsafe impl RawMutex for Ticket {
     const INIT: Self = Self { drawn: AtomicU32::new(0), called: AtomicU32::new(0) };
     type GuardMarker = GuardSend;
@@ -73,7 +73,7 @@ unsafe impl RawMutex for Ticket {
     #[inline(always)]
     fn lock(&self) {
         let number = self.drawn.fetch_add(1, Ordering::Relaxed);
-        // Acquire: what the last owner wrote is seen.
+        // Acquire: pairs with the release of the last owner.
         while self.called.load(Ordering::Acquire) != number {
             spin_loop();
         }
@@ -89,7 +89,7 @@ unsafe impl RawMutex for Ticket {
     #[inline(always)]
     unsafe fn unlock(&self) {
         let next = self.called.load(Ordering::Relaxed).wrapping_add(1);
-        // Release: what was written under the lock is seen by the next owner.
+        // Release: makes the writes under the lock visible to the next owner.
         self.called.store(next, Ordering::Release);
     }
 }
@@ -100,10 +100,10 @@ impl Lock for Ticket {
 
 /// No lock, for one user.
 #[derive(Debug)]
-pub(super) struct Nobody;
+pub(super) struct NoLock;
 
-// SAFETY: nobody else is there ([`Lock::MOST_USERS`]).
-unsafe impl RawMutex for Nobody {
+// SAFETY: there is no other user ([`Lock::MOST_USERS`]).
+unsafe impl RawMutex for NoLock {
     const INIT: Self = Self;
     type GuardMarker = GuardSend;
 
@@ -118,19 +118,19 @@ unsafe impl RawMutex for Nobody {
     unsafe fn unlock(&self) {}
 }
 
-impl Lock for Nobody {
+impl Lock for NoLock {
     const NAME: &'static str = "none: one user";
     const MOST_USERS: usize = 1;
 }
 
-/// A mutex of the C library, made when it is first used: it may not move from then on.
+/// A mutex of the C library, created at its first use: it must not move after that.
 #[derive(Debug)]
 pub struct Pthread<const PROTOCOL: i32>(OnceLock<Box<Cell>>);
 
 #[derive(Debug)]
 struct Cell(UnsafeCell<libc::pthread_mutex_t>);
 
-// SAFETY: a pthread mutex is for several threads.
+// SAFETY: a pthread mutex is thread-safe.
 unsafe impl Sync for Cell {}
 // SAFETY: it stays in its box.
 unsafe impl Send for Cell {}
@@ -141,9 +141,9 @@ unsafe extern "C" {
 
 /// The default protocol.
 pub type Mutex = Pthread<{ libc::PTHREAD_PRIO_NONE }>;
-/// Whoever owns the lock runs at the priority of the most urgent thread that waits for it.
+/// The owner of the lock runs at the priority of the most urgent waiting thread.
 pub type Inheriting = Pthread<{ libc::PTHREAD_PRIO_INHERIT }>;
-/// Whoever owns the lock runs at the highest priority.
+/// The owner of the lock runs at the highest priority.
 pub type Ceiling = Pthread<{ libc::PTHREAD_PRIO_PROTECT }>;
 
 impl<const PROTOCOL: i32> Pthread<PROTOCOL> {
@@ -155,7 +155,7 @@ impl<const PROTOCOL: i32> Pthread<PROTOCOL> {
     #[cold]
     fn make() -> Box<Cell> {
         let mutex = Box::new(Cell(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
-        // SAFETY: plain calls on attributes and a mutex that is in its place.
+        // SAFETY: plain calls on attributes and on a mutex at its final address.
         unsafe {
             let mut attributes = std::mem::zeroed();
             libc::pthread_mutexattr_init(&mut attributes);
@@ -171,14 +171,14 @@ impl<const PROTOCOL: i32> Pthread<PROTOCOL> {
     }
 }
 
-// SAFETY: a pthread mutex is had by one thread at a time.
+// SAFETY: a pthread mutex is owned by one thread at a time.
 unsafe impl<const PROTOCOL: i32> RawMutex for Pthread<PROTOCOL> {
     const INIT: Self = Self(OnceLock::new());
     type GuardMarker = lock_api::GuardNoSend;
 
     #[inline(always)]
     fn lock(&self) {
-        // SAFETY: the mutex was made and stays where it is.
+        // SAFETY: the mutex is initialised and does not move.
         let refused = unsafe { libc::pthread_mutex_lock(self.mutex()) };
         assert!(refused == 0, "the system refuses the lock: {}", std::io::Error::from_raw_os_error(refused));
     }
@@ -190,7 +190,7 @@ unsafe impl<const PROTOCOL: i32> RawMutex for Pthread<PROTOCOL> {
 
     #[inline(always)]
     unsafe fn unlock(&self) {
-        // SAFETY: as above, and the caller has it.
+        // SAFETY: as above, and the caller owns it.
         unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 }
@@ -198,7 +198,7 @@ unsafe impl<const PROTOCOL: i32> RawMutex for Pthread<PROTOCOL> {
 impl<const PROTOCOL: i32> Drop for Pthread<PROTOCOL> {
     fn drop(&mut self) {
         if let Some(mutex) = self.0.get() {
-            // SAFETY: nobody has it any more.
+            // SAFETY: no thread owns it any more.
             unsafe { libc::pthread_mutex_destroy(mutex.0.get()) };
         }
     }
@@ -213,7 +213,7 @@ impl<const PROTOCOL: i32> Lock for Pthread<PROTOCOL> {
 
     fn ready() -> Result<(), String> {
         let lock = Self::INIT;
-        // SAFETY: the mutex was made and stays where it is; unlocked by its owner.
+        // SAFETY: the mutex is initialised and does not move; it is unlocked by its owner.
         unsafe {
             match libc::pthread_mutex_lock(lock.mutex()) {
                 0 => {
@@ -222,7 +222,7 @@ impl<const PROTOCOL: i32> Lock for Pthread<PROTOCOL> {
                 }
                 refused => {
                     let error = std::io::Error::from_raw_os_error(refused);
-                    Err(format!("a {} needs a real-time priority, which this thread has not ({error})", Self::NAME))
+                    Err(format!("a {} needs a real-time priority, which this thread lacks ({error})", Self::NAME))
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! The allocators that threads share: ours, any sequential one under a lock, and the peers that programs with threads
-//! would otherwise take.
+//! The allocators for several threads: ours, any sequential one under a lock, and the peers that multithreaded programs
+//! commonly use.
 //!
-//! The calling convention is that of all subjects ([`Entries`]), so that what is measured is one indirect call. Its
-//! context is not the heap but a *seat*, which belongs to one thread: the heap's slot in the hand of that thread, and a
-//! count of what it was refused.
+//! The calling convention is that of all subjects ([`Entries`]), so a measured operation is one indirect call. Its
+//! context is not the heap but a *user context*, which belongs to one thread: the heap's slot of that thread, and
+//! counts of its refused requests.
 //!
 //! ```text
 //! SharedSubject --make--> SharedHeap --join(number)--> User (one per thread) --entries--> allocate, deallocate, reallocate
@@ -36,27 +36,27 @@ type Check = unsafe fn(*mut c_void) -> Result<(), String>;
 /// An allocator for several threads that can be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedSubject {
-    /// Name as `--on` takes it.
+    /// Name for `--on`.
     pub name: &'static str,
-    /// Whose it is.
+    /// Its origin.
     pub origin: Origin,
-    /// What keeps threads apart: "none", or the kind of lock.
+    /// Its synchronisation: "none", or the kind of lock.
     pub lock: Option<&'static str>,
-    /// Which of our sequential allocators is under it.
+    /// The sequential allocator of ours under the lock.
     pub guards: Option<UnderLock>,
-    /// What its author promises of the progress of allocate and deallocate; `None` where nobody does.
+    /// The progress guarantees of allocate and deallocate stated by its author; `None` if there are none.
     pub progress: Option<(Progress, Progress)>,
-    /// Why it may refuse a request, in the contract's words.
+    /// The reasons for which it may refuse a request, in the contract's words.
     pub refuses: &'static [&'static str],
-    /// The allocator it is an option of, measured beside it; `None` where it stands for itself.
+    /// The allocator of which it is an option, and with which it is measured; `None` if it is independent.
     pub option_of: Option<&'static str>,
     /// Whether it takes its own pages from the system; then its heap cannot be limited and has no utilisation.
     pub own_pages: bool,
     /// Its entry points, whose context is a [`User`]'s.
     pub entries: Entries,
-    /// What it never serves.
+    /// The requests it never serves.
     pub reach: Reach,
-    /// The same allocator, which tells every access to a shared word to [`crate::steps`].
+    /// The same allocator with every access to a shared word reported to [`crate::steps`].
     pub stepped: Option<&'static SharedSubject>,
     ready: fn() -> Result<(), String>,
     make: unsafe fn(*mut u8, usize, usize) -> Result<Made, String>,
@@ -74,7 +74,7 @@ pub struct SharedSubject {
 pub struct UnderLock {
     /// Name of its contract.
     pub heap: &'static str,
-    /// Its operations with the lock around them, and nothing else.
+    /// Its operations under the lock, and nothing else.
     pub entries: Entries,
 }
 
@@ -83,27 +83,27 @@ impl SharedSubject {
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason why it cannot.
     pub fn ready(&self) -> Result<(), String> {
         (self.ready)()
     }
 }
 
-/// Requests a user was refused, by reason.
+/// A user's refused requests, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Refused {
     /// The request itself: no heap of this kind serves it.
     pub request: u64,
-    /// No free block would have served.
+    /// No free block was large enough.
     pub exhausted: u64,
-    /// No block was found while others were at work: a repetition may find one.
+    /// No block was found during concurrent operations: a retry may find one.
     pub contended: u64,
-    /// Blocks that others freed are not taken back yet: a repetition goes on doing so.
+    /// Blocks that other threads freed are not reclaimed yet: a retry continues to reclaim.
     pub pending: u64,
 }
 
 impl Refused {
-    /// All of them.
+    /// The sum.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.request + self.exhausted + self.contended + self.pending
@@ -129,7 +129,7 @@ impl std::ops::AddAssign for Refused {
     }
 }
 
-/// What every seat begins with, whatever its slot is.
+/// The first field of every user context, independent of its slot type.
 #[derive(Debug, Default)]
 struct Count {
     refused: Refused,
@@ -148,14 +148,14 @@ pub struct SharedHeap<'region> {
     region: PhantomData<&'region mut Region>,
 }
 
-// SAFETY: a shared heap is for several threads at a time; what is not asks for `&mut self`.
+// SAFETY: a shared heap is for concurrent use; methods that are not take `&mut self`.
 unsafe impl Sync for SharedHeap<'_> {}
 // SAFETY: as above.
 unsafe impl Send for SharedHeap<'_> {}
 
 impl<'region> SharedHeap<'region> {
-    /// Makes a heap for at most `users` threads at a time, in the first `bytes` bytes of `region`; a subject with its
-    /// own pages ignores the region.
+    /// Creates a heap for at most `users` concurrent threads, in the first `bytes` bytes of `region`; a subject with
+    /// its own pages ignores the region.
     ///
     /// # Errors
     ///
@@ -175,38 +175,38 @@ impl<'region> SharedHeap<'region> {
         Ok(Self { subject, heap: made.context, start: made.first_block_address, end, region: PhantomData })
     }
 
-    /// Who this is a heap of.
+    /// The heap's allocator.
     #[must_use]
     pub fn subject(&self) -> &'static SharedSubject {
         self.subject
     }
 
-    /// The operations for one thread. `number` is below the number of users the heap was made for, and each user's own;
-    /// `None` where somebody has it already.
+    /// The operations for one thread. `number` is below the number of users the heap was created for, and unique to
+    /// each user; `None` if it is in use already.
     #[must_use]
     pub fn join(&self, number: usize) -> Option<User<'_>> {
         // SAFETY: the heap came from `make`.
-        let seat = unsafe { (self.subject.join)(self.heap, number) }?;
-        Some(User { entries: self.subject.entries, context: seat, number, heap: self })
+        let context = unsafe { (self.subject.join)(self.heap, number) }?;
+        Some(User { entries: self.subject.entries, context, number, heap: self })
     }
 
-    /// Verifies the heap, where it can be. No user is left: the heap is borrowed whole.
+    /// Verifies the heap, if supported. There are no users: the heap is borrowed exclusively.
     ///
     /// # Errors
     ///
-    /// What is broken, in words.
+    /// A description of the broken invariant.
     pub fn check(&mut self) -> Result<(), String> {
-        // SAFETY: the heap came from `make`, and nobody is at work.
+        // SAFETY: the heap came from `make`, and no operation is in progress.
         self.subject.check.map_or(Ok(()), |check| unsafe { check(self.heap) })
     }
 
-    /// Shows every block; `false` where the subject has no such view.
+    /// Visits every block; returns `false` if the subject does not support it.
     pub fn walk(&mut self, visitor: &mut dyn FnMut(Block)) -> bool {
-        // SAFETY: the heap came from `make`, and nobody is at work.
+        // SAFETY: the heap came from `make`, and no operation is in progress.
         self.subject.walk.map(|walk| unsafe { walk(self.heap, visitor) }).is_some()
     }
 
-    /// Most steps of an operation, where the allocator publishes them.
+    /// Maximum number of steps of an operation, if the allocator publishes it.
     #[must_use]
     pub fn most_steps(&self, operation: Operation) -> Option<Steps> {
         // SAFETY: the heap came from `make`.
@@ -216,77 +216,77 @@ impl<'region> SharedHeap<'region> {
 
 impl Drop for SharedHeap<'_> {
     fn drop(&mut self) {
-        // SAFETY: the heap came from the `make` that belongs to this `release`, and nobody calls it any more.
+        // SAFETY: the heap came from the `make` that belongs to this `release`, and is not used any more.
         unsafe { (self.subject.release)(self.heap) };
     }
 }
 
-/// A heap in the hand of one thread.
+/// One thread's access to a heap.
 #[derive(Debug)]
 pub struct User<'heap> {
     /// The functions to call, with `context`.
     pub entries: Entries,
-    /// First argument of every entry point: this thread's seat.
+    /// First argument of every entry point: this thread's context.
     pub context: *mut c_void,
     number: usize,
     heap: &'heap SharedHeap<'heap>,
 }
 
-// SAFETY: a seat belongs to one thread at a time, whichever.
+// SAFETY: a user context belongs to one thread at a time, which may be any thread.
 unsafe impl Send for User<'_> {}
 
 impl User<'_> {
-    /// Which user this is.
+    /// This user's number.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Allocates; null where refused.
+    /// Allocates; null if refused.
     #[inline(always)]
     pub fn allocate(&mut self, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: the context is this user's, and the borrow keeps others from it.
+        // SAFETY: the context is this user's, and the borrow is exclusive.
         unsafe { (self.entries.allocate_at(align))(self.context, size, align) }
     }
 
-    /// Deallocates, whoever allocated it.
+    /// Deallocates a block of any user.
     ///
     /// # Safety
     ///
-    /// `block` is live in this heap and was last asked for with this size and alignment.
+    /// `block` is live in this heap and was last requested with this size and alignment.
     #[inline(always)]
     pub unsafe fn deallocate(&mut self, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: as above, and the caller's promise.
+        // SAFETY: as above, and guaranteed by the caller.
         unsafe { (self.entries.deallocate)(self.context, block, size, align) }
     }
 
-    /// Takes back at most `budget` blocks that others freed; how many it took.
+    /// Reclaims at most `budget` blocks that other threads freed; returns their number.
     pub fn reclaim(&mut self, budget: usize) -> usize {
         // SAFETY: the context is this user's.
         unsafe { (self.heap.subject.reclaim)(self.context, budget) }
     }
 
-    /// What this user was refused so far.
+    /// This user's refused requests so far.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.count().refused
     }
 
-    /// Why the last refusal was.
+    /// The reason for the last refusal.
     #[must_use]
     pub fn last_refusal(&self) -> Option<SharedError> {
         self.count().last
     }
 
     fn count(&self) -> &Count {
-        // SAFETY: every seat begins with its count.
+        // SAFETY: every user context begins with its count.
         unsafe { &*self.context.cast::<Count>() }
     }
 }
 
 impl Drop for User<'_> {
     fn drop(&mut self) {
-        // SAFETY: the seat came from `join`, and is not used again.
+        // SAFETY: the context came from `join`, and is not used again.
         unsafe { (self.heap.subject.leave)(self.heap.heap, self.number, self.context) };
     }
 }
@@ -303,7 +303,7 @@ static ARENAS_STEPPED: SharedSubject =
 static BITMAP_BUDDY_STEPPED: SharedSubject =
     adapter::together::<BitmapBuddy<'static, 64, Told<Counting>>>("bitmap-buddy", None);
 
-/// A tree buddy and the same whose steps are told; an option of the first where it is not the first itself.
+/// A tree buddy and the same with reported steps; the others are options of the first.
 macro_rules! tree {
     ($name:literal, $node:literal, $layout:ty, $options:ty, $option_of:expr) => {{
         static STEPPED: SharedSubject =
@@ -358,19 +358,19 @@ static ALL: &[SharedSubject] = &[
     adapter::paged::<crate::peers::system::SystemMalloc>("system", Origin::System),
 ];
 
-static ALONE: SharedSubject = adapter::under::<crate::Ours<Tlsf<'static>>, lock::Nobody>("tlsf-alone", Origin::Ours);
+static ALONE: SharedSubject = adapter::under::<crate::Ours<Tlsf<'static>>, lock::NoLock>("tlsf-alone", Origin::Ours);
 
-/// TLSF for one user and without a lock, which makes no heap for more: what sharing is compared with.
+/// TLSF for one user without a lock, which creates no heap for more: the baseline for the costs of sharing.
 #[must_use]
 pub fn alone() -> &'static SharedSubject {
     &ALONE
 }
 
-/// A choice of shared subjects that names one there is not.
+/// A selection with an unknown shared subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no shared allocator {name:?}; choose from {}", names().join(", "))]
 pub struct Unknown {
-    /// What was asked for.
+    /// The given name.
     pub name: String,
 }
 
@@ -380,8 +380,8 @@ pub fn names() -> Vec<&'static str> {
     ["all", "ours", "peers", "options"].into_iter().chain(ALL.iter().map(|subject| subject.name)).collect()
 }
 
-/// Chooses by names and groups; a leading `-` excludes, and a choice that starts with one starts from all. In table
-/// order.
+/// Selects by names and groups; a leading `-` excludes, and a selection that starts with an exclusion starts from all.
+/// In table order.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Peers that only threads are interested in.
+//! Peers for multithreaded programs only.
 
 use crate::Reach;
 use crate::adapter::{Made, Target};
@@ -9,10 +9,11 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 /// `AO_malloc` of the atomic_ops project, after Michael (2004): the peer of the wait-free paper. Its library is not a
-/// part of ours; it is taken where the system has it. Debian's package libatomic-ops-dev has an archive only, which the
-/// C compiler makes a library of.
+/// part of ours; it is used if the system has it. Debian's package libatomic-ops-dev has only an archive, from which
+/// the C compiler builds a library.
 ///
-/// Caveat: it never gives memory back to larger sizes, and asks the system for large blocks only if told so, as here.
+/// Caveat: it never returns memory to larger sizes, and requests large blocks from the system only if configured so, as
+/// here.
 pub struct AtomicOps;
 
 /// Names under which systems have the library.
@@ -30,11 +31,11 @@ struct Functions {
 fn functions() -> Result<Functions, String> {
     static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
     let found = FUNCTIONS.get_or_init(|| {
-        // SAFETY: a library is loaded for good.
+        // SAFETY: a loaded library is never unloaded.
         let load =
             |name: &CStr| Some(unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }).filter(|it| !it.is_null());
         let library = LIBRARIES.into_iter().find_map(load).or_else(|| of_archive(load))?;
-        // SAFETY: its functions have the types that its header tells.
+        // SAFETY: its functions have the types declared in its header.
         unsafe {
             let find = |name: &CStr| Some(libc::dlsym(library, name.as_ptr())).filter(|found| !found.is_null());
             let (malloc, free) = (find(c"AO_malloc")?, find(c"AO_free")?);
@@ -50,7 +51,7 @@ fn functions() -> Result<Functions, String> {
     found.ok_or_else(|| "this system has no libatomic_ops_gpl (Debian: libatomic-ops-dev)".into())
 }
 
-/// What `load` makes of a library of the archive's objects.
+/// Applies `load` to a library built from the archive's objects.
 fn of_archive<T>(load: impl FnOnce(&CStr) -> Option<T>) -> Option<T> {
     let folder = tempfile::tempdir().ok()?;
     let library = folder.path().join("libatomic_ops_gpl.so");
@@ -60,13 +61,13 @@ fn of_archive<T>(load: impl FnOnce(&CStr) -> Option<T>) -> Option<T> {
     if !compiler.status().ok()?.success() {
         return None;
     }
-    // What is loaded stays, also when its file is gone.
+    // A loaded library stays loaded after its file is deleted.
     load(&CString::new(library.as_os_str().as_bytes()).ok()?)
 }
 
 #[inline(always)]
 fn loaded() -> Functions {
-    functions().expect("made only where it is there")
+    functions().expect("heaps are created only if it is loaded")
 }
 
 // SAFETY: `AO_malloc` is an allocator.
@@ -93,7 +94,7 @@ unsafe impl Target for AtomicOps {
     }
 
     unsafe fn reallocate(context: *mut c_void, block: *mut u8, old: usize, align: usize, new: usize) -> *mut u8 {
-        // SAFETY: the block is live and at least `old` bytes long; a new block is another one.
+        // SAFETY: the block is live and at least `old` bytes long; a new block is distinct from it.
         unsafe {
             let moved = Self::allocate(context, new, align);
             if !moved.is_null() {

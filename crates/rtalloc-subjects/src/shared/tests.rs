@@ -3,7 +3,7 @@ use std::sync::Barrier;
 
 const BYTES: usize = 4 << 20;
 
-/// Threads allocate, mark, hand every second block to the next thread, verify the marks and free; nothing overlaps.
+/// Threads allocate, mark, pass every second block to the next thread, verify the marks and free; no blocks overlap.
 #[test]
 fn every_subject_serves_threads() {
     const USERS: usize = 3;
@@ -33,18 +33,18 @@ fn every_subject_serves_threads() {
                             }
                         }
                         for (index, (block, size)) in live.into_iter().enumerate() {
-                            // SAFETY: live, and marked by this thread alone.
+                            // SAFETY: live, and marked only by this thread.
                             let bytes = unsafe { std::slice::from_raw_parts(block as *const u8, size) };
                             assert!(bytes.iter().all(|byte| *byte == number as u8 + 1), "{}", user.heap.subject.name);
                             if index % 2 == 0 {
                                 boxes[(number + 1) % USERS].lock().expect("no panic").push((block, size));
                             } else {
-                                // SAFETY: live, and forgotten here.
+                                // SAFETY: live, and not used again.
                                 unsafe { user.deallocate(block as *mut u8, size, 8) };
                             }
                         }
                         for (block, size) in std::mem::take(&mut *boxes[number].lock().expect("no panic")) {
-                            // SAFETY: live, and handed to this thread.
+                            // SAFETY: live, and passed to this thread.
                             unsafe { user.deallocate(block as *mut u8, size, 8) };
                         }
                     }

@@ -1,9 +1,7 @@
-//! Concurrent Compact-fit: readers, writers and those who free, against an owner who moves, frees and uses memory
-//! again.
+//! Concurrent Compact-fit: readers, writers and freeing threads, against an owner that moves, frees and reuses memory.
 //!
-//! The bytes of objects are shared words, so that a reader that is not ordered behind who wrote them reads what was
-//! there before. And whoever uses an object touches its memory, a loom cell, so that memory that is used again too
-//! early is found.
+//! The bytes of objects are shared words, so a reader that is not ordered after the writer reads the earlier content.
+//! In addition, each user of an object accesses its memory, a loom cell, so that premature reuse of memory is detected.
 
 use crate::controls::Model;
 use crate::scene::{self, Loomed};
@@ -18,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// Pages of 1 KiB, page-blocks of 16 bytes: 64 in a page.
 type Ladder = Geometric<1024, 16, 8>;
-/// A move is one step.
+/// A move takes one step.
 type Heap<A> = SharedCompactFit<'static, 16, Ladder, A>;
 type Hand<A> = CompactFitSlot<'static, 'static, 16, Ladder, A>;
 
@@ -28,15 +26,15 @@ const PAGE: usize = 64;
 const BYTES: usize = 12;
 const REGION_BYTES: usize = 0x4000;
 
-/// What is written to objects while threads share the heap.
+/// Written to objects while threads share the heap.
 const NEW: [u8; BYTES] = [200; BYTES];
 
-/// What an object holds before: the low byte of its handle.
+/// Initial content of an object: the low byte of its handle.
 fn old(handle: Handle) -> [u8; BYTES] {
     [handle.to_bits().get() as u8; BYTES]
 }
 
-/// A heap that two threads share from now on, slot 0 with so many objects, and a second slot.
+/// A heap for two threads: slot 0 with some objects, and a second slot.
 struct Set<A: Atomics> {
     heap: &'static Heap<A>,
     owner: Hand<A>,
@@ -47,14 +45,14 @@ struct Set<A: Atomics> {
 impl<A: Atomics> Set<A> {
     fn new(objects: usize) -> Self {
         let region = scene::region();
-        // SAFETY: the scene has filled the region.
+        // SAFETY: the scene has initialised the region.
         let region = unsafe { std::slice::from_raw_parts_mut(region.as_mut_ptr().cast::<u8>(), region.len()) };
         let not_full = CompactFitConfig::with_most_not_full(1);
         let config = SharedCompactFitConfig { slots: 2, objects: 72, taken_back: 1, taken_back_on_miss: 1, not_full };
         let heap: &'static Heap<A> =
             Box::leak(Box::new(Heap::new(region, config).expect("a region that is long enough")));
-        let mut owner = heap.claim(0).expect("nobody has it");
-        let other = heap.claim(1).expect("nobody has it");
+        let mut owner = heap.claim(0).expect("the slot is free");
+        let other = heap.claim(1).expect("the slot is free");
         let handles: Vec<_> = (0..objects).map(|_| owner.allocate(BYTES).expect("room for some objects")).collect();
         for &handle in &handles {
             let guard = heap.pin(handle).expect("live");
@@ -65,18 +63,18 @@ impl<A: Atomics> Set<A> {
         Set { heap, owner, other, handles }
     }
 
-    /// All threads are gone: the heap is whole.
+    /// After all threads have ended: the heap is intact.
     fn close(heap: &'static Heap<A>, owner: Hand<A>) {
         scene::gather();
         drop(owner);
         let heap: *mut Heap<A> = std::ptr::from_ref(heap).cast_mut();
-        // SAFETY: the heap was leaked above, and nobody has it any more.
+        // SAFETY: the heap was leaked above, and no other reference exists.
         let mut heap = unsafe { Box::from_raw(heap) };
-        heap.check().expect("a heap that is whole");
+        heap.check().expect("an intact heap");
     }
 }
 
-/// Makes an object one's own bytes.
+/// Writes all bytes of an object.
 fn write<A: Atomics>(guard: &Guard<'_, A>, bytes: &[u8; BYTES]) {
     guard.write(0, bytes).expect("inside");
 }
@@ -100,7 +98,7 @@ fn free<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>, handle: Handle) 
     scene::measured(Some(most), || hand.deallocate(handle).expect("a live object"));
 }
 
-/// Allocates an object, and writes its memory as whoever has it alone does.
+/// Allocates an object, and writes its memory as its only user.
 fn use_memory<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>) {
     let most = heap.most_steps(Operation::Allocate);
     let handle = scene::measured(Some(most), || hand.allocate(BYTES).expect("there is room"));
@@ -110,17 +108,17 @@ fn use_memory<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>) {
     unpin(heap, guard);
 }
 
-/// Allocates an object, and if it is where another one was, writes its memory before anything else orders the two.
+/// Allocates an object; if it has the place of a freed one, writes its memory before anything else orders the two.
 fn use_place<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>, before: Handle, place: NonNull<u8>) {
     let most = heap.most_steps(Operation::Allocate);
     let handle = scene::measured(Some(most), || hand.allocate(BYTES).expect("there is room"));
-    // Of a full page one object was freed, whose entry is the first to be used again.
+    // One object of a full page was freed; its entry is reused first.
     if handle.to_bits().get() as u32 == before.to_bits().get() as u32 {
         scene::write(place, BYTES);
     }
 }
 
-/// Reads an object that is what it was, if it is live; tells whether it was.
+/// Reads an object if it is live, and verifies that it is unchanged; returns whether it was live.
 fn visit<A: Atomics>(heap: &'static Heap<A>, handle: Handle) -> bool {
     let Some(guard) = pin(heap, handle) else { return false };
     assert_eq!(read(&guard), old(handle), "what a reader sees");
@@ -129,22 +127,22 @@ fn visit<A: Atomics>(heap: &'static Heap<A>, handle: Handle) -> bool {
     true
 }
 
-/// The owner frees an object of the full page, so that the first of the others is moved there, and uses what is free
-/// then.
+/// The owner frees an object of the full page, so that the first of the other objects is moved there, and reuses the
+/// freed memory.
 fn move_one<A: Atomics>(heap: &'static Heap<A>, owner: &mut Hand<A>, full: Handle) {
     free(heap, owner, full);
     use_memory(heap, owner);
 }
 
-/// Readers against the mover: they see the object whole, wherever it is, and its old place is not used while they see
-/// it there.
+/// Readers against the mover: they read the object intact at either place, and its old place is not reused while they
+/// read it there.
 fn readers<A: Atomics, const READERS: usize>() {
     let Set { heap, mut owner, handles, other } = Set::<A>::new(PAGE + 2);
     let moved = handles[PAGE];
     let readers: [_; READERS] = std::array::from_fn(|_| loom::thread::spawn(move || assert!(visit(heap, moved))));
     move_one(heap, &mut owner, handles[3]);
     for reader in readers {
-        reader.join().expect("a thread that ends");
+        reader.join().expect("the thread ends");
     }
     scene::gather();
     drop(other);
@@ -152,7 +150,7 @@ fn readers<A: Atomics, const READERS: usize>() {
     Set::close(heap, owner);
 }
 
-/// A writer against the mover: what it wrote is not lost.
+/// A writer against the mover: its writes are not lost.
 fn writer<A: Atomics>() {
     let Set { heap, mut owner, handles, other } = Set::<A>::new(PAGE + 2);
     let moved = handles[PAGE];
@@ -163,7 +161,7 @@ fn writer<A: Atomics>() {
         unpin(heap, guard);
     });
     move_one(heap, &mut owner, handles[3]);
-    writer.join().expect("a thread that ends");
+    writer.join().expect("the thread ends");
     let guard = pin(heap, moved).expect("live");
     assert_eq!(read(&guard), NEW, "what was written");
     unpin(heap, guard);
@@ -182,7 +180,7 @@ fn remote_free<A: Atomics>() {
         other
     });
     move_one(heap, &mut owner, handles[3]);
-    let other = freer.join().expect("a thread that ends");
+    let other = freer.join().expect("the thread ends");
     assert!(pin(heap, moved).is_none(), "it was freed");
     use_memory(heap, &mut owner);
     scene::gather();
@@ -190,7 +188,7 @@ fn remote_free<A: Atomics>() {
     Set::close(heap, owner);
 }
 
-/// A reader against somebody who frees an object, and against its owner, who uses its memory again.
+/// A reader against a thread that frees an object, and against its owner, which reuses the memory.
 fn reader_and_freer<A: Atomics>() {
     let Set { heap, mut owner, handles, mut other } = Set::<A>::new(PAGE);
     let handle = handles[0];
@@ -203,14 +201,15 @@ fn reader_and_freer<A: Atomics>() {
     let most = heap.most_steps(Operation::Reclaim { budget: 1 });
     scene::measured(Some(most), || owner.reclaim(1));
     use_place(heap, &mut owner, handle, place);
-    reader.join().expect("a thread that ends");
-    let other = freer.join().expect("a thread that ends");
+    reader.join().expect("the thread ends");
+    let other = freer.join().expect("the thread ends");
     scene::gather();
     drop(other);
     Set::close(heap, owner);
 }
 
-/// A reader against the owner, who frees the object and uses its memory again: at once, or when the reader is gone.
+/// A reader against the owner, which frees the object and reuses its memory: immediately, or after the reader has
+/// unpinned.
 fn owner_frees<A: Atomics>() {
     let Set { heap, mut owner, handles, other } = Set::<A>::new(PAGE);
     let handle = handles[0];
@@ -218,13 +217,13 @@ fn owner_frees<A: Atomics>() {
     let reader = loom::thread::spawn(move || visit(heap, handle));
     free(heap, &mut owner, handle);
     use_place(heap, &mut owner, handle, place);
-    reader.join().expect("a thread that ends");
+    reader.join().expect("the thread ends");
     scene::gather();
     drop(other);
     Set::close(heap, owner);
 }
 
-/// Two who free one object, of whom one succeeds.
+/// Two threads free one object; exactly one succeeds.
 fn both_free<A: Atomics>() {
     let Set { heap, mut owner, handles, mut other } = Set::<A>::new(2);
     let handle = handles[0];
@@ -234,7 +233,7 @@ fn both_free<A: Atomics>() {
         (answer, other)
     });
     let mine = scene::measured(most, || owner.deallocate(handle));
-    let (theirs, other) = freer.join().expect("a thread that ends");
+    let (theirs, other) = freer.join().expect("the thread ends");
     assert!(mine.is_ok() != theirs.is_ok(), "{mine:?}, {theirs:?}");
     use_memory(heap, &mut owner);
     scene::gather();
@@ -242,8 +241,8 @@ fn both_free<A: Atomics>() {
     Set::close(heap, owner);
 }
 
-/// Somebody pins what is about to be allocated, by a handle that nobody has given it: it is refused, or an object.
-fn early_bird<A: Atomics>() {
+/// A thread pins an object that is about to be allocated, by a guessed handle: it is refused, or gets the object.
+fn guessed_handle<A: Atomics>() {
     let Set { heap, mut owner, handles, other } = Set::<A>::new(1);
     let next = NonZeroU64::new((1 << 32) | ((handles[0].to_bits().get() & 0xFFFF_FFFF) + 1)).expect("a generation");
     let reader = loom::thread::spawn(move || {
@@ -253,13 +252,13 @@ fn early_bird<A: Atomics>() {
         }
     });
     use_memory(heap, &mut owner);
-    reader.join().expect("a thread that ends");
+    reader.join().expect("the thread ends");
     scene::gather();
     drop(other);
     Set::close(heap, owner);
 }
 
-/// Two threads have a slot one after the other, and use the same memory.
+/// Two threads own a slot one after the other, and use the same memory.
 fn slot_is_adopted<A: Atomics>() {
     let Set { heap, owner, handles, other } = Set::<A>::new(0);
     assert!(handles.is_empty());
@@ -275,10 +274,10 @@ fn slot_is_adopted<A: Atomics>() {
     drop(owner);
     let next = loom::thread::spawn(turn);
     turn();
-    next.join().expect("a thread that ends");
+    next.join().expect("the thread ends");
     scene::gather();
     drop(other);
-    Set::close(heap, heap.claim(0).expect("nobody has it any more"));
+    Set::close(heap, heap.claim(0).expect("the slot is free again"));
 }
 
 /// All models. Those of three threads with fewer preemptions.
@@ -293,7 +292,7 @@ pub fn models<A: Atomics>() -> Vec<Model> {
     vec![
         model("owner frees", owner_frees::<A>),
         model("both free", both_free::<A>),
-        model("early bird", early_bird::<A>),
+        model("guessed handle", guessed_handle::<A>),
         model("slot is adopted", slot_is_adopted::<A>),
         model("reader against mover", readers::<A, 1>),
         model("writer against mover", writer::<A>),
@@ -303,25 +302,25 @@ pub fn models<A: Atomics>() -> Vec<Model> {
     ]
 }
 
-/// What a heap may not be built upon.
+/// Faults of the atomics that the models must detect.
 pub mod faults {
     use super::*;
 
-    /// The mover's compare-and-swap in two steps, a load and a store: where a move begins, or where it is committed.
+    /// The mover's compare-and-swap torn into a load and a store: at the beginning of a move, or at its commit.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct Torn<const BEGINS: bool>;
-    /// Who pins does not clear the mover's bit.
+    /// A pin does not clear the mover's bit.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct NoAbort;
 
     /// The mover's bit of an entry's word.
     const MOVING: usize = 1 << (usize::BITS / 2 - 2);
 
-    // SAFETY: a fault that is asked for, and loom's atomics otherwise.
+    // SAFETY: an intentional fault; otherwise loom's atomics.
     unsafe impl<const BEGINS: bool> Atomics for Torn<BEGINS> {
         #[track_caller]
         unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: guaranteed by the caller, here and below.
             unsafe { Loomed::load(cell, order) }
         }
 
@@ -345,7 +344,7 @@ pub mod faults {
                 if marked.widen() & MOVING == 0 {
                     return Loomed::compare_exchange(cell, current, new, order);
                 }
-                // A change of nothing, which sees the latest.
+                // An RMW that changes nothing reads the latest value.
                 let old = Loomed::modify(cell, Rmw::Or, W::narrow(0), reading(order));
                 if old != current {
                     return Err(old);
@@ -360,7 +359,7 @@ pub mod faults {
     unsafe impl Atomics for NoAbort {
         #[track_caller]
         unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
-            // SAFETY: the caller's promise, here and below.
+            // SAFETY: guaranteed by the caller, here and below.
             unsafe { Loomed::load(cell, order) }
         }
 

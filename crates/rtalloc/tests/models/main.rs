@@ -10,18 +10,18 @@
 //! | [`controls`] | explorations, and the ordering mutation tests |
 //! | [`numbers`] | numbers that threads take and return |
 //! | [`scenarios`] | what the threads do, for any shared heap |
-//! | [`mail`] | the mailboxes of arenas by themselves |
+//! | [`remote_frees`] | the remote-free queues of arenas by themselves |
 //! | [`reach`] | what the model checker does not explore |
-//! | [`compact_fit`] | objects that move while others use them |
+//! | [`compact_fit`] | objects that move during concurrent accesses |
 #![cfg(target_pointer_width = "64")]
 
 #[path = "../shared/bits.rs"]
 mod bits;
 mod compact_fit;
 mod controls;
-mod mail;
 mod numbers;
 mod reach;
+mod remote_frees;
 mod scenarios;
 mod scene;
 #[path = "../tier/mod.rs"]
@@ -125,7 +125,7 @@ fn arenas() {
         Model::of::<ThreeArenas>("slot is adopted", scenarios::slot_is_adopted::<ThreeArenas>).within(2, 3),
         Model::of::<ThreeArenas>("others free", scenarios::others_free::<ThreeArenas>).within(2, 3),
     ];
-    controls::verify("arenas", &[heaps.as_slice(), &mail::models()].concat());
+    controls::verify("arenas", &[heaps.as_slice(), &remote_frees::models()].concat());
 }
 
 /// Bitmaps of words of two bits, with a line for each of two slots.
@@ -261,7 +261,7 @@ fn numbers_of_threads() {
 /// Threads that read, write and free, against an owner that moves objects.
 #[test]
 fn concurrent_compact_fit() {
-    controls::verify("compact-fit", &[mail::models().as_slice(), &compact_fit::models::<Loomed>()].concat());
+    controls::verify("compact-fit", &[remote_frees::models().as_slice(), &compact_fit::models::<Loomed>()].concat());
 }
 
 /// Finds a move that begins in two steps, one that commits in two steps, and one that no reader can abort.

@@ -1,12 +1,13 @@
-//! Where a model plays: the words that the threads share, as the model checker's; the memory they own, and who owns it.
+//! The environment of a model: the shared words, as the model checker's atomics; the memory that threads own, and its
+//! owners.
 //!
-//! A heap's words lie in its region as numbers; loom wants an atomic of its own for each, made before the threads are.
-//! Which words are shared is not known beforehand: it is learned. An access to a word that the scene has no atomic for
-//! ends the exploration, and the next one begins with an atomic more. Whatever loom says a word is, is also written to
-//! its memory, so that a heap can be verified when the threads are gone.
+//! A heap's words lie in its region as plain numbers; loom needs an atomic object for each, created before the threads.
+//! Which words are shared is not known in advance: it is learned. An access to a word without an atomic ends the
+//! exploration, and the next one begins with one more atomic. Every value that loom assigns to a word is also written
+//! to its memory, so that the heap can be verified after the threads have ended.
 //!
-//! The memory that is handed out is a loom cell for every granule. Its owner writes it when it comes and before it
-//! goes, so that loom finds an owner before whom the last one's writes did not happen.
+//! Each granule of allocated memory is a loom cell. Its owner writes it after the allocation and before the free, so
+//! that loom detects an owner whose accesses are not ordered after the previous owner's.
 
 use crate::controls::{Control, Half, Site};
 use loom::cell::UnsafeCell;
@@ -22,17 +23,17 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// Memory is owned by so many bytes at least.
+/// Ownership is recorded per granule of this many bytes.
 const GRANULE_BYTES: usize = 16;
 /// Regions begin at a multiple of this, so that a model is the same in every run.
 const ALIGN_BYTES: usize = 1 << 16;
-/// What fresh memory holds.
+/// The content of fresh memory.
 const FRESH: u8 = 0xA5;
 
-/// The exploration met a word that it has no atomic for, and must begin anew.
+/// The exploration accessed a word without an atomic, and must restart.
 pub struct NewWord;
 
-/// A word in the hands of loom.
+/// A word as a loom atomic.
 enum Atom {
     Byte(AtomicU8),
     Half(AtomicU32),
@@ -42,13 +43,13 @@ enum Atom {
 /// A shared word.
 struct SharedWord {
     atom: Atom,
-    /// What was last written by loom's doing.
+    /// The last value that loom wrote.
     last: Cell<usize>,
-    /// How often it was written.
+    /// Number of writes.
     writes: Cell<usize>,
-    /// Whether it was ever changed by a step that reads and writes.
+    /// Whether it was ever changed by an RMW.
     is_changed: Cell<bool>,
-    /// Written by stores, read by changes, where these must be ordered.
+    /// Written by stores and read by RMWs, if these must be ordered.
     stores: UnsafeCell<()>,
 }
 
@@ -74,44 +75,44 @@ macro_rules! with_width {
     };
 }
 
-/// The steps of a thread's operation.
+/// The steps of a thread's current operation.
 #[derive(Clone, Copy)]
 struct Ledger {
     taken: Steps,
     most: Option<Steps>,
 }
 
-/// What a thread of the operating system knows of the model it explores; loom's threads all run on it.
+/// State of the explored model in an operating-system thread; all of loom's threads run on it.
 #[derive(Default)]
 struct Stage {
     model: &'static str,
     memory: Option<NonNull<u8>>,
     region_bytes: usize,
     is_shared: bool,
-    /// Every store of a word must come before or after each change of it, by what the threads know of each other: it is
-    /// the owner's. (loom lets a change read the last write there is, known or not.)
+    /// Every store to a word must be ordered before or after each RMW of it by happens-before: only the owner stores.
+    /// (loom lets an RMW read the last write, whether ordered or not.)
     stores_are_ordered: bool,
-    /// This execution is none of the language's: nothing in it counts.
+    /// This execution is impossible in the language: its results are ignored.
     is_void: bool,
     /// The words of this execution, by address.
     words: BTreeMap<usize, Rc<SharedWord>>,
-    /// Widths of all words met in any execution of this model, by address.
+    /// Widths of all words accessed in any execution of this model, by address.
     known: BTreeMap<usize, usize>,
     /// Memory that may be owned, by granule.
     granules: BTreeMap<usize, Rc<UnsafeCell<()>>>,
     owned: BTreeSet<usize>,
     ledgers: HashMap<loom::thread::ThreadId, Ledger>,
-    /// Every access that orders anything, and which halves it has.
+    /// Every access that orders anything, with its halves.
     ordered: BTreeSet<(Site, Half)>,
     weakened: Option<Control>,
     executions: usize,
-    /// Most steps that an operation took.
+    /// Most steps of any operation.
     longest: usize,
 }
 
 thread_local! {
     static STAGE: RefCell<Stage> = RefCell::default();
-    /// What was learned of the words of each model.
+    /// The learned words of each model.
     static LEARNED: RefCell<HashMap<&'static str, BTreeMap<usize, usize>>> = RefCell::default();
 }
 
@@ -119,13 +120,13 @@ fn stage<R>(look: impl FnOnce(&mut Stage) -> R) -> R {
     STAGE.with_borrow_mut(look)
 }
 
-/// Begins to explore a model from nothing but its shared words, as far as they were learned.
+/// Begins the exploration of a model, with only the learned shared words.
 pub fn reset(model: &'static str, region_bytes: usize, stores_are_ordered: bool, weakened: Option<Control>) {
     let memory = stage(|stage| stage.memory.filter(|_| stage.region_bytes == region_bytes && stage.model == model));
     let memory = memory.unwrap_or_else(|| {
         let layout = Layout::from_size_align(region_bytes, ALIGN_BYTES).expect("a small layout");
-        // SAFETY: the layout is not empty. The memory is never given back: threads of an execution that failed may
-        // still have pointers into it.
+        // SAFETY: the layout is not empty. The memory is never freed: threads of a failed execution may still have
+        // pointers into it.
         NonNull::new(unsafe { alloc(layout) }).expect("memory for a small heap")
     });
     let start = memory.addr().get();
@@ -144,7 +145,7 @@ pub fn reset(model: &'static str, region_bytes: usize, stores_are_ordered: bool,
     });
 }
 
-/// What an exploration was: executions, and the longest operation in steps.
+/// Statistics of an exploration: executions, and the longest operation in steps.
 pub fn explored() -> (usize, usize) {
     stage(|stage| (stage.executions, stage.longest))
 }
@@ -154,7 +155,7 @@ pub fn ordered() -> BTreeSet<(Site, Half)> {
     stage(|stage| stage.ordered.clone())
 }
 
-/// Begins an execution: the region, fresh.
+/// Begins an execution: returns the region, with fresh content.
 pub fn region() -> &'static mut [MaybeUninit<u8>] {
     stage(|stage| {
         stage.executions += 1;
@@ -164,8 +165,8 @@ pub fn region() -> &'static mut [MaybeUninit<u8>] {
         stage.granules.clear();
         stage.owned.clear();
         stage.ledgers.clear();
-        let memory = stage.memory.expect("a model that was begun");
-        // SAFETY: the memory is this long; the heap of the execution before this one is gone.
+        let memory = stage.memory.expect("a model was started");
+        // SAFETY: the memory is this long; the heap of the previous execution no longer exists.
         unsafe {
             memory.write_bytes(FRESH, stage.region_bytes);
             std::slice::from_raw_parts_mut(memory.as_ptr().cast(), stage.region_bytes)
@@ -177,7 +178,7 @@ pub fn region() -> &'static mut [MaybeUninit<u8>] {
 pub fn share() {
     let known = stage(|stage| stage.known.clone());
     let words = known.into_iter().map(|(address, width)| {
-        // SAFETY: the word was accessed at this width in the region, which is still there.
+        // SAFETY: the word was accessed at this width in the region, which is never freed.
         let value = unsafe { read(address, width) };
         let atom = match width {
             1 => Atom::Byte(AtomicU8::new(value as u8)),
@@ -202,12 +203,12 @@ pub fn share() {
     });
 }
 
-/// Whether nothing in this execution counts.
+/// Whether this execution is ignored.
 pub fn is_void() -> bool {
     stage(|stage| stage.is_void)
 }
 
-/// The threads are gone: the region is one user's again.
+/// The threads have ended: the region has one user again.
 pub fn gather() {
     stage(|stage| stage.is_shared = false);
 }
@@ -217,7 +218,7 @@ pub fn gather() {
 /// `address` is that of an aligned word of `width` bytes in the region.
 unsafe fn read(address: usize, width: usize) -> usize {
     let pointer = std::ptr::with_exposed_provenance::<u8>(address);
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         match width {
             1 => usize::from(pointer.read()),
@@ -230,14 +231,14 @@ unsafe fn read(address: usize, width: usize) -> usize {
 /// The granules of a block.
 fn granules_of(block: NonNull<u8>, len_bytes: usize) -> std::ops::Range<usize> {
     stage(|stage| {
-        let start = stage.memory.expect("a model that was begun").addr().get();
+        let start = stage.memory.expect("a model was started").addr().get();
         let offset = block.addr().get().checked_sub(start).expect("a block lies in the region");
         assert!(offset + len_bytes <= stage.region_bytes, "a block reaches beyond the region");
         offset / GRANULE_BYTES..(offset + len_bytes).div_ceil(GRANULE_BYTES)
     })
 }
 
-/// The cell of a granule. Its first owner makes it.
+/// The cell of a granule, created by its first owner.
 fn cell_of(granule: usize) -> Rc<UnsafeCell<()>> {
     let known = stage(|stage| stage.granules.get(&granule).cloned());
     known.unwrap_or_else(|| {
@@ -247,7 +248,7 @@ fn cell_of(granule: usize) -> Rc<UnsafeCell<()>> {
     })
 }
 
-/// A thread was given a block: nobody else has it, and it may write it.
+/// Records that a thread owns a block: no other thread may own it, and the owner may write it.
 pub fn own(block: NonNull<u8>, len_bytes: usize) {
     if is_void() || !stage(|stage| stage.is_shared) {
         return;
@@ -258,24 +259,23 @@ pub fn own(block: NonNull<u8>, len_bytes: usize) {
     }
 }
 
-/// The owner of a block writes it for the last time, and is about to free it.
+/// Records the owner's last write to a block, before it is freed.
 pub fn disown(block: NonNull<u8>, len_bytes: usize) {
     if is_void() {
         return;
     }
     for granule in granules_of(block, len_bytes) {
         cell_of(granule).with_mut(|_| ());
-        stage(|stage| assert!(stage.owned.remove(&granule), "nobody owns granule {granule}"));
+        stage(|stage| assert!(stage.owned.remove(&granule), "granule {granule} has no owner"));
     }
 }
 
-/// A thread reads memory that others may read at the same time. Whoever comes to it first writes it, as far as loom is
-/// concerned.
+/// A thread reads memory that others may read concurrently. The first thread to access it counts as its writer in loom.
 pub fn look(block: NonNull<u8>, len_bytes: usize) {
     granules_of(block, len_bytes).for_each(|granule| cell_of(granule).with(|_| ()));
 }
 
-/// A thread writes memory, which nobody else uses at the same time.
+/// A thread writes memory exclusively.
 pub fn write(block: NonNull<u8>, len_bytes: usize) {
     granules_of(block, len_bytes).for_each(|granule| cell_of(granule).with_mut(|_| ()));
 }
@@ -292,16 +292,16 @@ pub fn measured<R>(most: Option<Steps>, operation: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// The atomics of the model checker, each step counted and each order weakened that the control is about.
+/// The model checker's atomics, with steps counted and with the order of the mutated access weakened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loomed;
 
-/// What an access needs to know: its word, unless nobody shares it, and its order.
+/// The word of an access, unless it is not shared, and its order.
 #[track_caller]
-fn meet<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<SharedWord>>, Ordering) {
+fn access<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<SharedWord>>, Ordering) {
     let site = Site::of(Location::caller(), step);
     let address = cell.expose_provenance();
-    // What is dropped because an execution failed is no more a part of it.
+    // Drops in a failed execution are not part of the model.
     let is_shared = stage(|stage| stage.is_shared) && !std::thread::panicking();
     if !is_shared {
         return (None, order);
@@ -327,7 +327,7 @@ fn meet<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<Shared
             return (stage.words.get(&address).cloned(), order);
         }
         let width = size_of::<W>();
-        let start = stage.memory.expect("a model that was begun").addr().get();
+        let start = stage.memory.expect("a model was started").addr().get();
         assert!((start..start + stage.region_bytes).contains(&address), "a shared word outside the region, at {site}");
         let near = stage.known.range(..address + width).next_back();
         assert!(near.is_none_or(|(&at, &wide)| at + wide <= address), "a word of two widths, at {site}");
@@ -336,21 +336,21 @@ fn meet<W: Word>(cell: *mut W, step: Step, order: Ordering) -> (Option<Rc<Shared
     });
     let Some(word) = word else { panic_any(NewWord) };
     if step != Step::Store {
-        // SAFETY: the caller of the access promised a word that is valid for reads; loom's threads take turns.
+        // SAFETY: the caller guarantees that the word is valid for reads; loom's threads run one at a time.
         let raw = unsafe { cell.read() }.widen();
         assert!(is_void() || raw == word.last.get(), "a shared word was written by a plain write, before {site}");
     }
     (Some(word), order)
 }
 
-/// A change of a word comes after every store of it that is not to come after the change.
-fn meet_stores(word: &SharedWord) {
+/// An RMW of a word is ordered after every store to it that is not ordered after the RMW.
+fn order_after_stores(word: &SharedWord) {
     if stage(|stage| stage.stores_are_ordered && !stage.is_void) {
         word.stores.with(|_| ());
     }
 }
 
-/// Notes what the word is now.
+/// Stores the new value of a word.
 ///
 /// # Safety
 ///
@@ -358,11 +358,11 @@ fn meet_stores(word: &SharedWord) {
 unsafe fn put<W: Word>(cell: *mut W, word: &SharedWord, value: usize) {
     word.last.set(W::narrow(value).widen());
     word.writes.set(word.writes.get() + 1);
-    // SAFETY: the caller's promise; loom's threads take turns.
+    // SAFETY: guaranteed by the caller; loom's threads run one at a time.
     unsafe { cell.write(W::narrow(value)) }
 }
 
-/// A word after a change.
+/// The value of a word after an RMW.
 fn changed<W: Word>(old: usize, change: Rmw, operand: usize) -> usize {
     let new = match change {
         Rmw::Add => old.wrapping_add(operand),
@@ -373,13 +373,13 @@ fn changed<W: Word>(old: usize, change: Rmw, operand: usize) -> usize {
     W::narrow(new).widen()
 }
 
-// SAFETY: loom's atomics of the same name, or plain accesses while one thread alone has the region.
+// SAFETY: loom's atomics of the same name, or plain accesses while only one thread uses the region.
 unsafe impl Atomics for Loomed {
     #[track_caller]
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
-        let (word, order) = meet(cell, Step::Load, order);
+        let (word, order) = access(cell, Step::Load, order);
         let Some(word) = word else {
-            // SAFETY: the caller's promise; nobody shares the word, here and below.
+            // SAFETY: guaranteed by the caller; the word is not shared, here and below.
             return unsafe { cell.read() };
         };
         W::narrow(with_width!(&word.atom, atomic, _narrow => atomic.load(order)))
@@ -387,7 +387,7 @@ unsafe impl Atomics for Loomed {
 
     #[track_caller]
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
-        let (word, order) = meet(cell, Step::Store, order);
+        let (word, order) = access(cell, Step::Store, order);
         let Some(word) = word else {
             // SAFETY: as above.
             return unsafe { cell.write(value) };
@@ -396,9 +396,9 @@ unsafe impl Atomics for Loomed {
         if stage(|stage| stage.stores_are_ordered && !stage.is_void) {
             word.stores.with_mut(|_| ());
         }
-        // A step that reads and writes reads what was written last before it. loom forgets that: to it, a store may
-        // come before a change that is over, by another thread, of an older value, and is lost (`reach`). So the store
-        // follows a change of nothing, and an execution in which somebody writes between the two is none.
+        // An RMW reads the last write before it. loom does not preserve that: it may order a store of another thread
+        // before a finished RMW that read an older value, and the store is lost (`reach`). So the store follows an RMW
+        // that changes nothing, and an execution in which another thread writes between the two is ignored.
         if word.is_changed.get() {
             with_width!(&word.atom, atomic, narrow => atomic.fetch_or(narrow(0), Ordering::Relaxed));
         }
@@ -411,13 +411,13 @@ unsafe impl Atomics for Loomed {
             stage(|stage| stage.is_void = true);
             loom::skip_branch();
         }
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: guaranteed by the caller, here and below.
         unsafe { put(cell, &word, value) };
     }
 
     #[track_caller]
     unsafe fn modify<W: Word>(cell: *mut W, change: Rmw, operand: W, order: Ordering) -> W {
-        let (word, order) = meet(cell, Step::Modify(change), order);
+        let (word, order) = access(cell, Step::Modify(change), order);
         let operand = operand.widen();
         let Some(word) = word else {
             // SAFETY: as above.
@@ -433,7 +433,7 @@ unsafe impl Atomics for Loomed {
             Rmw::Or => atomic.fetch_or(narrow(operand), order),
             Rmw::Swap => atomic.swap(narrow(operand), order),
         });
-        meet_stores(&word);
+        order_after_stores(&word);
         // SAFETY: as above.
         unsafe { put(cell, &word, changed::<W>(old, change, operand)) };
         W::narrow(old)
@@ -441,7 +441,7 @@ unsafe impl Atomics for Loomed {
 
     #[track_caller]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
-        let (word, order) = meet(cell, Step::CompareExchange, order);
+        let (word, order) = access(cell, Step::CompareExchange, order);
         let Some(word) = word else {
             // SAFETY: as above.
             let old = unsafe { cell.read() };
@@ -464,7 +464,7 @@ unsafe impl Atomics for Loomed {
                 Err(old) => old,
             }
         });
-        meet_stores(&word);
+        order_after_stores(&word);
         if is_exchanged {
             // SAFETY: as above.
             unsafe { put(cell, &word, value) };

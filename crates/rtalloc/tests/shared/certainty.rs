@@ -33,7 +33,7 @@ fn enough_for_all(subject: &'static Subject, scheduler: impl Scheduler + 'static
                 shuttle::thread::spawn(move || {
                     let mut random = Random(number as u64);
                     for _ in 0..4 {
-                        // Slots are hints: a user that begins its search elsewhere each time meets what others changed.
+                        // Slots are hints: a user that begins each search at another place sees the changes of others.
                         let mut user = User::new(&world, random.below(8), 1);
                         match user.allocate(size_bytes, 1) {
                             Ok(live) => user.free(live),

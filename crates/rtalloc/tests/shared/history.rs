@@ -127,7 +127,7 @@ pub fn without_refusal(subject: &'static Subject) {
         events.sort_by_key(|event| event.done);
         // SAFETY: the users are gone.
         unsafe { world.restore(&fresh) };
-        assert!(is_possible(&world, &mut events, &mut Vec::new()), "no user alone could have done {events:#?}");
+        assert!(is_possible(&world, &mut events, &mut Vec::new()), "no single user could have done {events:#?}");
     });
     let judged = count.load(Ordering::Relaxed);
     println!("{}: {judged} histories without refusal of {executions}", subject.name());

@@ -1,5 +1,5 @@
 //! That the suite finds faults: each fault of the [reference allocator](crate::reference) must fail the tests named
-//! beside it, which pass without the fault (the reference allocator is one of the suite's). So these tests are known to
+//! with it, which pass without the fault (the reference allocator is one of the suite's). So these tests are known to
 //! be able to fail.
 
 use crate::property;

@@ -102,7 +102,7 @@ pub fn documented_size_serves() {
     let mut shadow = Shadow::new(&buffer, len_bytes, 1);
     let largest = shadow.fresh_largest_bytes;
     assert!(largest > 0, "a heap that can serve nothing was accepted");
-    // A heap that never coalesces keeps the first size it was asked for.
+    // A heap that never coalesces keeps the first requested size.
     let least = if facts().coalescing.recovers() { 1 } else { largest };
     for size_bytes in least..=largest {
         assert!(shadow.allocate(size_bytes), "{size_bytes} bytes in a heap for {largest}");

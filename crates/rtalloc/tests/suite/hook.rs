@@ -23,7 +23,7 @@ fn second(misuse: &Misuse) {
 fn free_twice<'r, A: RegionAllocator<'r>>(region: &'r mut [MaybeUninit<u8>]) -> usize {
     let mut heap = A::new(region, A::Config::default()).expect("large enough");
     let block = heap.allocate_bytes(100, 8).expect("a fresh heap");
-    // SAFETY: the first call is right; the second is what must be reported, and the memory was not handed out again.
+    // SAFETY: the first call is right; the second is what must be reported, and the memory was not allocated again.
     unsafe {
         heap.deallocate(block);
         heap.deallocate(block);

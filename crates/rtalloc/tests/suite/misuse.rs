@@ -64,7 +64,7 @@ fn mixed_heap(buffer: &Buffer, audit_every: usize) -> Shadow<'_> {
 }
 
 /// Sizes of blocks, and which of them are freed (each time the last one takes the place of the freed one): alone, in
-/// pairs, and beside the rest of the heap.
+/// pairs, and next to the rest of the heap.
 const SIZES_BYTES: [usize; 16] = [40, 100, 24, 200, 1, 64, 48, 30, 90, 17, 120, 56, 33, 70, 28, 150];
 const FREED: [usize; 5] = [2, 11, 8, 9, 5];
 
@@ -117,7 +117,7 @@ pub fn double_free() {
     }
 }
 
-/// In any sequence, every block that was ever freed and whose memory was not handed out again since is still seen to
+/// In any sequence, every block that was ever freed and whose memory was not allocated again since is still seen to
 /// be free.
 pub fn stale_pointers() {
     if !is_promised(facts().detects_stale_pointers, "to detect every stale pointer") {

@@ -93,7 +93,7 @@ pub fn regions_stay_apart() {
     for size_bytes in [1, 100, 700, 1900] {
         while shadow.allocate(size_bytes) {}
         while !shadow.live.is_empty() {
-            // From the middle outwards, so that blocks at the regions' ends meet free neighbours.
+            // From the middle outwards, so that blocks at the regions' ends have free neighbours.
             let index = shadow.live.len() / 2;
             shadow.apply(&Op::Free { index });
         }
@@ -134,7 +134,7 @@ pub fn refused_regions() {
     for offset_bytes in 0..32 {
         let mut is_accepted = false;
         for len_bytes in 0..300 {
-            // SAFETY: the heap ends before the buffer, and the region is taken back or refused in this iteration.
+            // SAFETY: the heap ends before the buffer, and the region is removed or refused in this iteration.
             let region = unsafe { buffer.region(first_bytes + offset_bytes, len_bytes) };
             let range = region.as_ptr().addr()..region.as_ptr().addr() + len_bytes;
             match shadow.allocator.add_region(region) {

@@ -19,10 +19,10 @@ use std::process::ExitCode;
 
 /// All five papers and worst-case memory: every experiment, one after another, and the list of all verdicts
 ///
-/// What counts is performed on all processors at a time, and what is timed by itself, after it; nothing else should run
+/// Counting tasks run on all processors in parallel; timed tasks run afterwards, one by one; nothing else should run
 /// then. Needs about 1 GiB of memory, with --full 5 GiB (the thesis' 1000 replicas). Seeds are fixed: 1, or 1 to N
-/// where there are several. Performed are the tasks that the store has no result of; so the same command goes on after
-/// an interruption, and several machines can each perform a slice of it (docs/CAMPAIGNS.md).
+/// where there are several. Only tasks without a result in the store are performed; so the same command resumes after
+/// an interruption, and several machines can each perform a slice (docs/CAMPAIGNS.md).
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// All experiments, reduced replication: under ten minutes on two cores.
@@ -37,8 +37,8 @@ pub struct Arguments {
     #[arg(long, value_name = "K/N", requires = "store")]
     shard: Option<Shard>,
 
-    /// Writes one HTML file with everything in it: which allocator when, all verdicts, every table and figure, what the
-    /// papers err in.
+    /// Writes one HTML file with everything in it: which allocator when, all verdicts, every table and figure, and the
+    /// papers' errors.
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     report: Option<PathBuf>,
 
@@ -50,11 +50,11 @@ pub struct Arguments {
     keeping: Keeping,
 }
 
-/// Performs them and shows what came of them.
+/// Performs the experiments and shows their results.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let scale = Scale::of(arguments.quick, arguments.full);
     let mut files = arguments.keeping.files()?;

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 /// First-fit, best-fit, DL (dlmalloc), half-fit, TLSF and Compact-fit, moving (CFM) and non-moving (CFNM), on the
 /// paper's two loads: objects of 8, 12, 16, ... B, every second one freed and allocated again (figure 6), and five
 /// periodic tasks (figure 7), with full and with partial compaction; and how many objects of a size a heap still has
-/// room for when a fifth of small objects was freed (figure 8). Besides: what a dereference costs, the making of a
-/// heap, pages and back references, and from which block-frame on CFNM frees with fewer instructions than CFM. Counts
-/// are exact. Takes about a minute.
+/// room for after a fifth of the small objects was freed (figure 8). Also: the costs of a dereference, of creating a
+/// heap, of pages and of back references, and from which block-frame size on CFNM frees with fewer instructions than
+/// CFM. Counts are exact. Takes about a minute.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Seed of the tasks' sizes and of the random frees.
@@ -34,11 +34,11 @@ pub struct Arguments {
     keeping: Keeping,
 }
 
-/// Performs it and shows what came of it.
+/// Performs the experiment and shows its results.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let process = Process::current()?;

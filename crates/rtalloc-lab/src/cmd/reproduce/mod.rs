@@ -27,8 +27,8 @@ use std::process::ExitCode;
 
 /// Repeats published experiments and prints published and own figures side by side.
 ///
-/// Every figure stands beside the one that was published, and their ratio. A ratio far from 1 is a result, not a
-/// failure: machines, word sizes and traces differ, and what differs is said below the tables.
+/// Every figure is shown next to the published one, with their ratio. A ratio far from 1 is a result, not a failure:
+/// machines, word sizes and traces differ; the differences are listed below the tables.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -52,28 +52,28 @@ const EXAMPLES: &str = "\
 Examples:
   rtalloc reproduce thesis --quick     tables 3 to 8 and figures 14 to 33 of the Bitframe thesis
   rtalloc reproduce thesis --replicas 0 --json
-                                       memory and instructions alone, for another program
-  rtalloc reproduce puaut --quick      worst cases beside means, tables 1 to 3 and figures 1 to 4 of Puaut
+                                       only memory and instructions, for another program
+  rtalloc reproduce puaut --quick      worst cases and means, tables 1 to 3 and figures 1 to 4 of Puaut
   rtalloc reproduce compact-fit        figures 6 to 8 of Compact-fit and its other figures
   rtalloc reproduce compact-fit --plots figures
                                        the figures as SVG in a folder
   rtalloc reproduce tlsf --quick       tables I to VI and figures 6 to 9 of the TLSF paper
-  rtalloc reproduce wait-free --quick  cases I to IV of wait-free DSA, and what it leads to
+  rtalloc reproduce wait-free --quick  cases I to IV of wait-free DSA, and further measurements
   rtalloc reproduce wait-free --parts cases --threads 2 --on tree-buddy,tlsf-mutex --json cases.json
                                        two allocators, with every histogram
   rtalloc reproduce robson --quick     the memory that adversaries make each allocator need
   rtalloc reproduce all --quick --report papers.html
-                                       every paper on a page: the answer, verdicts, tables and figures
+                                       all papers on one page: the answer, verdicts, tables and figures
   rtalloc reproduce all --quick --store results.db
-                                       every paper, and a list of all verdicts; goes on where it was stopped
+                                       all papers, and a list of all verdicts; resumes where it was stopped
 
-The exit status is 0 when every experiment was performed, whatever came out.";
+The exit status is 0 when every experiment was performed, whatever the results.";
 
-/// Where results are kept.
+/// Where results are stored.
 #[derive(Debug, clap::Args)]
 struct Keeping {
-    /// Keeps each task's result in FILE at once (an SQLite file, created if missing) and performs only tasks that are
-    /// not in it yet; so the same command resumes. docs/CAMPAIGNS.md tells more.
+    /// Stores each task's result in FILE at once (an SQLite file, created if missing) and performs only tasks that are
+    /// not in it yet; so the same command resumes. See docs/CAMPAIGNS.md.
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
 }
@@ -87,11 +87,11 @@ impl Keeping {
     }
 }
 
-/// Runs the verb.
+/// Runs the subcommand.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::Tlsf(arguments) => tlsf::main(arguments),
@@ -104,13 +104,13 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The store of this process' results: the file asked for, or memory.
+/// The store of this process' results: the given file, or memory.
 fn store(keeping: &Keeping) -> anyhow::Result<Store> {
     let here = Environment::here(Clock::calibrate());
     let origin = shipped::origin(&here);
     anyhow::ensure!(
         keeping.store.is_none() || here.binary != "unknown",
-        "--store: this program's file cannot be read any more, so that nothing would tell what its results come from; start it again"
+        "--store: this program's file cannot be read any more, so the origin of its results would be unknown; start it again"
     );
     let mut store = match &keeping.store {
         Some(path) => Store::open(path, origin).with_context(|| format!("--store: {}", path.display()))?,
@@ -120,23 +120,23 @@ fn store(keeping: &Keeping) -> anyhow::Result<Store> {
     Ok(store)
 }
 
-/// What is written besides the tables, or in their place.
+/// Outputs in addition to the tables, or in place of them.
 #[derive(Debug, clap::Args)]
 struct Outputs {
-    /// Writes one HTML file with everything in it: verdicts, the tables, every figure, and what the paper errs in.
+    /// Writes one HTML file with everything in it: verdicts, the tables, every figure, and the paper's errors.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Writes the figures as SVG to a folder, which is made if there is none.
+    /// Writes the figures as SVG to a folder, which is created if missing.
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
 
-    /// Writes everything as JSON, every histogram included; without a file, in place of the tables.
+    /// Writes everything as JSON, including every histogram; without a file, in place of the tables.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
 
-/// The same, found writable.
+/// The outputs, found writable.
 struct Opened<'a> {
     files: Files,
     report: Option<Destination>,
@@ -145,7 +145,7 @@ struct Opened<'a> {
 }
 
 impl Outputs {
-    /// Finds out whether all of it can be written, before anything is measured.
+    /// Checks that all of them can be written, before anything is measured.
     fn open(&self, keeping: &Keeping) -> anyhow::Result<Opened<'_>> {
         let mut files = keeping.files()?;
         if let Some(folder) = &self.plots {
@@ -163,7 +163,7 @@ impl Outputs {
 }
 
 impl Opened<'_> {
-    /// Performs a paper's experiments and shows what came of them.
+    /// Performs a paper's experiments and prints their results.
     fn tell<'a>(self, paper: &dyn Paper<'a>, keeping: &Keeping) -> anyhow::Result<ExitCode> {
         let store = performed(paper, keeping)?;
         let reproduced = paper.reproduce(&store)?;
@@ -175,7 +175,7 @@ impl Opened<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Writes what is asked for; tells whether it took the place of the tables.
+    /// Writes the requested outputs; returns whether one replaced the tables.
     fn write(mut self, schema: Schema, of: &Reproduced, environments: &[Environment]) -> anyhow::Result<bool> {
         if let Some(folder) = self.plots {
             for (name, content) in of.chapter.files() {
@@ -191,12 +191,12 @@ impl Opened<'_> {
     }
 }
 
-/// Writes the fields of a JSON object as a document; tells whether it took the place of the tables.
+/// Writes the fields of a JSON object as a document; returns whether it replaced the tables.
 fn write_json(json: Output, schema: Schema, object: &str) -> anyhow::Result<bool> {
     json.write(&document::of_object(schema, object).context("the figures as JSON")?)
 }
 
-/// Performs experiments and keeps their results where that is asked for.
+/// Performs experiments and stores their results if requested.
 fn performed(experiments: &dyn Tasks, keeping: &Keeping) -> anyhow::Result<Store> {
     let mut store = store(keeping)?;
     perform(&[experiments], Shard::WHOLE, &mut store)?;
@@ -211,8 +211,8 @@ fn perform(experiments: &[&dyn Tasks], shard: Shard, store: &mut Store) -> anyho
     performed
 }
 
-/// Where results were measured: first the last of the timed ones, if any is, then all other machines that have timed
-/// ones.
+/// Where results were measured: first the environment of the last timed one, if any, then all other machines that have
+/// timed ones.
 fn environments(experiments: &[&dyn Tasks], store: &Store) -> anyhow::Result<Vec<Environment>> {
     let mut all = Vec::new();
     for experiment in experiments {
@@ -231,7 +231,7 @@ fn environments(experiments: &[&dyn Tasks], store: &Store) -> anyhow::Result<Vec
     Ok(distinct)
 }
 
-/// Prints a chapter, in lines that can be read.
+/// Prints a chapter, with a limited line length.
 fn print_chapter(chapter: &Chapter) -> anyhow::Result<()> {
     let look = Look::of_stdout();
     print(&chapter.text(Look { columns: look.columns.min(120), ..look })).context("standard output")
@@ -248,19 +248,19 @@ mod tests {
     use clap::Parser;
 
     #[test]
-    fn one_loop_over_all_verbs_needs_no_exception() {
+    fn all_papers_take_the_same_options() {
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
             _arguments: Arguments,
         }
-        for verb in ["tlsf", "puaut", "wait-free", "thesis", "compact-fit", "robson", "all"] {
+        for paper in ["tlsf", "puaut", "wait-free", "thesis", "compact-fit", "robson", "all"] {
             for scale in ["--quick", "--full"] {
-                let line = ["reproduce", verb, scale, "--report", "a.html", "--json", "a.json", "--store", "a.db"];
+                let line = ["reproduce", paper, scale, "--report", "a.html", "--json", "a.json", "--store", "a.db"];
                 let parsed = Line::try_parse_from(line);
                 assert!(parsed.is_ok(), "{line:?}: {:?}", parsed.err());
             }
-            assert!(Line::try_parse_from(["reproduce", verb, "--json"]).is_ok(), "{verb}: to standard output");
+            assert!(Line::try_parse_from(["reproduce", paper, "--json"]).is_ok(), "{paper}: to standard output");
         }
     }
 }

@@ -6,14 +6,14 @@ use crate::papers::Scale;
 use crate::papers::puaut::measure::{Experiments, SEED};
 use std::process::ExitCode;
 
-/// Puaut (2002), tables 1 to 3 and figures 1 to 4: the worst case of malloc and free, the mean, and what they mean for
-/// a program
+/// Puaut (2002), tables 1 to 3 and figures 1 to 4: the worst case of malloc and free, the mean, and their effect on a
+/// program
 ///
 /// Seven allocators in a heap of 4 MiB: the paper's worst-case scenarios, the MEAN model, and a decoder's trace (lame
-/// --decode, which allocates for every frame as mpg123 did). Hers are cycles and ours instructions, with their ratio.
-/// The most observed, the scenario and the static bound are three numbers, never one for another. Besides: the share of
-/// a program's time that malloc takes by what each is charged with, and the worst malloc in heaps of 64 KiB to 64 MiB.
-/// Counts are exact. Takes about a minute.
+/// --decode, which allocates for every frame as mpg123 did). The paper's figures are cycles and ours instructions,
+/// shown with their ratio. The observed maximum, the scenario maximum and the static bound are three different numbers.
+/// Also: malloc's share of a program's time, under each assumption of its cost, and the worst malloc in heaps of 64 KiB
+/// to 64 MiB. Counts are exact. Takes about a minute.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Seed of the MEAN model.
@@ -35,11 +35,11 @@ pub struct Arguments {
     keeping: Keeping,
 }
 
-/// Performs it and shows what came of it.
+/// Performs the experiment and shows its results.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;

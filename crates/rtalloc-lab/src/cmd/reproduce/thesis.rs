@@ -10,25 +10,25 @@ use std::process::ExitCode;
 
 /// Bitframe thesis (2012), tables 3 to 8 and figures 14 to 33: time and memory of allocators of small blocks
 ///
-/// Seven allocators, and Bitframe with what the thesis proposes for it, serve requests of up to 512 bytes in a heap of
-/// 3 MiB until one fails. The thesis' recordings of a system that boots, and of the same when it is stable, are not
-/// available; parts of the shipped recordings sqlite-shop and lua-entities stand for them. Its other traces are
+/// Seven allocators, and Bitframe with the thesis' proposed improvements, serve requests of up to 512 bytes in a heap
+/// of 3 MiB until one fails. The thesis' recordings of a booting system and of the same system in its stable phase are
+/// not available; parts of the shipped recordings sqlite-shop and lua-entities replace them. Its other traces are
 /// generated: sizes U[1, 512] B, and Normal(32, 19.455) B, 100,000 allocations, a random live block freed after every
 /// second.
 ///
-/// Instructions and memory are the same every time, bit for bit. H is the memory used, control structure included; M
-/// the largest live memory; F = (H - M) / M; I = L / (H - M), where L is what the allocator keeps for itself: control
-/// structure, headers, what belongs to pages. Of each operation the least time of several replicas counts. Takes about
-/// four minutes, with --quick one.
+/// Instructions and memory are deterministic, bit for bit. H is the memory used, control structure included; M the
+/// largest live memory; F = (H - M) / M; I = L / (H - M), where L is what the allocator keeps for itself: control
+/// structure, headers, per-page data. The time of each operation is the minimum over several replicas. Takes about four
+/// minutes, with --quick one.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Generated traces of each kind, of as many seeds from 1 on; figures are means over them [default: 5; with --quick
-    /// 2, with --full 20].
+    /// Number of generated traces of each kind, with seeds from 1 on; figures are means over them [default: 5; with
+    /// --quick 2, with --full 20].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: Option<u64>,
 
-    /// Identical replays of which an operation's least time counts; they are there at the same time, with 4 MiB of
-    /// memory each; 0 leaves the times out [default: 100; with --quick 5, with --full 1000, as in the thesis].
+    /// Identical replays, whose minimum is an operation's time; they exist at the same time, with 4 MiB of memory each;
+    /// 0 leaves the times out [default: 100; with --quick 5, with --full 1000, as in the thesis].
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(0..=4000))]
     replicas: Option<u32>,
 
@@ -51,11 +51,11 @@ pub struct Arguments {
     keeping: Keeping,
 }
 
-/// Performs it and shows what came of it.
+/// Performs the experiment and shows its results.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let defaults = Settings::of(Scale::of(arguments.quick, arguments.full));
     let settings = Settings {

@@ -11,14 +11,14 @@ use std::process::ExitCode;
 
 /// TLSF (2008), tables I to VI and figures 6 to 9: cycles, instructions and fragmentation under periodic tasks
 ///
-/// Binary buddy, dlmalloc, half-fit and TLSF, and others beside them, serve task sets of three profiles from a pool of
-/// 16 MiB. Worst-case scenarios with harder ones, the most observed and static bounds; what each operation of TLSF
-/// executes by what it does; cycles, instructions and F with the published figures beside them; the readings of the
-/// paper's holding time, which has no unit, side by side; and verdicts on what the paper says. Instructions and memory
-/// are the same for the same sets, bit for bit. Takes about a minute.
+/// Binary buddy, dlmalloc, half-fit, TLSF and others serve task sets of three profiles from a pool of 16 MiB.
+/// Worst-case scenarios and harder ones, observed maxima and static bounds; the instructions of TLSF's operations by
+/// what they do; cycles, instructions and F next to the published figures; the possible interpretations of the paper's
+/// holding time, which has no unit, side by side; and verdicts on the paper's claims. Instructions and memory are the
+/// same for the same sets, bit for bit. Takes about a minute.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Allocators and groups beside the paper's four, a leading - excludes [default: ours that serve any size].
+    /// Allocators and groups in addition to the paper's four, a leading - excludes [default: ours that serve any size].
     #[arg(long, value_name = "NAMES", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     mallocs: Option<u64>,
 
-    /// The reading of the holding time in tables IV to VI; the others are compared for F.
+    /// Interpretation of the holding time in tables IV to VI; the others are compared for F.
     #[arg(long, value_enum, value_name = "READING", default_value_t = Holding::Fit)]
     holding: Holding,
 
@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "full")]
     quick: bool,
 
-    /// The paper's own size: 100 sets of 10^6 allocations for each profile, hours. The table of times says how many.
+    /// The paper's own size: 100 sets of 10^6 allocations for each profile. Takes hours; see the table of times.
     #[arg(long)]
     full: bool,
 
@@ -49,11 +49,11 @@ pub struct Arguments {
     keeping: Keeping,
 }
 
-/// Performs it and shows what came of it.
+/// Performs the experiment and shows its results.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Arguments { quick, full, holding, .. } = *arguments;
     let subjects = cast(&arguments.on).context("--on")?;

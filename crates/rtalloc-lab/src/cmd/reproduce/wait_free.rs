@@ -24,23 +24,22 @@ Examples:
 
 /// Wait-free DSA (2010), figure 10: how long operations take when threads share a heap, in cases I to IV
 ///
-/// Every shared allocator in a heap of 64 MiB, with 1, 2 and 16 threads: I allocates 948 B until that is refused; II
-/// allocates and frees 948 B; III allocates 10 B and 1.25 times as much each time, until refused; IV frees each of
-/// these at once. Threads are pinned to processors and run at the highest real-time priority where that is permitted;
-/// where there are more threads than processors, the figures say nothing of the paper's. Besides: steps (accesses to
-/// shared words) beside the published bounds, one thread alone with arenas and TLSF in turns, throughput by threads,
-/// and memory when every free is remote. Peers that are not installed, and locks that a thread may not take, are said
-/// to be so. Takes up to an hour with every allocator and number of threads, and 72 MiB of memory for a heap; nothing
-/// else should run meanwhile.
+/// Every shared allocator in a heap of 64 MiB, with 1, 2 and 16 threads: I allocates 948 B until refused; II allocates
+/// and frees 948 B; III allocates 10 B and 1.25 times as much each time, until refused; IV frees each of these at once.
+/// Threads are pinned to processors and run at the highest real-time priority where permitted; with more threads than
+/// processors, the figures are not comparable with the paper's. Also: steps (accesses to shared words) compared with
+/// the published bounds, one thread with arenas and TLSF alternating, throughput by threads, and memory when every free
+/// is remote. Peers that are not installed, and locks that a thread may not take, are reported as such. Takes up to an
+/// hour with every allocator and number of threads, and 72 MiB of memory for a heap; nothing else should run meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = after_help("Allocators and groups for --on", shared::names(), EXAMPLES))]
 pub struct Arguments {
     /// Allocators, separated by commas: names, or the groups all, ours, peers, options (variants of one allocator). A
-    /// leading `-` leaves out: --on=-options. They are listed below; all without this.
+    /// leading `-` excludes: --on=-options. They are listed below; the default is all.
     #[arg(long, value_name = "A,B", value_delimiter = ',', allow_hyphen_values = true)]
     on: Vec<String>,
 
-    /// Parts of the experiment, separated by commas; all without this.
+    /// Parts of the experiment, separated by commas; the default is all.
     #[arg(long, value_name = "P,Q", value_enum, value_delimiter = ',')]
     parts: Vec<Part>,
 
@@ -50,7 +49,7 @@ pub struct Arguments {
           value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Vec<u8>,
 
-    /// Bytes of the heap, with suffix K, M or G. A tree buddy gets its counters besides, so that 64M takes 72 MiB of
+    /// Bytes of the heap, with suffix K, M or G. A tree buddy needs its counters in addition, so 64M takes 72 MiB of
     /// memory.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_size)]
     heap: u64,
@@ -75,8 +74,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     frees: Option<u64>,
 
-    /// Seconds for one allocator in one case with one number of threads; what is not done by then is marked [default:
-    /// 20; with --quick 4, with --full 120].
+    /// Seconds for one allocator in one case with one number of threads; unfinished cases are marked [default: 20; with
+    /// --quick 4, with --full 120].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
 
@@ -91,11 +90,11 @@ pub struct Arguments {
     keeping: Keeping,
 }
 
-/// Performs it and shows what came of it.
+/// Performs the experiment and shows its results.
 ///
 /// # Errors
 ///
-/// Whatever stopped it, with its context.
+/// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = shared::select(&arguments.on).context("--on")?;
     let mut outputs = arguments.outputs.open(&arguments.keeping)?;

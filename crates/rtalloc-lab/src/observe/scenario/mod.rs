@@ -1,8 +1,9 @@
-//! Worst cases by name: where the *scenario maximum* comes from, and what `rtalloc generate worst:ALLOCATOR` writes.
+//! Worst cases by name: the source of the *scenario maximum*, and of the traces of `rtalloc generate worst:ALLOCATOR`.
 //!
-//! A scenario is one operation on a heap prepared for it, in a heap of any size. What its author took for the worst
-//! case need not be: that is what tables show, with the observed maximum and the bound beside it. Where the bound of an
-//! allocator showed that more is possible, there is a *harder* recipe of our own, told apart by [`Recipe`].
+//! A scenario is one operation on a heap prepared for it, in a heap of any size. It is not necessarily the worst case,
+//! although its author took it for that: tables show it next to the observed maximum and the bound. Where an
+//! allocator's bound showed that more is possible, there is a *harder* recipe of our own; [`Recipe`] distinguishes
+//! them.
 //!
 //! | allocators | allocate | deallocate |
 //! |---|---|---|
@@ -19,26 +20,26 @@
 //! | bitmap buddy | nothing is free: every word is looked at, in vain | the only block of a largest one: a word of every level is closed |
 //! | TLSF, half-fit, arenas | a small request from one large block (Masmano et al. 6.1) | both neighbours free; harder: each alone in its list and range |
 
+mod builder;
 mod recipes;
-mod rehearsal;
 
 use super::{Meter, Observation, ObserveError, Operation, Script, Stage};
-use rehearsal::Rehearsal;
+use builder::ScriptBuilder;
 use rtalloc_subjects::WorstCases;
 use rtalloc_subjects::{Heap, Region, Subject};
 use std::fmt;
 
-/// Whose idea of the worst case.
+/// Origin of a recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recipe {
-    /// That of a paper.
+    /// A paper's.
     Paper,
     /// Ours, found from the bound.
     Harder,
 }
 
 impl Recipe {
-    /// As the command line has it.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,7 +49,7 @@ impl Recipe {
     }
 }
 
-/// A worst case as somebody described it.
+/// A worst case as described in the literature, or by us.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// What it is, in a few words.
@@ -57,17 +58,17 @@ pub struct Scenario {
     pub source: &'static str,
     /// The operation it is the worst case of, the last one that is performed.
     pub operation: Operation,
-    /// Whose it is.
+    /// Its origin.
     pub recipe: Recipe,
-    /// The allocators it is for; empty: all that none of the operation names.
+    /// The allocators it is for; empty: all allocators that no other scenario of the operation names.
     pub subjects: &'static [WorstCases],
     /// Performs the operations; `None` where the heap is too small for them.
-    build: fn(&mut Rehearsal<'_>) -> Option<()>,
+    build: fn(&mut ScriptBuilder<'_>) -> Option<()>,
 }
 
 pub use recipes::ALL;
 
-/// The heap that papers measure in, the pool of the TLSF paper's experiments (section 7), in bytes.
+/// The heap size of the papers' measurements, the pool of the TLSF paper's experiments (section 7), in bytes.
 pub const HEAP_BYTES: usize = 16 << 20;
 
 /// The scenarios for an allocator.
@@ -87,9 +88,9 @@ impl Scenario {
     /// [`ObserveError::Refusal`] and [`ObserveError::NoRoom`].
     pub fn script(&self, subject: &Subject, region: &mut Region, heap_bytes: usize) -> Result<Script, ObserveError> {
         let heap = Heap::new(subject, region, heap_bytes)?;
-        let mut rehearsal = Rehearsal::new(subject, heap, heap_bytes);
-        (self.build)(&mut rehearsal).ok_or(ObserveError::NoRoom { scenario: self.name, heap_bytes })?;
-        Ok(rehearsal.into_script())
+        let mut builder = ScriptBuilder::new(subject, heap, heap_bytes);
+        (self.build)(&mut builder).ok_or(ObserveError::NoRoom { scenario: self.name, heap_bytes })?;
+        Ok(builder.into_script())
     }
 }
 
@@ -99,8 +100,8 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// Performs every scenario of the stage's subject in a heap of `heap_bytes` bytes, and hands the last operation of each
-/// to `sink`.
+/// Performs every scenario of the stage's subject in a heap of `heap_bytes` bytes, and passes the last operation of
+/// each to `sink`.
 ///
 /// # Errors
 ///

@@ -2,7 +2,7 @@
 //!
 //! Live blocks are drawn `L`, free ones `f`, the block of the last operation `*`.
 
-use super::rehearsal::Rehearsal;
+use super::builder::ScriptBuilder;
 use super::{Recipe, Scenario};
 use crate::observe::Operation;
 use crate::observe::script::Slot;
@@ -75,7 +75,7 @@ pub const ALL: &[Scenario] = &[
         operation: Operation::Deallocate,
         recipe: Recipe::Harder,
         subjects: &[GoodFit, HalfFit],
-        build: lonely_neighbours_free,
+        build: isolated_neighbours_free,
     },
     Scenario {
         name: "both neighbours free, neither alone in its list",
@@ -312,7 +312,7 @@ pub const ALL: &[Scenario] = &[
         subjects: &[Pages],
         build: |r| {
             let block = r.allocate(r.smallest())?;
-            // More than the rest of the page, for those that cut blocks of any size off one.
+            // More than the remainder of the page, for allocators that cut blocks of any size off one.
             r.reallocate(block, r.largest_request())
         },
     },
@@ -363,7 +363,7 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "every second leaf live, two leaves asked for",
+        name: "every second leaf live, two leaves requested",
         source: WAIT_FREE,
         operation: Operation::Allocate,
         recipe: Recipe::Paper,
@@ -387,7 +387,7 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "every second leaf live, one of them to have two",
+        name: "every second leaf live, one of them resized to two",
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
@@ -422,7 +422,7 @@ pub const ALL: &[Scenario] = &[
         },
     },
     Scenario {
-        name: "nothing free, a leaf to have two",
+        name: "nothing free, a leaf resized to two",
         source: FROM_THE_CONTRACT,
         operation: Operation::Reallocate,
         recipe: Recipe::Harder,
@@ -462,12 +462,12 @@ pub const ALL: &[Scenario] = &[
 ];
 
 /// `[*|f............................]`
-fn smallest_of_all(r: &mut Rehearsal<'_>) -> Option<()> {
+fn smallest_of_all(r: &mut ScriptBuilder<'_>) -> Option<()> {
     r.allocate(r.smallest()).map(drop)
 }
 
 /// `[f][*][f][L]`, all of one size.
-fn both_neighbours_free(r: &mut Rehearsal<'_>) -> Option<()> {
+fn both_neighbours_free(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let small = r.smallest();
     let [before, block, after, _fence] = several(r, [small; 4])?;
     r.deallocate_all([before, after, block]);
@@ -476,63 +476,63 @@ fn both_neighbours_free(r: &mut Rehearsal<'_>) -> Option<()> {
 
 /// Sizes in bytes in different power-of-two ranges, with no other free block in any of them, that of the merged block
 /// included.
-const LONELY: [usize; 3] = [208, 1104, 5008];
+const ISOLATED: [usize; 3] = [208, 1104, 5008];
 
 /// `[f 208][* 1104][f 5008][L]`
-fn lonely_neighbours_free(r: &mut Rehearsal<'_>) -> Option<()> {
-    let [before, block, after] = several(r, LONELY)?;
+fn isolated_neighbours_free(r: &mut ScriptBuilder<'_>) -> Option<()> {
+    let [before, block, after] = several(r, ISOLATED)?;
     r.allocate(r.smallest())?;
     r.deallocate_all([before, after, block]);
     Some(())
 }
 
 /// `[f 208][L][f 5008][L][f 208][* 1104][f 5008][L]`
-fn accompanied_neighbours_free(r: &mut Rehearsal<'_>) -> Option<()> {
+fn accompanied_neighbours_free(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let small = r.smallest();
-    let [older, _, old, _] = several(r, [LONELY[0], small, LONELY[2], small])?;
-    let [before, block, after, _] = several(r, [LONELY[0], LONELY[1], LONELY[2], small])?;
+    let [older, _, old, _] = several(r, [ISOLATED[0], small, ISOLATED[2], small])?;
+    let [before, block, after, _] = several(r, [ISOLATED[0], ISOLATED[1], ISOLATED[2], small])?;
     r.deallocate_all([older, old, before, after, block]);
     Some(())
 }
 
-/// `[f 208][* smallest][f 5008][L]`, and the block is to have more than all of them.
-fn moved_from_between_free(r: &mut Rehearsal<'_>) -> Option<()> {
+/// `[f 208][* smallest][f 5008][L]`; the block is reallocated to more than all of them.
+fn moved_from_between_free(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let small = r.smallest();
-    let [before, block, after, _fence] = several(r, [LONELY[0], small, LONELY[2], small])?;
+    let [before, block, after, _fence] = several(r, [ISOLATED[0], small, ISOLATED[2], small])?;
     r.deallocate_all([before, after]);
-    r.reallocate(block, 2 * LONELY[2])
+    r.reallocate(block, 2 * ISOLATED[2])
 }
 
-/// As many blocks at the end of the heap become one.
+/// This many blocks at the end of the heap become one.
 const WIDE_BLOCKS: usize = 6;
-/// A request is for so many of them: more than a block and its two neighbours.
+/// A request is for this many of them: more than a block and its two neighbours.
 const REQUEST_BLOCKS: usize = 5;
 
-/// `[L][f][L][f][L] ... [f][L][f wide]`: the wide block is the oldest and has the highest address, so that a search
-/// finds it last whatever the order of the list. Blocks are freed from the highest address down, which an
-/// address-ordered list takes at its head. Returns a live block between two free ones.
-fn alternate(r: &mut Rehearsal<'_>, size: usize) -> Option<Slot> {
+/// `[L][f][L][f][L] ... [f][L][f wide]`: the wide block is the oldest and has the highest address, so a search finds it
+/// last whatever the order of the list. Blocks are freed from the highest address down, which an address-ordered list
+/// inserts at its head. Returns a live block between two free ones.
+fn alternate(r: &mut ScriptBuilder<'_>, size: usize) -> Option<Slot> {
     let mut slots = r.fill_by_address(size);
     let wide = slots.split_off(slots.len().checked_sub(WIDE_BLOCKS)?);
     r.deallocate_all(wide);
-    // The last one before the wide block stays.
+    // The last one before the wide block stays live.
     slots.pop()?;
     r.deallocate_all(slots.iter().copied().rev().step_by(2));
     slots.into_iter().rev().nth(1)
 }
 
-fn alternating_allocate(r: &mut Rehearsal<'_>) -> Option<()> {
+fn alternating_allocate(r: &mut ScriptBuilder<'_>) -> Option<()> {
     alternate(r, r.smallest())?;
     r.allocate(REQUEST_BLOCKS * r.smallest()).map(drop)
 }
 
-fn alternating_reallocate(r: &mut Rehearsal<'_>) -> Option<()> {
+fn alternating_reallocate(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let block = alternate(r, r.smallest())?;
     r.reallocate(block, REQUEST_BLOCKS * r.smallest())
 }
 
 /// `[L][f][L][f][L] ... [f][L][*][L]`
-fn alternating_deallocate(r: &mut Rehearsal<'_>) -> Option<()> {
+fn alternating_deallocate(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let mut slots = r.fill_by_address(r.smallest());
     slots.pop()?;
     let last = slots.pop()?;
@@ -542,21 +542,21 @@ fn alternating_deallocate(r: &mut Rehearsal<'_>) -> Option<()> {
 }
 
 /// `[*]`, and everything else is free.
-fn only_block(r: &mut Rehearsal<'_>) -> Option<()> {
+fn only_block(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let block = r.allocate(r.smallest())?;
     r.deallocate(block);
     Some(())
 }
 
-/// Granules of the smallest free block of [`rising`], which what it serves does not fill.
+/// Granules of the smallest free block of [`rising`], which the request does not fill.
 const RISING_GRANULES: usize = 4;
 /// Granules of the one large free block of [`rising`].
 const RISING_WIDE_GRANULES: usize = 8;
 
 /// `[f 4][*][f 5][L][f 6][L] ... [f k][L]`, sizes in granules: as many different sizes as the heap has room for, freed
-/// from the smallest up. Each becomes the root of a tree by size above all others, which are a path down its left side.
-/// Returns the live block between the two smallest.
-fn rising(r: &mut Rehearsal<'_>) -> Option<Slot> {
+/// in ascending order. Each becomes the root of the tree by size, above all others, which form a path down its left
+/// side. Returns the live block between the two smallest.
+fn rising(r: &mut ScriptBuilder<'_>) -> Option<Slot> {
     let (granule, small) = (r.granule(), r.smallest());
     // Room for control structures and headers.
     let room = r.heap_bytes() / 8 * 7;
@@ -579,25 +579,25 @@ fn rising(r: &mut Rehearsal<'_>) -> Option<Slot> {
     between
 }
 
-/// How many sizes [`descending`] uses: the tree is built by walking it, which takes the square of the number of blocks
-/// of one size. One in small heaps, then the more the larger the heap, so that the number of blocks grows as well.
+/// How many sizes [`descending`] uses: building the tree takes time quadratic in the number of blocks of one size. One
+/// size in small heaps, more in larger heaps, so that the number of blocks grows as well.
 fn sizes_of_descending(heap_bytes: usize) -> usize {
     let quarters = heap_bytes as f64 / f64::from(256 << 10);
     (quarters.powf(0.75) as usize).max(1)
 }
 
-/// Granules of the one large free block of [`descending`], and of what is moved to it.
+/// Granules of the one large free block of [`descending`], and of the reallocation into it.
 const DESCENDING_WIDE_GRANULES: usize = 12;
 
 /// `[f a][*][f a][L] ... [f a][L][f b][L] ... [f b][L] ... [f wide][L]`, a < b < ...: the sizes rise with the
-/// addresses, and blocks of one size are freed from the highest address down. Of equals the one freed later goes below:
-/// the tree is a path down the left side, of every free block, the one with the lowest address at its end. Returns the
-/// live block between the two lowest.
-fn descending(r: &mut Rehearsal<'_>) -> Option<Slot> {
+/// addresses, and blocks of one size are freed from the highest address down. Among equal blocks the one freed later
+/// goes below: the tree is a path down the left side, through every free block, with the lowest address at its end.
+/// Returns the live block between the two lowest.
+fn descending(r: &mut ScriptBuilder<'_>) -> Option<Slot> {
     let (granule, small) = (r.granule(), r.smallest());
     let sizes = sizes_of_descending(r.heap_bytes());
     let room = r.heap_bytes() / 16 * 15;
-    // Each size has as many blocks, of two granules and more.
+    // Each size has the same number of blocks, of two granules and more.
     let of_each: usize = (0..sizes).map(|size| (size + 2) * granule + r.smallest_block()).sum();
     let blocks = room / of_each;
     let mut between = None;
@@ -620,9 +620,9 @@ fn descending(r: &mut Rehearsal<'_>) -> Option<Slot> {
     between
 }
 
-/// `[f largest][L][L][L] ...`: the largest block that a request gets is free, and of what is around it everything is
-/// live in smallest blocks. Returns the largest request.
-fn one_largest_free(r: &mut Rehearsal<'_>) -> Option<usize> {
+/// `[f largest][L][L][L] ...`: the largest block available to a request is free, and everything around it is live in
+/// smallest blocks. Returns the largest request.
+fn one_largest_free(r: &mut ScriptBuilder<'_>) -> Option<usize> {
     let largest = r.largest()?;
     let block = r.allocate(largest)?;
     r.fill(r.smallest());
@@ -633,16 +633,16 @@ fn one_largest_free(r: &mut Rehearsal<'_>) -> Option<usize> {
 /// A request that any leaf serves, in bytes.
 const LEAST: usize = 1;
 
-/// Of each two leaves below a node the left one is free and the right one, which cannot grow, live. Returns the last of
-/// these.
-fn every_second_leaf(r: &mut Rehearsal<'_>) -> Option<Slot> {
+/// Of any two leaves below a node the left one is free and the right one, which cannot grow, is live. Returns the last
+/// of the right ones.
+fn every_second_leaf(r: &mut ScriptBuilder<'_>) -> Option<Slot> {
     let leaves = r.fill_by_address(LEAST);
     r.deallocate_all(leaves.iter().copied().step_by(2));
     leaves.last().copied()
 }
 
 /// `[f page][* in a page of its own][f page][L page]`
-fn fragment_between_pages(r: &mut Rehearsal<'_>) -> Option<()> {
+fn fragment_between_pages(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let before = r.allocate(r.page())?;
     let block = r.allocate(r.smallest())?;
     let after = r.allocate(r.page())?;
@@ -651,18 +651,18 @@ fn fragment_between_pages(r: &mut Rehearsal<'_>) -> Option<()> {
     Some(())
 }
 
-/// `[*][f][f 2][f 4] ... `: the block with the lowest address of a largest one, which is full of smallest blocks before
-/// all but this are freed. Where buddies differ in size it was divided off more often than any other, because lower
-/// parts are the larger ones. What is around the largest block is free too, but for one smallest block, so that no list
-/// is ever empty.
-fn deepest_of_largest(r: &mut Rehearsal<'_>) -> Option<()> {
+/// `[*][f][f 2][f 4] ... `: a largest block is filled with smallest blocks; then all but the one with the lowest
+/// address are freed. Where buddies differ in size, this one results from the most splits, because lower parts are the
+/// larger ones. Everything around the largest block is free too, except for one smallest block, so that no list is ever
+/// empty.
+fn deepest_of_largest(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let largest = r.largest()?;
     let block = r.allocate(largest)?;
     let small = r.smallest();
     let mut around = r.fill_by_address(small);
     r.deallocate(block);
     let mut within = r.fill_by_address(small);
-    // One stays, or what is around becomes what it was.
+    // One stays live, or the surroundings merge again.
     around.pop();
     let last = (!within.is_empty()).then(|| within.remove(0))?;
     r.deallocate_all(around);
@@ -673,7 +673,7 @@ fn deepest_of_largest(r: &mut Rehearsal<'_>) -> Option<()> {
 
 /// Full pages of smallest blocks; the first eight but one of a page are freed, and then that one: two free sequences of
 /// its frame become one, longer than any other of the page.
-fn longest_sequence(r: &mut Rehearsal<'_>) -> Option<()> {
+fn longest_sequence(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let mut page = full_pages(r)?.swap_remove(1);
     page.truncate(8);
     let last = page.remove(3);
@@ -682,34 +682,34 @@ fn longest_sequence(r: &mut Rehearsal<'_>) -> Option<()> {
     Some(())
 }
 
-/// Three pages of smallest blocks, of which the middle one's are freed; the last of them is the scenario's.
-fn page_emptied(r: &mut Rehearsal<'_>) -> Option<()> {
+/// Three pages of smallest blocks; those of the middle one are freed; the last of them is the scenario's operation.
+fn page_emptied(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let middle = full_pages(r)?.swap_remove(1);
     r.deallocate_all(middle);
     Some(())
 }
 
-/// Three objects of which two fill a page: one of `[L*][Lf]` is freed, and the third takes its place.
-fn of_a_full_page(r: &mut Rehearsal<'_>) -> Option<()> {
-    // Whatever the ladder, in a class of two page-blocks to a page.
+/// Three objects, two of which fill a page: one of `[L*][Lf]` is freed, and the third is moved into its place.
+fn of_a_full_page(r: &mut ScriptBuilder<'_>) -> Option<()> {
+    // A class of two page-blocks per page, for every set of size classes.
     let [first, ..] = several(r, [r.page() / 3 - 64; 3])?;
     r.deallocate(first);
     Some(())
 }
 
-/// The only object becomes one of another class.
-fn to_another_class(r: &mut Rehearsal<'_>) -> Option<()> {
+/// The only object is reallocated to another class.
+fn to_another_class(r: &mut ScriptBuilder<'_>) -> Option<()> {
     let slot = r.allocate(r.smallest())?;
     r.reallocate(slot, 4 * r.smallest())
 }
 
-/// Smallest blocks, until a third page is begun; by page.
-fn full_pages(r: &mut Rehearsal<'_>) -> Option<Vec<Vec<Slot>>> {
+/// Smallest blocks, until a third page is begun; grouped by page.
+fn full_pages(r: &mut ScriptBuilder<'_>) -> Option<Vec<Vec<Slot>>> {
     let page = r.page();
     let mut pages: Vec<Vec<Slot>> = Vec::new();
     while pages.len() < 3 {
         let slot = r.allocate(r.smallest())?;
-        let of = |r: &Rehearsal<'_>, slot: Slot| r.address(slot) / page;
+        let of = |r: &ScriptBuilder<'_>, slot: Slot| r.address(slot) / page;
         match pages.last_mut() {
             Some(last) if of(r, last[0]) == of(r, slot) => last.push(slot),
             _ => pages.push(vec![slot]),
@@ -718,7 +718,7 @@ fn full_pages(r: &mut Rehearsal<'_>) -> Option<Vec<Vec<Slot>>> {
     Some(pages)
 }
 
-fn several<const N: usize>(r: &mut Rehearsal<'_>, sizes: [usize; N]) -> Option<[Slot; N]> {
+fn several<const N: usize>(r: &mut ScriptBuilder<'_>, sizes: [usize; N]) -> Option<[Slot; N]> {
     let slots: Option<Vec<_>> = sizes.into_iter().map(|size| r.allocate(size)).collect();
     slots?.try_into().ok()
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 fn crossing(count: usize, threads: u32, seed: u64) -> Vec<Event> {
     let mut events = random_events(count, seed);
     for (place, event) in events.iter_mut().enumerate() {
-        // Every thread in its turn first: threads are numbered by their first operation.
+        // Every thread once first: threads are numbered by their first operation.
         let turn = if place < threads as usize { place as u64 } else { (place as u64).wrapping_mul(0x9e37_79b9) >> 7 };
         event.thread = (turn % u64::from(threads)) as u32;
     }
@@ -51,7 +51,8 @@ fn every_subject_replays_threads_that_free_each_others_blocks() {
             let watches = vec![Verifying(&verified); course.users()];
             let (summary, _) = run(course, &heap, watches).expect(subject.name);
             assert_eq!(summary.operations, 4000 * u64::from(copies), "{}", subject.name);
-            // Who serves no such alignment leaves out what becomes of such a block, and everyone else nothing.
+            // An allocator that cannot serve such an alignment skips the later operations on such blocks; all others
+            // skip nothing.
             assert_eq!((summary.refused.total(), summary.timed_out), (summary.beyond_reach, false), "{}", subject.name);
             assert_eq!(summary.left_out > 0, summary.beyond_reach > 0, "{}", subject.name);
             assert_eq!(summary.beyond_reach > 0, subject.reach.alignment_bytes < 64, "{}", subject.name);
@@ -65,7 +66,7 @@ fn every_subject_replays_threads_that_free_each_others_blocks() {
     }
 }
 
-/// Notes when which operation of which block was made.
+/// Records when each operation on each block was performed.
 #[derive(Clone)]
 struct Clocked<'a> {
     now: &'a AtomicUsize,
@@ -103,7 +104,7 @@ fn times(events: &[Event], ordering: Ordering) -> Vec<usize> {
 }
 
 #[test]
-fn what_must_come_first_comes_first() {
+fn causal_order_is_preserved() {
     let events = crossing(20_000, 5, 9);
     let times = times(&events, Ordering::Causal);
     let (mut of_thread, mut of_slot) = (vec![None::<usize>; 5], Vec::new());
@@ -121,14 +122,14 @@ fn what_must_come_first_comes_first() {
 }
 
 #[test]
-fn the_recorded_order_is_kept_as_it_was() {
+fn the_recorded_order_is_preserved() {
     let events = crossing(3000, 3, 4);
     assert!(times(&events, Ordering::Recorded).is_sorted());
 }
 
 #[test]
-fn names_of_freed_blocks_are_used_again_in_a_trace_longer_than_what_is_read_ahead() {
-    // One thread allocates a thousand blocks, the other frees them, over and over.
+fn names_of_freed_blocks_are_reused_in_a_trace_longer_than_the_read_ahead() {
+    // One thread allocates a thousand blocks, the other frees them, repeatedly.
     const BLOCKS: u64 = 1000;
     let events: Vec<Event> = (0..AHEAD + 200_000)
         .map(|tick| {
@@ -140,7 +141,7 @@ fn names_of_freed_blocks_are_used_again_in_a_trace_longer_than_what_is_read_ahea
     let (file, totals) = written(&events);
     let board = Board::new().expect("a board");
     let course = course(file.path(), &totals, 1, Ordering::Causal, &board);
-    // The allocating thread may be ahead by half of what is read ahead.
+    // The allocating thread may be ahead by half of the read-ahead.
     const ROOM: usize = 64 << 20;
     let mut region = Region::new(ROOM, false).expect("memory");
     let heap = SharedHeap::new(one("tlsf-ticket").expect("ours"), &mut region, ROOM, 2).expect("room");
@@ -151,7 +152,7 @@ fn names_of_freed_blocks_are_used_again_in_a_trace_longer_than_what_is_read_ahea
 impl Watch for () {}
 
 #[test]
-fn what_does_not_fit_is_left_out_and_counted() {
+fn blocks_that_do_not_fit_are_skipped_and_counted() {
     let (file, totals) = written(&crossing(2000, 2, 5));
     let board = Board::new().expect("a board");
     let course = course(file.path(), &totals, 1, Ordering::Recorded, &board);
@@ -164,14 +165,14 @@ fn what_does_not_fit_is_left_out_and_counted() {
     };
     let summary = replay(&mut region, bytes);
     assert!(summary.refused.exhausted > 0 && summary.left_out > 0 && summary.first_refused.is_some(), "{summary:?}");
-    // The recorded order leaves nothing to chance.
+    // The recorded order is deterministic.
     assert_eq!(Summary { waits: 0, ..replay(&mut region, bytes) }, Summary { waits: 0, ..summary });
     let heap = SharedHeap::new(subject, &mut region, bytes, 2).expect("as before");
     assert_eq!(serves(course, &heap).expect("sound"), Some(false));
 }
 
 #[test]
-fn a_block_that_two_have_is_found() {
+fn a_block_owned_twice_is_detected() {
     let verified = Verified::new(4096, 8192);
     let memory = [0_u64; 64];
     let block = |at: usize| Block { address: memory[at..].as_ptr() as usize, size: 64, align: 8, stamp: 7 };
@@ -185,7 +186,7 @@ fn a_block_that_two_have_is_found() {
 }
 
 #[test]
-fn a_thread_that_waits_in_vain_ends_with_the_time() {
+fn a_thread_that_waits_in_vain_ends_when_the_time_runs_out() {
     let (file, totals) = written(&crossing(2000, 2, 6));
     let board = Board::new().expect("a board");
     let late =

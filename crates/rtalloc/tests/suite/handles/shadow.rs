@@ -373,7 +373,7 @@ impl<'b> Shadow<'b> {
         assert!(is_kept, "{fragmentation:?}, at most {most_free_bytes} bytes of free page-blocks by compaction");
         let used_bytes: usize = used_bytes.values().sum();
         let pages_bytes = used_bytes + fragmentation.size_external_bytes + fragmentation.page_internal_bytes;
-        assert!(pages_bytes.is_multiple_of(page_bytes), "{fragmentation:?} beside {used_bytes} bytes used");
+        assert!(pages_bytes.is_multiple_of(page_bytes), "{fragmentation:?} with {used_bytes} bytes used");
     }
 
     /// Uses every stale handle in every way: the heap reports each use, and nothing changes.

@@ -1,15 +1,15 @@
-//! How a recipe is written down: by performing it.
+//! Recipes are recorded by performing them.
 //!
-//! A recipe says "until the heap is full", "every second block", "the block with the highest address". What that comes
-//! to depends on the allocator's headers, minima and order, so a recipe is performed on a heap of the allocator while
-//! it is written down. What comes out is a list of operations like any other: performing it again does the same.
+//! A recipe says "until the heap is full", "every second block", "the block with the highest address". Its meaning
+//! depends on the allocator's headers, minima and order, so a recipe is performed on a heap of the allocator while it
+//! is recorded. The result is an ordinary list of operations: performing it again does the same.
 
 use super::super::script::{Script, Slot};
 use rtalloc::contract::Contract;
 use rtalloc_subjects::{Heap, Subject};
 
-/// A recipe underway, on a heap of the allocator it is for.
-pub(super) struct Rehearsal<'heap> {
+/// A recipe being recorded, on a heap of its allocator.
+pub(super) struct ScriptBuilder<'heap> {
     heap: Heap<'heap>,
     heap_bytes: usize,
     contract: Option<Contract>,
@@ -18,16 +18,16 @@ pub(super) struct Rehearsal<'heap> {
     blocks: Vec<(usize, usize)>,
 }
 
-/// The smallest request of allocators whose contract is not known, in bytes: what C libraries grant at least.
+/// The smallest request of allocators without a known contract, in bytes: what C libraries grant at least.
 const SMALLEST_BYTES: usize = 16;
 
-impl<'heap> Rehearsal<'heap> {
+impl<'heap> ScriptBuilder<'heap> {
     pub fn new(subject: &Subject, heap: Heap<'heap>, heap_bytes: usize) -> Self {
         let contract = subject.view.map(|view| view.contract);
         Self { heap, heap_bytes, contract, script: Script::new(), blocks: Vec::new() }
     }
 
-    /// What was performed.
+    /// The performed operations.
     pub fn into_script(self) -> Script {
         self.script
     }
@@ -47,7 +47,7 @@ impl<'heap> Rehearsal<'heap> {
         self.contract.map_or(2 * SMALLEST_BYTES, |contract| contract.min_block_bytes)
     }
 
-    /// Bytes in front of every live block.
+    /// Bytes before every live block.
     pub fn header(&self) -> usize {
         self.contract.map_or(SMALLEST_BYTES, |contract| contract.header_bytes)
     }
@@ -57,7 +57,7 @@ impl<'heap> Rehearsal<'heap> {
         self.contract.map_or(usize::MAX, |contract| contract.largest_request_bytes)
     }
 
-    /// Bytes by which blocks differ in size.
+    /// Size granularity of blocks, in bytes.
     pub fn granule(&self) -> usize {
         self.contract.map_or(SMALLEST_BYTES, |contract| contract.granule_bytes)
     }
@@ -67,7 +67,7 @@ impl<'heap> Rehearsal<'heap> {
         self.contract.map_or(0, |contract| contract.page_bytes)
     }
 
-    /// Allocates; `None`, and nothing is written down, where that is refused.
+    /// Allocates; `None`, without being recorded, if refused.
     pub fn allocate(&mut self, size: usize) -> Option<Slot> {
         let address = self.call(size)?;
         let slot = self.script.allocate_aligned(size, 1);
@@ -75,7 +75,7 @@ impl<'heap> Rehearsal<'heap> {
         Some(slot)
     }
 
-    /// Asks for what is refused, which is written down; `None`, and nothing is, where it is served.
+    /// Makes a request that is refused, and records it; `None`, without being recorded, if it is served.
     pub fn refuse(&mut self, size: usize) -> Option<()> {
         if self.call(size).is_some() {
             return None;
@@ -85,12 +85,12 @@ impl<'heap> Rehearsal<'heap> {
         Some(())
     }
 
-    /// As [`reallocate`](Self::reallocate) of what is refused; `None` where it is served.
+    /// As [`reallocate`](Self::reallocate), for a request that is refused; `None` if it is served.
     pub fn refuse_to_move(&mut self, slot: Slot, size: usize) -> Option<()> {
         self.reallocate(slot, size).is_none().then_some(())
     }
 
-    /// The largest request that is served now, in bytes, found by asking.
+    /// The largest request that is served now, in bytes, found by trying.
     pub fn largest(&mut self) -> Option<usize> {
         let (mut served, mut refused) = (0, self.heap_bytes.min(self.largest_request().saturating_add(1)));
         while refused - served > 1 {
@@ -106,7 +106,7 @@ impl<'heap> Rehearsal<'heap> {
         (served > 0).then_some(served)
     }
 
-    /// Allocates what is left of the heap in few blocks, the largest first; they stay.
+    /// Allocates the remainder of the heap in few blocks, the largest first; they stay live.
     pub fn exhaust(&mut self) {
         let most = self.heap_bytes.min(self.largest_request());
         for power in (0..=most.ilog2()).rev() {
@@ -116,13 +116,13 @@ impl<'heap> Rehearsal<'heap> {
 
     fn call(&mut self, size: usize) -> Option<usize> {
         let align = self.heap.entries.natural_align_bytes;
-        // SAFETY: the heap is live, and the size is neither zero nor beyond a `Layout`: recipes ask for less than a
+        // SAFETY: the heap is live, and the size is neither zero nor beyond a `Layout`: recipes request less than a
         // heap.
         let block = unsafe { (self.heap.entries.allocate)(self.heap.context, size, align) };
         (!block.is_null()).then_some(block as usize)
     }
 
-    /// Allocates until that is refused; in order of request.
+    /// Allocates until refused; the blocks in order of request.
     pub fn fill(&mut self, size: usize) -> Vec<Slot> {
         std::iter::from_fn(|| self.allocate(size)).collect()
     }
@@ -134,7 +134,7 @@ impl<'heap> Rehearsal<'heap> {
         slots
     }
 
-    /// Where a block lies.
+    /// The address of a block.
     pub fn address(&self, slot: Slot) -> usize {
         self.blocks[slot.number()].0
     }
@@ -153,7 +153,7 @@ impl<'heap> Rehearsal<'heap> {
         slots.into_iter().for_each(|slot| self.deallocate(slot));
     }
 
-    /// Reallocates a live block; `None` where that is refused, which is written down as well.
+    /// Reallocates a live block; `None` if refused, which is recorded as well.
     pub fn reallocate(&mut self, slot: Slot, size: usize) -> Option<()> {
         let (address, old) = self.blocks[slot.number()];
         let align = self.heap.entries.natural_align_bytes;

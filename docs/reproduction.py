@@ -1,0 +1,90 @@
+"""Keeps of a report of `rtalloc reproduce all` what the repository holds: `python3 docs/reproduction.py REPORT` writes
+docs/overview.svg, the report's first figure, and docs/reproduction.json, the tables that the book is compared with."""
+
+import html.parser
+import json
+import pathlib
+import re
+import sys
+
+TABLES = [
+    "All allocators",
+    "What is guaranteed to suffice, over M",
+    "The worst of all adversaries: memory needed over M",
+]
+
+
+class Tables(html.parser.HTMLParser):
+    """The tables of a report: by heading, rows of cells by the first cell."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.heading, self.text, self.row = {}, "", None, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag in ("h3", "th", "td") or (tag, ("class", "line")) == ("p", *attributes[:1]):
+            self.text = ""
+        elif tag == "tr":
+            self.row = []
+
+    def handle_endtag(self, tag):
+        if tag in ("h3", "p") and self.text is not None:
+            self.heading = self.text
+        elif tag in ("th", "td") and self.row is not None:
+            self.row.append(self.text)
+        elif tag == "tr" and self.row:
+            self.found.setdefault(self.heading, {}).setdefault(self.row[0], self.row[1:])
+        if tag in ("h3", "p", "th", "td"):
+            self.text = None
+
+    def handle_data(self, data):
+        if self.text is not None:
+            self.text += data
+
+
+def overview(report):
+    """The report's first figure as an SVG file."""
+    style = re.search(r"<style>(.*?)</style>", report, re.S).group(1)
+    figure = re.search(r"<svg .*?</svg>", report, re.S).group()
+    figure = re.sub(r'<g class="v\d+".*?</g>', "", figure)     # what the report's script shows under the pointer
+
+    # A class such as s7 or ink-grid-f: stroke (s) or fill (f) in a colour that the report's style sheet names.
+    rules, names = [], {"page"}
+    for name in sorted(set(re.findall(r'class="([sf]\d+|ink-[^"]+)"', figure))):
+        stroke, colour = (name[0], f"a{name[1:]}") if name[1:].isdigit() else (name[-1], name.split("-")[1])
+        colour = {"text": "ink"}.get(colour, colour)
+        rules.append(f".{name}{{{'stroke' if stroke == 's' else 'fill'}:var(--{colour})}}")
+        names.add(colour)
+
+    def theme(number):
+        """The colours of the light theme (0), which the style sheet names first, or of the dark one (1)."""
+        values = {name: re.findall(rf"--{name}:\s*([^;}}]+)", style) for name in sorted(names)}
+        return ":root{" + ";".join(f"--{name}:{found[number]}" for name, found in values.items()) + "}"
+
+    css = f"{theme(0)}@media(prefers-color-scheme:dark){{{theme(1)}}}{''.join(rules)}"
+    css += ".plot{background:var(--page);font-family:system-ui,sans-serif}"
+    css += "text{paint-order:stroke;stroke:var(--page);stroke-width:3px}polyline{fill:none;stroke-dasharray:2 4}"
+    return figure.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(">", f"><style>{css}</style>", 1) + "\n"
+
+
+def main():
+    folder = pathlib.Path(__file__).parent
+    report = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
+    measured = re.search(r"Measured 20\d\d-\d\d-\d\d[^<]*", report)
+    if not measured:
+        sys.exit(f"{sys.argv[1]} does not state when it was measured")
+    tables = Tables(report).found
+    # One row per line, so that a change is readable.
+    rows = ",\n".join(
+        f"    {json.dumps(heading)}: {{\n"
+        + ",\n".join(f"      {json.dumps(name)}: {json.dumps(cells)}" for name, cells in tables[heading].items())
+        + "\n    }"
+        for heading in TABLES
+    )
+    kept = f'{{\n  "measured": {json.dumps(measured.group())},\n  "tables": {{\n{rows}\n  }}\n}}\n'
+    (folder / "reproduction.json").write_text(kept, encoding="utf-8")
+    (folder / "overview.svg").write_text(overview(report), encoding="utf-8")
+
+
+main()
