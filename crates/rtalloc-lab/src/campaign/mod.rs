@@ -55,7 +55,7 @@ pub trait Tasks {
     /// Its name, as `rtalloc reproduce` takes it.
     fn name(&self) -> &'static str;
 
-    /// All tasks, in the order in which [`Experiment::conclude`] expects them.
+    /// All tasks, in the order in which [`kept`] returns their results.
     fn tasks(&self) -> Vec<Task>;
 
     /// Performs the task with this number, in a process of its own. An allocator's failure is a result.

@@ -149,7 +149,7 @@ impl fmt::Display for Death {
 
 impl Death {
     /// Whether the death is unrelated to the work: another process killed it (the system for lack of memory, or an
-    /// operator), it got too little processor time, or it declared its result [undecided](undecided).
+    /// operator), it got too little processor time, or it declared its result [undecided].
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
         const SIGNALS: [i32; 5] = [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
