@@ -3,13 +3,13 @@
 //! ```text
 //! published   the paper's figures
 //! measure     the experiments, as tasks of a campaign
-//! result      what they come to, as it is written and read
-//! claims      what the paper says, with verdicts
+//! result      their results, as they are written and read
+//! claims      the paper's claims, with verdicts
 //! chapter     tables, figures, notes and errata
 //! ```
 //!
-//! [`Paper`] is what a campaign of [`all`] of them needs of each. Beside them is the [`overview`], by which the [`page`]
-//! of all papers says which allocator to take.
+//! `rtalloc reproduce` uses a paper through the trait [`Paper`]; [`all`] lists the papers. The [`page`] of all papers
+//! also shows the [`overview`] of all allocators.
 
 pub mod chapter;
 pub mod claims;
@@ -32,7 +32,7 @@ use anyhow::Context as _;
 use chapter::Chapter;
 use serde::Serialize;
 
-/// How much is performed.
+/// The amount of replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Reduced replication.
@@ -44,7 +44,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// As the options say of which at most one is given.
+    /// The scale selected by the options, of which at most one is given.
     #[must_use]
     pub fn of(quick: bool, full: bool) -> Self {
         match (quick, full) {
@@ -54,7 +54,7 @@ impl Scale {
         }
     }
 
-    /// How much that is, for readers of results.
+    /// The scale as text, for readers of results.
     #[must_use]
     pub fn words(self) -> &'static str {
         self.pick(
@@ -113,7 +113,7 @@ pub fn all<'a>(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<[Box<dyn 
     ])
 }
 
-/// What the experiments of a paper came to.
+/// The results of a paper's experiments.
 pub struct Reproduced {
     /// As tables and figures.
     pub chapter: Chapter,
@@ -138,4 +138,18 @@ impl Reproduced {
 /// A folder for the traces of an experiment.
 fn folder() -> anyhow::Result<tempfile::TempDir> {
     tempfile::tempdir().context("cannot make a folder for traces; set TMPDIR to a directory with room")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names are the subcommands and, with underscores, the fields of the JSON of all papers.
+    #[test]
+    fn papers_keep_their_names_and_order() {
+        let analysis = Analysis::of_this_program().expect("this program");
+        let papers = all(&analysis, Scale::Quick).expect("room for traces");
+        let names = papers.each_ref().map(|paper| paper.name());
+        assert_eq!(names, ["tlsf", "puaut", "wait-free", "thesis", "compact-fit", "robson"]);
+    }
 }

@@ -114,7 +114,7 @@ impl Tasks for Everybody<'_> {
 }
 
 impl Everybody<'_> {
-    /// What the results of all tasks, in their order, come to.
+    /// Combines the results of all tasks, in their order.
     pub(crate) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Overview> {
         let mut kept = kept.into_iter();
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! What an allocator is chosen by, beside the papers: static bounds, and the heaps that real programs need.
+//! All allocators by their static bounds and by the heaps that real programs need.
 
 pub mod measure;
 pub mod result;

@@ -109,7 +109,7 @@ pub struct Experiments<'a> {
     pub seed: u64,
 }
 
-/// Seed unless an option says otherwise.
+/// Default seed.
 pub const SEED: u64 = 1;
 
 /// The tasks behind those of [`PANELS`].
@@ -140,7 +140,7 @@ impl Tasks for Experiments<'_> {
 }
 
 impl Experiments<'_> {
-    /// What the results of all tasks, in their order, come to.
+    /// Combines the results of all tasks, in their order.
     pub(super) fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<CompactFit> {
         let others: [Kept; OTHERS.len()] = kept.split_off(PANELS.len()).try_into().expect("a result for each task");
         let [frames, fragmentation, promises, facts] = others.map(|kept| kept.result);

@@ -36,7 +36,7 @@ pub const HEAP_BYTES: usize = 4 << 20;
 /// Heaps of figure 4, each twice the one before: the smallest, and the largest there are.
 pub const GROWTH_BYTES: (usize, usize) = (64 << 10, 64 << 20);
 
-/// Seed of the MEAN model unless an option says otherwise.
+/// Default seed of the MEAN model.
 pub const SEED: u64 = 1;
 
 /// Everything.
@@ -102,7 +102,7 @@ impl Tasks for Experiments<'_> {
 }
 
 impl Experiments<'_> {
-    /// What the results of all tasks, in their order, come to.
+    /// Combines the results of all tasks, in their order.
     pub(super) fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<Puaut> {
         let growth: Vec<SubjectCosts> = campaign::results(kept.split_off(ALLOCATORS.len()))?;
         let ours: Vec<Result<Ours, String>> = campaign::results(kept)?;

@@ -52,7 +52,7 @@ pub fn sizes(most: usize) -> Vec<usize> {
 }
 
 impl Settings {
-    /// What is found at a scale unless options say otherwise.
+    /// The default settings at a scale.
     #[must_use]
     pub fn of(scale: Scale, subjects: Vec<&'static Subject>) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Tasks for Settings {
 }
 
 impl Settings {
-    /// What the results of all tasks, in their order, come to.
+    /// Combines the results of all tasks, in their order.
     pub(super) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Robson> {
         Ok(self.found(campaign::results(kept)?))
     }

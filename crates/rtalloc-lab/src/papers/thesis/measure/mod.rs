@@ -48,7 +48,7 @@ pub struct Experiments<'a> {
 }
 
 impl Settings {
-    /// What is measured at a scale unless options say otherwise.
+    /// The default settings at a scale.
     #[must_use]
     pub fn of(scale: Scale) -> Self {
         Self { heap_bytes: HEAP_BYTES, seeds: scale.pick(2, 5, 20), replicas: scale.pick(5, 100, 1000) }
@@ -177,7 +177,7 @@ impl Tasks for Experiments<'_> {
 }
 
 impl Experiments<'_> {
-    /// What the results of all tasks, in their order, come to.
+    /// Combines the results of all tasks, in their order.
     pub(super) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Thesis> {
         let found: Vec<Result<Found, String>> = campaign::results(kept)?;
         let cells = || self.units.iter().zip(&found);

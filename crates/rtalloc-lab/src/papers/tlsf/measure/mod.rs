@@ -64,7 +64,7 @@ pub fn cast(choice: &[String]) -> Result<Vec<String>, SelectError> {
 }
 
 impl Settings {
-    /// What is measured at a scale unless options say otherwise.
+    /// The default settings at a scale.
     #[must_use]
     pub fn of(scale: Scale, holding: Holding, subjects: Vec<String>) -> Self {
         Self {
@@ -187,7 +187,7 @@ impl Tasks for Experiments<'_> {
 }
 
 impl Experiments<'_> {
-    /// What the results of all tasks, in their order, come to.
+    /// Combines the results of all tasks, in their order.
     pub(super) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Tlsf> {
         let seconds: Vec<f64> = kept.iter().map(|kept| kept.seconds).collect();
         let cell = |((unit, found), seconds): ((&Unit, Result<Found, String>), f64)| Cell {

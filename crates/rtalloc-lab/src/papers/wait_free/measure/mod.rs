@@ -91,7 +91,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What is measured at a scale unless options say otherwise.
+    /// The default settings at a scale.
     #[must_use]
     pub fn of(scale: Scale, subjects: Vec<&'static SharedSubject>) -> Self {
         Self {
@@ -245,7 +245,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// What the results of all tasks, in their order, come to.
+    /// Combines the results of all tasks, in their order.
     pub(crate) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<WaitFree> {
         let first = kept.first().context("no allocator has such a part; see `rtalloc reproduce wait-free --help`")?;
         let environment = first.environment.clone();

@@ -104,7 +104,7 @@ fn what_was_cut_short_is_not_judged() {
     assert!(claims::of_the_paper(&found).iter().all(|claim| claim.confirmed.is_none()));
 }
 
-/// A result that a shorter limit cut short must not stand for one of a longer run.
+/// A result truncated by a shorter limit must not be reused for a longer run.
 #[test]
 fn runs_of_different_scale_share_no_results() {
     let keys = [Scale::Quick, Scale::Usual, Scale::Full].map(|scale| {
