@@ -33,12 +33,12 @@ use std::process::ExitCode;
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
     #[command(subcommand)]
-    verb: Verb,
+    subcommand: Subcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
 #[command(disable_help_subcommand = true)]
-enum Verb {
+enum Subcommand {
     Tlsf(tlsf::Arguments),
     Puaut(puaut::Arguments),
     WaitFree(wait_free::Arguments),
@@ -93,14 +93,14 @@ impl Keeping {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    match &arguments.verb {
-        Verb::Tlsf(arguments) => tlsf::main(arguments),
-        Verb::Puaut(arguments) => puaut::main(arguments),
-        Verb::WaitFree(arguments) => wait_free::main(arguments),
-        Verb::Thesis(arguments) => thesis::main(arguments),
-        Verb::CompactFit(arguments) => compact_fit::main(arguments),
-        Verb::Robson(arguments) => robson::main(arguments),
-        Verb::All(arguments) => all::main(arguments),
+    match &arguments.subcommand {
+        Subcommand::Tlsf(arguments) => tlsf::main(arguments),
+        Subcommand::Puaut(arguments) => puaut::main(arguments),
+        Subcommand::WaitFree(arguments) => wait_free::main(arguments),
+        Subcommand::Thesis(arguments) => thesis::main(arguments),
+        Subcommand::CompactFit(arguments) => compact_fit::main(arguments),
+        Subcommand::Robson(arguments) => robson::main(arguments),
+        Subcommand::All(arguments) => all::main(arguments),
     }
 }
 
