@@ -85,9 +85,6 @@ pub trait Paper<'a>: Tasks {
     where
         Self: Sized;
 
-    /// The schema of its result as a document.
-    fn schema(&self) -> Schema;
-
     /// Concludes from the results of all tasks.
     ///
     /// # Errors
@@ -115,6 +112,8 @@ pub fn all<'a>(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<[Box<dyn 
 
 /// The results of a paper's experiments.
 pub struct Reproduced {
+    /// Their schema as a document.
+    pub schema: Schema,
     /// As tables and figures.
     pub chapter: Chapter,
     /// As a JSON object, made when it is asked for.
@@ -128,10 +127,11 @@ impl Reproduced {
     ///
     /// See [`PlotError`].
     pub fn new<T: Serialize + 'static>(
+        schema: Schema,
         found: T,
         chapter: impl FnOnce(&T) -> Result<Chapter, PlotError>,
     ) -> Result<Self, PlotError> {
-        Ok(Self { chapter: chapter(&found)?, json: Box::new(move || serde_json::to_string(&found)) })
+        Ok(Self { schema, chapter: chapter(&found)?, json: Box::new(move || serde_json::to_string(&found)) })
     }
 }
 

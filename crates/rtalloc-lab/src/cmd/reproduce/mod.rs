@@ -168,7 +168,7 @@ impl Opened<'_> {
         let store = performed(paper, keeping)?;
         let reproduced = paper.reproduce(&store)?;
         let environments = environments(&[paper], &store)?;
-        if !self.write(paper.schema(), &reproduced, &environments)? {
+        if !self.write(&reproduced, &environments)? {
             print_chapter(&reproduced.chapter)?;
             print_measured(&environments)?;
         }
@@ -176,7 +176,7 @@ impl Opened<'_> {
     }
 
     /// Writes the requested outputs; returns whether one replaced the tables.
-    fn write(mut self, schema: Schema, of: &Reproduced, environments: &[Environment]) -> anyhow::Result<bool> {
+    fn write(mut self, of: &Reproduced, environments: &[Environment]) -> anyhow::Result<bool> {
         if let Some(folder) = self.plots {
             for (name, content) in of.chapter.files() {
                 if let Some(plot) = self.files.file("--plots", Some(&folder.join(name)))? {
@@ -187,7 +187,7 @@ impl Opened<'_> {
         if let Some(report) = self.report {
             report.write(&page::of_one(&of.chapter, environments))?;
         }
-        self.json.map_or(Ok(false), |json| write_json(json, schema, &(of.json)()?))
+        self.json.map_or(Ok(false), |json| write_json(json, of.schema, &(of.json)()?))
     }
 }
 

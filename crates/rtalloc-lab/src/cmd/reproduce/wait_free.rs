@@ -6,7 +6,8 @@ use crate::cmd::after_help;
 use crate::cmd::arguments::parse_size;
 use crate::papers::wait_free::chapter;
 use crate::papers::wait_free::measure::{PAIRS, Part, Settings, THREADS};
-use crate::papers::{Paper as _, Reproduced, Scale};
+use crate::papers::{Reproduced, Scale};
+use crate::result::document::Schema;
 use anyhow::Context as _;
 use rtalloc_subjects::shared::{self, SharedSubject};
 use std::path::PathBuf;
@@ -104,8 +105,8 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let found = settings.conclude(kept(&settings, &store)?)?;
     let environments = environments(&[&settings], &store)?;
     let rows = csv.is_some().then(|| chapter::csv(&found));
-    let reproduced = Reproduced::new(found, chapter::chapter)?;
-    let mut replaced = outputs.write(settings.schema(), &reproduced, &environments)?;
+    let reproduced = Reproduced::new(Schema::WAIT_FREE, found, chapter::chapter)?;
+    let mut replaced = outputs.write(&reproduced, &environments)?;
     if let (Some(csv), Some(rows)) = (csv, rows) {
         replaced |= csv.write(&rows)?;
     }

@@ -18,11 +18,7 @@ impl<'a> Paper<'a> for Experiments<'a> {
         Ok(Self { process: analysis.process(), seed: SEED })
     }
 
-    fn schema(&self) -> Schema {
-        Schema::COMPACT_FIT
-    }
-
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
+        Ok(Reproduced::new(Schema::COMPACT_FIT, self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

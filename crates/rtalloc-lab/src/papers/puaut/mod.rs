@@ -18,11 +18,7 @@ impl<'a> Paper<'a> for Experiments<'a> {
         Self::new(analysis, SEED, scale)
     }
 
-    fn schema(&self) -> Schema {
-        Schema::PUAUT
-    }
-
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
+        Ok(Reproduced::new(Schema::PUAUT, self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

@@ -17,11 +17,7 @@ impl<'a> Paper<'a> for Settings {
         Ok(Self::of(scale, cast(&[])?))
     }
 
-    fn schema(&self) -> Schema {
-        Schema::ROBSON
-    }
-
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
+        Ok(Reproduced::new(Schema::ROBSON, self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

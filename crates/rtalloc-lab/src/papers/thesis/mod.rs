@@ -19,11 +19,7 @@ impl<'a> Paper<'a> for Experiments<'a> {
         Self::new(analysis, Settings::of(scale))
     }
 
-    fn schema(&self) -> Schema {
-        Schema::THESIS
-    }
-
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
+        Ok(Reproduced::new(Schema::THESIS, self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

@@ -20,11 +20,7 @@ impl<'a> Paper<'a> for Experiments<'a> {
         Self::new(analysis, Settings::of(scale, Holding::Fit, cast(&[])?))
     }
 
-    fn schema(&self) -> Schema {
-        Schema::TLSF
-    }
-
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
+        Ok(Reproduced::new(Schema::TLSF, self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }

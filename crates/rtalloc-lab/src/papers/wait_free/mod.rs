@@ -19,11 +19,7 @@ impl<'a> Paper<'a> for Settings {
         Ok(Self::of(scale, shared::select::<&str>(&[])?))
     }
 
-    fn schema(&self) -> Schema {
-        Schema::WAIT_FREE
-    }
-
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
-        Ok(Reproduced::new(self.conclude(kept(self, store)?)?, chapter::chapter)?)
+        Ok(Reproduced::new(Schema::WAIT_FREE, self.conclude(kept(self, store)?)?, chapter::chapter)?)
     }
 }
