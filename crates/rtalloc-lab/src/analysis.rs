@@ -3,8 +3,9 @@
 //! The bounded entry points are the measured ones: functions of the running binary, whose file is analysed. The checker
 //! verifies every bound's certificate before the bound is shown.
 
-use crate::observe::Operation;
-use crate::turns;
+pub mod turns;
+
+use crate::observe::{Limits, Operation};
 use pathbound::bound::Turning;
 use pathbound::certificate::Certificate;
 use pathbound::facts::{LoopFact, Place};
@@ -14,9 +15,6 @@ use pathbound::{Bound, Decline, Facts, bound, check};
 use rtalloc_subjects::Subject;
 use rtalloc_subjects::shared::{self, SharedSubject, UnderLock};
 use std::collections::{BTreeMap, HashSet};
-
-/// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
-pub type Limits = [Option<u64>; Operation::ALL.len()];
 
 /// This program, as a process and as the file it was started from.
 #[derive(Debug)]
@@ -124,11 +122,24 @@ impl Analysis {
     /// The bounds of a subject in a heap of any size, from the loop bounds in the library's source.
     #[must_use]
     pub fn limits(&self, subject: &Subject) -> Limits {
-        let plain = |entry| proved(self.file(), entry, &Facts::default(), &NeverReturns::default()).ok();
         Operation::ALL.map(|operation| match turns::loop_bounds(self, subject, operation) {
             Ok(Some(bounds)) => bounds.in_largest,
-            _ => plain(self.entry(subject, operation)).map(|bound| bound.instructions),
+            _ => self.without_loops(subject, operation),
         })
+    }
+
+    /// The same of an operation in a heap of 16 MiB.
+    #[must_use]
+    pub fn limit_in_heap(&self, subject: &Subject, operation: Operation) -> Option<u64> {
+        match turns::loop_bounds(self, subject, operation) {
+            Ok(Some(bounds)) => bounds.bound.map(|bound| bound.instructions),
+            _ => self.without_loops(subject, operation),
+        }
+    }
+
+    fn without_loops(&self, subject: &Subject, operation: Operation) -> Option<u64> {
+        let entry = self.entry(subject, operation);
+        proved(self.file(), entry, &Facts::default(), &NeverReturns::default()).ok().map(|bound| bound.instructions)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The summary of a subject in the catalogue: its contract, its note, and the proved bounds of its code.
 
+use crate::analysis::turns;
 use crate::analysis::{Analysis, proved};
 use crate::observe;
 use crate::probe::reads::{counted_read, read_instructions};
 use crate::result::catalogue::{Blocks, Card, Control, Operation};
 use crate::result::schema::SubjectFacts;
-use crate::turns;
 use pathbound::Facts;
 use pathbound::graph::NeverReturns;
 use rtalloc::contract::Contract;

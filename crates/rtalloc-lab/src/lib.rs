@@ -12,18 +12,19 @@ pub mod catalogue;
 pub mod cmd;
 pub mod draft;
 pub mod experiment;
+pub mod number;
 pub mod observe;
+pub mod papers;
 pub mod present;
 pub mod probe;
-pub mod published;
 pub mod record;
 pub mod recover;
 pub mod replay;
 pub mod result;
+pub mod shipped;
 pub mod study;
 #[cfg(test)]
 #[path = "../../rtalloc/tests/tier/mod.rs"]
 mod tier;
 pub mod trace;
-pub mod turns;
 pub mod workload;

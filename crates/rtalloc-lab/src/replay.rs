@@ -11,7 +11,6 @@
 //!
 //! [verifying]: Replay::run
 
-pub mod campaign;
 pub mod course;
 pub mod isolate;
 pub mod processor;

@@ -7,14 +7,14 @@
 mod evidence;
 mod watched;
 
+use crate::analysis::turns;
 use crate::analysis::{self, Analysis, Unbounded, proved_as_fits};
 use crate::observe::{Operation, search};
 use crate::probe::CountError;
-use crate::replay::campaign::Progress;
+use crate::replay::isolate::Progress;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::result::bounds::{Answer, Bounded, Formula, OperationBounds, PathStep, Study, SubjectBounds};
 use crate::trace::{Reader, TraceError, survey};
-use crate::turns;
 use evidence::{Evidence, Paths};
 use pathbound::arch::x86_64;
 use pathbound::certificate::Address;

@@ -41,9 +41,9 @@ pub enum Guarantee {
     ///
     /// Derivation, for objects that are aligned to their sizes, which are powers of two: let N(i) be the highest end of
     /// any object of at most 2^i so far. When N(i) rises, an object of 2^i is placed after N(i - 1), where everything
-    /// is a multiple of 2^i, and no gap before it suffices: so there is none between N(i - 1) and it, and `N(i) - N(i -
-    /// 1) <= M`. With N(0) = M the sum is `M(1 + log2 n)`. For objects that are not aligned it is taken from the
-    /// source.
+    /// is a multiple of 2^i, and no gap before it suffices: so there is none between N(i - 1) and it, and
+    /// `N(i) - N(i - 1) <= M`. With N(0) = M the sum is `M(1 + log2 n)`. For objects that are not aligned it is taken
+    /// from the source.
     FirstFit,
     /// `n(M - n + 1)`, of every allocator that coalesces immediately and refuses a request only if no gap is as large.
     ///

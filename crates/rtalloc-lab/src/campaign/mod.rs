@@ -11,8 +11,7 @@ pub mod difference;
 pub mod shard;
 pub mod store;
 
-use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Board, Child, Death, Job, decode, run_all};
+use crate::replay::isolate::{Board, Child, Death, Job, Progress, decode, run_all};
 use anyhow::Context as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -56,7 +55,7 @@ pub trait Tasks {
     /// Its name, as `rtalloc reproduce` takes it.
     fn name(&self) -> &'static str;
 
-    /// All tasks, in the order in which [`Experiment::conclude`] expects them.
+    /// All tasks, in the order in which [`kept`] returns their results.
     fn tasks(&self) -> Vec<Task>;
 
     /// Performs the task with this number, in a process of its own. An allocator's failure is a result.
@@ -76,32 +75,6 @@ pub trait Tasks {
 /// A type that JSON cannot express; the laboratory has none.
 pub fn found(what: &impl Serialize) -> Value {
     serde_json::to_value(what).expect("results can be written as JSON")
-}
-
-/// Tasks whose results lead to a conclusion.
-pub trait Experiment: Tasks {
-    /// The conclusion.
-    type Conclusion;
-
-    /// Combines the results of all tasks, in their order.
-    ///
-    /// # Errors
-    ///
-    /// Results that this version of the laboratory did not write.
-    fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Self::Conclusion>;
-
-    /// Performs the tasks that the store lacks, and concludes.
-    ///
-    /// # Errors
-    ///
-    /// As [`perform`], and as [`conclude`](Self::conclude).
-    fn run(&self, store: &mut Store, progress: &mut dyn FnMut(Progress<'_>)) -> anyhow::Result<Self::Conclusion>
-    where
-        Self: Sized,
-    {
-        perform(&[self], Shard::WHOLE, store, progress)?;
-        self.conclude(kept(self, store)?)
-    }
 }
 
 /// Results of all tasks of an experiment, in their order.
@@ -270,11 +243,10 @@ mod tests {
         }
     }
 
-    impl Experiment for Squares {
-        type Conclusion = u64;
-
-        fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<u64> {
-            Ok(results::<u64>(kept)?.iter().sum())
+    impl Squares {
+        fn run(&self, store: &mut Store, progress: &mut dyn FnMut(Progress<'_>)) -> anyhow::Result<u64> {
+            perform(&[self], Shard::WHOLE, store, progress)?;
+            Ok(results::<u64>(kept(self, store)?)?.iter().sum())
         }
     }
 

@@ -11,7 +11,7 @@
 //! `user_version`; `application_id` identifies the file as a store of rtalloc.
 
 use super::Task;
-use crate::result::environment::written;
+use crate::probe::environment::written;
 use crate::result::schema::Environment;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;

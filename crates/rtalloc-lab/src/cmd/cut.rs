@@ -1,6 +1,6 @@
 //! The option `--at-most`: traces reduced to their small requests.
 
-use super::shipped::Unpacked;
+use crate::shipped::Unpacked;
 use crate::trace::{self, Origin, Reader, Writer};
 use anyhow::Context as _;
 use std::io::BufWriter;

@@ -4,7 +4,7 @@ use super::arguments::parse_size;
 use super::cut;
 use super::destination::print;
 use super::progress::DelayedBar;
-use crate::present::number::{bytes, compact, counted, date, grouped};
+use crate::number::{bytes, compact, counted, date, grouped};
 use crate::present::printable;
 use crate::result::document::{self, Schema};
 use crate::trace::{Bin, Origin, Reader, Spread, Survey, TickUnit, survey_with};
@@ -308,7 +308,7 @@ impl Page {
                 .iter()
                 .map(|&value| format!("{:>10}", compact(value as f64)))
                 .collect();
-            let mean = crate::present::number::mean(mean);
+            let mean = crate::number::mean(mean);
             self.line(format!("  {name:<10}{mean:>10}{quantiles}"));
         }
     }

@@ -7,7 +7,7 @@ use super::progress::Bar;
 use crate::experiment::interleave::{self, CANDIDATES, Candidate, Load, MOST_THREADS, Settings};
 use crate::present;
 use crate::present::table::Look;
-use crate::replay::campaign::Progress;
+use crate::replay::isolate::Progress;
 use crate::result::document::{self, Schema};
 use anyhow::Context as _;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::destination::{Files, print};
 use crate::campaign::store::Store;
-use crate::present::number;
+use crate::number;
 use anyhow::Context as _;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -18,7 +18,6 @@ pub mod record;
 pub mod recover;
 pub mod reproduce;
 pub mod run;
-mod shipped;
 pub mod showcase;
 pub mod threads;
 pub mod tune;

@@ -2,7 +2,7 @@
 
 use super::is_quiet;
 use crate::present::printable;
-use crate::replay::campaign::Progress;
+use crate::replay::isolate::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 

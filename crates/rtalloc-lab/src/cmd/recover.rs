@@ -1,7 +1,7 @@
 //! `rtalloc recover`
 
 use super::destination::{Files, print};
-use crate::present::number::{bytes, counted, grouped};
+use crate::number::{bytes, counted, grouped};
 use crate::present::printable;
 use crate::recover::{Entry, Findings, Found, Kind, Outcome, Replayed, Ring, Ticks, choose, convert, find, replay};
 use crate::result::document::{self, Schema};

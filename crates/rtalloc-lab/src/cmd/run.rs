@@ -5,11 +5,11 @@ use super::cut;
 use super::destination::{Files, Output, print};
 use super::note_incomplete;
 use super::progress::Bar;
-use crate::present::{self, number};
-use crate::replay::campaign;
+use crate::experiment::cells;
 use crate::replay::settings::{Probes, Settings, automatic_heap_bytes};
 use crate::result::document::{self, Schema};
 use crate::result::schema::{Cell, Outcome, Run};
+use crate::{number, present};
 use anyhow::Context;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -128,7 +128,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let traces = cut.as_ref().map_or(&arguments.traces, |cut| &cut.paths);
 
     let bar = Bar::new();
-    let run = campaign::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
+    let run = cells::measure(traces, &subjects, &settings, &mut |progress| bar.show(progress))?;
     bar.clear();
     refuse_tiny_heap(arguments, &run)?;
     give_out(json, csv, &run)?;

@@ -5,12 +5,12 @@ use super::cut;
 use super::destination::Files;
 use super::note;
 use super::progress::Bar;
-use super::shipped;
+use crate::experiment::cells;
 use crate::experiment::costs;
 use crate::present;
-use crate::replay::campaign;
 use crate::replay::settings::Settings;
 use crate::result::document::{self, Schema};
+use crate::shipped;
 use anyhow::Context as _;
 use pathbound::image::Process;
 use std::io::{IsTerminal as _, Write as _};
@@ -63,7 +63,7 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         note(&format!("Replaying {} traces of real programs on {} allocators.\n", traces.paths.len(), subjects.len()));
     }
     let bar = Bar::new();
-    let mut run = campaign::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
+    let mut run = cells::measure(&traces.paths, &subjects, &settings(), &mut |progress| bar.show(progress))?;
     // Instructions can be counted only here; elsewhere the report omits them.
     if let Ok(process) = Process::current() {
         let costs = costs::measure(&process, &subjects, &costs::HEAP_BYTES, &mut |progress| bar.show(progress))?;

@@ -7,7 +7,7 @@ use super::progress::Bar;
 use crate::experiment::tune::{Shape, analyse};
 use crate::present;
 use crate::present::table::Look;
-use crate::replay::campaign::Progress;
+use crate::replay::isolate::Progress;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::result::document::{self, Schema};
 use crate::trace::{Event, Reader, survey};

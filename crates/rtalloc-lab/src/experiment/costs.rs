@@ -7,13 +7,12 @@
 use super::fit;
 use crate::catalogue;
 use crate::observe::scenario::{self, Scenario};
-use crate::observe::{Meter, Observation, ObserveError, Operation, Stage};
+use crate::observe::{Count, Observation, ObserveError, Operation, Stage};
 use crate::probe::instructions::ROUNDS;
 use crate::probe::{CountError, Counted};
-use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Child, Job, decode, run_all};
+use crate::replay::isolate::{Child, Job, Progress, decode, run_all};
 use crate::result::costs::{Class, Costs, OperationCosts, Point, SubjectCosts};
-use pathbound::counter::{Record, executed};
+use pathbound::counter::Record;
 use pathbound::image::Process;
 use rtalloc::contract::{Contract, Cost};
 use rtalloc_subjects::{Heap, Subject};
@@ -212,20 +211,6 @@ fn stated(contract: &Contract, operation: Operation) -> Class {
         Cost::LogarithmicInRegion => Class::Logarithmic,
         Cost::LinearInFreeBlocks => Class::LinearInFreeBlocks,
         Cost::LinearInRegion => Class::LinearInRegion,
-    }
-}
-
-/// The meter of code that counts.
-#[derive(Debug)]
-struct Count;
-
-impl Meter for Count {
-    fn executed(&self) -> u64 {
-        executed()
-    }
-
-    fn covered(&self) -> usize {
-        0
     }
 }
 

@@ -6,10 +6,10 @@
 //! changes from round to round. Of each operation the least ticks over the rounds count, because what disturbs a
 //! measurement only adds to it; of the untimed replay the median counts, and the ratio is taken within each round.
 
+use super::cells::{CampaignError, survey_of};
 use crate::probe::cycles::{Clock, empty_ticks, pin_to_last_processor, ticks};
-use crate::replay::campaign::{CampaignError, Progress, survey_of};
 use crate::replay::course::Noted;
-use crate::replay::isolate::{Board, Child, Job, decode, run_all};
+use crate::replay::isolate::{Board, Child, Job, Progress, decode, run_all};
 use crate::replay::settings::automatic_heap_bytes;
 use crate::replay::{Fault, Nobody, Observer, Replay};
 use crate::result::duel::{Duel, Duels, Figures, Side, TraceDuels};

@@ -2,13 +2,13 @@
 //! execute: in heaps of two sizes, new and worn.
 
 use crate::analysis::Analysis;
+use crate::analysis::turns::ByClass;
 use crate::observe::Operation;
 use crate::probe::Counted;
 use crate::probe::reads::read_instructions;
 use crate::replay::{Block, Observer, Replay};
 use crate::result::bounds::{ClassBounds, ClassOperation, SizeClasses};
 use crate::trace::{Event, Op};
-use crate::turns::ByClass;
 use crate::workload::random::Random;
 use pathbound::counter::{Record, executed};
 use rtalloc_subjects::{Handles, Heap, Region, Subject};

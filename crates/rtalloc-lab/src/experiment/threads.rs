@@ -1,10 +1,10 @@
 //! Traces with their real threads, on every shared allocator: each cell in a process of its own.
 
+use super::cells::{CampaignError, survey_of};
 use crate::probe::Report;
 use crate::probe::cycles::Clock;
 use crate::probe::threads::{ThreadedTask, space, time};
-use crate::replay::campaign::{CampaignError, Progress, survey_of};
-use crate::replay::isolate::{Child, Job, decode, run_all};
+use crate::replay::isolate::{Child, Job, Progress, decode, run_all};
 use crate::replay::processor::Budget;
 use crate::replay::settings::automatic_heap_bytes;
 use crate::replay::threaded::{Course, Ordering};

@@ -30,6 +30,7 @@ mod tests;
 pub use script::Script;
 pub use stage::{ObserveError, Stage};
 
+use pathbound::counter::executed;
 use std::fmt;
 
 /// The operations whose maxima are observed: the four entry points of an allocator.
@@ -44,6 +45,9 @@ pub enum Operation {
     /// [`Entries::reallocate`](rtalloc_subjects::Entries::reallocate).
     Reallocate,
 }
+
+/// The static bound of each entry point, in the order of [`Operation::ALL`]; `None` where there is none.
+pub type Limits = [Option<u64>; Operation::ALL.len()];
 
 impl Operation {
     /// Every operation, in table order.
@@ -68,6 +72,20 @@ pub trait Meter {
 
     /// Number of distinct basic blocks and edges executed so far: never decreases.
     fn covered(&self) -> usize;
+}
+
+/// The meter of entry points that count.
+#[derive(Debug)]
+pub struct Count;
+
+impl Meter for Count {
+    fn executed(&self) -> u64 {
+        executed()
+    }
+
+    fn covered(&self) -> usize {
+        0
+    }
 }
 
 /// The request to the heap.

@@ -1,8 +1,8 @@
 //! Bounds for the terminal: the table of a study, and paths with their source.
 
-use super::number;
 use super::table::Look;
 use super::verdict::wrapped;
+use crate::number;
 use crate::result::bounds::{
     Answer, Bounded, Explored, OperationBounds, PathStep, Reached, SizeClasses, Study, SubjectBounds, Term,
 };
@@ -100,7 +100,7 @@ fn by_class(subject: &SizeClasses, look: Look) -> String {
         }
         row
     });
-    super::compact_fit::table(&headings, 0, rows, look)
+    super::table::table(&headings, 0, rows, look)
 }
 
 fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observed: bool) -> Vec<Cell> {

@@ -1,14 +1,12 @@
 //! The results of stores: for other programs, and two of them beside each other.
 
-use super::claims::{VERDICTS_MEAN, verdict};
-use super::compact_fit::table;
 use super::csv::quoted;
-use super::number;
 use super::table::Look;
+use super::table::table;
 use super::verdict::wrapped;
 use crate::campaign::difference::{Difference, figures};
 use crate::campaign::store::{Kept, Origin};
-use crate::result::claim::Claim;
+use crate::number;
 use crate::result::document::{self, Schema};
 use serde::Serialize;
 use serde_json::Value;
@@ -83,26 +81,6 @@ pub fn differences(difference: &Difference, look: Look) -> String {
     for (name, found) in &difference.experiments {
         if let Some(more @ 1..) = found.changed.len().checked_sub(SHOWN) {
             let _ = writeln!(text, "and {} of {name}", number::counted(more as u64, "task"));
-        }
-    }
-    text
-}
-
-/// How many claims of each chapter were confirmed and refuted, and each claim in a line.
-#[must_use]
-pub fn verdicts(papers: &[(&str, &[Claim])], look: Look) -> String {
-    let rows = papers.iter().map(|(paper, claims)| {
-        let count = |verdict: Option<bool>| {
-            number::grouped(claims.iter().filter(|claim| claim.confirmed == verdict).count() as u64)
-        };
-        vec![(*paper).to_string(), count(Some(true)), count(Some(false)), count(None)]
-    });
-    let mut text = format!("\nVerdicts\n{}\n", wrapped(VERDICTS_MEAN, look.columns, 0));
-    text.push_str(&table(&["chapter", "confirmed", "refuted", "not reproduced"], 1, rows, look));
-    for (paper, claims) in papers {
-        let _ = writeln!(text, "\n{paper}");
-        for claim in *claims {
-            let _ = writeln!(text, "{}", wrapped(&format!("{}: {}.", verdict(claim), claim.claim), look.columns, 2));
         }
     }
     text

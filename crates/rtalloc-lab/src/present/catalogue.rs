@@ -1,8 +1,8 @@
 //! The catalogue for the terminal: a table of allocators, and the full card of one.
 
-use super::number;
 use super::table::Look;
 use super::verdict::wrapped;
+use crate::number;
 use crate::result::catalogue::{Card, Operation};
 use crate::result::schema::Origin;
 use comfy_table::{Attribute, Cell, CellAlignment};

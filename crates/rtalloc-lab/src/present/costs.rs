@@ -1,11 +1,11 @@
 //! Cost classes for the terminal, and as a figure of its own.
 
-use super::number;
 use super::palette;
 use super::plot::{self, Cast, PlotError};
 use super::standing::Standing;
 use super::table::Look;
 use super::verdict::wrapped;
+use crate::number;
 use crate::result::costs::{Class, Costs, Finding, Fit, OperationCosts, Point};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 

@@ -133,7 +133,7 @@ fn statistics(distribution: Option<&Distribution>) -> [String; STATISTICS.len()]
 }
 
 /// A field as RFC 4180 wants it.
-pub(super) fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into() }
 }
 

@@ -1,10 +1,10 @@
 //! Pairs of allocators for the terminal: a table for each pair, a row for each trace.
 
-use super::number;
 use super::page::measured;
 use super::printable;
 use super::table::Look;
 use super::verdict::wrapped;
+use crate::number;
 use crate::result::duel::{Duels, Figures, Side};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use std::fmt::Write as _;

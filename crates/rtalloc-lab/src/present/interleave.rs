@@ -1,9 +1,9 @@
 //! Steps under adversarial schedules for the terminal.
 
-use super::compact_fit::table;
-use super::number;
 use super::table::Look;
+use super::table::table;
 use super::verdict::wrapped;
+use crate::number;
 use crate::result::interleave::{Explored, Interleaved, OperationSteps};
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! The columns of every table: one list for the terminal, the report and their footnotes.
 
-use super::number;
+use crate::number;
 use crate::result::schema::{Cell, Distribution, Instructions, Outcome, TraceFacts};
 
 /// What a figure counts.

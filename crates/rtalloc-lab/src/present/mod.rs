@@ -6,31 +6,21 @@
 pub mod bounds;
 pub mod campaign;
 pub mod catalogue;
-pub mod chapter;
-mod claims;
-pub mod compact_fit;
 pub mod costs;
 pub mod csv;
 pub mod duel;
 pub mod interleave;
 pub mod metric;
-pub mod number;
-mod page;
+pub(crate) mod page;
 pub mod palette;
-pub mod papers;
 pub mod plot;
-pub mod puaut;
 pub mod report;
-pub mod robson;
-mod sharers;
+pub(crate) mod sharers;
 pub mod standing;
 pub mod table;
-pub mod thesis;
 pub mod threads;
-pub mod tlsf;
 pub mod tune;
 pub mod verdict;
-pub mod wait_free;
 
 #[cfg(test)]
 mod fixture;

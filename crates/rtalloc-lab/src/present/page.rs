@@ -1,14 +1,14 @@
 //! A page of results: one HTML file with everything in it, and nothing loaded from anywhere.
 
-use super::compact_fit::table;
-use super::number;
 use super::palette::{self, Style};
 use super::table::Look;
+use super::table::table;
+use crate::number;
 use crate::result::schema::Environment;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// A document whose figures are drawn in these styles; `links` are the ids of its sections, and what they are called.
-pub(super) fn page(title: &str, heading: &str, styles: &[Style], links: &[(String, String)], body: &Markup) -> String {
+pub(crate) fn page(title: &str, heading: &str, styles: &[Style], links: &[(String, String)], body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -34,7 +34,7 @@ pub(super) fn page(title: &str, heading: &str, styles: &[Style], links: &[(Strin
 }
 
 /// A figure that scrolls in itself on narrow screens; nothing where there is no figure.
-pub(super) fn figure(svg: Option<&str>, caption: &Markup) -> Markup {
+pub(crate) fn figure(svg: Option<&str>, caption: &Markup) -> Markup {
     html! {
         @if let Some(svg) = svg {
             figure {
@@ -46,32 +46,32 @@ pub(super) fn figure(svg: Option<&str>, caption: &Markup) -> Markup {
 }
 
 /// The name of an allocator as the first cell of a row, in its colour.
-pub(super) fn name_cell(index: usize, name: &str) -> Markup {
+pub(crate) fn name_cell(index: usize, name: &str) -> Markup {
     html! { th scope="row" class={ "c" (index) } data-allocator=(index) data-v=(name) { (name) } }
 }
 
 /// A table for the terminal and for a page.
-pub(super) struct Tabled {
+pub(crate) struct Tabled {
     /// Of one line or two.
-    pub(super) headings: Vec<String>,
+    pub(crate) headings: Vec<String>,
     /// How many of the first columns are words.
-    pub(super) words: usize,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) words: usize,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Tabled {
-    pub(super) fn new<S: AsRef<str>>(headings: &[S], words: usize, rows: impl Iterator<Item = Vec<String>>) -> Self {
+    pub(crate) fn new<S: AsRef<str>>(headings: &[S], words: usize, rows: impl Iterator<Item = Vec<String>>) -> Self {
         Self { headings: headings.iter().map(|heading| heading.as_ref().into()).collect(), words, rows: rows.collect() }
     }
 
-    pub(super) fn text(&self, look: Look) -> String {
+    pub(crate) fn text(&self, look: Look) -> String {
         let headings: Vec<&str> = self.headings.iter().map(String::as_str).collect();
         table(&headings, self.words, self.rows.iter().cloned(), look)
     }
 
     /// Where the first column has the name of an allocator, it is in its colour. Rows of the same name are told by it
     /// one by one, since a page lets rows be sorted.
-    pub(super) fn html(&self, index: &dyn Fn(&str) -> Option<usize>) -> Markup {
+    pub(crate) fn html(&self, index: &dyn Fn(&str) -> Option<usize>) -> Markup {
         let mut rows = self.rows.clone();
         for place in 1..rows.len() {
             if rows[place].first().is_some_and(String::is_empty) {
@@ -133,7 +133,7 @@ pub fn measured(environment: &Environment) -> String {
 }
 
 /// The program, and the machines that timed something, if they are several: in full the first.
-pub(super) fn environments(all: &[Environment]) -> Markup {
+pub(crate) fn environments(all: &[Environment]) -> Markup {
     html! {
         @if let [first, others @ ..] = all {
             (environment(first))
@@ -152,7 +152,7 @@ fn processor(environment: &Environment) -> String {
 }
 
 /// The machine and the program.
-pub(super) fn environment(environment: &Environment) -> Markup {
+pub(crate) fn environment(environment: &Environment) -> Markup {
     #[allow(clippy::cast_precision_loss)] // shown with three decimals
     let gigahertz = environment.tsc_hz as f64 / 1e9;
     let rows = [

@@ -153,7 +153,7 @@ pub fn css(styles: &[Style]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compact_fit::standing as named;
+    use super::super::standing::named;
     use super::super::{fixture, standing};
     use super::*;
 

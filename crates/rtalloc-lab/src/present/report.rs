@@ -1,13 +1,13 @@
 //! The report: one HTML file with everything in it, and nothing loaded from anywhere.
 
 use super::metric::{self, Metric, Scale};
-use super::number;
 use super::page::{environment, figure, measured, name_cell, page};
 use super::palette;
 use super::plot::{self, Cast, Measure, PlotError};
 use super::standing::{self, Standing};
 use super::table;
 use super::verdict::{Verdict, verdict};
+use crate::number;
 use crate::result::schema::{Cell, Origin, Outcome, Run, TraceResult};
 use maud::{Markup, html};
 

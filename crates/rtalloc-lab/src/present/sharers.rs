@@ -6,18 +6,18 @@ use crate::result::schema::{Distribution, Origin, SubjectFacts};
 
 /// An allocator that threads share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sharer<'a> {
-    pub(super) name: &'a str,
-    pub(super) origin: Origin,
+pub(crate) struct Sharer<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) origin: Origin,
     /// The kind of lock, where there is one.
-    pub(super) lock: Option<&'a str>,
+    pub(crate) lock: Option<&'a str>,
     /// Whether it takes its pages from the system.
-    pub(super) own_pages: bool,
+    pub(crate) own_pages: bool,
 }
 
 impl Sharer<'_> {
     /// Who a curve is of.
-    pub(super) fn standing(self) -> Standing {
+    pub(crate) fn standing(self) -> Standing {
         let subject = SubjectFacts {
             name: self.name.into(),
             origin: if self.lock.is_some() { Origin::Peer } else { self.origin },
@@ -32,7 +32,7 @@ impl Sharer<'_> {
 }
 
 /// The family, as figures of one thread have it; whatever a lock keeps threads out of is another.
-pub(super) fn family(name: &str, lock: Option<&str>) -> &'static str {
+pub(crate) fn family(name: &str, lock: Option<&str>) -> &'static str {
     match name {
         _ if lock.is_some() => palette::LOCKED,
         _ if name.contains("buddy") => "buddy",
@@ -43,11 +43,11 @@ pub(super) fn family(name: &str, lock: Option<&str>) -> &'static str {
 }
 
 /// What the x of a [`rarity`] is called.
-pub(super) const RARITY: &str = "of so many operations one takes as long or longer";
+pub(crate) const RARITY: &str = "of so many operations one takes as long or longer";
 
 /// Of how many operations one takes as many ticks, or more.
 #[allow(clippy::cast_precision_loss)] // drawn
-pub(super) fn rarity(ticks: &Distribution) -> Vec<(f64, f64)> {
+pub(crate) fn rarity(ticks: &Distribution) -> Vec<(f64, f64)> {
     let mut shorter = 0;
     let mut points = Vec::new();
     for (value, operations) in &ticks.histogram {

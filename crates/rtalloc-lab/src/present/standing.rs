@@ -1,8 +1,9 @@
 //! How every allocator did over all traces together.
 
 use super::metric;
-use super::number;
 use super::printable;
+use crate::catalogue;
+use crate::number;
 use crate::result::schema::{Cell, Origin, Outcome, Run, SubjectFacts, TraceResult};
 
 /// One allocator over all traces.
@@ -210,4 +211,19 @@ fn worst_operation(cell: &Cell, trace: &str) -> Option<Worst> {
 #[must_use]
 pub fn worst_in_words(worst: &Worst) -> String {
     format!("{} ({}, on {})", number::counted(worst.instructions, "instruction"), worst.operation, worst.trace)
+}
+
+/// Who a curve is of, under the name that the figure gives it.
+pub(crate) fn named(label: &str, name: &str) -> Standing {
+    let known = rtalloc_subjects::one(name).ok().map(catalogue::facts);
+    let facts = known.unwrap_or_else(|| SubjectFacts {
+        name: label.into(),
+        origin: Origin::Ours,
+        family: label.into(),
+        cost: String::new(),
+        largest_request_bytes: None,
+        largest_alignment_bytes: None,
+        read_instructions: None,
+    });
+    Standing { identity: name.into(), ..Standing::of(SubjectFacts { name: label.into(), ..facts }) }
 }

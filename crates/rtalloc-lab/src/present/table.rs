@@ -1,11 +1,11 @@
 //! One table per trace for the terminal.
 
 use super::metric::{self, Metric, Scale};
-use super::number;
 use super::page::measured;
 use super::printable;
 use super::standing::{self, Standing};
 use super::verdict::{counted, wrapped};
+use crate::number;
 use crate::result::schema::{Cell, Outcome, Run, TraceResult};
 use comfy_table::{Attribute, CellAlignment, Color, ContentLineStyle, LineStyle, Table, TableStyle};
 use std::fmt::Write as _;
@@ -255,6 +255,29 @@ fn build(result: &TraceResult, cells: &[&Cell], columns: &[&Metric], with_cost: 
         column.set_padding((0, 1));
     }
     table.to_string()
+}
+
+/// A table whose first columns are names.
+pub(crate) fn table(headings: &[&str], names: usize, rows: impl Iterator<Item = Vec<String>>, look: Look) -> String {
+    let cell = |(place, text): (usize, String)| {
+        comfy_table::Cell::new(text).set_alignment(if place < names {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        })
+    };
+    // Of so many columns that they would not fit the terminal with more.
+    const MANY: usize = 12;
+    let apart = if headings.len() > MANY { 1 } else { 2 };
+    let mut table = look.table();
+    table.set_header(headings.iter().map(|text| (*text).to_string()).enumerate().map(cell));
+    for row in rows {
+        table.add_row(row.into_iter().enumerate().map(cell));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, apart));
+    }
+    table.to_string().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 #[cfg(test)]

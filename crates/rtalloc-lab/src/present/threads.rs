@@ -4,11 +4,11 @@ mod report;
 
 pub use report::html;
 
-use super::number;
 use super::page::{Tabled, measured};
 use super::printable;
 use super::table::Look;
 use super::verdict::wrapped;
+use crate::number;
 use crate::result::schema::{Distribution, Origin, Outcome};
 use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTime, ThreadedTrace};
 use rtalloc_subjects::shared::Refused;

@@ -1,11 +1,13 @@
 //! What a trace says of Compact-fit's parameters: tables, and a figure.
 
-use super::compact_fit::{file, table};
-use super::number;
-use super::plot::PlotError;
-use super::plot::curves::{Panel, Spacing};
+use super::palette;
+use super::plot::curves::{Panel, Spacing, curves};
+use super::plot::{Cast, PlotError, standalone};
+use super::standing::{Standing, named};
 use super::table::Look;
+use super::table::table;
 use super::verdict::wrapped;
+use crate::number;
 use crate::result::tune::{Choice, Tuning};
 use std::fmt::Write as _;
 
@@ -189,5 +191,8 @@ pub fn figure(tuning: &Tuning) -> Result<Option<String>, PlotError> {
         marked: true,
     };
     let description = "Runs of frees by size class, and memory against compaction";
-    Ok(file("", &[runs, front], &names, description)?.map(|(_, content)| content))
+    let standings: Vec<Standing> = names.iter().map(|(label, name)| named(label, name)).collect();
+    let styles = palette::of(&standings);
+    let drawn = curves(&[runs, front], Cast { standings: &standings, styles: &styles }, description)?;
+    Ok(drawn.map(|drawn| standalone(&drawn, &styles)))
 }

@@ -15,8 +15,8 @@
 //!
 //! Every number in the sentences is computed from the results.
 
-use super::number;
 use super::standing::{self, Standing, worst_in_words};
+use crate::number;
 use crate::result::schema::{Origin, Run};
 use std::fmt::Write as _;
 
@@ -50,12 +50,12 @@ pub struct Verdict {
 
 /// The two figures compared.
 #[derive(Clone, Copy)]
-pub(super) struct Figures {
-    pub(super) instructions: f64,
-    pub(super) heap: f64,
+pub(crate) struct Figures {
+    pub(crate) instructions: f64,
+    pub(crate) heap: f64,
 }
 
-pub(super) fn figures_of(standing: &Standing) -> Option<Figures> {
+pub(crate) fn figures_of(standing: &Standing) -> Option<Figures> {
     #[allow(clippy::cast_precision_loss)] // compared as quotients
     standing.figures().map(|(worst, heap)| Figures { instructions: worst.instructions as f64, heap: heap.ratio })
 }
@@ -93,7 +93,7 @@ pub fn verdict(run: &Run) -> Verdict {
 }
 
 /// The default, if it is a candidate; else the smallest product of the quotients of both figures and the best.
-pub(super) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
+pub(crate) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
     if let Some((default, _)) = candidates.iter().find(|(index, _)| is_default(&standings[*index])) {
         return Some(*default);
     }
@@ -114,12 +114,12 @@ pub(super) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) ->
 }
 
 /// Whether this is the allocator that is taken by default.
-pub(super) fn is_default(standing: &Standing) -> bool {
+pub(crate) fn is_default(standing: &Standing) -> bool {
     standing.subject.name == DEFAULT
 }
 
 /// What is to be said beside the advice to take an allocator for its instructions alone.
-pub(super) fn memory_caution(standing: &Standing) -> &'static str {
+pub(crate) fn memory_caution(standing: &Standing) -> &'static str {
     if standing.subject.name == "half-fit" {
         " Its worst-case memory is n times M, n being the largest request in units of its smallest block, rounded up to a power of two: an \
          adversary makes it need nearly that (`rtalloc reproduce robson`)."
@@ -129,7 +129,7 @@ pub(super) fn memory_caution(standing: &Standing) -> &'static str {
 }
 
 /// The candidates that are not beaten: by increasing instructions, decreasing heap.
-pub(super) fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
+pub(crate) fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
     let mut sorted = candidates.to_vec();
     sorted.sort_by(|(_, a), (_, b)| a.instructions.total_cmp(&b.instructions).then(a.heap.total_cmp(&b.heap)));
     let mut smallest = f64::INFINITY;
@@ -406,7 +406,7 @@ fn not_judged(standings: &[Standing]) -> Option<String> {
 }
 
 /// Whether instructions were counted, so that something is to be said of the maxima.
-pub(super) fn counted(run: &Run) -> bool {
+pub(crate) fn counted(run: &Run) -> bool {
     run.traces.iter().flat_map(|result| &result.cells).any(|cell| cell.instructions.is_some())
 }
 

@@ -5,6 +5,7 @@
 //! jumps to computed addresses, the copies look up the target in a table of the copied code; a target outside it is
 //! *missed*: executed nevertheless, uncounted, and recorded, so that the next copy includes it.
 
+use super::instructions::ROUNDS;
 use pathbound::counter::{Counter, CounterError, Record};
 use pathbound::graph::{Callee, Flow, Graph, GraphError, NeverReturns, Obstacle};
 use pathbound::image::{ImageError, Process};
@@ -82,6 +83,33 @@ impl Counted {
     pub fn computes_targets(&self) -> bool {
         self.computes_targets
     }
+}
+
+/// Calls `job` with entry points that count, again with more code copied as long as computed jumps lead to code that
+/// was not.
+///
+/// # Errors
+///
+/// What went wrong, in words.
+pub fn counting<R>(
+    process: &Process,
+    subject: &Subject,
+    mut job: impl FnMut(Entries) -> Result<R, String>,
+) -> Result<R, String> {
+    let mut further = Vec::new();
+    for _ in 0..ROUNDS {
+        let counted = Counted::new(process, subject, &further, Record::Count).map_err(|error| error.to_string())?;
+        let found = job(counted.entries())?;
+        if !counted.counter().departures().is_empty() {
+            return Err("instructions were reached that cannot be executed in a copy".into());
+        }
+        let missed = counted.counter().misses();
+        if missed.is_empty() {
+            return Ok(found);
+        }
+        further.extend(missed);
+    }
+    Err("not all code that computed jumps lead to was found".into())
 }
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]

@@ -8,7 +8,7 @@
 //! bound, the cell has no figures, because one of the two is wrong.
 
 use super::{Counts, Report, Task};
-use crate::analysis::Limits;
+use crate::observe::Limits;
 use crate::observe::Operation;
 use crate::probe::Counted;
 use crate::replay::course::outcome;

@@ -6,6 +6,7 @@
 
 mod counted;
 pub mod cycles;
+pub mod environment;
 pub mod instructions;
 pub mod reads;
 pub mod space;
@@ -23,7 +24,7 @@ use rtalloc_subjects::Subject;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-pub use counted::{CountError, Counted};
+pub use counted::{CountError, Counted, counting};
 pub use distribution::{Counts, Samples};
 
 /// One subject on one trace, to be measured.

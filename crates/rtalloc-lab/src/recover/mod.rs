@@ -21,7 +21,7 @@ pub use find::{Found, choose, find};
 pub use replay::{Difference, Replayed, replay};
 pub use ring::{Entry, Kind, Number, Outcome, Problem, Ring};
 
-use crate::present::number::counted;
+use crate::number::counted;
 use crate::trace::TraceError;
 use std::io;
 

@@ -1,6 +1,6 @@
 //! Parses a ring from its bytes.
 
-use crate::present::number::counted;
+use crate::number::counted;
 use rtalloc::adapt::traced::layout::{
     self, ALIGN_SHIFT, BYTE_ORDER, HEAD_BYTES, MAGIC, NUMBER_SHIFT, OUTCOME_SHIFT, RECORD_WORDS, VERSION, at, kind,
     outcome,

@@ -149,7 +149,7 @@ impl fmt::Display for Death {
 
 impl Death {
     /// Whether the death is unrelated to the work: another process killed it (the system for lack of memory, or an
-    /// operator), it got too little processor time, or it declared its result [undecided](undecided).
+    /// operator), it got too little processor time, or it declared its result [undecided].
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
         const SIGNALS: [i32; 5] = [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
@@ -385,6 +385,17 @@ pub fn decode<T: serde::de::DeserializeOwned>(result: Result<Vec<u8>, Death>) ->
 
 /// Number of attempts for a job that gets too little processor time.
 const TRIES: usize = 3;
+
+/// Progress of a campaign. A *step* is one probe on one cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Steps done.
+    pub done: u64,
+    /// Total number of steps.
+    pub total: u64,
+    /// The last completed step, e.g. "lua / talc / space"; empty at the beginning.
+    pub last: &'a str,
+}
 
 /// A child to start, and its limit of processor time.
 pub struct Job<'a> {

@@ -1,11 +1,11 @@
 //! Whole cells: every subject, and allocators with deliberate faults.
 
-use super::campaign::measure;
 use super::course::{Course, End};
 use super::isolate::Board;
 use super::processor::Budget;
 use super::settings::{Probes, Settings, automatic_heap_bytes};
 use super::{Fault, Nobody, Replay};
+use crate::experiment::cells::measure;
 use crate::present::metric;
 use crate::probe::{Task, space};
 use crate::result::schema::{Cell, Origin, Outcome};

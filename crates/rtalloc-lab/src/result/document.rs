@@ -92,6 +92,15 @@ pub fn compact(schema: Schema, content: &impl Serialize) -> serde_json::Result<S
     Ok(serde_json::to_string(&Document { schema, content })? + "\n")
 }
 
+/// The same of content that is the text of a JSON object with fields already.
+///
+/// # Errors
+///
+/// None, as long as a schema is JSON.
+pub fn of_object(schema: Schema, object: &str) -> serde_json::Result<String> {
+    Ok(format!("{{\"schema\":{},{}\n", serde_json::to_string(&schema)?, &object[1..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +113,7 @@ mod tests {
         }
         let text = compact(Schema::COSTS, &Content { mean: 0.1 }).expect("JSON");
         assert_eq!(text, "{\"schema\":{\"name\":\"rtalloc-costs\",\"version\":2},\"mean\":0.1}\n");
+        assert_eq!(of_object(Schema::COSTS, "{\"mean\":0.1}").expect("JSON"), text);
         assert!(compact(Schema::COSTS, &[1, 2]).is_err(), "a list has no fields");
     }
 

@@ -2,15 +2,14 @@
 
 use super::evidence::{Evidence, Paths, raise};
 use super::{Load, Loads, StudyError};
-use crate::analysis::{Analysis, Limits, Unbounded};
+use crate::analysis::{Analysis, Unbounded};
 use crate::observe::{
-    Maxima, Observation, ObserveError, Operation, Stage, directed, explore, replays, scenario, scenario::Recipe,
-    search, watch::Watch,
+    Limits, Maxima, Observation, ObserveError, Operation, Stage, directed, explore, replays, scenario,
+    scenario::Recipe, search, watch::Watch,
 };
 use crate::probe::Counted;
 use crate::probe::{Task, instructions};
-use crate::replay::campaign::Progress;
-use crate::replay::isolate::{Board, Child, Job, decode, run_all};
+use crate::replay::isolate::{Board, Child, Job, Progress, decode, run_all};
 use crate::replay::processor::Budget;
 use crate::result::bounds::{Explored, Seen};
 use crate::result::schema::Outcome;

@@ -1,6 +1,6 @@
 //! Metadata of a trace: [`Meta`] at its head, [`Totals`] at its end.
 
-use crate::present::number::grouped;
+use crate::number::grouped;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;

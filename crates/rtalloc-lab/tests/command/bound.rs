@@ -466,7 +466,7 @@ fn a_fact_about_a_loop_means_the_same_everywhere() {
         "METHODOLOGY.md",
         "docs/book/src/measuring.md",
         "crates/pathbound/src/facts.rs",
-        "crates/rtalloc-lab/src/turns.rs",
+        "crates/rtalloc-lab/src/analysis/turns.rs",
     ] {
         let text = std::fs::read_to_string(root.join(file)).expect("a file of the project");
         let text: Vec<&str> =

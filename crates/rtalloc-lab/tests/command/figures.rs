@@ -11,8 +11,8 @@
 //! between `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p rtalloc-lab --test command figures` writes those
 //! that changed anew, with the day and the commit. The bounds are those in `bounds/x86_64.json`.
 
+use rtalloc_lab::number::{bytes, date, grouped};
 use rtalloc_lab::observe::scenario::HEAP_BYTES;
-use rtalloc_lab::present::number::{bytes, date, grouped};
 use rtalloc_lab::probe::{Task, space};
 use rtalloc_lab::replay::isolate::Board;
 use rtalloc_lab::replay::processor::Budget;

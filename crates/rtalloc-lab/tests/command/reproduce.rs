@@ -2,9 +2,9 @@
 
 use super::{RTALLOC, rtalloc};
 use rtalloc_lab::campaign::store::Store;
-use rtalloc_lab::result::thesis::{Costs, Thesis};
-use rtalloc_lab::result::tlsf::{Found, Profile, Tlsf, Unit};
-use rtalloc_lab::result::wait_free::{Case, WaitFree};
+use rtalloc_lab::papers::thesis::result::{Costs, Thesis};
+use rtalloc_lab::papers::tlsf::result::{Found, Profile, Tlsf, Unit};
+use rtalloc_lab::papers::wait_free::result::{Case, WaitFree};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;

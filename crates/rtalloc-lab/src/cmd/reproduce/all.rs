@@ -1,29 +1,19 @@
 //! `rtalloc reproduce all`
 
-use super::{
-    Keeping, Scale, environments, print_chapter, print_measured, puaut, robson, store, thesis, tlsf, wait_free,
-    write_json,
-};
+use super::{Keeping, environments, perform, print_chapter, print_measured, store, write_json};
 use crate::analysis::Analysis;
 use crate::campaign::shard::Shard;
-use crate::campaign::{self, Experiment, Tasks, kept};
+use crate::campaign::{Tasks, kept};
 use crate::cmd::destination::print;
-use crate::cmd::progress::Bar;
-use crate::cmd::shipped;
-use crate::present::papers::Papers;
+use crate::papers::claims::{self, Claim};
+use crate::papers::overview::measure::Everybody;
+use crate::papers::page::{self, Papers};
+use crate::papers::{self, Scale};
 use crate::present::table::Look;
-use crate::result::claim::Claim;
-use crate::result::compact_fit::CompactFit;
 use crate::result::document::Schema;
-use crate::result::overview::Overview;
-use crate::result::puaut::Puaut;
-use crate::result::robson::Robson;
-use crate::result::thesis::Thesis;
-use crate::result::tlsf::Tlsf;
-use crate::result::wait_free::WaitFree;
-use crate::{experiment, present};
+use crate::shipped;
 use anyhow::Context as _;
-use serde::Serialize;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,18 +50,6 @@ pub struct Arguments {
     keeping: Keeping,
 }
 
-/// All figures.
-#[derive(Serialize)]
-struct All<'a> {
-    overview: &'a Overview,
-    tlsf: &'a Tlsf,
-    puaut: &'a Puaut,
-    wait_free: &'a WaitFree,
-    thesis: &'a Thesis,
-    compact_fit: &'a CompactFit,
-    robson: &'a Robson,
-}
-
 /// Performs the experiments and shows their results.
 ///
 /// # Errors
@@ -84,27 +62,18 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let json = files.output("--json", arguments.json.as_deref())?;
     let analysis = Analysis::of_this_program()?;
     let traces = shipped::unpack()?;
-    let overview = experiment::overview::Everybody {
+    let overview = Everybody {
         analysis: &analysis,
         subjects: rtalloc_subjects::all().iter().collect(),
         traces: shipped::names().zip(traces.paths.iter().cloned()).collect(),
     };
-    let decoder = puaut::decoder()?;
-    let tlsf = experiment::tlsf::Experiments::new(&analysis, tlsf::settings_of(scale)?)
-        .context("cannot make a folder for traces; set TMPDIR to a directory with room")?;
-    let puaut = puaut::experiments(&analysis, &decoder, 1, scale);
-    let wait_free = wait_free::settings_of(scale)?;
-    let thesis = thesis::experiments(&analysis, thesis::settings_of(scale))?;
-    let compact_fit = experiment::compact_fit::Experiments { process: analysis.process(), seed: 1 };
-    let robson = robson::settings_of(scale)?;
-    let experiments: [&dyn Tasks; 7] = [&overview, &tlsf, &puaut, &wait_free, &thesis, &compact_fit, &robson];
+    let papers = papers::all(&analysis, scale)?;
+    let mut experiments: Vec<&dyn Tasks> = vec![&overview];
+    experiments.extend(papers.iter().map(|paper| &**paper as &dyn Tasks));
 
     let mut store = store(&arguments.keeping)?;
-    let bar = Bar::new();
     let shard = arguments.shard.unwrap_or(Shard::WHOLE);
-    let performed = campaign::perform(&experiments, shard, &mut store, &mut |progress| bar.show(progress));
-    bar.clear();
-    performed?;
+    perform(&experiments, shard, &mut store)?;
     if arguments.shard.is_some() {
         print(&format!("slice {shard} is performed; `rtalloc merge` joins the stores of all slices\n"))
             .context("standard output")?;
@@ -112,45 +81,28 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let environments = environments(&experiments, &store)?;
     let overview = overview.conclude(kept(&overview, &store)?)?;
-    let tlsf = tlsf.conclude(kept(&tlsf, &store)?)?;
-    let puaut = puaut.conclude(kept(&puaut, &store)?)?;
-    let wait_free = wait_free.conclude(kept(&wait_free, &store)?)?;
-    let thesis = thesis.conclude(kept(&thesis, &store)?)?;
-    let compact_fit = compact_fit.conclude(kept(&compact_fit, &store)?)?;
-    let robson = robson.conclude(kept(&robson, &store)?)?;
-    let chapters = [
-        present::tlsf::chapter(&tlsf)?,
-        present::puaut::chapter(&puaut)?,
-        present::wait_free::chapter(&wait_free)?,
-        present::thesis::chapter(&thesis)?,
-        present::compact_fit::chapter(&compact_fit)?,
-        present::robson::chapter(&robson)?,
-    ];
+    let reproduced = papers.iter().map(|paper| paper.reproduce(&store)).collect::<anyhow::Result<Vec<_>>>()?;
+    let (chapters, found): (Vec<_>, Vec<_>) = reproduced.into_iter().map(|of| (of.chapter, of.json)).unzip();
     if let Some(report) = report {
         let papers =
             Papers { performed: scale.words(), overview: &overview, chapters: &chapters, environments: &environments };
-        report.write(&present::papers::html(&papers)?)?;
+        report.write(&page::html(&papers)?)?;
     }
     if let Some(json) = json {
-        let all = All {
-            overview: &overview,
-            tlsf: &tlsf,
-            puaut: &puaut,
-            wait_free: &wait_free,
-            thesis: &thesis,
-            compact_fit: &compact_fit,
-            robson: &robson,
-        };
-        if write_json(json, Schema::ALL_PAPERS, &all)? {
+        let mut fields = format!("\"overview\":{}", serde_json::to_string(&overview)?);
+        for (paper, found) in papers.iter().zip(&found) {
+            let _ = write!(fields, ",\"{}\":{}", paper.name().replace('-', "_"), found()?);
+        }
+        if write_json(json, Schema::ALL_PAPERS, &format!("{{{fields}}}"))? {
             return Ok(ExitCode::SUCCESS);
         }
     }
     let look = Look::of_stdout();
-    print(&(present::papers::text(&overview, Look { columns: look.columns.min(120), ..look }) + "\n"))
+    print(&(page::text(&overview, Look { columns: look.columns.min(120), ..look }) + "\n"))
         .context("standard output")?;
     chapters.iter().try_for_each(print_chapter)?;
     let verdicts: Vec<(&str, &[Claim])> = chapters.iter().map(|chapter| (chapter.id, &*chapter.claims)).collect();
-    print(&present::campaign::verdicts(&verdicts, Look::of_stdout())).context("standard output")?;
+    print(&claims::verdicts(&verdicts, look)).context("standard output")?;
     print_measured(&environments)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,7 @@
 //! `rtalloc reproduce compact-fit`
 
 use super::{Keeping, Outputs};
-use crate::experiment::compact_fit;
-use crate::present;
-use crate::result::document::Schema;
+use crate::papers::compact_fit::measure::{Experiments, SEED};
 use pathbound::image::Process;
 use std::process::ExitCode;
 
@@ -18,7 +16,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Seed of the tasks' sizes and of the random frees.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 
     /// Everything, which is the default.
@@ -44,6 +42,5 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let process = Process::current()?;
-    let experiments = compact_fit::Experiments { process: &process, seed: arguments.seed };
-    outputs.tell(Schema::COMPACT_FIT, &experiments, &arguments.keeping, present::compact_fit::chapter)
+    outputs.tell(&Experiments { process: &process, seed: arguments.seed }, &arguments.keeping)
 }

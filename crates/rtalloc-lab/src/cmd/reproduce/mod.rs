@@ -10,18 +10,18 @@ mod wait_free;
 
 use super::destination::{Destination, Files, Output, print};
 use super::progress::Bar;
-use super::shipped;
+use crate::campaign::shard::Shard;
 use crate::campaign::store::Store;
-use crate::campaign::{Experiment, Tasks, kept};
+use crate::campaign::{self, Tasks, kept};
+use crate::papers::chapter::Chapter;
+use crate::papers::{Paper, Reproduced, page};
 use crate::present;
-use crate::present::chapter::Chapter;
-use crate::present::plot::PlotError;
 use crate::present::table::Look;
 use crate::probe::cycles::Clock;
 use crate::result::document::{self, Schema};
 use crate::result::schema::Environment;
+use crate::shipped;
 use anyhow::Context as _;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,12 +33,12 @@ use std::process::ExitCode;
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
     #[command(subcommand)]
-    paper: Paper,
+    subcommand: Subcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
 #[command(disable_help_subcommand = true)]
-enum Paper {
+enum Subcommand {
     Tlsf(tlsf::Arguments),
     Puaut(puaut::Arguments),
     WaitFree(wait_free::Arguments),
@@ -87,56 +87,20 @@ impl Keeping {
     }
 }
 
-/// The amount of replication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
-    Quick,
-    Usual,
-    Full,
-}
-
-impl Scale {
-    /// The scale selected by the options, of which at most one is given.
-    fn of(quick: bool, full: bool) -> Self {
-        match (quick, full) {
-            (true, _) => Self::Quick,
-            (_, true) => Self::Full,
-            _ => Self::Usual,
-        }
-    }
-
-    /// The scale as text, for readers of results.
-    fn words(self) -> &'static str {
-        self.pick(
-            "all experiments with reduced replication (--quick); every table says of how many runs it is",
-            "all experiments with moderate replication; every table says of how many runs it is",
-            "all experiments in the papers' own sizes (--full)",
-        )
-    }
-
-    fn pick<T>(self, quick: T, usual: T, full: T) -> T {
-        match self {
-            Self::Quick => quick,
-            Self::Usual => usual,
-            Self::Full => full,
-        }
-    }
-}
-
 /// Runs the subcommand.
 ///
 /// # Errors
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    match &arguments.paper {
-        Paper::Tlsf(arguments) => tlsf::main(arguments),
-        Paper::Puaut(arguments) => puaut::main(arguments),
-        Paper::WaitFree(arguments) => wait_free::main(arguments),
-        Paper::Thesis(arguments) => thesis::main(arguments),
-        Paper::CompactFit(arguments) => compact_fit::main(arguments),
-        Paper::Robson(arguments) => robson::main(arguments),
-        Paper::All(arguments) => all::main(arguments),
+    match &arguments.subcommand {
+        Subcommand::Tlsf(arguments) => tlsf::main(arguments),
+        Subcommand::Puaut(arguments) => puaut::main(arguments),
+        Subcommand::WaitFree(arguments) => wait_free::main(arguments),
+        Subcommand::Thesis(arguments) => thesis::main(arguments),
+        Subcommand::CompactFit(arguments) => compact_fit::main(arguments),
+        Subcommand::Robson(arguments) => robson::main(arguments),
+        Subcommand::All(arguments) => all::main(arguments),
     }
 }
 
@@ -199,57 +163,52 @@ impl Outputs {
 }
 
 impl Opened<'_> {
-    /// Performs an experiment and prints its results.
-    fn tell<E: Experiment<Conclusion: Serialize>>(
-        self,
-        schema: Schema,
-        experiment: &E,
-        keeping: &Keeping,
-        chapter: impl FnOnce(&E::Conclusion) -> Result<Chapter, PlotError>,
-    ) -> anyhow::Result<ExitCode> {
-        let (found, environments) = performed(experiment, keeping)?;
-        let chapter = chapter(&found)?;
-        if !self.write(schema, &found, &chapter, &environments)? {
-            print_chapter(&chapter)?;
+    /// Performs a paper's experiments and prints their results.
+    fn tell<'a>(self, paper: &dyn Paper<'a>, keeping: &Keeping) -> anyhow::Result<ExitCode> {
+        let store = performed(paper, keeping)?;
+        let reproduced = paper.reproduce(&store)?;
+        let environments = environments(&[paper], &store)?;
+        if !self.write(&reproduced, &environments)? {
+            print_chapter(&reproduced.chapter)?;
             print_measured(&environments)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// Writes the requested outputs; returns whether one replaced the tables.
-    fn write(
-        mut self,
-        schema: Schema,
-        found: &impl Serialize,
-        chapter: &Chapter,
-        environments: &[Environment],
-    ) -> anyhow::Result<bool> {
+    fn write(mut self, of: &Reproduced, environments: &[Environment]) -> anyhow::Result<bool> {
         if let Some(folder) = self.plots {
-            for (name, content) in chapter.files() {
+            for (name, content) in of.chapter.files() {
                 if let Some(plot) = self.files.file("--plots", Some(&folder.join(name)))? {
                     plot.write(&content).context("--plots")?;
                 }
             }
         }
         if let Some(report) = self.report {
-            report.write(&present::papers::of_one(chapter, environments))?;
+            report.write(&page::of_one(&of.chapter, environments))?;
         }
-        self.json.map_or(Ok(false), |json| write_json(json, schema, found))
+        self.json.map_or(Ok(false), |json| write_json(json, of.schema, &(of.json)()?))
     }
 }
 
-/// Writes figures as JSON; returns whether they replaced the tables.
-fn write_json(json: Output, schema: Schema, found: &impl Serialize) -> anyhow::Result<bool> {
-    json.write(&document::compact(schema, found).context("the figures as JSON")?)
+/// Writes the fields of a JSON object as a document; returns whether it replaced the tables.
+fn write_json(json: Output, schema: Schema, object: &str) -> anyhow::Result<bool> {
+    json.write(&document::of_object(schema, object).context("the figures as JSON")?)
 }
 
-/// Performs an experiment and stores its results if requested; also returns where they were measured.
-fn performed<E: Experiment>(experiment: &E, keeping: &Keeping) -> anyhow::Result<(E::Conclusion, Vec<Environment>)> {
+/// Performs experiments and stores their results if requested.
+fn performed(experiments: &dyn Tasks, keeping: &Keeping) -> anyhow::Result<Store> {
     let mut store = store(keeping)?;
+    perform(&[experiments], Shard::WHOLE, &mut store)?;
+    Ok(store)
+}
+
+/// Performs what the store lacks of a slice, and shows how far that is.
+fn perform(experiments: &[&dyn Tasks], shard: Shard, store: &mut Store) -> anyhow::Result<()> {
     let bar = Bar::new();
-    let conclusion = experiment.run(&mut store, &mut |progress| bar.show(progress));
+    let performed = campaign::perform(experiments, shard, store, &mut |progress| bar.show(progress));
     bar.clear();
-    Ok((conclusion?, environments(&[experiment], &store)?))
+    performed
 }
 
 /// Where results were measured: first the environment of the last timed one, if any, then all other machines that have

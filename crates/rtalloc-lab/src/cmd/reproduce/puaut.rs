@@ -1,12 +1,9 @@
 //! `rtalloc reproduce puaut`
 
-use super::{Keeping, Outputs, Scale};
+use super::{Keeping, Outputs};
 use crate::analysis::Analysis;
-use crate::cmd::shipped;
-use crate::experiment::puaut::{Experiments, GROWTH_BYTES};
-use crate::present;
-use crate::result::document::Schema;
-use crate::trace::Event;
+use crate::papers::Scale;
+use crate::papers::puaut::measure::{Experiments, SEED};
 use std::process::ExitCode;
 
 /// Puaut (2002), tables 1 to 3 and figures 1 to 4: the worst case of malloc and free, the mean, and their effect on a
@@ -20,7 +17,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Seed of the MEAN model.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 
     /// Figure 4 in heaps of up to 16 MiB.
@@ -45,24 +42,7 @@ pub struct Arguments {
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.outputs.open(&arguments.keeping)?;
-    let decoder = decoder()?;
     let analysis = Analysis::of_this_program()?;
     let scale = Scale::of(arguments.quick, arguments.full);
-    let experiments = experiments(&analysis, &decoder, arguments.seed, scale);
-    outputs.tell(Schema::PUAUT, &experiments, &arguments.keeping, present::puaut::chapter)
-}
-
-/// The experiments at a scale.
-pub fn experiments<'a>(analysis: &'a Analysis, decoder: &'a [Event], seed: u64, scale: Scale) -> Experiments<'a> {
-    let (_, most) = GROWTH_BYTES;
-    Experiments { analysis, decoder, seed, most_heap_bytes: scale.pick(most / 4, most, most) }
-}
-
-/// The shipped trace of a decoder.
-///
-/// # Errors
-///
-/// A binary that was built without it, or a system without room for temporary files.
-pub fn decoder() -> anyhow::Result<Vec<Event>> {
-    shipped::events("lame-decode")
+    outputs.tell(&Experiments::new(&analysis, arguments.seed, scale)?, &arguments.keeping)
 }

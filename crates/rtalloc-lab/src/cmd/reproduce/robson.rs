@@ -1,12 +1,10 @@
 //! `rtalloc reproduce robson`
 
-use super::{Keeping, Outputs, Scale};
+use super::{Keeping, Outputs};
 use crate::cmd::after_help;
-use crate::experiment::robson::{self, Settings};
-use crate::present;
-use crate::result::document::Schema;
+use crate::papers::Scale;
+use crate::papers::robson::measure::{Settings, cast, sizes};
 use anyhow::Context as _;
-use clap::Parser as _;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -67,39 +65,13 @@ fn names() -> Vec<&'static str> {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let settings = settings(arguments)?;
-    arguments.outputs.open(&arguments.keeping)?.tell(
-        Schema::ROBSON,
-        &settings,
-        &arguments.keeping,
-        present::robson::chapter,
-    )
-}
-
-fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
-    let scale = Scale::of(arguments.quick, arguments.full);
-    let m = arguments.m.unwrap_or_else(|| scale.pick(1024, 4096, 16_384)) as usize;
-    let most = arguments.n.unwrap_or_else(|| scale.pick(256, 1024, 1024)) as usize;
-    Ok(Settings {
-        subjects: robson::cast(&arguments.on).context("--on")?,
+    let defaults = Settings::of(Scale::of(arguments.quick, arguments.full), cast(&arguments.on).context("--on")?);
+    let m = arguments.m.map_or(defaults.m, |m| m as usize);
+    let settings = Settings {
         m,
-        comb_m: m.min(scale.pick(512, 1024, 2048)),
-        sizes: (2..=most.ilog2()).map(|power| 1 << power).collect(),
-    })
-}
-
-/// The settings in a campaign of all papers.
-///
-/// # Errors
-///
-/// None, as long as the options have defaults.
-pub fn settings_of(scale: Scale) -> anyhow::Result<Settings> {
-    #[derive(clap::Parser)]
-    struct Defaults {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-    let option = scale.pick(Some("--quick"), None, Some("--full"));
-    let Defaults { arguments } = Defaults::try_parse_from(["robson"].into_iter().chain(option))?;
-    settings(&arguments)
+        comb_m: m.min(defaults.comb_m),
+        sizes: arguments.n.map_or(defaults.sizes, |n| sizes(n as usize)),
+        subjects: defaults.subjects,
+    };
+    arguments.outputs.open(&arguments.keeping)?.tell(&settings, &arguments.keeping)
 }

@@ -1,15 +1,11 @@
 //! `rtalloc reproduce thesis`
 
-use super::{Keeping, Outputs, Scale};
+use super::{Keeping, Outputs};
 use crate::analysis::Analysis;
 use crate::cmd::arguments::parse_size;
-use crate::cmd::shipped;
-use crate::experiment::thesis;
-use crate::experiment::thesis::traces::{RECORDINGS, Recording};
-use crate::present;
-use crate::result::document::Schema;
-use crate::result::thesis::Settings;
-use anyhow::Context as _;
+use crate::papers::Scale;
+use crate::papers::thesis::measure::Experiments;
+use crate::papers::thesis::result::Settings;
 use std::process::ExitCode;
 
 /// Bitframe thesis (2012), tables 3 to 8 and figures 14 to 33: time and memory of allocators of small blocks
@@ -61,8 +57,7 @@ pub struct Arguments {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let scale = Scale::of(arguments.quick, arguments.full);
-    let defaults = settings_of(scale);
+    let defaults = Settings::of(Scale::of(arguments.quick, arguments.full));
     let settings = Settings {
         heap_bytes: arguments.heap,
         seeds: arguments.seeds.unwrap_or(defaults.seeds),
@@ -70,22 +65,5 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
-    outputs.tell(Schema::THESIS, &experiments(&analysis, settings)?, &arguments.keeping, present::thesis::chapter)
-}
-
-/// The default settings at a scale.
-pub fn settings_of(scale: Scale) -> Settings {
-    Settings { heap_bytes: thesis::HEAP_BYTES, seeds: scale.pick(2, 5, 20), replicas: scale.pick(5, 100, 1000) }
-}
-
-/// The experiments on the shipped recordings.
-///
-/// # Errors
-///
-/// A binary that was built without them, or a system without room for temporary files.
-pub fn experiments(analysis: &Analysis, settings: Settings) -> anyhow::Result<thesis::Experiments<'_>> {
-    let recorded = |name: &str| Ok(Recording::new(name, &shipped::events(name)?));
-    let recordings = RECORDINGS.into_iter().map(recorded).collect::<anyhow::Result<_>>()?;
-    thesis::Experiments::new(analysis, recordings, settings)
-        .context("cannot make a folder for traces; set TMPDIR to a directory with room")
+    outputs.tell(&Experiments::new(&analysis, settings)?, &arguments.keeping)
 }

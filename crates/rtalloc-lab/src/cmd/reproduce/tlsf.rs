@@ -1,14 +1,12 @@
 //! `rtalloc reproduce tlsf`
 
-use super::{Keeping, Outputs, Scale};
+use super::{Keeping, Outputs};
 use crate::analysis::Analysis;
-use crate::experiment::tlsf;
-use crate::present;
-use crate::result::document::Schema;
-use crate::result::tlsf::Settings;
+use crate::papers::Scale;
+use crate::papers::tlsf::measure::{Experiments, cast};
+use crate::papers::tlsf::result::Settings;
 use crate::workload::Holding;
 use anyhow::Context as _;
-use clap::Parser as _;
 use std::process::ExitCode;
 
 /// TLSF (2008), tables I to VI and figures 6 to 9: cycles, instructions and fragmentation under periodic tasks
@@ -57,43 +55,17 @@ pub struct Arguments {
 ///
 /// Any error that stopped it, with its context.
 pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let settings = settings(arguments)?;
+    let Arguments { quick, full, holding, .. } = *arguments;
+    let subjects = cast(&arguments.on).context("--on")?;
+    let defaults = Settings::of(Scale::of(quick, full), holding, subjects);
+    let sets = arguments.sets.unwrap_or(defaults.sets);
+    let settings = Settings {
+        sets,
+        few_sets: defaults.few_sets.min(sets),
+        mallocs: arguments.mallocs.unwrap_or(defaults.mallocs),
+        ..defaults
+    };
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
-    let experiments = tlsf::Experiments::new(&analysis, settings)
-        .context("cannot make a folder for traces; set TMPDIR to a directory with room")?;
-    outputs.tell(Schema::TLSF, &experiments, &arguments.keeping, present::tlsf::chapter)
-}
-
-fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
-    let Arguments { quick, full, holding, .. } = *arguments;
-    let scale = Scale::of(quick, full);
-    let of = |quickly: u64, usually: u64, fully: u64| scale.pick(quickly, usually, fully);
-    let sets = arguments.sets.unwrap_or_else(|| of(3, 10, 100));
-    Ok(Settings {
-        sets,
-        few_sets: of(1, 3, 100).min(sets),
-        mallocs: arguments.mallocs.unwrap_or_else(|| of(30_000, 100_000, 1_000_000)),
-        holding,
-        others: Holding::ALL.into_iter().filter(|other| *other != holding).collect(),
-        replicas: 3,
-        pool_bytes: tlsf::POOL_BYTES,
-        subjects: tlsf::cast(&arguments.on).context("--on")?,
-    })
-}
-
-/// The settings in a campaign of all papers.
-///
-/// # Errors
-///
-/// None, as long as the options have defaults.
-pub fn settings_of(scale: Scale) -> anyhow::Result<Settings> {
-    #[derive(clap::Parser)]
-    struct Defaults {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-    let option = scale.pick(Some("--quick"), None, Some("--full"));
-    let Defaults { arguments } = Defaults::try_parse_from(["tlsf"].into_iter().chain(option))?;
-    settings(&arguments)
+    outputs.tell(&Experiments::new(&analysis, settings)?, &arguments.keeping)
 }

@@ -1,13 +1,14 @@
 //! `rtalloc reproduce wait-free`
 
-use super::{Keeping, Outputs, Scale, performed, print_chapter};
+use super::{Keeping, Outputs, environments, performed, print_chapter};
+use crate::campaign::kept;
 use crate::cmd::after_help;
 use crate::cmd::arguments::parse_size;
-use crate::experiment::wait_free;
-use crate::present;
+use crate::papers::wait_free::chapter;
+use crate::papers::wait_free::measure::{PAIRS, Part, Settings, THREADS};
+use crate::papers::{Reproduced, Scale};
 use crate::result::document::Schema;
 use anyhow::Context as _;
-use clap::Parser as _;
 use rtalloc_subjects::shared::{self, SharedSubject};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,11 +42,11 @@ pub struct Arguments {
 
     /// Parts of the experiment, separated by commas; the default is all.
     #[arg(long, value_name = "P,Q", value_enum, value_delimiter = ',')]
-    parts: Vec<wait_free::Part>,
+    parts: Vec<Part>,
 
     /// Numbers of threads, separated by commas: the cases and the throughput are measured with each of them, one after
     /// another. `--threads 1,2,16` is alone, two at a time, and sixteen as in the paper.
-    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = [1, 2, 16],
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_values_t = THREADS,
           value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Vec<u8>,
 
@@ -55,7 +56,7 @@ pub struct Arguments {
     heap: u64,
 
     /// Pairs that each thread performs in case II.
-    #[arg(long, value_name = "N", default_value_t = wait_free::PAIRS)]
+    #[arg(long, value_name = "N", default_value_t = PAIRS)]
     pairs: u64,
 
     /// About five minutes: cases I and II once, 10^6 remote frees.
@@ -99,72 +100,35 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let subjects = shared::select(&arguments.on).context("--on")?;
     let mut outputs = arguments.outputs.open(&arguments.keeping)?;
     let csv = outputs.files.output("--csv", arguments.csv.as_deref())?;
-    let (found, environments) = performed(&settings(arguments, subjects), &arguments.keeping)?;
-    let chapter = present::wait_free::chapter(&found)?;
-    let mut replaced = outputs.write(Schema::WAIT_FREE, &found, &chapter, &environments)?;
-    if let Some(csv) = csv {
-        replaced |= csv.write(&present::wait_free::csv(&found))?;
+    let settings = settings(arguments, subjects);
+    let store = performed(&settings, &arguments.keeping)?;
+    let found = settings.conclude(kept(&settings, &store)?)?;
+    let environments = environments(&[&settings], &store)?;
+    let rows = csv.is_some().then(|| chapter::csv(&found));
+    let reproduced = Reproduced::new(Schema::WAIT_FREE, found, chapter::chapter)?;
+    let mut replaced = outputs.write(&reproduced, &environments)?;
+    if let (Some(csv), Some(rows)) = (csv, rows) {
+        replaced |= csv.write(&rows)?;
     }
     if !replaced {
-        print_chapter(&chapter)?;
+        print_chapter(&reproduced.chapter)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn settings(arguments: &Arguments, subjects: Vec<&'static SharedSubject>) -> wait_free::Settings {
-    use clap::ValueEnum as _;
-    let scale = Scale::of(arguments.quick, arguments.full);
-    let of = |quickly: u64, usually: u64, fully: u64| scale.pick(quickly, usually, fully);
-    let seconds = arguments.seconds.unwrap_or_else(|| of(4, 20, 120));
-    let parts =
-        if arguments.parts.is_empty() { wait_free::Part::value_variants().into() } else { arguments.parts.clone() };
-    wait_free::Settings {
-        subjects,
-        parts,
+fn settings(arguments: &Arguments, subjects: Vec<&'static SharedSubject>) -> Settings {
+    let defaults = Settings::of(Scale::of(arguments.quick, arguments.full), subjects);
+    let limit = arguments.seconds.map_or(defaults.limit, Duration::from_secs);
+    let (first, then) = defaults.repetitions;
+    Settings {
+        parts: if arguments.parts.is_empty() { defaults.parts } else { arguments.parts.clone() },
         threads: arguments.threads.iter().map(|threads| usize::from(*threads)).collect(),
         heap_bytes: arguments.heap as usize,
         pairs: arguments.pairs,
-        repetitions: (of(1, 5, 20), arguments.repeat.unwrap_or_else(|| of(100, 100, 1000))),
-        allocations: of(50_000, 200_000, 1_000_000),
-        rounds: of(3, 7, 15) as usize,
-        frees: arguments.frees.unwrap_or_else(|| of(1_000_000, 10_000_000, 100_000_000)),
-        limit: Duration::from_secs(seconds),
-        drift_limit: Duration::from_secs(seconds.max(of(10, 60, 600))),
-    }
-}
-
-/// The settings in a campaign of all papers.
-///
-/// # Errors
-///
-/// None, as long as the options have defaults.
-pub fn settings_of(scale: Scale) -> anyhow::Result<wait_free::Settings> {
-    #[derive(clap::Parser)]
-    struct Defaults {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-    let option = scale.pick(Some("--quick"), None, Some("--full"));
-    let Defaults { arguments } = Defaults::try_parse_from(["wait-free"].into_iter().chain(option))?;
-    Ok(settings(&arguments, shared::select(&arguments.on)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::campaign::Tasks as _;
-
-    /// A result truncated by a shorter limit must not be reused for a longer run.
-    #[test]
-    fn runs_of_different_scale_share_no_results() {
-        let keys = [Scale::Quick, Scale::Usual, Scale::Full].map(|scale| {
-            let settings = settings_of(scale).expect("defaults");
-            settings.tasks().into_iter().map(|task| task.key).collect::<Vec<String>>()
-        });
-        let mut all: Vec<&String> = keys.iter().flatten().collect();
-        all.sort_unstable();
-        let count = all.len();
-        all.dedup();
-        assert!(count > 0 && all.len() == count);
+        repetitions: (first, arguments.repeat.unwrap_or(then)),
+        frees: arguments.frees.unwrap_or(defaults.frees),
+        limit,
+        drift_limit: limit.max(defaults.drift_limit),
+        ..defaults
     }
 }

@@ -3,7 +3,7 @@
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
-use crate::present::number;
+use crate::number;
 use crate::result::costs::{Costs, OperationCosts};
 
 const LEFT: i32 = 78;

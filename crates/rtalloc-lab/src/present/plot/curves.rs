@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
-use crate::present::number;
+use crate::number;
 
 const LEFT: i32 = 78;
 const RIGHT: i32 = 800;

@@ -5,7 +5,7 @@
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Told, sheet};
 use super::{Cast, NAMES, ROW, WIDTH, row_middle, row_names, rows_height};
-use crate::present::number;
+use crate::number;
 use crate::present::palette::Marker;
 use crate::present::standing;
 use crate::result::schema::{Cell, Distribution, TraceResult};

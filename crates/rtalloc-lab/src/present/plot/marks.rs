@@ -3,7 +3,7 @@
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, NAMES, WIDTH, row_middle, row_names, rows_height};
-use crate::present::number;
+use crate::number;
 use crate::present::palette::Marker;
 
 /// The shapes of the values of a row, in their order.

@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
-use crate::present::number;
+use crate::number;
 use crate::present::{metric, standing};
 use crate::result::schema::{Curve, Outcome, TraceResult};
 

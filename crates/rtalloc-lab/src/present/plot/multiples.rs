@@ -3,7 +3,7 @@
 use super::WIDTH;
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::curves::Spacing;
-use crate::present::number;
+use crate::number;
 
 /// Room to the left of each panel, for the labels of its axis.
 const LEFT: i32 = 62;

@@ -3,7 +3,7 @@
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Point, Scale, sheet};
 use super::{WIDTH, shortened};
-use crate::present::number;
+use crate::number;
 use crate::present::palette::Style;
 use crate::present::standing::Standing;
 use crate::present::verdict::Verdict;

@@ -1,7 +1,7 @@
 //! Traces replayed by threads as a page: how long each kind of operation takes, with however many threads.
 
 use super::{head, memory, notes, operations, sentences, ticks};
-use crate::present::number;
+use crate::number;
 use crate::present::page::{environment, figure, measured, page};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing, curves};

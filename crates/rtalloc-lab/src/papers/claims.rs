@@ -1,0 +1,87 @@
+//! Claims, and whether our figures bear them out.
+
+use crate::number;
+use crate::present::table::{Look, table};
+use crate::present::verdict::wrapped;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+/// What the paper says, and what our figures say of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Claim {
+    /// The claim.
+    pub claim: String,
+    /// Whether our figures obey the rule in the claim; `None` where there is no judgement: a figure is missing or, in
+    /// the TLSF paper's table VI alone, our mean is outside the published sets.
+    pub confirmed: Option<bool>,
+    /// The figures, published and ours.
+    pub figures: String,
+}
+
+/// What the verdicts mean: METHODOLOGY.md has the same words.
+pub(crate) const VERDICTS_MEAN: &str = "confirmed: our figures obey the rule in the claim. refuted: they break it. not reproduced: no judgement: \
+    a figure is missing (a part not run, an allocator that failed, too few processors), our load cannot tell (Compact-fit's 6a and 7c), a \
+    choice of ours was calibrated by the same figure (F under the reading fit) or, in the TLSF paper's table VI alone, our mean is outside \
+    the published sets.";
+
+/// Each claim with its verdict and figures, then the notes.
+pub(crate) fn claims(claims: &[Claim], notes: &[String], look: Look) -> String {
+    let mut text = listed("Claims and verdicts", claims, look);
+    text.push('\n');
+    for note in notes {
+        let _ = writeln!(text, "{}", wrapped(note, look.columns, 0));
+    }
+    text
+}
+
+/// Each claim with its verdict and figures, under a title.
+pub(crate) fn listed(title: &str, claims: &[Claim], look: Look) -> String {
+    let mut text = format!("\n{title}\n{}\n", wrapped(VERDICTS_MEAN, look.columns, 0));
+    for claim in claims {
+        let line = format!("{}: {} ({}).", verdict(claim), claim.claim, claim.figures);
+        let _ = writeln!(text, "{}", wrapped(&line, look.columns, 2));
+    }
+    text
+}
+
+/// How many claims of each chapter were confirmed and refuted, and each claim in a line.
+#[must_use]
+pub fn verdicts(papers: &[(&str, &[Claim])], look: Look) -> String {
+    let rows = papers.iter().map(|(paper, claims)| {
+        let count = |verdict: Option<bool>| {
+            number::grouped(claims.iter().filter(|claim| claim.confirmed == verdict).count() as u64)
+        };
+        vec![(*paper).to_string(), count(Some(true)), count(Some(false)), count(None)]
+    });
+    let mut text = format!("\nVerdicts\n{}\n", wrapped(VERDICTS_MEAN, look.columns, 0));
+    text.push_str(&table(&["chapter", "confirmed", "refuted", "not reproduced"], 1, rows, look));
+    for (paper, claims) in papers {
+        let _ = writeln!(text, "\n{paper}");
+        for claim in *claims {
+            let _ = writeln!(text, "{}", wrapped(&format!("{}: {}.", verdict(claim), claim.claim), look.columns, 2));
+        }
+    }
+    text
+}
+
+/// The verdict in words.
+pub(crate) fn verdict(claim: &Claim) -> &'static str {
+    match claim.confirmed {
+        Some(true) => "confirmed",
+        Some(false) => "refuted",
+        None => "not reproduced",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_methodology_defines_the_verdicts_in_the_same_words() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../METHODOLOGY.md");
+        let methodology = std::fs::read_to_string(path).expect("the document");
+        let words: Vec<&str> = methodology.split_whitespace().collect();
+        assert!(words.join(" ").contains(VERDICTS_MEAN), "{VERDICTS_MEAN}");
+    }
+}

@@ -1,0 +1,351 @@
+//! The experiments of the Compact-fit paper (2008, section 5), with every allocator of it in the same run.
+//!
+//! What the paper leaves open is chosen here, and said below the tables: the heap of the experiments on time, which is
+//! large enough for every allocator, so that none fails; the parameters of the five tasks of figure 7; the sizes of
+//! figure 8.
+
+mod loads;
+mod promise;
+pub(super) mod watch;
+
+use crate::campaign::store::Kept;
+use crate::campaign::{self, Task, Tasks};
+use crate::papers::compact_fit::claims;
+use crate::papers::compact_fit::published::PEERS;
+use crate::papers::compact_fit::result::{
+    CompactFit, Dereference, Fragmentation, Frame, Initialisation, Left, Overhead, Panel, Room, Series,
+};
+use crate::papers::published::COMPACT_FIT;
+use crate::probe::reads;
+use crate::replay::isolate::Board;
+use crate::workload::random::Random;
+use loads::{Load, incremental, rate_monotonic};
+use pathbound::image::Process;
+use rtalloc_subjects::compact_fit::{self as variants, Variant};
+use rtalloc_subjects::{Heap, InitialiseEntry, Region, Subject, one};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::ffi::c_void;
+use watch::counts;
+
+/// The heap of figures 6 and 7, in bytes: of the paper's 7 MB of objects, none of the allocators loses more than half.
+pub const HEAP_BYTES: usize = 16 << 20;
+
+/// Bytes of objects that figure 6 allocates, and the heap of figure 8.
+const FULL_BYTES: usize = 7 << 20;
+
+/// Operations of figure 7.
+const OPERATIONS: usize = 5000;
+/// Figure 7 once more with so many times the objects, since with ours no size class ever fills a page.
+const CROWD: u64 = 24;
+/// Operations of that.
+const CROWDED_OPERATIONS: usize = 40_000;
+
+/// Heaps whose making is counted, in bytes.
+const INITIALISED: [usize; 2] = [64 << 10, 1 << 30];
+
+/// A panel of figures 6 and 7: its load, whose implementations, and which operations are counted.
+struct Drawn {
+    figure: &'static str,
+    what: &'static str,
+    ours: &'static [Variant],
+    load: Loads,
+    frees: bool,
+}
+
+/// The loads of the panels.
+#[derive(Clone, Copy)]
+enum Loads {
+    Incremental,
+    RateMonotonic,
+    /// The same, [`CROWD`] times as many objects.
+    Crowded,
+}
+
+impl Loads {
+    fn make(self, seed: u64) -> Load {
+        match self {
+            Loads::Incremental => incremental(),
+            Loads::RateMonotonic => rate_monotonic(seed, 1, OPERATIONS),
+            Loads::Crowded => rate_monotonic(seed, CROWD, CROWDED_OPERATIONS),
+        }
+    }
+}
+
+const fn drawn(figure: &'static str, what: &'static str, ours: &'static [Variant], load: Loads, frees: bool) -> Drawn {
+    Drawn { figure, what, ours, load, frees }
+}
+
+/// Figures 6 and 7. With a star: once more, with more objects.
+const PANELS: [Drawn; 9] = {
+    use Loads::{Crowded, Incremental, RateMonotonic};
+    let (full, wide, tuned) = (variants::FULL, variants::WIDE, variants::RATE_MONOTONIC);
+    [
+        drawn("6a", "incremental: allocate again what every second free gave back", full, Incremental, false),
+        drawn("6b", "incremental: free every second object, full compaction", full, Incremental, true),
+        drawn("6c", "incremental: free every second object, partial compaction", wide, Incremental, true),
+        drawn("7a", "rate-monotonic: allocate", full, RateMonotonic, false),
+        drawn("7b", "rate-monotonic: free, full compaction", full, RateMonotonic, true),
+        drawn("7c", "rate-monotonic: free, partial compaction", tuned, RateMonotonic, true),
+        drawn("7a*", "rate-monotonic: allocate", full, Crowded, false),
+        drawn("7b*", "rate-monotonic: free, full compaction", full, Crowded, true),
+        drawn("7c*", "rate-monotonic: free, partial compaction", tuned, Crowded, true),
+    ]
+};
+
+/// What is not counted over a load.
+#[derive(Serialize, Deserialize)]
+struct Facts {
+    dereference: Vec<Dereference>,
+    initialisation: Vec<Initialisation>,
+    overhead: Vec<Overhead>,
+}
+
+/// Every experiment.
+pub struct Experiments<'a> {
+    /// The machine code that is counted.
+    pub process: &'a Process,
+    /// Seed of the tasks' sizes and of the random frees.
+    pub seed: u64,
+}
+
+/// Default seed.
+pub const SEED: u64 = 1;
+
+/// The tasks behind those of [`PANELS`].
+const OTHERS: [(&str, u64); 4] =
+    [("frames", 4), ("figure 8", 12), ("proposition 1", 1), ("dereference, initialisation, overhead", 1)];
+
+impl Tasks for Experiments<'_> {
+    fn name(&self) -> &'static str {
+        "compact-fit"
+    }
+
+    fn tasks(&self) -> Vec<Task> {
+        let panels = PANELS.iter().map(|panel| (format!("figure {}", panel.figure), 4));
+        let others = OTHERS.iter().map(|(what, seconds)| ((*what).into(), *seconds));
+        let task = |(what, seconds)| Task::counted(format!("compact-fit {what} seed={}", self.seed), seconds);
+        panels.chain(others).map(task).collect()
+    }
+
+    fn perform(&self, task: usize, _: &Board) -> Value {
+        match task.checked_sub(PANELS.len()) {
+            None => campaign::found(&self.panel(&PANELS[task])),
+            Some(0) => campaign::found(&self.frames()),
+            Some(1) => campaign::found(&fragmentation(self.seed)),
+            Some(2) => campaign::found(&promise::tried(self.seed)),
+            Some(_) => campaign::found(&self.facts()),
+        }
+    }
+}
+
+impl Experiments<'_> {
+    /// Combines the results of all tasks, in their order.
+    pub(super) fn conclude(&self, mut kept: Vec<Kept>) -> anyhow::Result<CompactFit> {
+        let others: [Kept; OTHERS.len()] = kept.split_off(PANELS.len()).try_into().expect("a result for each task");
+        let [frames, fragmentation, promises, facts] = others.map(|kept| kept.result);
+        let Facts { dereference, initialisation, overhead } = serde_json::from_value(facts)?;
+        let mut found = CompactFit {
+            heap_bytes: HEAP_BYTES as u64,
+            panels: campaign::results(kept)?,
+            fragmentation: serde_json::from_value(fragmentation)?,
+            dereference,
+            initialisation,
+            overhead,
+            frames: serde_json::from_value(frames)?,
+            promises: serde_json::from_value(promises)?,
+            claims: Vec::new(),
+        };
+        found.claims = claims::claims(&found);
+        Ok(found)
+    }
+}
+
+impl Experiments<'_> {
+    fn panel(&self, panel: &Drawn) -> Panel {
+        let published = |name: &str| match panel.figure {
+            _ if name != "CFM" => None,
+            "6a" => Some(COMPACT_FIT.section_5_2.allocate),
+            "6c" => Some(COMPACT_FIT.section_5_2.free_partial),
+            "7a" => Some(COMPACT_FIT.section_5_3.allocate),
+            "7c" => Some(COMPACT_FIT.section_5_3.free_partial),
+            _ => None,
+        };
+        let load = panel.load.make(self.seed);
+        let peers = PEERS.map(|(published_as, name)| (published_as, one(name).expect("a peer of the paper")));
+        let all = peers.into_iter().chain(panel.ours.iter().map(|(name, subject)| (*name, subject)));
+        let series = all.map(|(published_as, subject)| Series {
+            published_as: published_as.into(),
+            subject: subject.name.into(),
+            published: published(published_as),
+            ours: counts(self.process, subject, &load, panel.frees),
+        });
+        let crowded = if matches!(panel.load, Loads::Crowded) {
+            format!(", {CROWD} times as many objects")
+        } else {
+            String::new()
+        };
+        Panel { figure: panel.figure.into(), what: format!("{}{crowded}", panel.what), series: series.collect() }
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        let load = incremental();
+        let frame = |(frame_bytes, subject): &(Option<u64>, Subject)| Frame {
+            frame_bytes: *frame_bytes,
+            ours: counts(self.process, subject, &load, true).map(|counts| counts.mean),
+        };
+        variants::FRAMES.iter().map(frame).collect()
+    }
+
+    fn facts(&self) -> Facts {
+        let initialisation = variants::FULL.iter().map(|(_, subject)| Initialisation {
+            subject: subject.name.into(),
+            ours: INITIALISED
+                .iter()
+                .map(|bytes| Ok((*bytes as u64, initialised(self.process, subject, *bytes)?)))
+                .collect(),
+        });
+        Facts { dereference: dereference(self.process), initialisation: initialisation.collect(), overhead: overhead() }
+    }
+}
+
+/// Section 5.4: a heap of 7 MB is filled with objects of 20 to 100 bytes, a fifth of them is freed at random, and then,
+/// on a heap of its own for each size, objects of one size are allocated until that is refused.
+fn fragmentation(seed: u64) -> Fragmentation {
+    let mut sizes: Vec<u64> =
+        (0..).map(|step| (20.0 * 1.15_f64.powi(step)).round() as u64).take_while(|size| *size < 16_000).collect();
+    sizes.push(16_000);
+    let partial = (1..).zip(variants::PARTIAL).map(|(pages, subject)| (format!("CFM {pages}"), subject));
+    let others = [("TLSF", "tlsf"), ("rlsf", "rlsf"), ("DL", "dlmalloc")];
+    let others = others.map(|(label, name)| (label.to_string(), one(name).expect("a peer")));
+    let rows = partial.chain(others).map(|(label, subject)| Room {
+        label,
+        subject: subject.name.into(),
+        ours: left(subject, seed, &sizes),
+    });
+    let rows = rows.collect();
+    Fragmentation { heap_bytes: FULL_BYTES as u64, sizes, rows }
+}
+
+fn left(subject: &Subject, seed: u64, sizes: &[u64]) -> Result<Left, String> {
+    let mut region = Region::new(FULL_BYTES, false).map_err(|error| error.to_string())?;
+    let mut left = Left { objects: 0, live_bytes: 0, left_bytes: 0, more: Vec::new() };
+    for size in sizes {
+        let heap = Heap::new(subject, &mut region, FULL_BYTES).map_err(|error| error.to_string())?;
+        let (entries, context) = (heap.entries, heap.context);
+        // SAFETY: the heap is live, and sizes are those of a `Layout`.
+        let allocate = |size: u64| unsafe { (entries.allocate)(context, size as usize, entries.natural_align_bytes) };
+        let mut random = Random::new(seed);
+        let mut blocks: Vec<(*mut u8, u64)> = Vec::new();
+        loop {
+            let size = random.within(20, 100);
+            let block = allocate(size);
+            if block.is_null() {
+                break;
+            }
+            blocks.push((block, size));
+        }
+        left.objects = blocks.len() as u64;
+        left.live_bytes = blocks.iter().map(|(_, size)| size).sum();
+        for _ in 0..left.objects / 5 {
+            let (block, size) = blocks.swap_remove(random.below(blocks.len() as u64) as usize);
+            // SAFETY: the block is live and was asked for with this size.
+            unsafe { (entries.deallocate)(context, block, size as usize, entries.natural_align_bytes) };
+        }
+        left.left_bytes = blocks.iter().map(|(_, size)| size).sum();
+        let mut more = 0;
+        while !subject.reach.is_beyond(*size as usize, 1) && !allocate(*size).is_null() {
+            more += 1;
+        }
+        left.more.push(more);
+    }
+    Ok(left)
+}
+
+/// What a program executes to read a byte: a function of its own for each, the call apart.
+fn dereference(process: &Process) -> Vec<Dereference> {
+    let published = COMPACT_FIT.section_3_5;
+    let row =
+        |through: String, published: Option<u64>, ours: Result<u64, String>| Dereference { through, published, ours };
+    let mut rows = vec![
+        row(POINTER.into(), Some(published.pointer), reads::counted_read(process, None)),
+        row(ABSTRACT.into(), Some(published.moving), reads::abstract_read(process)),
+    ];
+    rows.extend(variants::FULL.iter().map(|(name, subject)| {
+        // The paper's handles of the non-moving implementation are all there is; those of the moving one are unchecked.
+        let published = (*name == "CFNM").then_some(published.non_moving);
+        row(format!("a handle, {name}"), published, reads::counted_read(process, Some(subject)))
+    }));
+    rows
+}
+
+/// Through what an object is read.
+pub(super) const POINTER: &str = "a pointer";
+/// The place where its address is kept.
+pub(super) const ABSTRACT: &str = "an abstract address, CFM";
+
+/// Instructions to make a heap of a subject whose objects move.
+fn initialised(process: &Process, subject: &Subject, bytes: usize) -> Result<u64, String> {
+    let handles = subject.entries.handles.ok_or("no allocator of objects that move")?;
+    let region = Region::new(bytes, false).map_err(|error| error.to_string())?;
+    let start = region.start();
+    let mut made = std::ptr::null_mut();
+    let count = reads::count_call(process, handles.initialise as usize as u64, |entry| {
+        // SAFETY: the copy of a function is called as the function is.
+        let initialise = unsafe { std::mem::transmute::<*const c_void, InitialiseEntry>(entry) };
+        // SAFETY: the region is nobody else's.
+        made = unsafe { initialise(start, bytes) };
+    })?;
+    if made.is_null() { Err("the heap was refused".into()) } else { Ok(count) }
+}
+
+/// What pages and page-blocks cost, read off heaps: the directory's bytes for a page more, and what a page-block of the
+/// smallest class has beyond what its object may use.
+fn overhead() -> Vec<Overhead> {
+    let (pages, page_blocks) = (&COMPACT_FIT.section_3_1, &COMPACT_FIT.section_3_2);
+    let row = |what: &str, unit: &str, published: f64, ours| Overhead {
+        what: what.into(),
+        unit: unit.into(),
+        published,
+        ours,
+    };
+    // Of the moving implementation: virtual pages are at the other end of the region, where nobody looks from outside.
+    let kept = variants::FULL.first().and_then(|(_, subject)| kept(subject));
+    let page_bytes = (pages.page_kilobytes << 10) as f64;
+    let [bytes, share] = [kept.map(|(page, _)| page), kept.map(|(_, share)| 100.0 * share)];
+    let percent = bytes.map(|bytes| bytes / page_bytes * 100.0);
+    vec![
+        row(PAGE, "B", pages.administration_bytes as f64, bytes),
+        row("the same of the page", "%", pages.administration_percent, percent),
+        row(BACK_REFERENCE, "%", page_blocks.back_reference_percent, share),
+    ]
+}
+
+/// What a page keeps for itself.
+pub(super) const PAGE: &str = "administration of a page of 16 KB";
+/// What a page-block does.
+pub(super) const BACK_REFERENCE: &str = "of the smallest page-block not the object's";
+
+/// Bytes kept for each page, and the share of the smallest page-block that is not the object's.
+fn kept(subject: &Subject) -> Option<(f64, f64)> {
+    const REGIONS: [usize; 2] = [16 << 20, 32 << 20];
+    let view = subject.view?;
+    let mut share = 0.0;
+    let control = REGIONS.map(|bytes| {
+        let mut region = Region::new(bytes, false).ok()?;
+        let heap = Heap::new(subject, &mut region, bytes).ok()?;
+        // SAFETY: the heap is live.
+        unsafe {
+            (heap.entries.allocate)(heap.context, 1, heap.entries.natural_align_bytes);
+            (view.walk)(heap.context, &mut |block| {
+                share = 1.0 - block.usable_bytes as f64 / block.size_bytes as f64;
+            });
+        }
+        Some(heap.control_bytes() as f64)
+    });
+    let [small, large] = control;
+    // A page costs its own bytes and those in the directory.
+    let (more, page) = (large? - small?, view.contract.page_bytes as f64);
+    let pages = ((REGIONS[1] - REGIONS[0]) as f64 - more) / page;
+    Some((more / pages, share))
+}

@@ -1,0 +1,167 @@
+//! What an allocator executes for the operations of a load, and which of them move an object.
+
+use super::HEAP_BYTES;
+use super::loads::Load;
+use crate::papers::compact_fit::result::Counts;
+use crate::probe::Counted;
+use crate::replay::{Block, Observer, Replay};
+use pathbound::counter::{Record, executed};
+use pathbound::image::Process;
+use rtalloc_subjects::{Entries, Heap, Region, Subject};
+use std::collections::HashMap;
+use std::ffi::c_void;
+
+/// Counts the allocations or frees of a load. Code that only a computed jump reaches is found by trying.
+pub(super) fn counts(process: &Process, subject: &Subject, load: &Load, frees: bool) -> Result<Counts, String> {
+    const ROUNDS: usize = 24;
+    let mut further = Vec::new();
+    for _ in 0..ROUNDS {
+        let counted = Counted::new(process, subject, &further, Record::Count).map_err(|error| error.to_string())?;
+        let mut region = Region::new(HEAP_BYTES, false).map_err(|error| error.to_string())?;
+        let mut heap = Heap::new(subject, &mut region, HEAP_BYTES).map_err(|error| error.to_string())?;
+        heap.entries = counted.entries();
+        let mut watch = Watch { entries: subject.entries, context: heap.context, load, frees, ..Watch::of(subject) };
+        let mut replay = Replay::new();
+        replay.run::<false, _>(&heap, &load.events, &mut watch).map_err(|fault| fault.to_string())?;
+        let missed = counted.counter().misses();
+        if replay.refused() > 0 {
+            return Err(format!("refused {} requests", replay.refused()));
+        }
+        if missed.is_empty() {
+            return Ok(watch.counts());
+        }
+        further.extend(missed);
+    }
+    Err("not all code that its computed jumps lead to was found".into())
+}
+
+/// Notes what every measured operation counts, and whether an object has moved.
+struct Watch<'a> {
+    entries: Entries,
+    context: *mut c_void,
+    load: &'a Load,
+    frees: bool,
+    before: u64,
+    operations: Vec<(u32, u32)>,
+    /// Of the operations, those that moved an object.
+    movers: Vec<(u32, u32)>,
+    /// Where every live object is, where objects are contiguous and move.
+    places: Option<HashMap<usize, usize>>,
+    moves: u64,
+    last_move: Option<u64>,
+}
+
+static NOTHING: Load = Load { events: Vec::new(), from: 0 };
+
+impl Watch<'_> {
+    fn of(subject: &Subject) -> Self {
+        let moves = subject.entries.handles.is_some_and(|handles| handles.piece_bytes == usize::MAX);
+        Self {
+            entries: subject.entries,
+            context: std::ptr::null_mut(),
+            load: &NOTHING,
+            frees: false,
+            before: 0,
+            operations: Vec::new(),
+            movers: Vec::new(),
+            places: moves.then(HashMap::new),
+            moves: 0,
+            last_move: None,
+        }
+    }
+
+    fn place(&self, block: usize) -> usize {
+        self.entries.handles.map_or(block, |handles| {
+            // SAFETY: the block is live.
+            unsafe { (handles.dereference)(self.context, block as *mut u8, 0) as usize }
+        })
+    }
+
+    fn note(&mut self, index: u64, size: usize) {
+        if index >= self.load.from {
+            self.operations.push((size as u32, (executed() - self.before) as u32));
+        }
+    }
+
+    fn counts(self) -> Counts {
+        let (mean, deviation) = moments(self.operations.iter().map(|(_, count)| f64::from(*count)));
+        // What moves nothing is constant: the line is that of what moves something, where anything does.
+        let (per_byte, explained) = line(if self.movers.is_empty() { &self.operations } else { &self.movers });
+        let moves = self.places.is_some();
+        Counts {
+            mean,
+            deviation,
+            least: self.operations.iter().map(|(_, count)| u64::from(*count)).min().unwrap_or(0),
+            most: self.operations.iter().map(|(_, count)| u64::from(*count)).max().unwrap_or(0),
+            per_byte,
+            explained,
+            moves: (moves && self.frees).then_some(self.moves),
+            last_move: self.last_move.filter(|_| self.frees),
+            operations: self.operations,
+        }
+    }
+}
+
+/// The line of least squares of counts over sizes: its climb, and the share of the variance that it explains.
+fn line(operations: &[(u32, u32)]) -> (f64, f64) {
+    let (counts, sizes) =
+        (operations.iter().map(|(_, count)| f64::from(*count)), operations.iter().map(|(size, _)| f64::from(*size)));
+    let ((mean, deviation), (mean_size, size_deviation)) = (moments(counts.clone()), moments(sizes.clone()));
+    if deviation == 0.0 || size_deviation == 0.0 {
+        return (0.0, 0.0);
+    }
+    let products = sizes.zip(counts).map(|(size, count)| (size - mean_size) * (count - mean));
+    let covariance = products.sum::<f64>() / operations.len() as f64;
+    (covariance / size_deviation.powi(2), (covariance / (deviation * size_deviation)).powi(2))
+}
+
+/// Mean and standard deviation.
+pub(in crate::papers::compact_fit) fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let count = values.clone().count().max(1) as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    (mean, (values.map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
+}
+
+impl Observer for Watch<'_> {
+    fn before(&mut self, _: u64) {
+        self.before = executed();
+    }
+
+    fn granted(&mut self, _: &Heap<'_>, index: u64, block: &Block, _: Option<usize>) {
+        if !self.frees {
+            self.note(index, block.size);
+        }
+        let place = self.place(block.address);
+        if let Some(places) = &mut self.places {
+            places.insert(block.address, place);
+        }
+    }
+
+    fn freed(&mut self, index: u64, block: &Block) {
+        if !self.frees {
+            return;
+        }
+        self.note(index, block.size);
+        let Some(mut places) = self.places.take() else { return };
+        places.remove(&block.address);
+        let mut moved = false;
+        for (block, place) in &mut places {
+            let now = self.place(*block);
+            moved |= now != *place;
+            *place = now;
+        }
+        self.places = Some(places);
+        if moved {
+            self.moves += 1;
+            self.movers.extend(self.operations.last().filter(|_| index >= self.load.from));
+            self.last_move = Some(self.operations.len() as u64);
+        }
+    }
+}
+
+/// What came of operations: size of the object and instructions.
+#[cfg(test)]
+pub(in crate::papers::compact_fit) fn of_operations(operations: &[(u32, u32)]) -> Counts {
+    let subject = rtalloc_subjects::one("tlsf").expect("a subject");
+    Watch { operations: operations.to_vec(), ..Watch::of(subject) }.counts()
+}

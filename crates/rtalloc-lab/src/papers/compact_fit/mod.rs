@@ -1,0 +1,24 @@
+//! The Compact-fit paper (2008).
+
+pub mod chapter;
+mod claims;
+pub mod measure;
+pub mod published;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::kept;
+use crate::campaign::store::Store;
+use crate::result::document::Schema;
+use measure::{Experiments, SEED};
+
+impl<'a> Paper<'a> for Experiments<'a> {
+    fn at(analysis: &'a Analysis, _: Scale) -> anyhow::Result<Self> {
+        Ok(Self { process: analysis.process(), seed: SEED })
+    }
+
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(Schema::COMPACT_FIT, self.conclude(kept(self, store)?)?, chapter::chapter)?)
+    }
+}

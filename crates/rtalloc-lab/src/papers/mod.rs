@@ -1,0 +1,155 @@
+//! The papers whose experiments are repeated. Each is a slice of its own:
+//!
+//! ```text
+//! published   the paper's figures
+//! measure     the experiments, as tasks of a campaign
+//! result      their results, as they are written and read
+//! claims      the paper's claims, with verdicts
+//! chapter     tables, figures, notes and errata
+//! ```
+//!
+//! `rtalloc reproduce` uses a paper through the trait [`Paper`]; [`all`] lists the papers. The [`page`] of all papers
+//! also shows the [`overview`] of all allocators.
+
+pub mod chapter;
+pub mod claims;
+pub mod compact_fit;
+pub mod overview;
+pub mod page;
+pub mod puaut;
+pub mod published;
+pub mod robson;
+pub mod thesis;
+pub mod tlsf;
+pub mod wait_free;
+
+use crate::analysis::Analysis;
+use crate::campaign::Tasks;
+use crate::campaign::store::Store;
+use crate::present::plot::PlotError;
+use crate::result::document::Schema;
+use anyhow::Context as _;
+use chapter::Chapter;
+use serde::Serialize;
+
+/// The amount of replication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Reduced replication.
+    Quick,
+    /// Moderate replication.
+    Usual,
+    /// The papers' own sizes.
+    Full,
+}
+
+impl Scale {
+    /// The scale selected by the options, of which at most one is given.
+    #[must_use]
+    pub fn of(quick: bool, full: bool) -> Self {
+        match (quick, full) {
+            (true, _) => Self::Quick,
+            (_, true) => Self::Full,
+            _ => Self::Usual,
+        }
+    }
+
+    /// The scale as text, for readers of results.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        self.pick(
+            "all experiments with reduced replication (--quick); every table says of how many runs it is",
+            "all experiments with moderate replication; every table says of how many runs it is",
+            "all experiments in the papers' own sizes (--full)",
+        )
+    }
+
+    /// The value for this scale.
+    pub fn pick<T>(self, quick: T, usual: T, full: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Usual => usual,
+            Self::Full => full,
+        }
+    }
+}
+
+/// The experiments of a paper. Their [name](Tasks::name) is that of its subcommand and its chapter.
+pub trait Paper<'a>: Tasks {
+    /// Its experiments at a scale, with default settings.
+    ///
+    /// # Errors
+    ///
+    /// A binary built without the shipped traces, or a system without room for temporary files.
+    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self>
+    where
+        Self: Sized;
+
+    /// Concludes from the results of all tasks.
+    ///
+    /// # Errors
+    ///
+    /// A task that the store has no result of, results that this version of the laboratory did not write, or a figure
+    /// that cannot be drawn.
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced>;
+}
+
+/// All papers at a scale, in the order of their chapters.
+///
+/// # Errors
+///
+/// As [`Paper::at`].
+pub fn all<'a>(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<[Box<dyn Paper<'a> + 'a>; 6]> {
+    Ok([
+        Box::new(tlsf::measure::Experiments::at(analysis, scale)?),
+        Box::new(puaut::measure::Experiments::at(analysis, scale)?),
+        Box::new(wait_free::measure::Settings::at(analysis, scale)?),
+        Box::new(thesis::measure::Experiments::at(analysis, scale)?),
+        Box::new(compact_fit::measure::Experiments::at(analysis, scale)?),
+        Box::new(robson::measure::Settings::at(analysis, scale)?),
+    ])
+}
+
+/// The results of a paper's experiments.
+pub struct Reproduced {
+    /// Their schema as a document.
+    pub schema: Schema,
+    /// As tables and figures.
+    pub chapter: Chapter,
+    /// As a JSON object, made when it is asked for.
+    pub json: Box<dyn Fn() -> serde_json::Result<String>>,
+}
+
+impl Reproduced {
+    /// A result and its chapter.
+    ///
+    /// # Errors
+    ///
+    /// See [`PlotError`].
+    pub fn new<T: Serialize + 'static>(
+        schema: Schema,
+        found: T,
+        chapter: impl FnOnce(&T) -> Result<Chapter, PlotError>,
+    ) -> Result<Self, PlotError> {
+        Ok(Self { schema, chapter: chapter(&found)?, json: Box::new(move || serde_json::to_string(&found)) })
+    }
+}
+
+/// A folder for the traces of an experiment.
+fn folder() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::tempdir().context("cannot make a folder for traces; set TMPDIR to a directory with room")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names are the subcommands and, with underscores, the fields of the JSON of all papers.
+    #[test]
+    fn papers_keep_their_names_and_order() {
+        let analysis = Analysis::of_this_program().expect("this program");
+        let papers = all(&analysis, Scale::Quick).expect("room for traces");
+        let names = papers.each_ref().map(|paper| paper.name());
+        assert_eq!(names, ["tlsf", "puaut", "wait-free", "thesis", "compact-fit", "robson"]);
+    }
+}

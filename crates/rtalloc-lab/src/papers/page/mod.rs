@@ -1,0 +1,401 @@
+//! All papers on a page: the answer, the verdicts, a chapter for each paper, what the papers err in, and how it was
+//! found out.
+
+mod guide;
+mod methods;
+mod roll;
+
+use crate::number;
+use crate::papers::chapter::{Chapter, Figure, Section};
+use crate::papers::claims::Claim;
+use crate::papers::claims::{VERDICTS_MEAN, verdict};
+use crate::papers::overview::result::{Need, Overview};
+use crate::present::page::{Tabled, environments, figure, measured, page};
+use crate::present::plot::{self, Field, PlotError};
+use crate::present::standing::Standing;
+use crate::present::table::Look;
+use crate::present::verdict::wrapped;
+use crate::result::schema::Environment;
+use guide::{Guide, guide};
+use maud::{Markup, html};
+use roll::Roll;
+
+/// What a page is made of.
+pub struct Papers<'a> {
+    /// How much was performed, in words.
+    pub performed: &'a str,
+    /// What an allocator is chosen by.
+    pub overview: &'a Overview,
+    /// The papers.
+    pub chapters: &'a [Chapter],
+    /// The program, and the machines that timed something: first the last of them.
+    pub environments: &'a [Environment],
+}
+
+/// The page as an HTML document.
+///
+/// # Errors
+///
+/// See [`PlotError`].
+pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
+    let mut roll = Roll::default();
+    let guide = guide(papers.overview);
+    let answer = answer(papers, &guide, &mut roll)?;
+    // Figures first: tables have the colours of whoever is in one.
+    let drawn: Vec<Drawn> = papers.chapters.iter().map(|chapter| all_entered(chapter, &mut roll)).collect();
+    let body = html! {
+        (answer)
+        h3 { "All allocators" }
+        (overview_table(papers.overview, &guide, false).html(&|name| roll.index(name)))
+        (verdicts(papers.chapters))
+        @for (chapter, drawn) in papers.chapters.iter().zip(&drawn) { (of_paper(chapter, drawn, &roll)) }
+        (errata(papers.chapters))
+        (methods::methods(papers))
+        (environments(papers.environments))
+    };
+    let mut links: Vec<(String, String)> = vec![("verdicts".into(), "verdicts".into())];
+    links.extend(papers.chapters.iter().map(|chapter| (chapter.id.into(), short(&chapter.title).into())));
+    links.extend(
+        [("errata", "what the papers got wrong"), ("methods", "methods"), ("environment", "environment")]
+            .map(|(id, words)| (id.into(), words.into())),
+    );
+    let heading = "rtalloc: five papers on dynamic memory for real-time systems, reproduced";
+    Ok(page(&format!("rtalloc: {}", guide.headline), heading, &roll.styles, &links, &body))
+}
+
+/// A page of one paper; `of` as in [`Papers`].
+#[must_use]
+pub fn of_one(chapter: &Chapter, of: &[Environment]) -> String {
+    let mut roll = Roll::default();
+    let drawn = all_entered(chapter, &mut roll);
+    let body = html! {
+        @if let Some(first) = of.first() { p { (measured(first)) } }
+        (verdicts(std::slice::from_ref(chapter)))
+        (of_paper(chapter, &drawn, &roll))
+        @if !chapter.errata.is_empty() { (errata(std::slice::from_ref(chapter))) }
+        (environments(of))
+    };
+    let mut links = vec![("verdicts", "verdicts"), (chapter.id, "tables and figures")];
+    links.extend((!chapter.errata.is_empty()).then_some(("errata", "what the paper got wrong")));
+    links.push(("environment", "environment"));
+    let links: Vec<(String, String)> = links.into_iter().map(|(id, words)| (id.into(), words.into())).collect();
+    page(&format!("rtalloc: {}", short(&chapter.title)), &chapter.title, &roll.styles, &links, &body)
+}
+
+/// The figures of each section.
+type Drawn = Vec<Vec<Markup>>;
+
+fn all_entered(chapter: &Chapter, roll: &mut Roll) -> Drawn {
+    let mut of = |section: &Section| section.figures.iter().map(|drawn| entered(chapter.id, drawn, roll)).collect();
+    chapter.sections.iter().map(&mut of).collect()
+}
+
+/// A title up to its first colon or comma.
+fn short(title: &str) -> &str {
+    title.split([':', ',']).next().unwrap_or(title)
+}
+
+fn answer(papers: &Papers<'_>, guide: &Guide, roll: &mut Roll) -> Result<Markup, PlotError> {
+    let styles = crate::present::palette::of(&guide.standings);
+    let heap = number::bytes(papers.overview.heap_bytes);
+    let field = Field {
+        standings: &guide.standings,
+        front: &guide.front,
+        take: guide.take,
+        worst: "static bound of the worst operation, instructions",
+        unknown: Some("no static bound"),
+        description: "Static bound of the worst operation against heap needed, over all traces",
+    };
+    let drawn = plot::pareto(field, &styles)?.map(|svg| roll.entered(&svg, &guide.standings));
+    Ok(html! {
+        section.verdict id="answer" {
+            h2 { (guide.headline) }
+            p { (guide.paragraph) }
+            @if let Some(first) = papers.environments.first() { p { (measured(first)) } }
+        }
+        (figure(drawn.as_deref(), &html! {
+            b { "Proved instructions against heap needed. " }
+            "Lower left is better; both axes are logarithmic. Vertical: proved most instructions of allocate and free in a heap of " (heap) ". \
+             Horizontal: smallest heap / live memory M, on the worst trace. Filled marks: constant cost, as the author states. Dotted line: \
+             allocators with a bound that no other beats in both. Who failed on a trace, or takes pages from the system, is in the table \
+             alone."
+        }))
+    })
+}
+
+/// Bound and heap of everybody; in brief, what a terminal has room for.
+fn overview_table(overview: &Overview, guide: &Guide, brief: bool) -> Tabled {
+    let or_dash = |value: Option<u64>| value.map_or_else(|| "-".into(), number::grouped);
+    let mut headings = vec!["\nallocator"];
+    headings.extend(if brief { [].as_slice() } else { &["\nfamily", "\ncost"] });
+    let words = headings.len();
+    headings.extend(["allocate\nat most", "free\nat most", "in any\nheap"]);
+    let mut headings: Vec<String> = headings.into_iter().map(String::from).collect();
+    if brief {
+        headings.extend(["heap / M\nat most".into(), "\non".into()]);
+    } else {
+        // Names of traces in short lines.
+        headings.extend(overview.traces.iter().map(|trace| format!("heap / M\n{}", trace.replace('-', "-\n"))));
+        headings.push("\nwhat happened".into());
+    }
+    let rows = overview.rows.iter().zip(&guide.standings).map(|(row, standing)| {
+        let mut texts = vec![row.subject.name.clone()];
+        texts.extend((!brief).then(|| [row.subject.family.clone(), row.subject.cost.clone()]).into_iter().flatten());
+        texts.extend(row.bounds.in_heap.map(or_dash));
+        let any = match (row.bounds.worst(), row.bounds.is_of_any_heap()) {
+            (None, _) => "-",
+            (_, true) => "yes",
+            (_, false) => "no",
+        };
+        texts.push(any.into());
+        let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
+        if brief {
+            texts.push(ratio(standing.heap.as_ref().map(|need| need.ratio)));
+            texts.push(standing.heap.as_ref().map_or_else(String::new, |need| need.trace.clone()));
+        } else {
+            texts.extend((0..overview.traces.len()).map(|place| ratio(row.needs.get(place).and_then(Need::ratio))));
+            texts.push(happened(standing));
+        }
+        texts
+    });
+    Tabled::new(&headings, words, rows)
+}
+
+/// Which allocator when, for the terminal.
+#[must_use]
+pub fn text(overview: &Overview, look: Look) -> String {
+    let guide = guide(overview);
+    let heap = number::bytes(overview.heap_bytes);
+    format!(
+        "{}\n{}\n\nInstructions that no operation exceeds, in a heap of {heap}; smallest heap for a trace / live memory M\n{}",
+        guide.headline,
+        wrapped(&guide.paragraph, look.columns, 0),
+        overview_table(overview, &guide, true).text(look)
+    )
+}
+
+fn happened(standing: &Standing) -> String {
+    let limit = standing.subject.largest_request_bytes.filter(|_| standing.only_beyond_reach);
+    match (standing.own_pages, limit, standing.troubles.as_slice()) {
+        (true, ..) => "takes pages from the system".into(),
+        (_, Some(limit), _) => format!("serves requests up to {} alone", number::bytes(limit)),
+        (_, None, []) => "served every trace".into(),
+        (_, None, troubles) => {
+            troubles.iter().map(|(trace, what)| format!("{trace}: {what}")).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// A figure with the page's numbers, under a name that the page has once.
+fn entered(chapter: &str, drawn: &Figure, roll: &mut Roll) -> Markup {
+    let svg = roll.entered(&drawn.svg, &drawn.standings);
+    let (heading, sentences) = &drawn.caption;
+    html! {
+        div id={ (chapter) "-" (drawn.name) } { (figure(Some(&svg), &html! { b { (heading) " " } (sentences) })) }
+    }
+}
+
+/// Verdicts in the order of their buttons: word, and what claims have it.
+const VERDICTS: [(&str, Option<bool>); 3] =
+    [("confirmed", Some(true)), ("refuted", Some(false)), ("not reproduced", None)];
+
+fn count(claims: &[Claim], confirmed: Option<bool>) -> usize {
+    claims.iter().filter(|claim| claim.confirmed == confirmed).count()
+}
+
+/// Every claim of every paper.
+fn verdicts(chapters: &[Chapter]) -> Markup {
+    let all: usize = chapters.iter().map(|chapter| chapter.claims.len()).sum();
+    html! {
+        section id="verdicts" {
+            h2 { "Claims, and whether our figures bear them out" }
+            p.about { "Every claim is judged by the rule in its words, never by hand. " (VERDICTS_MEAN) }
+            div.filters {
+                button type="button" data-filter="" aria-pressed="true" { "all (" (all) ")" }
+                @for (word, confirmed) in VERDICTS {
+                    @let of_all: usize = chapters.iter().map(|chapter| count(&chapter.claims, confirmed)).sum();
+                    button type="button" data-filter=(word) aria-pressed="false" { (word) " (" (of_all) ")" }
+                }
+            }
+            div.scroll {
+                table.claims {
+                    thead { tr { th.left { "chapter" } th.left { "verdict" } th.left { "claim" } th.left { "figures" } } }
+                    tbody {
+                        @for chapter in chapters {
+                            @for claim in &chapter.claims {
+                                tr data-verdict=(verdict(claim)) {
+                                    th scope="row" data-v=(short(&chapter.title)) { a href={ "#" (chapter.id) } { (short(&chapter.title)) } }
+                                    td.left data-v=(verdict(claim)) { (badge(claim)) }
+                                    td.left.what data-v=(claim.claim) { (claim.claim) }
+                                    td.left.what data-v=(claim.figures) { (claim.figures) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The verdict as a coloured word.
+fn badge(claim: &Claim) -> Markup {
+    let class = match claim.confirmed {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "open",
+    };
+    html! { span class={ "badge " (class) } { (verdict(claim)) } }
+}
+
+fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], roll: &Roll) -> Markup {
+    html! {
+        section.paper id=(chapter.id) {
+            h2 { (chapter.title) }
+            p.about {
+                @for (place, (word, confirmed)) in VERDICTS.into_iter().enumerate() {
+                    @if place > 0 { ", " }
+                    (count(&chapter.claims, confirmed)) " " (word)
+                }
+                "."
+            }
+            @for (place, (section, drawn)) in chapter.sections.iter().zip(drawn).enumerate() {
+                div id={ (chapter.id) "-" (place + 1) } {
+                    h3 { (section.title) }
+                    @if !section.about.is_empty() { p.about { (section.about) } }
+                    @for figure in drawn { (figure) }
+                    @for (line, table) in &section.tables {
+                        @if !line.is_empty() { p.line { (line) } }
+                        (table.html(&|name| roll.index(name)))
+                    }
+                }
+            }
+            @if !chapter.notes.is_empty() {
+                h3 { "Notes" }
+                ul.notes { @for note in &chapter.notes { li { (note) } } }
+            }
+        }
+    }
+}
+
+/// What the papers err in or leave open.
+fn errata(chapters: &[Chapter]) -> Markup {
+    html! {
+        section id="errata" {
+            h2 { "What the papers got wrong or left ambiguous" }
+            p.about { "And what was chosen here. None of it belittles them: they print enough to be held to." }
+            @for chapter in chapters.iter().filter(|chapter| !chapter.errata.is_empty()) {
+                h3 { (chapter.title) }
+                ul { @for text in &chapter.errata { li { (text) } } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::guide::tests::overview;
+    use super::*;
+    use crate::present::plot::canvas::sheet;
+    use crate::present::standing::named;
+    use crate::probe::cycles::Clock;
+    use crate::result::version;
+
+    fn chapter(id: &'static str) -> Chapter {
+        let svg = sheet(100, 100, 1, "a curve", |canvas| {
+            canvas.tell((0, "TLSF"), ["x", "y"], [((1, 1), 1.0, 2.0)]);
+            Ok(())
+        });
+        let figure = Figure {
+            name: "figure-1".into(),
+            caption: ("A curve.".into(), "It climbs.".into()),
+            svg: svg.expect("drawn"),
+            standings: vec![named("TLSF", "tlsf")],
+        };
+        let claim = |confirmed| Claim { claim: "a < b".into(), confirmed, figures: "1 and 2".into() };
+        let table = Tabled::new(&["allocator", "n"], 1, [vec!["tlsf".into(), "1,024".into()]].into_iter());
+        Chapter {
+            id,
+            title: format!("{id} (1999): a paper"),
+            claims: [Some(true), Some(false), None].map(claim).into(),
+            sections: vec![Section {
+                title: "Table 1".into(),
+                about: "What it shows.".into(),
+                tables: vec![("Above it".into(), table)],
+                figures: vec![figure],
+            }],
+            notes: vec!["a note".into()],
+            errata: vec!["it errs".into()],
+        }
+    }
+
+    fn made_up() -> String {
+        let overview = overview(&[("half-fit", Some(90), Some(1500)), ("tlsf", Some(100), Some(1100))]);
+        let here = Environment::here(Clock::calibrate());
+        let environments = [here.clone(), Environment { cpu: "another processor".into(), ..here }];
+        let chapters = ["one", "two"].map(chapter);
+        html(&Papers { performed: "all", overview: &overview, chapters: &chapters, environments: &environments })
+            .expect("drawn")
+    }
+
+    #[test]
+    fn the_page_has_everything_once() {
+        let page = made_up();
+        assert_eq!(page.matches("<svg ").count(), 3, "the answer, and a figure of each paper");
+        assert_eq!(page.matches("data-verdict=\"refuted\"").count(), 2);
+        for words in [
+            "another processor, ",
+            "refuted (2)",
+            "all (6)",
+            "a &lt; b",
+            "It climbs.",
+            "it errs",
+            "1 confirmed, 1 refuted, 1 not reproduced.",
+            "<p>Measured ",
+        ] {
+            assert!(page.contains(words), "{words}");
+        }
+        let attributes = |name: &str| -> Vec<String> {
+            page.split(&format!(" {name}=\""))
+                .skip(1)
+                .filter_map(|rest| Some(rest.split('"').next()?.to_string()))
+                .collect()
+        };
+        let ids = attributes("id");
+        let unique: std::collections::BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(unique.len(), ids.len(), "{ids:?}");
+        for target in attributes("href").iter().filter_map(|target| target.strip_prefix('#')) {
+            assert!(ids.iter().any(|id| id == target), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_one_paper_tells_what_it_errs_in_if_it_does() {
+        let environments = [Environment::here(Clock::calibrate())];
+        let page = of_one(&chapter("one"), &environments);
+        assert!(page.contains(&measured(&environments[0])) && page.contains(version::TEXT));
+        assert!(page.contains("it errs") && page.contains("href=\"#errata\"") && page.contains(VERDICTS_MEAN));
+        assert!(!page.contains("unlike machines"));
+        let page = of_one(&Chapter { errata: Vec::new(), ..chapter("one") }, &environments);
+        assert!(!page.contains("errata"));
+    }
+
+    #[test]
+    fn an_allocator_has_one_number_in_all_figures_and_tables() {
+        let page = made_up();
+        // TLSF is the second of the overview, and alone in the papers' figures.
+        assert_eq!(page.matches("class=\"v1\" data-name=\"TLSF\"").count(), 2);
+        assert!(!page.contains("class=\"v0\" data-name=\"TLSF\""));
+        assert_eq!(page.matches("data-allocator=\"1\"").count(), 3, "the overview and both tables");
+    }
+
+    #[test]
+    fn nothing_is_loaded_from_anywhere() {
+        let page = made_up();
+        let (shown, _) = page.split_once("<script>").expect("a script");
+        assert!(!shown.contains("NaN"));
+        for mark in ["src=\"", "@import", "url(", "xmlns", "http:", "https:"] {
+            assert!(!page.contains(mark), "{mark}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Figures 1 to 4.
+
+use super::of_gap;
+use crate::papers::chapter::Figure;
+use crate::papers::puaut::result::{Load, Puaut, charges, published_charges};
+use crate::present::palette;
+use crate::present::plot::curves::{Panel as Curves, Spacing};
+use crate::present::plot::marks::{Panel, marks};
+use crate::present::plot::{Cast, PlotError, Side, sides};
+use crate::present::standing::Standing;
+use crate::present::standing::named;
+
+fn standings(found: &Puaut) -> Vec<Standing> {
+    found.rows.iter().map(|row| named(&row.subject, &row.subject)).collect()
+}
+
+/// The looks of loads as titles of panels.
+const LOADS: [&str; 2] = ["decoder", "MEAN model"];
+
+fn figure(name: &str, caption: (&str, &str), svg: String, standings: Vec<Standing>) -> Figure {
+    Figure { name: name.into(), caption: (caption.0.into(), caption.1.into()), svg, standings }
+}
+
+/// Figure 1, as distributions where the paper has bars.
+pub(super) fn distributions(found: &Puaut) -> Result<Option<Figure>, PlotError> {
+    let standings = standings(found);
+    let styles = palette::of(&standings);
+    let side = |load: Load, title: &str| Side {
+        title: format!("malloc, {title}, instructions"),
+        rows: found
+            .rows
+            .iter()
+            .map(|row| {
+                let ours = row.ours.as_ref().ok()?;
+                Some(match load {
+                    Load::Decoder => &ours.decoder.malloc,
+                    Load::Model => &ours.model.malloc,
+                })
+            })
+            .collect(),
+        worst: found.rows.iter().map(|row| Some(row.ours.as_ref().ok()?.scenario.malloc)).collect(),
+    };
+    let [decoder, model] = LOADS;
+    let both = [side(Load::Decoder, decoder), side(Load::Model, model)];
+    let cast = Cast { standings: &standings, styles: &styles };
+    let svg = sides(&both, cast, "Puaut 2002, figure 1: distributions of the instructions of malloc")?;
+    let caption = (
+        "Figure 1: mean and worst-case malloc",
+        "The height of a row is logarithmic in the share of mallocs. Circle: their mean. Bar: the most observed. Diamond: the worst-case \
+         scenario. The paper has bars of the mean and of the scenario alone.",
+    );
+    Ok(svg.map(|svg| figure("figure-1", caption, svg, standings)))
+}
+
+/// Two panels, one for each load, of figures made from charges.
+fn of_loads(found: &Puaut, of: impl Fn([f64; 3], Load, bool) -> Vec<f64>) -> Vec<Panel> {
+    let panel = |(load, title): (Load, &str)| Panel {
+        title: title.into(),
+        rows: found
+            .rows
+            .iter()
+            .map(|row| {
+                let published = of(published_charges(&row.allocate, load), load, true);
+                let own = row.ours.as_ref().ok().map(|ours| of(charges(ours, load), load, false));
+                [Some(published), own]
+            })
+            .collect(),
+    };
+    Load::ALL.into_iter().zip(LOADS).map(panel).collect()
+}
+
+/// Figure 2.
+pub(super) fn ratios(found: &Puaut) -> Result<Figure, PlotError> {
+    let standings = standings(found);
+    let styles = palette::of(&standings);
+    let panels = of_loads(found, |[mean, observed, scenario], _, _| vec![observed / mean, scenario / mean]);
+    let names = ["most observed / mean", "scenario / mean"];
+    let cast = Cast { standings: &standings, styles: &styles };
+    let svg = marks(&panels, &names, cast, "Puaut 2002, figure 2: worst malloc over mean malloc")?;
+    let caption = (
+        "Figure 2: how many times the mean the worst malloc takes",
+        "The paper has the observed and the scenario in a panel each.",
+    );
+    Ok(figure("figure-2", caption, svg, standings))
+}
+
+/// Figure 3.
+pub(super) fn shares(found: &Puaut) -> Result<Figure, PlotError> {
+    let standings = standings(found);
+    let styles = palette::of(&standings);
+    let panels = of_loads(found, |charges, load, published| of_gap(found, charges, load, published).to_vec());
+    let names = ["mean", "most observed", "scenario"];
+    let cast = Cast { standings: &standings, styles: &styles };
+    let svg = marks(&panels, &names, cast, "Puaut 2002, figure 3: share of the time that malloc takes, in per cent")?;
+    let caption =
+        ("Figure 3: share of a program's time that malloc takes, in per cent", "By what each malloc is charged with.");
+    Ok(figure("figure-3", caption, svg, standings))
+}
+
+/// Figure 4.
+pub(super) fn growth(found: &Puaut) -> Result<Option<Figure>, PlotError> {
+    let names: Vec<(&str, &str)> = found.rows.iter().map(|row| (row.subject.as_str(), row.subject.as_str())).collect();
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let curve = |row: &crate::papers::puaut::result::Row| {
+        row.growth().iter().map(|point| ((point.heap_bytes >> 10) as f64, point.instructions as f64)).collect()
+    };
+    let panel = Curves {
+        title: "Figure 4: the worst malloc by heap size".into(),
+        x: ("KiB of heap".into(), Spacing::Logarithmic),
+        y: ("instructions".into(), Spacing::Logarithmic),
+        curves: found.rows.iter().map(curve).enumerate().collect(),
+        marked: true,
+    };
+    let caption = (
+        "Figure 4: the worst malloc by heap size",
+        "Counted, where the paper draws what it expects. Fast-fit's recipe takes the square of its length to build and has fewer free blocks \
+         than a large heap has room for.",
+    );
+    Figure::of_curves("figure-4", caption, &[panel], &names, "Puaut 2002, figure 4: worst malloc by heap size")
+}

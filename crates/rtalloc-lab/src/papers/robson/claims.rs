@@ -1,0 +1,285 @@
+//! What theory says, held against what adversaries came to.
+//!
+//! Of a heap, some units at its ends are no blocks: marks, what an alignment leaves. [`ENDS`] of them are forgiven
+//! where a figure is held against a formula from above; lower bounds are held as they are.
+
+use super::measure::theory::{comb, lower_bound, refuted_of_half_fit, teeth};
+use crate::papers::robson::result::{Adversary, Claim, Need, Robson, Row};
+
+/// Units at the ends of a heap.
+const ENDS: f64 = 4.0;
+
+pub(super) fn claims(found: &Robson) -> Vec<Claim> {
+    let mut claims = lower_bounds(found);
+    claims.extend(exactly(found));
+    claims.extend(guarantees(found));
+    claims.extend(buddies(found));
+    claims.extend(combs(found));
+    claims.extend(ranking(found));
+    claims.extend(moving(found));
+    claims
+}
+
+/// The needs of a row against an adversary.
+fn needs(row: &Row, adversary: Adversary) -> impl Iterator<Item = &Need> {
+    row.answers
+        .iter()
+        .filter(move |answer| answer.adversary == adversary)
+        .flat_map(|answer| answer.needs.iter().flatten())
+}
+
+/// Whether everything was found out that was asked of a row.
+fn is_whole(row: &Row) -> bool {
+    row.answers.iter().all(|answer| answer.needs.is_ok())
+}
+
+/// The verdict where `all` hold: one that does not refutes, but what is missing might not have held either.
+fn verdict(all: impl IntoIterator<Item = bool>, nothing_is_missing: bool) -> Option<bool> {
+    let (mut any, mut hold) = (false, true);
+    for holds in all {
+        (any, hold) = (true, hold && holds);
+    }
+    if hold { (any && nothing_is_missing).then_some(true) } else { Some(false) }
+}
+
+fn units(need: &Need) -> f64 {
+    need.needed_bytes as f64 / need.unit_bytes as f64
+}
+
+fn bound(need: &Need) -> f64 {
+    lower_bound(need.m as usize, need.n as usize)
+}
+
+/// One for each family: Robson's program needs what theory says of everyone who moves nothing.
+fn lower_bounds(found: &Robson) -> Vec<Claim> {
+    let mut families: Vec<&str> = found.rows.iter().filter(|row| !row.moves).map(|row| row.family.as_str()).collect();
+    families.sort_unstable();
+    families.dedup();
+    let claim = |family: &str| {
+        let members = || found.rows.iter().filter(|row| row.family == family && !row.moves);
+        let all: Vec<(&Row, &Need)> =
+            members().flat_map(|row| needs(row, Adversary::Powers).map(move |need| (row, need))).collect();
+        let least = all
+            .iter()
+            .min_by(|(_, one), (_, other)| (units(one) / bound(one)).total_cmp(&(units(other) / bound(other))));
+        let mut answers = members().flat_map(|row| &row.answers);
+        let are_whole = answers.all(|answer| answer.adversary != Adversary::Powers || answer.needs.is_ok());
+        let figures = least.map_or_else(
+            || "-".into(),
+            |(row, need)| {
+                format!(
+                    "the least is {:.3} times the bound, {} with n = {}: {:.3} M",
+                    units(need) / bound(need),
+                    row.subject,
+                    need.n,
+                    need.ratio()
+                )
+            },
+        );
+        Claim {
+            claim: format!(
+                "{family} ({}): nobody needs less than M(\u{bd} log2 n + 1) - n + 1 units against Robson's program, with any n",
+                members().count()
+            ),
+            confirmed: verdict(all.iter().map(|(_, need)| units(need) >= bound(need)), are_whole),
+            figures,
+        }
+    };
+    families.into_iter().map(claim).collect()
+}
+
+/// Those who lose nothing to rounding need no more than that.
+fn exactly(found: &Robson) -> Option<Claim> {
+    const NAMES: [&str; 4] = ["first-fit", "best-fit", "half-fit", "tlsf"];
+    const SIZES: [u64; 3] = [16, 64, 256];
+    let rows: Vec<&Row> = NAMES.iter().filter_map(|name| found.rows.iter().find(|row| row.subject == *name)).collect();
+    let told: Vec<&Need> =
+        rows.iter().flat_map(|row| SIZES.iter().filter_map(|n| row.need(Adversary::Powers, *n))).collect();
+    let figures = rows.iter().map(|row| {
+        let ratios: Vec<String> =
+            SIZES.iter().filter_map(|n| Some(format!("{:.3}", row.need(Adversary::Powers, *n)?.ratio()))).collect();
+        format!("{} {}", row.subject, ratios.join(", "))
+    });
+    let law: Vec<String> =
+        SIZES.iter().map(|n| format!("{:.3}", lower_bound(found.m as usize, *n as usize) / found.m as f64)).collect();
+    (!rows.is_empty()).then(|| Claim {
+        claim:
+            "first-fit, best-fit, half-fit and TLSF need just that, with n of 16, 64 and 256 (at most 1 % of M more)"
+                .into(),
+        confirmed: (told.len() == NAMES.len() * SIZES.len())
+            .then(|| told.iter().all(|need| units(need) - bound(need) <= 0.01 * need.m as f64)),
+        figures: format!("the bound {}; {}", law.join(", "), figures.collect::<Vec<_>>().join("; ")),
+    })
+}
+
+/// One for each guarantee.
+fn guarantees(found: &Robson) -> Vec<Claim> {
+    let mut formulas: Vec<&String> = Vec::new();
+    for formula in found.rows.iter().filter_map(|row| row.guarantee.as_ref()) {
+        if !formulas.contains(&formula) {
+            formulas.push(formula);
+        }
+    }
+    let claim = |formula: &String| {
+        let members: Vec<&Row> = found.rows.iter().filter(|row| row.guarantee.as_ref() == Some(formula)).collect();
+        let judged = |row: &'_ Row| -> Vec<(Adversary, Need, f64)> {
+            let all = row
+                .answers
+                .iter()
+                .flat_map(|answer| answer.needs.iter().flatten().map(|need| (answer.adversary, *need)));
+            all.filter_map(|(adversary, need)| {
+                let allowed = need.guaranteed_bytes? as f64 + ENDS * need.unit_bytes as f64;
+                Some((adversary, need, need.needed_bytes as f64 / allowed))
+            })
+            .collect()
+        };
+        let told = members.iter().filter_map(|row| {
+            let (adversary, need, _) = judged(row).into_iter().max_by(|one, other| one.2.total_cmp(&other.2))?;
+            let guaranteed = need.guaranteed().unwrap_or(0.0);
+            Some(format!(
+                "{} {:.2} of {guaranteed:.2} M ({}, n = {})",
+                row.subject,
+                need.ratio(),
+                adversary.name(),
+                need.n
+            ))
+        });
+        let told: Vec<String> = told.collect();
+        let all: Vec<f64> = members.iter().flat_map(|row| judged(row)).map(|(.., share)| share).collect();
+        Claim {
+            claim: format!(
+                "{formula}: none of these adversaries makes {} need more (but for {ENDS} units at the ends of the heap)",
+                members.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>().join(", ")
+            ),
+            confirmed: verdict(all.iter().map(|share| *share <= 1.0), members.iter().all(|row| is_whole(row))),
+            figures: if told.is_empty() { "-".into() } else { format!("nearest to it: {}", told.join("; ")) },
+        }
+    };
+    formulas.into_iter().map(claim).collect()
+}
+
+/// Without rounding, the binary buddy does with half of what is guaranteed.
+fn buddies(found: &Robson) -> Option<Claim> {
+    let row = found.rows.iter().find(|row| row.subject == "binary-buddy")?;
+    let share = |need: &Need| {
+        let allowed = need.m as f64 * (1.0 + (need.n as f64).log2()) + need.n as f64 + ENDS;
+        units(need) / allowed
+    };
+    let most = needs(row, Adversary::Powers).max_by(|one, other| share(one).total_cmp(&share(other)));
+    Some(Claim {
+        claim: format!(
+            "requests that are powers of two: Robson's program does not make the binary buddy need more than M(1 + log2 n) + n - 1 (but for \
+             {ENDS} units at the ends of the heap)"
+        ),
+        confirmed: most.map(|need| share(need) <= 1.0),
+        figures: most.map_or_else(
+            || "-".into(),
+            |need| {
+                format!("nearest to it: {:.2} of {:.2} M with n = {}", need.ratio(), need.ratio() / share(need), need.n)
+            },
+        ),
+    })
+}
+
+/// What the combs come to.
+fn combs(found: &Robson) -> [Claim; 3] {
+    let reached = |names: &[&str], adversary: Adversary, sizes: [u64; 2], confirmed: &dyn Fn(&Need) -> bool| {
+        let rows: Vec<&Row> = found.rows.iter().filter(|row| names.contains(&row.subject.as_str())).collect();
+        let all: Vec<(&Row, &Need)> =
+            rows.iter().flat_map(|row| sizes.iter().filter_map(|n| Some((*row, row.need(adversary, *n)?)))).collect();
+        let told = |(row, need): &(&Row, &Need)| {
+            let used = need.ample_bytes as f64 / (need.m * need.unit_bytes) as f64;
+            format!("{} with n = {}: {used:.2} M used, {:.2} M needed", row.subject, need.n, need.ratio())
+        };
+        let figures: Vec<String> = all.iter().map(told).collect();
+        let confirmed = (all.len() == names.len() * sizes.len()).then(|| all.iter().all(|(_, need)| confirmed(need)));
+        (confirmed, if figures.is_empty() { "-".into() } else { figures.join("; ") })
+    };
+    let is_comb = |need: &Need| {
+        let (m, n) = (need.m as f64, need.n as f64);
+        let used = need.ample_bytes as f64 / need.unit_bytes as f64;
+        used >= comb(need.m as usize, need.n as usize) && units(need) >= (m - 5.0 * n) * (n - 2.0)
+    };
+    let (best, best_figures) = reached(&["best-fit", "tree-best-fit", "tlsf"], Adversary::Comb, [16, 32], &is_comb);
+    let is_march = |need: &Need| units(need) >= (need.n * (need.m - need.n)) as f64;
+    let (next, next_figures) = reached(&["next-fit"], Adversary::March, [16, 64], &is_march);
+    let are_teeth = |need: &Need| {
+        let (m, n) = (need.m as usize, need.n as usize);
+        units(need) >= teeth(m, n) && units(need) > refuted_of_half_fit(m, n) as f64 + ENDS
+    };
+    let (half, half_figures) = reached(&["half-fit"], Adversary::Teeth, [16, 64], &are_teeth);
+    [
+        Claim {
+            claim: "best-fit, and TLSF like it, is led to use (M - 4n + 11)(n - 2) units of ample memory, and to need (M - 5n)(n - 2) at \
+                    the least, with n of 16 and 32"
+                .into(),
+            confirmed: best,
+            figures: best_figures,
+        },
+        Claim {
+            claim: "next-fit is led to need n(M - n) units, with n of 16 and 64".into(),
+            confirmed: next,
+            figures: next_figures,
+        },
+        Claim {
+            claim: "half-fit is led to need n(M - 2n) units, with n of 16 and 64: 2M(1 + \u{2308}log2 n\u{2309}), which o1heap's \
+                    documentation states, does not suffice"
+                .into(),
+            confirmed: half,
+            figures: half_figures,
+        },
+    ]
+}
+
+/// Who is better in the mean is worse at the worst.
+fn ranking(found: &Robson) -> Option<Claim> {
+    const N: u64 = 16;
+    // The worst is known where every adversary played.
+    let row = |name: &str| found.rows.iter().find(|row| row.subject == name && is_whole(row));
+    let worst = |name: &str| Some(row(name)?.worst(N)?.1.ratio());
+    let [best, tlsf, first, buddy, half] =
+        ["best-fit", "tlsf", "first-fit-address", "binary-buddy", "half-fit"].map(worst);
+    let told = |value: Option<f64>| value.map_or_else(|| "-".into(), |value: f64| format!("{value:.2}"));
+    let least = best.zip(tlsf).map(|(best, tlsf)| best.min(tlsf));
+    let most = [first, buddy].into_iter().try_fold(0.0, |most: f64, one| Some(most.max(one?)));
+    found.sizes.contains(&N).then(|| Claim {
+        claim: "the usual ranking is inverted: with n = 16, best-fit and TLSF, which waste least on programs, need more than twice what \
+                first-fit in address order and the binary buddy do at the worst"
+            .into(),
+        confirmed: least.zip(most).map(|(least, most)| least > 2.0 * most),
+        figures: format!(
+            "best-fit {} M, TLSF {} M; first-fit in address order {} M, binary buddy {} M; half-fit {} M",
+            told(best),
+            told(tlsf),
+            told(first),
+            told(buddy),
+            told(half)
+        ),
+    })
+}
+
+/// Whoever moves objects is not bound by what they say.
+fn moving(found: &Robson) -> Option<Claim> {
+    let rows: Vec<&Row> = found.rows.iter().filter(|row| row.moves).collect();
+    let growth = |row: &Row| {
+        let needs: Vec<&Need> = needs(row, Adversary::Powers).collect();
+        let (first, last) = (needs.first()?, needs.last()?);
+        Some((units(last) - units(first), bound(last) - bound(first), first.n, last.n))
+    };
+    let all: Option<Vec<(f64, f64, u64, u64)>> = rows.iter().map(|row| growth(row)).collect();
+    let figures = rows.iter().zip(all.iter().flatten()).map(|(row, (grows, law, first, last))| {
+        format!(
+            "{} by {:.2} M from n = {first} to {last}, bound by {:.2} M",
+            row.subject,
+            grows / found.m as f64,
+            law / found.m as f64
+        )
+    });
+    (!rows.is_empty()).then(|| Claim {
+        claim: "who moves objects is not bound: against Robson's program, Compact-fit's memory grows with n by less than the lower bound of \
+                all others, although each class in use has a page"
+            .into(),
+        confirmed: all.as_ref().map(|all| all.iter().all(|(grows, law, ..)| grows < law)),
+        figures: figures.collect::<Vec<_>>().join("; "),
+    })
+}

@@ -1,0 +1,237 @@
+//! Figures 14 to 33.
+
+use super::rows;
+use crate::papers::chapter::Figure;
+use crate::papers::thesis::published::ALLOCATORS;
+use crate::papers::thesis::result::{CLASS_BYTES, Moment, OnTrace, Part, Row, Thesis};
+use crate::present::palette;
+use crate::present::plot::curves::{Panel, Spacing};
+use crate::present::plot::multiples::{Multiple, Shape, multiples};
+use crate::present::plot::{Cast, Measure, PlotError, distributions, memory as drawn_memory};
+use crate::present::standing::Standing;
+use crate::present::standing::named;
+use crate::result::schema::{Cell, Curve, Instructions, Outcome, Space, Time, TraceFacts, TraceResult};
+
+/// Used memory beyond this multiple of M is drawn at the edge: the thesis' regions come to 5.
+const HIGHEST_SHARE: f64 = 6.0;
+
+#[allow(clippy::cast_precision_loss)] // drawn
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
+fn kib(bytes: u64) -> f64 {
+    float(bytes) / 1024.0
+}
+
+/// Figures 14 to 17: allocations of every class.
+pub(super) fn classes(found: &Thesis) -> Result<Figure, PlotError> {
+    let panel = |trace: &OnTrace| {
+        let bars = (0..)
+            .zip(&trace.facts.classes)
+            .map(|(class, count)| (float(class * CLASS_BYTES), float((class + 1) * CLASS_BYTES), float(*count)));
+        let spacing = if trace.load.part == Part::Uniform { Spacing::Even } else { Spacing::Logarithmic };
+        Multiple {
+            title: trace.load.name(),
+            remark: String::new(),
+            x: "bytes requested".into(),
+            y: ("allocations".into(), spacing),
+            index: 0,
+            shape: Shape::Bars(bars.collect()),
+        }
+    };
+    let panels: Vec<Multiple> = found.traces.iter().map(panel).collect();
+    Ok(Figure {
+        name: "figures-14-to-17".into(),
+        caption: (
+            "Figures 14 to 17: allocations by size".into(),
+            format!("Classes of {CLASS_BYTES} bytes; logarithmic but for uniform."),
+        ),
+        svg: multiples(&panels, 2, 1, "Bitframe thesis, figures 14 to 17: allocations of every size class")?,
+        standings: vec![named("allocations", "allocations")],
+    })
+}
+
+/// Figures 18 and 19: live memory of what was recorded.
+pub(super) fn live(found: &Thesis) -> Result<Figure, PlotError> {
+    let recorded = found.traces.iter().filter(|trace| trace.load.part.is_recorded());
+    let panel = |trace: &OnTrace| Multiple {
+        title: trace.load.name(),
+        remark: format!("M = {}", crate::number::bytes(trace.facts.peak_live_bytes)),
+        x: "operations".into(),
+        y: ("KiB live".into(), Spacing::Even),
+        index: 0,
+        shape: Shape::Areas(vec![(
+            0.6,
+            trace.facts.live.points.iter().map(|(at, bytes)| (float(*at), kib(*bytes))).collect(),
+        )]),
+    };
+    let panels: Vec<Multiple> = recorded.map(panel).collect();
+    Ok(Figure {
+        name: "figures-18-and-19".into(),
+        caption: ("Figures 18 and 19: live memory".into(), "Of a stretch of operations its highest.".into()),
+        svg: multiples(&panels, 2, 1, "Bitframe thesis, figures 18 and 19: live memory over the operations")?,
+        standings: vec![named("live memory", "live memory")],
+    })
+}
+
+/// Who is in the figures, in the thesis' order.
+fn cast() -> Vec<Standing> {
+    ALLOCATORS.iter().map(|(there, here)| named(there, here)).collect()
+}
+
+/// The trace as plots of traces take it.
+fn as_result(trace: &OnTrace) -> TraceResult {
+    let facts = &trace.facts;
+    let used = |course: &[Moment]| Curve {
+        points: course.iter().map(|moment| (moment.operation, moment.used_bytes)).collect(),
+    };
+    let cell = |row: &Row| {
+        let subject = named(&row.name, ALLOCATORS.iter().find(|(there, _)| *there == row.name)?.1).subject;
+        let ours = row.ours.as_ref().ok();
+        let ticks = row.ticks.as_ref().and_then(|ticks| ticks.as_ref().ok());
+        Some(Cell {
+            subject,
+            heap_bytes: None,
+            outcome: Outcome::Completed,
+            time: ticks.map(|costs| Time {
+                allocate: costs.malloc.clone(),
+                free: costs.free.clone(),
+                ..Time::default()
+            }),
+            instructions: ours.map(|ours| Instructions {
+                allocate: ours.instructions.malloc.clone(),
+                free: ours.instructions.free.clone(),
+                ..Instructions::default()
+            }),
+            space: ours.map(|ours| Space { used: used(&ours.course), ..Space::default() }),
+        })
+    };
+    TraceResult {
+        trace: TraceFacts {
+            name: trace.load.name(),
+            about: String::new(),
+            allocations: facts.mallocs,
+            frees: facts.operations - facts.mallocs,
+            reallocations: 0,
+            threads: 1,
+            peak_live_bytes: facts.peak_live_bytes,
+            peak_live_blocks: facts.peak_live_blocks,
+            largest_request_bytes: 0,
+            live: facts.live.clone(),
+        },
+        cells: rows(trace).filter_map(cell).collect(),
+    }
+}
+
+/// Numbers of the thesis' figures of a part: times, used memory, overhead, waste.
+fn numbers(part: Part) -> Option<[&'static str; 4]> {
+    match part {
+        Part::Boot => Some(["20 and 21", "24", "26", "28 to 30"]),
+        Part::Stable => Some(["22 and 23", "25", "27", "31 to 33"]),
+        Part::Uniform | Part::Small => None,
+    }
+}
+
+/// Figures 20 to 23: distributions of ticks and of instructions.
+pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
+    let standings = cast();
+    let styles = palette::of(&standings);
+    let result = as_result(trace);
+    let heading =
+        numbers(trace.load.part).map_or_else(|| "Beyond the thesis".into(), |[times, ..]| format!("Figures {times}"));
+    let mut figures = Vec::new();
+    for (measure, unit) in [(Measure::Ticks, "ticks"), (Measure::Instructions, "instructions")] {
+        let drawn = distributions(&result, Cast { standings: &standings, styles: &styles }, measure)?;
+        figures.extend(drawn.map(|svg| Figure {
+            name: format!("time-{}-{unit}", trace.load.slug()),
+            caption: (
+                format!("{heading}: {unit} on {}", trace.load.name()),
+                "Heights are logarithmic: a single operation shows. Long mark: 99.9th percentile; short mark or arrow: the most.".into(),
+            ),
+            svg,
+            standings: standings.clone(),
+        }));
+    }
+    Ok(figures)
+}
+
+/// Figures 24 to 33: used and live memory, overhead, and total waste; nothing where the trace was not recorded.
+pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
+    let Some([_, used, overhead, waste]) = numbers(trace.load.part) else { return Ok(Vec::new()) };
+    let standings = cast();
+    let styles = palette::of(&standings);
+    let (name, slug) = (trace.load.name(), trace.load.slug());
+    let mut figures = Vec::new();
+    let svg = drawn_memory(&as_result(trace), Cast { standings: &standings, styles: &styles }, HIGHEST_SHARE)?;
+    figures.extend(svg.map(|svg| Figure {
+        name: format!("used-{slug}"),
+        caption: (
+            format!("Figure {used}: used memory on {name}"),
+            "Lines: memory used so far, control structures included. Shaded: live memory.".into(),
+        ),
+        svg,
+        standings: standings.clone(),
+    }));
+    let names: Vec<(&str, &str)> = ALLOCATORS.into();
+    let curves = (0..).zip(rows(trace)).map(|(index, row)| {
+        let course = row.ours.as_ref().map_or(&[][..], |ours| &ours.course);
+        (index, course.iter().map(|moment| (float(moment.operation), float(moment.bookkeeping_bytes))).collect())
+    });
+    let panel = Panel {
+        title: format!("Figure {overhead}: overhead on {name}"),
+        x: ("operations".into(), Spacing::Even),
+        y: ("bytes of control structure, headers and what belongs to pages".into(), Spacing::Logarithmic),
+        curves: curves.collect(),
+        marked: false,
+    };
+    let caption = format!("Figure {overhead}: overhead on {name}");
+    figures.extend(Figure::of_curves(
+        &format!("overhead-{slug}"),
+        (&caption, "What the allocators keep for themselves; logarithmic."),
+        &[panel],
+        &names,
+        &format!("Bitframe thesis, figure {overhead}: implementation overhead"),
+    )?);
+    let panels: Vec<Multiple> = rows(trace).enumerate().map(|(index, row)| wasted(index, row)).collect();
+    figures.push(Figure {
+        name: format!("waste-{slug}"),
+        caption: (
+            format!("Figures {waste}: total waste on {name}"),
+            "Dark: implementation overhead. Light, upon it: internal fragmentation. Every panel has a scale of its own.".into(),
+        ),
+        svg: multiples(
+            &panels,
+            2,
+            standings.len(),
+            &format!("Bitframe thesis, figures {waste}: internal fragmentation and overhead"),
+        )?,
+        standings,
+    });
+    Ok(figures)
+}
+
+/// A panel of figures 28 to 33.
+fn wasted(index: usize, row: &Row) -> Multiple {
+    let course = row.ours.as_ref().map_or(&[][..], |ours| &ours.course);
+    let area = |bytes: fn(&Moment) -> u64| -> Vec<(f64, f64)> {
+        course.iter().map(|moment| (float(moment.operation), kib(bytes(moment)))).collect()
+    };
+    let sum = |bytes: fn(&Moment) -> u64| float(course.iter().map(bytes).sum());
+    let (own, inside) = (sum(|moment| moment.bookkeeping_bytes), sum(|moment| moment.internal_bytes));
+    Multiple {
+        title: row.name.clone(),
+        remark: if own + inside > 0.0 {
+            format!("overhead {:.0} % of the waste", 100.0 * own / (own + inside))
+        } else {
+            String::new()
+        },
+        x: "operations".into(),
+        y: ("KiB".into(), Spacing::Even),
+        index,
+        shape: Shape::Areas(vec![
+            (0.95, area(|moment| moment.bookkeeping_bytes)),
+            (0.4, area(|moment| moment.internal_bytes)),
+        ]),
+    }
+}

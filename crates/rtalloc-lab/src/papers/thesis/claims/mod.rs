@@ -1,0 +1,622 @@
+//! What the thesis says of its figures, held against ours by rules that stand in the claims' words.
+//!
+//! A recording has claims of its own: the thesis' could not be had, and where two disagree a reader should see both.
+
+#[cfg(test)]
+mod tests;
+
+use crate::papers::published::THESIS;
+use crate::papers::thesis::published::{ALLOCATORS, Cycles, Space};
+use crate::papers::thesis::result::{
+    CLASS_BYTES, Claim, Costs, Figures, Granted, Measured, OnTrace, Opening, Part, Row,
+};
+use crate::result::schema::Distribution;
+
+/// The thesis' fastest four.
+const FAST: [&str; 4] = ["regis1", "regis2", "sss", "reaps"];
+
+/// The regions.
+const REGIONS: [&str; 2] = ["regis1", "regis2"];
+
+/// Values of F that differ by less, in per cent, are taken for equal.
+const SAME_PERCENT: f64 = 0.1;
+
+/// H of Bitframe that took a page of each size of chunks.
+const MOST_OF_TWO_PAGES: f64 = (2 * 16 * 1024 + 1024) as f64;
+
+/// Every claim.
+#[must_use]
+pub(super) fn claims(traces: &[OnTrace], sizes: &[Granted], pages: &[Opening]) -> Vec<Claim> {
+    let mut recordings: Vec<&str> = traces.iter().filter_map(|trace| trace.load.recording.as_deref()).collect();
+    recordings.dedup();
+    let judge = Judge { traces };
+    let mut claims = Vec::new();
+    for measure in [Measure::Ticks, Measure::Instructions] {
+        for recording in &recordings {
+            claims.push(judge.order(measure, recording));
+            claims.push(judge.steadiness(measure, recording));
+            claims.push(judge.buddy_is_slower(measure, recording));
+        }
+    }
+    claims.push(judge.free_of_sss());
+    for recording in &recordings {
+        claims.push(judge.lowest(recording));
+    }
+    claims.extend(judge.lowest_on_small());
+    for recording in &recordings {
+        claims.push(judge.regions_waste_most(Some(recording)));
+    }
+    claims.push(judge.regions_waste_most(None));
+    for recording in &recordings {
+        claims.push(judge.erratic(recording));
+        claims.push(judge.paged_on_small_heaps(recording));
+        claims.extend([Part::Boot, Part::Stable].map(|part| judge.constant_heap(part, recording)));
+    }
+    claims.push(judge.smaller_wastes_more());
+    claims.push(judge.buddy_wastes_more());
+    for recording in &recordings {
+        claims.push(judge.most_overhead(Some(recording)));
+    }
+    claims.push(judge.most_overhead(None));
+    claims.push(judge.overhead_of_reaps());
+    claims.push(judge.least_overhead());
+    claims.push(judge.inside_tlsf());
+    claims.push(of_65_bytes(sizes));
+    claims.push(judge.opening(pages));
+    claims.push(judge.ninety_percent());
+    claims.extend(judge.proposals());
+    claims
+}
+
+fn claim(claim: impl Into<String>, confirmed: Option<bool>, figures: impl Into<String>) -> Claim {
+    Claim { claim: claim.into(), confirmed, figures: figures.into() }
+}
+
+/// How operations are measured.
+#[derive(Clone, Copy)]
+enum Measure {
+    Ticks,
+    Instructions,
+}
+
+impl Measure {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ticks => "ticks",
+            Self::Instructions => "instructions",
+        }
+    }
+
+    fn of(self, row: &Row) -> Option<&Costs> {
+        match self {
+            Self::Ticks => row.ticks.as_ref()?.as_ref().ok(),
+            Self::Instructions => Some(&row.ours.as_ref().ok()?.instructions),
+        }
+    }
+}
+
+/// The published cycles of an allocator.
+fn cycles(part: Part, name: &str) -> Option<&'static Cycles> {
+    match part {
+        Part::Boot => THESIS.table_3.rows.get(name),
+        Part::Stable => THESIS.table_4.rows.get(name),
+        Part::Uniform | Part::Small => None,
+    }
+}
+
+fn space(part: Part, name: &str) -> Option<Space> {
+    THESIS.space(part.table(), name)
+}
+
+fn told(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.decimals$}"))
+}
+
+fn percent(fraction: Option<f64>) -> String {
+    told(fraction.map(|fraction| 100.0 * fraction), 1)
+}
+
+/// A way to a number of each allocator, which may be missing.
+type Of<'a> = &'a dyn Fn(&str) -> Option<f64>;
+
+/// Names and values in decreasing order; `None` where one is missing.
+fn ranked(of: Of<'_>) -> Option<Vec<(&'static str, f64)>> {
+    let mut all: Vec<(&str, f64)> =
+        ALLOCATORS.iter().map(|(name, _)| Some((*name, of(name)?))).collect::<Option<_>>()?;
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    Some(all)
+}
+
+/// The first few of a ranking.
+fn named(
+    ranking: Option<&Vec<(&str, f64)>>,
+    places: impl Fn(usize) -> std::ops::Range<usize>,
+    decimals: usize,
+) -> String {
+    ranking.map_or_else(
+        || "-".into(),
+        |all| {
+            let shown = all[places(all.len())].iter().map(|(name, value)| format!("{name} {value:.decimals$}"));
+            shown.collect::<Vec<_>>().join(", ")
+        },
+    )
+}
+
+struct Judge<'a> {
+    traces: &'a [OnTrace],
+}
+
+impl<'a> Judge<'a> {
+    /// A trace; of a recording where it is a part of one.
+    fn trace(&self, part: Part, recording: &str) -> Option<&'a OnTrace> {
+        self.traces.iter().find(|trace| {
+            trace.load.part == part && (!part.is_recorded() || trace.load.recording.as_deref() == Some(recording))
+        })
+    }
+
+    fn cost(
+        &self,
+        measure: Measure,
+        (part, recording): (Part, &str),
+        name: &str,
+        value: impl Fn(&Costs) -> f64,
+    ) -> Option<f64> {
+        let row = self.trace(part, recording)?.rows.iter().find(|row| row.name == name)?;
+        measure.of(row).filter(|costs| costs.malloc.count > 0).map(value)
+    }
+
+    fn measured(&self, part: Part, recording: &str, name: &str) -> Option<&'a Measured> {
+        self.trace(part, recording)?.of(name)
+    }
+
+    /// F in per cent.
+    fn waste(&self, part: Part, recording: &str, name: &str) -> Option<f64> {
+        self.measured(part, recording, name).map(|ours| 100.0 * ours.cut.fragmentation)
+    }
+
+    /// Tables 3 and 4: the order of the means.
+    fn order(&self, measure: Measure, recording: &str) -> Claim {
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for part in [Part::Boot, Part::Stable] {
+            for (operation, of) in Costs::SIDES {
+                let mean = |name: &str| self.cost(measure, (part, recording), name, |costs| of(costs).mean);
+                let fast: Option<Vec<f64>> = FAST.iter().map(|name| mean(name)).collect();
+                let fast = fast.map(|fast| fast.into_iter().fold(0.0, f64::max));
+                let chain = [fast, mean("bbuddy"), mean("tlsf"), mean("bframe")];
+                let rises = chain.iter().copied().collect::<Option<Vec<f64>>>();
+                let rises = rises.map(|chain| chain.is_sorted_by(|one, other| one < other));
+                all = all.zip(rises).map(|(all, rises)| all && rises);
+                let published = |name: &str| {
+                    cycles(part, name).map(|row| if operation == "malloc" { row.mean.malloc } else { row.mean.free })
+                };
+                let theirs = [FAST.iter().filter_map(|name| published(name)).max()]
+                    .into_iter()
+                    .chain(["bbuddy", "tlsf", "bframe"].map(published));
+                let theirs: Vec<String> = theirs.map(|value| told(value.map(|value| value as f64), 0)).collect();
+                let ours: Vec<String> = chain.iter().map(|value| told(*value, 1)).collect();
+                figures.push(format!(
+                    "{} {operation} {} published, {} ours",
+                    part.name(),
+                    theirs.join(" < "),
+                    ours.join(", ")
+                ));
+            }
+        }
+        claim(
+            format!(
+                "6.7, {recording}: mean {} rise from regis1, regis2, sss and reaps (the largest of these) over bbuddy and tlsf to bframe \
+                 (malloc and free, boot and stable)",
+                measure.name()
+            ),
+            all,
+            figures.join("; "),
+        )
+    }
+
+    /// Tables 3 and 4: whose times scatter most.
+    fn steadiness(&self, measure: Measure, recording: &str) -> Claim {
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for part in [Part::Boot, Part::Stable] {
+            for (operation, of) in Costs::SIDES {
+                let deviation = |name: &str| self.cost(measure, (part, recording), name, |costs| of(costs).std);
+                let ranking = ranked(&deviation);
+                all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && ranking[0].0 == "tlsf");
+                figures.push(format!("{} {operation} {}", part.name(), named(ranking.as_ref(), |_| 0..2, 1)));
+            }
+        }
+        claim(
+            format!(
+                "6.7, {recording}: the standard deviation of {} is highest with tlsf (malloc and free, boot and stable)",
+                measure.name()
+            ),
+            all,
+            format!("the two highest of ours: {}; tlsf 47 to 57, the next 20 and 24 published", figures.join("; ")),
+        )
+    }
+
+    /// Section 6.10 against 6.7.
+    fn buddy_is_slower(&self, measure: Measure, recording: &str) -> Claim {
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for part in [Part::Boot, Part::Stable] {
+            for (operation, of) in Costs::SIDES {
+                let mean = |name: &str| self.cost(measure, (part, recording), name, |costs| of(costs).mean);
+                let both = mean("bbuddy").zip(mean("tlsf"));
+                all = all.zip(both).map(|(all, (buddy, tlsf))| all && buddy > tlsf);
+                let ours = both.map_or_else(|| "-".into(), |(buddy, tlsf)| format!("{buddy:.1} and {tlsf:.1}"));
+                figures.push(format!("{} {operation} {ours}", part.name()));
+            }
+        }
+        claim(
+            format!(
+                "6.10, {recording}: binary buddies take longer than TLSF in all cases (mean {}, malloc and free, boot and stable)",
+                measure.name()
+            ),
+            all,
+            format!(
+                "119/77 and 186/152, 114/68 and 163/138 published in tables 3 and 4, which say the opposite; {} ours",
+                figures.join(", ")
+            ),
+        )
+    }
+
+    /// Section 6.3: a free without a branch.
+    fn free_of_sss(&self) -> Claim {
+        let all: Option<Vec<&Distribution>> =
+            self.traces.iter().map(|trace| Some(&trace.of("sss")?.instructions.free)).collect();
+        let range = all.filter(|all| !all.is_empty()).map(|all| {
+            let least = all.iter().map(|one| one.min).min().unwrap_or(0);
+            (least, all.iter().map(|one| one.max).max().unwrap_or(0))
+        });
+        claim(
+            "6.3: free of sss always executes the same number of instructions (on every trace)",
+            range.map(|(least, most)| least == most),
+            range.map_or_else(
+                || "-".into(),
+                |(least, most)| {
+                    let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
+                    format!("48 cycles published, 60 and 216 at most; {range} instructions ours")
+                },
+            ),
+        )
+    }
+
+    /// Tables 5 and 6: who wastes least.
+    fn lowest(&self, recording: &str) -> Claim {
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for part in [Part::Boot, Part::Stable] {
+            let ranking = ranked(&|name| self.waste(part, recording, name));
+            all = all
+                .zip(ranking.as_ref())
+                .map(|(all, ranking)| all && ranking.last().is_some_and(|(name, _)| *name == "tlsf"));
+            let published = space(part, "tlsf").map(|space| space.fragmentation_percent);
+            figures.push(format!(
+                "{}: tlsf {} % published; lowest of ours {} %",
+                part.name(),
+                told(published, 1),
+                named(ranking.as_ref(), |all| all - 2..all, 1)
+            ));
+        }
+        claim(format!("6.9, {recording}: tlsf has the lowest F (boot and stable)"), all, figures.join("; "))
+    }
+
+    /// Table 8: who wastes least where blocks are small.
+    fn lowest_on_small(&self) -> Vec<Claim> {
+        let judged = |what: &str, of: &dyn Fn(&Measured) -> Figures| {
+            let ranking =
+                ranked(&|name| self.measured(Part::Small, "", name).map(|ours| 100.0 * of(ours).fragmentation));
+            claim(
+                format!("6.9: reaps has the lowest F on small ({what})"),
+                ranking.as_ref().map(|ranking| ranking.last().is_some_and(|(name, _)| *name == "reaps")),
+                format!("18.7 % published; lowest of ours {} %", named(ranking.as_ref(), |all| all - 2..all, 1)),
+            )
+        };
+        vec![judged("each up to its first failure", &|ours| ours.cut), judged("equal prefix", &|ours| ours.prefix)]
+    }
+
+    /// Tables 5 to 8: who wastes most.
+    fn regions_waste_most(&self, recording: Option<&str>) -> Claim {
+        let parts = if recording.is_some() { [Part::Boot, Part::Stable] } else { [Part::Uniform, Part::Small] };
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for part in parts {
+            let ranking = ranked(&|name| self.waste(part, recording.unwrap_or_default(), name));
+            let are_regions = |ranking: &Vec<(&str, f64)>| ranking[..2].iter().all(|(name, _)| REGIONS.contains(name));
+            all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && are_regions(ranking));
+            let published = ranked(&|name| space(part, name).map(|space| space.fragmentation_percent));
+            figures.push(format!(
+                "{}: {} % published; {} % ours",
+                part.name(),
+                named(published.as_ref(), |_| 0..2, 1),
+                named(ranking.as_ref(), |_| 0..2, 1)
+            ));
+        }
+        let (of, parts) = match recording {
+            Some(recording) => (format!(", {recording}"), "boot and stable"),
+            None => (String::new(), "uniform and small"),
+        };
+        claim(format!("6.9{of}: regis1 and regis2 have the two highest F ({parts})"), all, figures.join("; "))
+    }
+
+    /// How far apart F of an allocator is on the four traces: the highest over the lowest.
+    fn spread(&self, recording: &str, name: &str) -> Option<f64> {
+        let all: Vec<f64> = Part::ALL.iter().map(|part| self.waste(*part, recording, name)).collect::<Option<_>>()?;
+        let least = all.iter().copied().fold(f64::MAX, f64::min);
+        Some(all.iter().copied().fold(0.0, f64::max) / least.max(0.01))
+    }
+
+    /// Tables 5 to 8 together: whose F is least predictable.
+    fn erratic(&self, recording: &str) -> Claim {
+        let ranking = ranked(&|name| self.spread(recording, name));
+        let published = ranked(&|name| {
+            let all: Option<Vec<f64>> =
+                Part::ALL.iter().map(|part| space(*part, name).map(|space| space.fragmentation_percent)).collect();
+            all.map(|all| all.iter().copied().fold(0.0, f64::max) / all.iter().copied().fold(f64::MAX, f64::min))
+        });
+        claim(
+            format!(
+                "6.9, {recording}: sss is the most unpredictable (its highest F over its lowest, on the four traces, is twice that of any other)"
+            ),
+            ranking.as_ref().map(|ranking| ranking[0].0 == "sss" && ranking[0].1 >= 2.0 * ranking[1].1),
+            format!(
+                "{} times published; {} times ours",
+                named(published.as_ref(), |_| 0..2, 1),
+                named(ranking.as_ref(), |_| 0..2, 1)
+            ),
+        )
+    }
+
+    /// Section 6.9: large pages on small heaps.
+    fn paged_on_small_heaps(&self, recording: &str) -> Claim {
+        let extremes = |name: &str| {
+            let of = |parts: [Part; 2]| -> Option<[f64; 2]> {
+                Some([self.waste(parts[0], recording, name)?, self.waste(parts[1], recording, name)?])
+            };
+            let (real, synthetic) = (of([Part::Boot, Part::Stable])?, of([Part::Uniform, Part::Small])?);
+            Some((real[0].min(real[1]), synthetic[0].max(synthetic[1])))
+        };
+        let both: Option<Vec<(f64, f64)>> = ["bframe", "reaps"].into_iter().map(extremes).collect();
+        let figures = both.as_ref().map_or_else(
+            || "-".into(),
+            |both| {
+                let told: Vec<String> = ["bframe", "reaps"]
+                    .iter()
+                    .zip(both)
+                    .map(|(name, (real, synthetic))| format!("{name} {real:.1} % at least, {synthetic:.1} % at most"))
+                    .collect();
+                format!("{} ours; bframe 99.8 and 36.5 %, reaps 117.4 and 21.2 % published", told.join("; "))
+            },
+        );
+        claim(
+            format!("6.9, {recording}: F of bframe and reaps is higher on boot and stable than on uniform and small"),
+            both.map(|both| both.iter().all(|(real, synthetic)| real > synthetic)),
+            figures,
+        )
+    }
+
+    /// Tables 5 and 6: bframe's heap does not grow.
+    fn constant_heap(&self, part: Part, recording: &str) -> Claim {
+        let used = |bytes: f64| format!("{:.0} KiB", bytes / 1024.0);
+        let ours = self.measured(part, recording, "bframe").map(|ours| ours.cut.high_water_bytes);
+        claim(
+            format!(
+                "6.9, {recording}: the heap of bframe is constant on {}, for want of memory to need more (H is at most two pages of 16 KiB, one of \
+                 each size of chunks, and 1 KiB)",
+                part.name()
+            ),
+            ours.map(|ours| ours <= MOST_OF_TWO_PAGES),
+            format!("33,428 B on boot and on stable published; {} ours", ours.map_or_else(|| "-".into(), used)),
+        )
+    }
+
+    /// Tables 7 and 8.
+    fn smaller_wastes_more(&self) -> Claim {
+        let both = |name: &str| Some((self.waste(Part::Uniform, "", name)?, self.waste(Part::Small, "", name)?));
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for (name, _) in ALLOCATORS {
+            let both = both(name);
+            all = all.zip(both).map(|(all, (uniform, small))| all && (small > uniform) == (name != "reaps"));
+            figures.push(
+                both.map_or_else(
+                    || format!("{name} -"),
+                    |(uniform, small)| format!("{name} {uniform:.1} to {small:.1}"),
+                ),
+            );
+        }
+        claim(
+            "6.9: small blocks increase F in all allocators but reaps (from uniform to small)",
+            all,
+            format!("so in tables 7 and 8; {} % ours", figures.join(", ")),
+        )
+    }
+
+    /// Section 6.10.
+    fn buddy_wastes_more(&self) -> Claim {
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for trace in self.traces {
+            let of = |name: &str| trace.of(name).map(|ours| 100.0 * ours.cut.fragmentation);
+            let both = of("bbuddy").zip(of("tlsf"));
+            all = all.zip(both).map(|(all, (buddy, tlsf))| all && buddy > tlsf);
+            let told = both.map_or_else(|| "-".into(), |(buddy, tlsf)| format!("{buddy:.1} and {tlsf:.1}"));
+            figures.push(format!("{} {told}", trace.load.name()));
+        }
+        claim(
+            "6.10: binary buddies have a higher F than TLSF in all cases (on every trace)",
+            all.filter(|_| !self.traces.is_empty()),
+            format!("so in tables 5 to 8, 53.5 and 51.8 % the nearest; {} % ours", figures.join("; ")),
+        )
+    }
+
+    /// Tables 5 to 8: who has the largest bookkeeping.
+    fn most_overhead(&self, recording: Option<&str>) -> Claim {
+        let parts = if recording.is_some() { [Part::Boot, Part::Stable] } else { [Part::Uniform, Part::Small] };
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for part in parts {
+            let of = |name: &str| {
+                let ours = self.measured(part, recording.unwrap_or_default(), name);
+                ours.map(|ours| 100.0 * ours.cut.overhead)
+            };
+            let ranking = ranked(&of);
+            all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && ranking[0].0 == "tlsf");
+            let published = ranked(&|name| space(part, name).map(|space| space.overhead_percent));
+            figures.push(format!(
+                "{}: {} % published; {} % ours",
+                part.name(),
+                named(published.as_ref(), |_| 0..2, 1),
+                named(ranking.as_ref(), |_| 0..2, 1)
+            ));
+        }
+        let (of, parts) = match recording {
+            Some(recording) => (format!(", {recording}"), "boot and stable"),
+            None => (String::new(), "uniform and small, where tables 7 and 8 say otherwise"),
+        };
+        claim(format!("6.9{of}: tlsf has the highest I ({parts})"), all, figures.join("; "))
+    }
+
+    fn overhead_of_reaps(&self) -> Claim {
+        let all: Option<Vec<f64>> = self.traces.iter().map(|trace| Some(trace.of("reaps")?.cut.overhead)).collect();
+        let most = all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0.0, f64::max));
+        claim(
+            "6.9: I of reaps is below 20 % on every trace",
+            most.map(|most| most < 0.2),
+            format!("17.5 % at most published, {} % ours", percent(most)),
+        )
+    }
+
+    fn least_overhead(&self) -> Claim {
+        let mut all = Some(true);
+        let mut figures = Vec::new();
+        for trace in self.traces {
+            let ranking = ranked(&|name| trace.of(name).map(|ours| 100.0 * ours.cut.overhead));
+            let are_regions = |ranking: &Vec<(&str, f64)>| {
+                ranking[ranking.len() - 2..].iter().all(|(name, _)| REGIONS.contains(name))
+            };
+            all = all.zip(ranking.as_ref()).map(|(all, ranking)| all && are_regions(ranking));
+            figures.push(format!("{} {}", trace.load.name(), named(ranking.as_ref(), |all| all - 2..all, 1)));
+        }
+        claim(
+            "6.9: regis1 and regis2 have the two lowest I (on every trace)",
+            all.filter(|_| !self.traces.is_empty()),
+            format!("0.5 to 2.3 % published; the lowest of ours in %: {}", figures.join("; ")),
+        )
+    }
+
+    /// Section 6.9: 3 % inside TLSF's blocks.
+    fn inside_tlsf(&self) -> Claim {
+        let share = |trace: &OnTrace| {
+            let course = &trace.of("tlsf")?.course;
+            let (lost, granted) = course.iter().fold((0, 0), |(lost, granted), moment| {
+                (lost + moment.internal_bytes, granted + moment.internal_bytes + moment.live_bytes)
+            });
+            (granted > 0).then(|| lost as f64 / granted as f64)
+        };
+        let recorded = self.traces.iter().filter(|trace| trace.load.part.is_recorded());
+        let all: Option<Vec<f64>> = recorded.map(share).collect();
+        let all = all.filter(|all| !all.is_empty());
+        claim(
+            "6.9: tlsf loses roughly 3 % inside its blocks (2 to 4 % of what is granted, in the mean over boot and over stable)",
+            all.as_ref().map(|all| all.iter().all(|share| (0.02..=0.04).contains(share))),
+            format!(
+                "granules of 8 B there, of 16 B here; {} % ours",
+                all.map_or_else(
+                    || "-".into(),
+                    |all| all.iter().map(|share| percent(Some(*share))).collect::<Vec<_>>().join(", ")
+                )
+            ),
+        )
+    }
+
+    /// Section 6.3: what was left out of the measurements.
+    fn opening(&self, pages: &[Opening]) -> Claim {
+        let taken =
+            pages.iter().find(|opening| opening.name == "bframe").and_then(|opening| opening.counts.as_ref().ok());
+        let taken = taken.map(|counts| counts.small.max(counts.large));
+        let seen: Option<Vec<u64>> =
+            self.traces.iter().map(|trace| Some(trace.of("bframe")?.instructions.malloc.max)).collect();
+        let seen = seen.filter(|seen| !seen.is_empty()).and_then(|seen| seen.into_iter().max());
+        claim(
+            "6.3: malloc of bframe takes longest when it takes a page (no malloc on any trace executes more instructions than the first in a heap)",
+            taken.zip(seen).map(|(taken, seen)| taken >= seen),
+            format!(
+                "left out of the thesis' figures; {} instructions in an empty heap, {} at most on the traces",
+                taken.map_or_else(|| "-".into(), |count| count.to_string()),
+                seen.map_or_else(|| "-".into(), |count| count.to_string())
+            ),
+        )
+    }
+
+    /// Section 6.1: how small *small* is.
+    fn ninety_percent(&self) -> Claim {
+        let share = self.trace(Part::Small, "").filter(|trace| trace.facts.mallocs > 0).map(|trace| {
+            let small: u64 = trace.facts.classes[..(64 / CLASS_BYTES) as usize].iter().sum();
+            small as f64 / trace.facts.mallocs as f64
+        });
+        claim(
+            "6.1: a standard deviation of 19.455 puts 90 % of small's requests under 64 bytes (89 to 91 % of at most 64)",
+            share.map(|share| (0.89..=0.91).contains(&share)),
+            format!("P(X < 64) = 95.0 % for Normal(32, 19.455): 90 % lie between 0 and 64; {} % ours", percent(share)),
+        )
+    }
+
+    /// Section 5.8: what might reduce Bitframe's fragmentation.
+    fn proposals(&self) -> Vec<Claim> {
+        let judged = |(base, name, what): (&str, &str, &str)| {
+            let mut changes = Vec::new();
+            let mut figures = Vec::new();
+            for trace in self.traces {
+                let of = |name: &str| trace.of(name).map(|ours| 100.0 * ours.prefix.fragmentation);
+                let both = of(base).zip(of(name));
+                changes.push(both.map(|(base, other)| other - base));
+                let told = both.map_or_else(|| "-".into(), |(base, other)| format!("{base:.1} to {other:.1}"));
+                figures.push(format!("{} {told}", trace.load.name()));
+            }
+            let changes: Option<Vec<f64>> = changes.into_iter().collect();
+            let changes = changes.filter(|changes| !changes.is_empty());
+            let is_better = |changes: Vec<f64>| {
+                changes.iter().all(|change| *change < SAME_PERCENT)
+                    && changes.iter().any(|change| *change < -SAME_PERCENT)
+            };
+            claim(
+                format!(
+                    "5.8: {what} (F at the equal prefix is lower on some trace and higher on none, by 0.1 % at least)"
+                ),
+                changes.map(is_better),
+                format!("not measured there; {} % ours", figures.join("; ")),
+            )
+        };
+        [
+            ("bframe", "bframe, 4 chunks", "sequences of at most 4 chunks reduce the fragmentation of bframe"),
+            ("bframe, 4 chunks", "bframe, crossing", "of these, such as may cross frames reduce it further"),
+            ("bframe", "bframe, crossing", "both together reduce the fragmentation of bframe"),
+        ]
+        .map(judged)
+        .into()
+    }
+}
+
+/// Sections 5.7 and 6.3: the worst request.
+fn of_65_bytes(sizes: &[Granted]) -> Claim {
+    let bframe = sizes.iter().find(|granted| granted.name == "bframe");
+    let worst = bframe.and_then(|granted| granted.worst(8));
+    let least = bframe.and_then(|granted| granted.worst(1));
+    let told = |found: Option<(u64, u64)>| {
+        found.map_or_else(
+            || "-".into(),
+            |(request, granted)| {
+                let lost = 100.0 * (granted - request) as f64 / granted as f64;
+                format!("{request} B in {granted} B, {lost:.1} % lost")
+            },
+        )
+    };
+    claim(
+        "5.7: of all requests, 65 bytes lose the largest share of bframe's block (of those from a quantum, 8 bytes, on)",
+        worst.map(|(request, _)| request == 65),
+        format!("roughly 50 % published; {} ours; of all from 1 byte on {}", told(worst), told(least)),
+    )
+}

@@ -1,0 +1,42 @@
+//! Who takes part: the thesis' seven allocators, and Bitframe with what the thesis proposes for it.
+
+use crate::papers::thesis::published::ALLOCATORS;
+use rtalloc_subjects::bitframes::VARIANTS;
+use rtalloc_subjects::{Subject, one};
+
+/// Names of everybody, the thesis' first.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    ALLOCATORS.iter().map(|(name, _)| *name).chain(VARIANTS.iter().map(|(name, _)| *name)).collect()
+}
+
+/// The allocator of a name of [`names`].
+///
+/// # Errors
+///
+/// A name that is none of them.
+pub fn subject(name: &str) -> Result<&'static Subject, String> {
+    if let Some((_, subject)) = VARIANTS.iter().find(|(known, _)| *known == name) {
+        return Ok(subject);
+    }
+    let known = ALLOCATORS.iter().find(|(known, _)| *known == name);
+    let (_, here) = known.ok_or_else(|| format!("the thesis has no allocator {name:?}"))?;
+    one(here).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rtalloc_subjects::bitframes::QUANTUM;
+
+    #[test]
+    fn everybody_is_there_and_serves_512_bytes() {
+        assert_eq!(names().len(), 11);
+        for name in names() {
+            let subject = subject(name).expect("known");
+            assert!(subject.reach.request_bytes >= 512, "{name}");
+            assert!(subject.entries.natural_align_bytes >= QUANTUM && subject.view.is_some(), "{name}");
+        }
+        assert!(subject("bitframe").is_err());
+    }
+}

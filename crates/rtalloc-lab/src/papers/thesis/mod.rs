@@ -1,0 +1,25 @@
+//! The Bitframe thesis (2012).
+
+pub mod chapter;
+mod claims;
+pub mod measure;
+pub mod published;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::kept;
+use crate::campaign::store::Store;
+use crate::result::document::Schema;
+use measure::Experiments;
+use result::Settings;
+
+impl<'a> Paper<'a> for Experiments<'a> {
+    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+        Self::new(analysis, Settings::of(scale))
+    }
+
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(Schema::THESIS, self.conclude(kept(self, store)?)?, chapter::chapter)?)
+    }
+}

@@ -1,0 +1,271 @@
+//! The experiments of the TLSF paper (2008), sections 5.3, 6 and 7.
+//!
+//! Whatever is measured is a [`Unit`]: its parameters determine instructions and memory, bit for bit, and each is
+//! measured in a process of its own. What is printed is made of the [cells](Cell) alone: [`pools()`] puts the task sets
+//! of a profile together, `claims` holds what the paper says against them.
+
+pub mod bands;
+pub mod load;
+mod pools;
+pub mod steps;
+mod worst;
+
+pub use pools::pools;
+
+use crate::analysis::Analysis;
+use crate::campaign::store::Kept;
+use crate::campaign::{self, Task, Tasks};
+use crate::papers::published::TLSF;
+use crate::papers::tlsf::result::{Cell, Found, Load, Profile, SIZE_BIN_BYTES, Settings, Tlsf, Unit};
+use crate::papers::tlsf::{claims, published};
+use crate::papers::{Scale, folder};
+use crate::replay::isolate::Board;
+use crate::workload::Holding;
+use crate::workload::random::{NORMAL_FRACTION_BITS, Random};
+use rtalloc_subjects::{SelectError, Subject, select};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// The paper's pool, in bytes.
+pub const POOL_BYTES: u64 = 16 << 20;
+
+/// Beside the paper's four: the others of ours that serve requests of any size, without their variants.
+pub const OTHERS: [&str; 10] = [
+    "quick-fit",
+    "kingsley",
+    "first-fit",
+    "next-fit",
+    "best-fit",
+    "tree-best-fit",
+    "fast-fit",
+    "fibonacci-buddy",
+    "weighted-buddy",
+    "double-buddy",
+];
+
+/// Allocations of figure 6.
+const BAND_MALLOCS: u64 = 3000;
+
+/// Time for one unit.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// The allocators of a choice, the paper's four first, since nothing can be judged without them; all of [`OTHERS`]
+/// besides where nothing was chosen.
+///
+/// # Errors
+///
+/// [`SelectError`].
+pub fn cast(choice: &[String]) -> Result<Vec<String>, SelectError> {
+    let chosen: Vec<&Subject> = if choice.is_empty() { select(&OTHERS)? } else { select(choice)? };
+    let paper = published::ALLOCATORS.map(|(_, name)| name);
+    let others = chosen.iter().map(|subject| subject.name).filter(|name| !paper.contains(name));
+    Ok(paper.into_iter().chain(others).map(String::from).collect())
+}
+
+impl Settings {
+    /// The default settings at a scale.
+    #[must_use]
+    pub fn of(scale: Scale, holding: Holding, subjects: Vec<String>) -> Self {
+        Self {
+            sets: scale.pick(3, 10, 100),
+            few_sets: scale.pick(1, 3, 100),
+            mallocs: scale.pick(30_000, 100_000, 1_000_000),
+            holding,
+            others: Holding::ALL.into_iter().filter(|other| *other != holding).collect(),
+            replicas: 3,
+            pool_bytes: POOL_BYTES,
+            subjects,
+        }
+    }
+}
+
+/// Everything that settings ask for; what is timed comes last, and is done one by one.
+#[must_use]
+pub fn units(settings: &Settings) -> Vec<Unit> {
+    let paper = |subject: &&String| published::Tlsf::name_of(subject).is_some();
+    let load = |profile, holding, set, subject: &String| Load {
+        profile,
+        holding,
+        set,
+        mallocs: settings.mallocs,
+        pool_bytes: settings.pool_bytes,
+        subject: subject.clone(),
+    };
+    let mut units: Vec<Unit> =
+        settings.subjects.iter().map(|subject| Unit::Worst { subject: subject.clone() }).collect();
+    units.push(Unit::Bands { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
+    units.push(Unit::Steps { subject: "tlsf".into(), seed: 1, mallocs: BAND_MALLOCS });
+    units.push(Unit::Internal { subject: "tlsf".into() });
+    for subject in settings.subjects.iter().filter(paper) {
+        units.push(Unit::Course(load(Profile::P3, settings.holding, 1, subject)));
+    }
+    let readings = std::iter::once((settings.holding, settings.sets));
+    for (holding, sets) in readings.chain(settings.others.iter().map(|other| (*other, settings.few_sets))) {
+        for profile in Profile::ALL {
+            for set in 1..=sets {
+                let runs = settings.subjects.iter().filter(|subject| holding == settings.holding || paper(subject));
+                units.extend(runs.map(|subject| Unit::Run(load(profile, holding, set, subject))));
+            }
+        }
+    }
+    for profile in Profile::ALL {
+        for set in 1..=settings.few_sets {
+            units.extend(settings.subjects.iter().filter(paper).map(|subject| Unit::Time {
+                load: load(profile, settings.holding, set, subject),
+                replicas: settings.replicas,
+            }));
+        }
+    }
+    units
+}
+
+/// Measures a unit, in the process it is called in. Traces are written to `folder`.
+///
+/// # Errors
+///
+/// What went wrong, in words.
+pub fn measured(analysis: &Analysis, folder: &Path, unit: &Unit, board: &Board) -> Result<Found, String> {
+    let process = analysis.process();
+    Ok(match unit {
+        Unit::Run(load) => Found::Run(load::run(process, load)?),
+        Unit::Time { load, replicas } => Found::Time(load::time(folder, load, *replicas, board)?),
+        Unit::Course(load) => Found::Course(load::course(load)?),
+        Unit::Bands { subject, seed, mallocs } => Found::Bands(bands::bands(process, subject, *seed, *mallocs)?),
+        Unit::Steps { subject, seed, mallocs } => Found::Steps(steps::steps(process, subject, *seed, *mallocs)?),
+        Unit::Worst { subject } => Found::Worst(worst::worst(analysis, subject)?),
+        Unit::Internal { subject } => Found::Internal(bands::internal(subject)?),
+    })
+}
+
+/// The experiments that settings ask for.
+pub struct Experiments<'a> {
+    /// The machine code that is counted.
+    pub analysis: &'a Analysis,
+    /// What is asked for.
+    pub settings: Settings,
+    /// Where traces are written to be replayed.
+    folder: tempfile::TempDir,
+    units: Vec<Unit>,
+}
+
+impl<'a> Experiments<'a> {
+    /// Experiments with a folder for traces.
+    ///
+    /// # Errors
+    ///
+    /// The system's refusal of a folder.
+    pub fn new(analysis: &'a Analysis, settings: Settings) -> anyhow::Result<Self> {
+        let units = units(&settings);
+        Ok(Self { analysis, settings, folder: folder()?, units })
+    }
+}
+
+impl Tasks for Experiments<'_> {
+    fn name(&self) -> &'static str {
+        "tlsf"
+    }
+
+    fn tasks(&self) -> Vec<Task> {
+        let task = |unit: &Unit| {
+            let parameters = serde_json::to_string(unit).expect("units can be written as JSON");
+            let timed = matches!(unit, Unit::Time { .. });
+            // Half a microsecond for an operation, five for one that is replayed and timed.
+            let seconds = self.settings.mallocs / if timed { 100_000 } else { 1_000_000 };
+            Task { timed, limit: LIMIT, ..Task::counted(format!("tlsf {parameters}"), seconds) }
+        };
+        self.units.iter().map(task).collect()
+    }
+
+    fn perform(&self, task: usize, board: &Board) -> Value {
+        campaign::found(&measured(self.analysis, self.folder.path(), &self.units[task], board))
+    }
+
+    fn died(&self, _: usize, what: &str) -> Option<Value> {
+        Some(campaign::found(&Result::<Found, &str>::Err(what)))
+    }
+}
+
+impl Experiments<'_> {
+    /// Combines the results of all tasks, in their order.
+    pub(super) fn conclude(&self, kept: Vec<Kept>) -> anyhow::Result<Tlsf> {
+        let seconds: Vec<f64> = kept.iter().map(|kept| kept.seconds).collect();
+        let cell = |((unit, found), seconds): ((&Unit, Result<Found, String>), f64)| Cell {
+            unit: unit.clone(),
+            found,
+            seconds,
+        };
+        let cells: Vec<Cell> = self.units.iter().zip(campaign::results(kept)?).zip(seconds).map(cell).collect();
+        let pools = pools(&cells);
+        let claims = claims::claims(&self.settings, &cells, &pools);
+        Ok(Tlsf { settings: self.settings.clone(), cells, sizes: sizes(SIZE_BIN_BYTES), pools, claims })
+    }
+}
+
+/// Figure 7: how many of a thousand requests of table III's task set have a size, by bins. A task makes as many
+/// requests in a period as its mean goes into g.
+fn sizes(bin_bytes: u64) -> Vec<(u64, f64)> {
+    const REQUESTS: u64 = 100_000;
+    let mut random = Random::new(1);
+    let mut bins: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
+    let tasks = &TLSF.table_3.rows;
+    let rate = |task: &published::Task| (task.g_bytes as f64 / task.mean_bytes as f64).round() / task.period as f64;
+    let rates: f64 = tasks.values().map(rate).sum();
+    for task in tasks.values() {
+        let share = rate(task) / rates;
+        let requests = (REQUESTS as f64 * share).round() as u64;
+        for _ in 0..requests {
+            let deviate = i128::from(random.normal()) * i128::from(task.deviation_bytes);
+            let bytes = i128::from(task.mean_bytes) + (deviate >> NORMAL_FRACTION_BITS);
+            *bins.entry(bytes.max(1) as u64 / bin_bytes * bin_bytes).or_default() += 1000.0 / REQUESTS as f64;
+        }
+    }
+    bins.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Holding;
+
+    #[test]
+    fn the_papers_allocators_are_always_there_and_first() {
+        let cast = |choice: &[&str]| {
+            cast(&choice.iter().map(|name| (*name).into()).collect::<Vec<String>>()).expect("known names")
+        };
+        assert_eq!(cast(&["talc", "tlsf"]), ["binary-buddy", "dlmalloc", "half-fit", "tlsf", "talc"]);
+        assert_eq!(cast(&[]).len(), 4 + OTHERS.len());
+    }
+
+    #[test]
+    fn units_are_what_settings_ask_for() {
+        let settings = Settings {
+            sets: 5,
+            few_sets: 2,
+            mallocs: 10,
+            holding: Holding::Fit,
+            others: vec![Holding::Literal],
+            replicas: 3,
+            pool_bytes: POOL_BYTES,
+            subjects: cast(&["first-fit".into()]).expect("known names"),
+        };
+        let units = units(&settings);
+        let of = |test: &dyn Fn(&Unit) -> bool| units.iter().filter(|unit| test(unit)).count();
+        assert_eq!(of(&|unit| matches!(unit, Unit::Run(load) if load.holding == Holding::Fit)), 3 * 5 * 5);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Run(load) if load.holding == Holding::Literal)), 3 * 2 * 4);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Time { .. })), 3 * 2 * 4);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Worst { .. })), 5);
+        assert_eq!(of(&|unit| matches!(unit, Unit::Course(_))), 4);
+    }
+
+    #[test]
+    fn the_example_has_a_hill_for_each_task() {
+        let bins = sizes(1000);
+        assert!((bins.iter().map(|(_, share)| share).sum::<f64>() - 1000.0).abs() < 0.1);
+        let near = |bytes: u64| bins.iter().filter(|(bin, _)| bin.abs_diff(bytes) < 3000).map(|(_, n)| n).sum::<f64>();
+        // 1/60, 1/96, 1/98, 4/120 and 4/150 a tick.
+        for (bytes, rate) in [(18_198, 1.0 / 60.0), (41_636, 1.0 / 96.0), (13_998, 4.0 / 120.0)] {
+            assert!(near(bytes) > 900.0 * rate / 0.097_3, "{bytes}: {}", near(bytes));
+        }
+    }
+}

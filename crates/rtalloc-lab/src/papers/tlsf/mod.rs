@@ -1,0 +1,26 @@
+//! The TLSF paper (2008).
+
+pub mod chapter;
+mod claims;
+pub mod measure;
+pub mod published;
+pub mod result;
+
+use super::{Paper, Reproduced, Scale};
+use crate::analysis::Analysis;
+use crate::campaign::kept;
+use crate::campaign::store::Store;
+use crate::result::document::Schema;
+use crate::workload::Holding;
+use measure::{Experiments, cast};
+use result::Settings;
+
+impl<'a> Paper<'a> for Experiments<'a> {
+    fn at(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<Self> {
+        Self::new(analysis, Settings::of(scale, Holding::Fit, cast(&[])?))
+    }
+
+    fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced> {
+        Ok(Reproduced::new(Schema::TLSF, self.conclude(kept(self, store)?)?, chapter::chapter)?)
+    }
+}

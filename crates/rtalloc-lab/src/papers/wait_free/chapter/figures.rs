@@ -1,0 +1,150 @@
+//! The figures of the wait-free paper's test cases, and of what is measured beside them.
+
+use super::{threads, with_threads};
+use crate::number;
+use crate::papers::chapter::Figure;
+use crate::papers::wait_free::result::{Case, Facts, Load, WaitFree};
+use crate::present::palette::{self, Style};
+use crate::present::plot::curves::{Panel, Spacing, curves};
+use crate::present::plot::{Cast, PlotError};
+use crate::present::sharers::{RARITY, Sharer, rarity};
+use crate::present::standing::Standing;
+
+/// Everybody, and how they look in every figure. An option is called by what it has beyond the allocator it is one of.
+fn everybody(found: &WaitFree) -> (Vec<Standing>, Vec<Style>) {
+    let standings: Vec<Standing> = found
+        .subjects
+        .iter()
+        .map(|facts| {
+            let option_of = facts.option_of.as_deref();
+            let short = option_of.and_then(|of| facts.name.strip_prefix(of)).map(|rest| rest.trim_start_matches('-'));
+            let mut standing = Sharer {
+                name: &facts.name,
+                origin: facts.origin,
+                lock: facts.lock.as_deref(),
+                own_pages: facts.own_pages,
+            }
+            .standing();
+            standing.subject.name = short.unwrap_or(&facts.name).into();
+            standing
+        })
+        .collect();
+    let styles = palette::of(&standings);
+    (standings, styles)
+}
+
+/// A figure for each case, one for the options, for throughput, and for memory.
+pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
+    let (standings, styles) = everybody(found);
+    let cast = Cast { standings: &standings, styles: &styles };
+    const RARE: &str = "Each point: of so many operations one takes as long, or longer. At the left the usual, at the right the \
+                        longest that was seen, which on a shared machine is the machine's as well; a bounded allocator's curve \
+                        stays level. Both axes are logarithmic.";
+    let mut drawn = Vec::new();
+    let mut add = |name: &str, panels: &[Panel], description: &str, sentences: &str| -> Result<(), PlotError> {
+        let svg = curves(panels, cast, description)?;
+        let caption = (format!("{description}."), sentences.to_string());
+        drawn.extend(svg.map(|svg| Figure { name: name.into(), caption, svg, standings: standings.clone() }));
+        Ok(())
+    };
+    let usual: Vec<(usize, &Facts)> =
+        found.subjects.iter().enumerate().filter(|(_, facts)| facts.option_of.is_none()).collect();
+    for (case, file) in Case::ALL.into_iter().zip(["case-I", "case-II", "case-III", "case-IV"]) {
+        let panels: Vec<Panel> =
+            threads(found).into_iter().map(|threads| of_quantiles(found, &usual, case, threads)).collect();
+        let description = format!("Wait-free DSA 2010, case {}: how long operations take", case.name());
+        add(file, &panels, &description, RARE)?;
+    }
+    let has_options = |facts: &Facts| found.subjects.iter().any(|one| one.option_of.as_ref() == Some(&facts.name));
+    let options: Vec<(usize, &Facts)> = found
+        .subjects
+        .iter()
+        .enumerate()
+        .filter(|(_, facts)| facts.option_of.is_some() || has_options(facts))
+        .collect();
+    if options.len() > 1 {
+        let most = threads(found).first().copied().unwrap_or(1);
+        let panels: Vec<Panel> = Case::ALL.into_iter().map(|case| of_quantiles(found, &options, case, most)).collect();
+        add("options", &panels, "Options of the tree buddy: how long operations take", RARE)?;
+    }
+    let panels = [Load::Mix, Load::Remote].map(|load| of_throughput(found, &usual, load));
+    add(
+        "scaling",
+        &panels,
+        "Throughput over the number of threads",
+        "Median over the rounds. As long as every thread has a processor, who keeps threads out of each other's way climbs; where \
+         threads outnumber the processors they take turns, and nobody can.",
+    )?;
+    #[allow(clippy::cast_precision_loss)] // drawn
+    let memory = |facts: &Facts| {
+        let drift = found.drift.iter().find(|drift| drift.subject == facts.name);
+        let points = drift.and_then(|drift| drift.outcome.as_ref().ok()).map(|memory| memory.points.iter());
+        points.into_iter().flatten().map(|(frees, bytes)| (*frees as f64, *bytes as f64)).collect()
+    };
+    let panel = Panel {
+        title: "Memory while one thread allocates and another frees".into(),
+        x: ("remote frees".into(), Spacing::Even),
+        y: (
+            "bytes: end of the highest block, or resident pages where they come from the system".into(),
+            Spacing::Logarithmic,
+        ),
+        curves: drawn_of(&usual, memory),
+        marked: true,
+    };
+    add(
+        "memory",
+        &[panel],
+        "Memory over remote frees",
+        "The most since the point before. A level curve is memory that does not drift; one that goes on climbing ends where memory does.",
+    )?;
+    Ok(drawn)
+}
+
+/// The curves that have a point.
+fn drawn_of(subjects: &[(usize, &Facts)], points: impl Fn(&Facts) -> Vec<(f64, f64)>) -> Vec<(usize, Vec<(f64, f64)>)> {
+    subjects.iter().map(|(index, facts)| (*index, points(facts))).filter(|(_, points)| !points.is_empty()).collect()
+}
+
+/// Operations in a second, by threads.
+fn of_throughput(found: &WaitFree, subjects: &[(usize, &Facts)], load: Load) -> Panel {
+    let points = |facts: &Facts| {
+        let scaling = found.scaling.iter().find(|scaling| scaling.subject == facts.name);
+        let rows = scaling.and_then(|scaling| scaling.outcome.as_ref().ok()).into_iter().flatten();
+        let mut points: Vec<(f64, f64)> = rows
+            .filter(|row| row.load == load)
+            .map(|row| (f64::from(row.threads), row.operations_per_second))
+            .collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        points
+    };
+    let what = match load {
+        Load::Mix => "every thread on blocks of its own",
+        Load::Remote => "half of the threads allocate, the others free",
+    };
+    let processors = number::counted(found.setting.processors.into(), "processor");
+    Panel {
+        title: format!("Throughput on {processors}: {what}"),
+        x: ("threads".into(), Spacing::Logarithmic),
+        y: ("operations in a second, of all threads together".into(), Spacing::Logarithmic),
+        curves: drawn_of(subjects, points),
+        marked: true,
+    }
+}
+
+/// How long operations take, from the usual to the rarest.
+fn of_quantiles(found: &WaitFree, subjects: &[(usize, &Facts)], case: Case, threads: u32) -> Panel {
+    let cell = |facts: &Facts| {
+        found.cells.iter().find(|cell| cell.subject == facts.name && cell.case == case && cell.threads == threads)
+    };
+    let points = |facts: &Facts| {
+        let figures = cell(facts).and_then(|cell| cell.outcome.as_ref().ok());
+        figures.map_or_else(Vec::new, |figures| rarity(&figures.ticks))
+    };
+    Panel {
+        title: format!("Case {}, {}", case.name(), with_threads(found, threads)),
+        x: (RARITY.into(), Spacing::Logarithmic),
+        y: ("ticks; at the right the longest".into(), Spacing::Logarithmic),
+        curves: drawn_of(subjects, points),
+        marked: true,
+    }
+}

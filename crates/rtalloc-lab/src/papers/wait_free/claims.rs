@@ -1,0 +1,280 @@
+//! What the paper says and what we want, held against figures by rules that are told with them.
+
+use super::measure::{ARENAS, TREE, is_a_peer};
+use crate::papers::published::WAIT_FREE;
+use crate::papers::wait_free::published::{ALLOCATORS, Column};
+use crate::papers::wait_free::result::{Case, Cell, Claim, Facts, Figures, Load, Memory, StepRow, WaitFree, What};
+
+/// "Far below": at most this share.
+const FAR_BELOW: f64 = 0.5;
+/// "Comparable": within this factor.
+const COMPARABLE: f64 = 2.0;
+/// Threads of the published figures, each with a core of its own. With fewer, contention is another, and ticks are not
+/// judged.
+const PUBLISHED_THREADS: u32 = 16;
+/// Of how many threads the claims are: the most that have a processor each.
+fn threads(found: &WaitFree) -> Option<u32> {
+    let threads = found.cells.iter().map(|cell| cell.threads);
+    threads.filter(|threads| found.setting.is_comparable(*threads)).max()
+}
+
+/// Figures that may be judged; those of a case that was cut short may not.
+fn figures<'a>(found: &'a WaitFree, subject: &str, case: Case) -> Option<&'a Figures> {
+    measured(found, subject, case).filter(|figures| figures.ticks.count > 0 && !figures.unfinished)
+}
+
+fn measured<'a>(found: &'a WaitFree, subject: &str, case: Case) -> Option<&'a Figures> {
+    let threads = threads(found)?;
+    let is_it = |cell: &&Cell| cell.subject == subject && cell.case == case && cell.threads == threads;
+    found.cells.iter().find(is_it)?.outcome.as_ref().ok()
+}
+
+/// Both figures of every case that both have; `None` where a case is missing.
+fn pairs<'a>(found: &'a WaitFree, first: &str, second: &str) -> Option<Vec<(Case, &'a Figures, &'a Figures)>> {
+    Case::ALL
+        .into_iter()
+        .map(|case| Some((case, figures(found, first, case)?, figures(found, second, case)?)))
+        .collect()
+}
+
+fn told<'a>(
+    pairs: &Option<Vec<(Case, &'a Figures, &'a Figures)>>,
+    text: impl Fn(&'a Figures, &'a Figures) -> String,
+) -> String {
+    pairs.as_ref().map_or_else(
+        || "figures are missing".into(),
+        |pairs| {
+            let texts = pairs.iter().map(|(case, first, second)| format!("{} {}", case.name(), text(first, second)));
+            texts.collect::<Vec<_>>().join(", ")
+        },
+    )
+}
+
+/// What the paper says of figure 10 and of its bounds.
+pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
+    let locked = ALLOCATORS[1].1;
+    // In every case, of the paper's allocator and of locked TLSF.
+    let published = |figure: &dyn Fn(Column, Column) -> String| {
+        let column = |at: usize, case: Case| WAIT_FREE.figure_10.column(at, case);
+        Case::ALL.map(|case| format!("{} {}", case.name(), figure(column(0, case), column(1, case)))).join(", ")
+    };
+    let both = pairs(found, TREE, locked);
+    let mut claims = Vec::new();
+    let mut claim = |claim: String, confirmed: Option<bool>, figures: String| {
+        claims.push(Claim { claim, confirmed, figures });
+    };
+    let contended = threads(found).is_some_and(|threads| threads >= PUBLISHED_THREADS);
+    let all = |test: &dyn Fn(&Figures, &Figures) -> bool| {
+        let both = both.as_ref().filter(|_| contended);
+        both.map(|pairs| pairs.iter().all(|(_, ours, other)| test(ours, other)))
+    };
+    let of = threads(found).map_or_else(String::new, |threads| format!(" ({threads} threads)"));
+    let timed = threads(found).map_or_else(String::new, |threads| {
+        let few = if contended { "" } else { "; with fewer than the paper's 16, each on a core, not judged" };
+        format!(" ({threads} threads{few})")
+    });
+    claim(
+        format!("its coefficient of variation is far below locked TLSF's: at most half in every case{timed}"),
+        all(&|ours, other| ours.cv() <= FAR_BELOW * other.cv()),
+        format!(
+            "published {}; ours {}",
+            published(&|ours, other| format!("{:.2} against {:.2}", ours.cv, other.cv)),
+            told(&both, |ours, other| format!("{:.2} against {:.2}", ours.cv(), other.cv()))
+        ),
+    );
+    claim(
+        format!("its maximum is 8 to 20 times below locked TLSF's: at least 8 in every case{timed}"),
+        all(&|ours, other| other.ticks.max as f64 >= 8.0 * ours.ticks.max as f64),
+        format!(
+            "published {}; ours {}",
+            published(&|ours, other| format!("{:.1}", other.max / ours.max)),
+            told(&both, |ours, other| format!("{:.1}", other.ticks.max as f64 / ours.ticks.max.max(1) as f64))
+        ),
+    );
+    claim(
+        format!("its median is comparable to locked TLSF's: within a factor of 2 in every case{timed}"),
+        all(&|ours, other| {
+            let ratio = ours.ticks.p50.max(1) as f64 / other.ticks.p50.max(1) as f64;
+            (1.0 / COMPARABLE..=COMPARABLE).contains(&ratio)
+        }),
+        format!(
+            "published {}; ours {}",
+            published(&|ours, other| format!("{:.2}", ours.median / other.median)),
+            told(&both, |ours, other| format!("{:.2}", ours.ticks.p50 as f64 / other.ticks.p50.max(1) as f64))
+        ),
+    );
+    let used = |name: &str, case: Case| figures(found, name, case)?.utilisation.map(|share| share.mean);
+    let shares: Option<Vec<(f64, f64)>> =
+        [Case::I, Case::III].into_iter().map(|case| Some((used(TREE, case)?, used(locked, case)?))).collect();
+    claim(
+        format!("its utilisation is below TLSF's in cases I and III{of}"),
+        shares.as_ref().map(|shares| shares.iter().all(|(ours, other)| ours < other)),
+        shares.map_or_else(
+            || "figures are missing".into(),
+            |shares| {
+                let against =
+                    |(ours, other): (f64, f64)| format!("{:.2} % against {:.2} %", 100.0 * ours, 100.0 * other);
+                let list = |shares: Vec<(f64, f64)>| shares.into_iter().map(against).collect::<Vec<_>>().join(", ");
+                let published = Case::ALL.into_iter().filter_map(|case| {
+                    let share = |at: usize| WAIT_FREE.figure_10.column(at, case).utilisation;
+                    Some((share(0)?, share(1)?))
+                });
+                format!("published {}; ours {}", list(published.collect()), list(shares))
+            },
+        ),
+    );
+    let nodes = found.setting.heap_bytes / 64;
+    let worst = row(found, TREE, What::AllocateWorst);
+    // A node that is visited costs two read-modify-writes: one that takes and one that gives back.
+    let writes = worst.map(|row| row.observed[0]);
+    claim(
+        "allocate visits at most as many nodes as the heap has (equation 1)".into(),
+        writes.map(|writes| writes.div_ceil(2) <= nodes),
+        writes.map_or_else(
+            || "not counted".into(),
+            |writes| {
+                format!(
+                    "{writes} read-modify-writes, two for each node visited: at most {} of {nodes}, where every second leaf is free",
+                    writes.div_ceil(2)
+                )
+            },
+        ),
+    );
+    let free = row(found, TREE, What::FreeLarge);
+    let subtree = nodes / 4;
+    let allowed = subtree + u64::from(nodes.max(1).ilog2()) + 1;
+    claim(
+        "free takes at most as many steps as the subtree has nodes, and one for each level (section 3.3)".into(),
+        free.map(|row| row.observed[0] + row.observed[2] <= allowed),
+        free.map_or_else(
+            || "not counted".into(),
+            |row| format!("{} writes for a subtree of {subtree} nodes", row.observed[0] + row.observed[2]),
+        ),
+    );
+    claims
+}
+
+fn row<'a>(found: &'a WaitFree, subject: &str, what: What) -> Option<&'a StepRow> {
+    let stepped = found.steps.iter().find(|stepped| stepped.subject == subject)?;
+    stepped.rows.as_ref().ok()?.iter().find(|row| row.what == what)
+}
+
+/// What we want of ours.
+pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    let mut claim = |claim: &str, confirmed: Option<bool>, figures: String| {
+        claims.push(Claim { claim: claim.into(), confirmed, figures });
+    };
+    let local = found.local.as_ref().and_then(|local| local.as_ref().ok());
+    claim(
+        "arenas, one thread alone: within 15 % of single-threaded TLSF in mean ticks, with every load",
+        local.map(|local| local.loads.iter().all(|load| load.ratio[1] <= 1.15)),
+        local.map_or_else(
+            || "not measured".into(),
+            |local| {
+                let texts = local.loads.iter().map(|load| format!("{}: {:.2}", load.what, load.ratio[1]));
+                texts.collect::<Vec<_>>().join("; ")
+            },
+        ),
+    );
+    let remote = row(found, ARENAS, What::FreeRemote);
+    claim(
+        "arenas: a remote free takes at most 3 read-modify-writes",
+        remote.map(|row| row.observed[0] <= 3 && row.bound.is_none_or(|bound| bound[0] <= 3)),
+        remote.map_or_else(
+            || "not counted".into(),
+            |row| {
+                let bound = row.bound.map_or_else(|| "none".into(), |bound| bound[0].to_string());
+                format!("at most {} observed, published bound {bound}", row.observed[0])
+            },
+        ),
+    );
+    for (what, of) in [
+        (
+            "arenas: a 99.9th percentile below every peer's in cases I to IV",
+            (|figures| figures.ticks.p999 as f64) as Of,
+        ),
+        ("arenas: a coefficient of variation below every peer's in cases I to IV", Figures::cv as Of),
+        (
+            "arenas: a standard deviation below every peer's in cases I to IV (what the coefficient of variation is without \
+             the mean, by which a fast allocator loses)",
+            (|figures| figures.ticks.std) as Of,
+        ),
+    ] {
+        let (confirmed, figures) = below_every_peer(found, of);
+        claim(what, confirmed, figures);
+    }
+    let speed_up = |subject: &str| {
+        let scaling = found.scaling.iter().find(|scaling| scaling.subject == subject)?;
+        let rows = scaling.outcome.as_ref().ok()?;
+        rows.iter().find(|row| row.load == Load::Mix && row.threads == 2)?.speed_up
+    };
+    claim(
+        "arenas: 2 threads perform at least 1.9 times what one does",
+        speed_up(ARENAS).map(|[_, median, _]| median >= 1.9),
+        speed_up(ARENAS).map_or_else(
+            || "not measured".into(),
+            |[low, median, high]| format!("{median:.2} times, quartiles {low:.2} and {high:.2}"),
+        ),
+    );
+    let drift = found.drift.iter().find(|drift| drift.subject == ARENAS).and_then(|drift| drift.outcome.as_ref().ok());
+    claim(
+        "arenas: memory stays bounded when every free is remote (the last half of the frees needs at most 1.25 times what the first tenth needs)",
+        drift.map(|memory| memory.growth() <= Memory::STEADY),
+        drift.map_or_else(
+            || "not measured".into(),
+            |memory| {
+                let frees = memory.points.last().map_or(0, |point| point.0);
+                format!("{:.3} times after {frees} remote frees", memory.growth())
+            },
+        ),
+    );
+    let bounded: Vec<(&str, Option<bool>)> = found
+        .steps
+        .iter()
+        .flat_map(|stepped| stepped.rows.iter().flatten().map(|row| (stepped.subject.as_str(), row.within())))
+        .collect();
+    let broken: Vec<&str> =
+        bounded.iter().filter(|(_, within)| *within == Some(false)).map(|(subject, _)| *subject).collect();
+    claim(
+        "no operation takes more steps than its published bound",
+        (!bounded.is_empty()).then_some(broken.is_empty()),
+        if broken.is_empty() { format!("{} rows of steps", bounded.len()) } else { broken.join(", ") },
+    );
+    claims
+}
+
+fn show(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}
+
+type Of = fn(&Figures) -> f64;
+
+/// Whether the arenas' figure is below every peer's in every case, and where it is not.
+fn below_every_peer(found: &WaitFree, of: Of) -> (Option<bool>, String) {
+    let peers: Vec<&Facts> = found.subjects.iter().filter(|facts| is_a_peer(facts)).collect();
+    let (mut beaten_by, mut compared, mut beaten, mut cut_short) = (Vec::new(), 0, 0, 0);
+    for case in Case::ALL {
+        let Some(ours) = figures(found, ARENAS, case) else { return (None, "not measured".into()) };
+        let others: Vec<(&str, f64)> =
+            peers.iter().filter_map(|peer| Some((peer.name.as_str(), of(figures(found, &peer.name, case)?)))).collect();
+        compared += others.len();
+        let is_cut = |peer: &&&Facts| measured(found, &peer.name, case).is_some_and(|figures| figures.unfinished);
+        cut_short += peers.iter().filter(is_cut).count();
+        let below: Vec<String> = others
+            .iter()
+            .filter(|(_, other)| *other <= of(ours))
+            .map(|(name, other)| format!("{name} {}", show(*other)))
+            .collect();
+        beaten += below.len();
+        if !below.is_empty() {
+            beaten_by.push(format!("{}: {} against {}", case.name(), show(of(ours)), below.join(", ")));
+        }
+    }
+    let text = format!("below in {} of {compared} comparisons", compared - beaten);
+    let text = if beaten == 0 { text } else { format!("{text}; not in {}", beaten_by.join("; ")) };
+    let text = if cut_short == 0 { text } else { format!("{text}; {cut_short} were cut short") };
+    // What was cut short could be below.
+    let is_known = compared > 0 && (beaten > 0 || cut_short == 0);
+    (is_known.then_some(beaten == 0), text)
+}

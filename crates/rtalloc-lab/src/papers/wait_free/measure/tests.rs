@@ -1,0 +1,119 @@
+use super::*;
+use crate::papers::published::WAIT_FREE;
+
+use crate::papers::wait_free::result::{Figures, Interval};
+use crate::result::schema::{Distribution, Environment};
+
+fn noted(processors: u32, priority: Result<u32, String>) -> Kept {
+    Kept {
+        key: String::new(),
+        experiment: "wait-free".into(),
+        environment: Environment::here(Clock { overhead_ticks: 0, step_ticks: 1 }),
+        finished_unix: 0,
+        seconds: 1.0,
+        timed: true,
+        result: json!(Noted { processors, priority, found: Value::Null }),
+    }
+}
+
+#[test]
+fn the_fewest_processors_and_the_lowest_priority_count() {
+    let of = |kept: &[Kept]| circumstances(kept).expect("results");
+    let alike = of(&[noted(2, Ok(99)), noted(2, Ok(99))]);
+    assert_eq!((alike.processors, alike.priority, alike.unlike.len()), (2, Ok(99), 0));
+    let unlike = of(&[noted(16, Ok(99)), noted(2, Err("not permitted".into())), noted(16, Ok(99))]);
+    assert_eq!((unlike.processors, unlike.priority), (2, Err("not permitted".into())));
+    assert!(unlike.unlike.len() == 2 && unlike.unlike[0].starts_with("2 results: 16 of"), "{:?}", unlike.unlike);
+}
+
+/// What the paper's figure 10 has of its own allocator and of locked TLSF.
+fn published() -> WaitFree {
+    let cell = |(at, case): (usize, Case)| {
+        let column = WAIT_FREE.figure_10.column(at, case);
+        let ticks = Distribution {
+            count: 1,
+            min: column.min as u64,
+            p50: column.median as u64,
+            max: column.max as u64,
+            mean: column.mean,
+            std: column.cv * column.mean,
+            ..Distribution::default()
+        };
+        let figures = Figures {
+            ticks,
+            mean: Interval { mean: column.mean, half: 0.0 },
+            utilisation: column.utilisation.map(|mean| Interval { mean, half: 0.0 }),
+            refused: rtalloc_subjects::shared::Refused::default(),
+            spurious: None,
+            unfinished: false,
+        };
+        Cell { subject: ALLOCATORS[at].1.into(), case, threads: 16, outcome: Ok(figures) }
+    };
+    let setting = Setting {
+        heap_bytes: HEAP_BYTES as u64,
+        processors: 16,
+        priority: Ok(99),
+        unlike: Vec::new(),
+        pairs: PAIRS,
+        repetitions: (1, 1),
+    };
+    WaitFree {
+        environment: noted(16, Ok(99)).environment,
+        setting,
+        subjects: Vec::new(),
+        cells: [0, 1].into_iter().flat_map(|at| Case::ALL.map(|case| (at, case))).map(cell).collect(),
+        steps: Vec::new(),
+        local: None,
+        scaling: Vec::new(),
+        drift: Vec::new(),
+        claims: Vec::new(),
+        targets: Vec::new(),
+        seconds: 0.0,
+    }
+}
+
+/// All but those on steps, which the paper tells of no run.
+const OF_FIGURE_10: usize = 4;
+
+#[test]
+fn the_published_figures_pass_the_rules() {
+    for claim in &claims::of_the_paper(&published())[..OF_FIGURE_10] {
+        assert_eq!(claim.confirmed, Some(true), "{}: {}", claim.claim, claim.figures);
+    }
+}
+
+/// Two threads do not contend as sixteen do: their ticks neither confirm nor refute; memory does.
+#[test]
+fn ticks_of_fewer_threads_than_the_papers_are_not_judged() {
+    let mut found = published();
+    found.setting.processors = 2;
+    found.cells.iter_mut().for_each(|cell| cell.threads = 2);
+    let verdicts: Vec<Option<bool>> =
+        claims::of_the_paper(&found)[..OF_FIGURE_10].iter().map(|claim| claim.confirmed).collect();
+    assert_eq!(verdicts, [None, None, None, Some(true)]);
+}
+
+#[test]
+fn what_was_cut_short_is_not_judged() {
+    let mut found = published();
+    for cell in &mut found.cells {
+        if let Ok(figures) = &mut cell.outcome {
+            figures.unfinished = true;
+        }
+    }
+    assert!(claims::of_the_paper(&found).iter().all(|claim| claim.confirmed.is_none()));
+}
+
+/// A result truncated by a shorter limit must not be reused for a longer run.
+#[test]
+fn runs_of_different_scale_share_no_results() {
+    let keys = [Scale::Quick, Scale::Usual, Scale::Full].map(|scale| {
+        let settings = Settings::of(scale, rtalloc_subjects::shared::select::<&str>(&[]).expect("all"));
+        settings.tasks().into_iter().map(|task| task.key).collect::<Vec<String>>()
+    });
+    let mut all: Vec<&String> = keys.iter().flatten().collect();
+    all.sort_unstable();
+    let count = all.len();
+    all.dedup();
+    assert!(count > 0 && all.len() == count);
+}
