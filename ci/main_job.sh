@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's first command: the shipped traces on every allocator, with the report, in under a minute after the build.
+# The README's first command: the shipped traces on the dozen, with the report.
 # Needs: a C compiler (for the peers). Takes: two to three minutes on two cores, most of it compiling.
 set -euo pipefail
 cd "$(dirname "$0")/.."

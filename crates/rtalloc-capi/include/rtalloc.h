@@ -818,7 +818,7 @@ RT_DECLARE_REGION_HEAP(rt_half_fit, rt_heap_config); RT_DECLARE_REGIONS(rt_half_
 // Time: malloc O(H), free O(1), realloc O(H).
 RT_DECLARE_REGION_HEAP(rt_quick_fit, rt_heap_config);
 
-// Simple segregated storage: a list for each size. Requests of at most 1 KiB.
+// Simple segregated storage: a list for each size. Requests of at most 1,020 bytes.
 // Time: malloc O(1), free O(1), realloc O(1).
 RT_DECLARE_REGION_HEAP(rt_simple_segregated, rt_heap_config);
 

@@ -56,7 +56,7 @@ region_heaps! {
     rt_half_fit, half_fit: HalfFit<'static, Offset32, WithStats>, "O(1)" "O(1)" "O(1)", regions;
     /// Quick-fit: pages divided into blocks of powers of two.
     rt_quick_fit, quick_fit: QuickFit<'static, 4096, QUANTUM, WithStats>, "O(H)" "O(1)" "O(H)";
-    /// Simple segregated storage: a list for each size. Requests of at most 1 KiB.
+    /// Simple segregated storage: a list for each size. Requests of at most 1,020 bytes.
     rt_simple_segregated, simple_segregated: SimpleSegregated<'static, WORDS, 64, Offset32, WithStats>, "O(1)" "O(1)" "O(1)";
     /// Kingsley's allocator: powers of two, no coalescing.
     rt_kingsley, kingsley: Kingsley<'static, 4096, Offset32, WithStats>, "O(1)" "O(1)" "O(1)";

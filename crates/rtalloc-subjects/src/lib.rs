@@ -5,8 +5,7 @@
 //! one function with the allocator inlined into it, so a measured operation is one indirect call, the same for every
 //! subject.
 //!
-//! To add an allocator of ours, add an entry to `table.rs`. To add a peer, add a file to `peers/` that implements
-//! [`Target`], an entry to `peers::ALL`, and a feature.
+//! How to add an allocator or a peer: ARCHITECTURE.md, "Where to add something".
 
 mod about;
 pub mod adapter;

@@ -177,7 +177,7 @@ static ALL: &[Subject] = &[
         "first-fit-address",
         About {
             summary: "One list in address order; the first block that is large enough is split.",
-            wins: "the least memory in the worst case: M (1 + log2 n)",
+            wins: "the least memory in the worst case: M(1 + ⌈log2 n⌉)",
             loses: "both operations walk the list",
             worst_cases: WorstCases::AddressOrdered,
             guarantee: Some(Guarantee::FirstFit),

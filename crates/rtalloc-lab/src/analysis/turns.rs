@@ -26,7 +26,7 @@
 //! | `levels`, `visits`, `nodes of a block` | levels of a tree buddy, nodes that a search enters or leaves, nodes of a block: at most those of the tree that the region holds |
 //! | `words` | words of a bitmap buddy, on all levels together: at most those of the region |
 //! | `blocks taken back` | blocks that other threads freed and an allocation of arenas takes back, before it serves its request and again if it finds nothing: each time at most the number the heap was made with |
-//! | `words of notices`, `lines` | by the number of slots the heap was made with: one |
+//! | `words of pending bits`, `lines` | by the number of slots the heap was made with: one |
 //! | `levels of the bitmaps` | 6, whatever the heap's size |
 //! | `free blocks` | the number of free blocks: no bound, a cost for each |
 //! | `pages` | the number of pages: no bound, a cost for each |
@@ -106,7 +106,7 @@ impl Turns {
             "lines" => Self::Lines,
             "levels of the bitmaps" => Self::BitmapLevels,
             "blocks taken back" => Self::TakenBack,
-            "words of notices" => Self::Notices,
+            "words of pending bits" => Self::Notices,
             other if ["leaves", "pieces", "bytes", "budget"].iter().any(|what| other.starts_with(what)) => Self::Chosen,
             "granules of a page" => Self::Granules(1),
             other => {
@@ -131,7 +131,7 @@ impl Turns {
             Self::FreeBlocks => "free block".into(),
             Self::Pages => "page".into(),
             Self::Words => "word".into(),
-            Self::TakenBack => "mailed block".into(),
+            Self::TakenBack => "reclaimed block".into(),
             Self::PageBlock(bytes) => format!("piece of {bytes} bytes"),
             Self::Granules(_) | Self::BitmapLevels | Self::Lines | Self::Notices | Self::Chosen | Self::Fixed(_) => {
                 "turn".into()
@@ -470,7 +470,7 @@ mod tests {
                         "visit" => Turns::Visits.most(subject, point.heap_bytes as usize).expect("a tree buddy"),
                         "node" => Turns::NodesOfABlock.most(subject, point.heap_bytes as usize).expect("a tree buddy"),
                         "word" => Turns::Words.most(subject, point.heap_bytes as usize).expect("a bitmap buddy"),
-                        "mailed block" => term.turns.expect("as many as it was made with"),
+                        "reclaimed block" => term.turns.expect("as many as it was made with"),
                         "free block" => point.free_blocks,
                         unit if unit.starts_with("piece") => term.turns.expect("a page's at most"),
                         _ => point.heap_bytes / subject.view.expect("ours").contract.page_bytes as u64,

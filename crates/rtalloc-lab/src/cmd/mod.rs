@@ -35,7 +35,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Without a command, replays the traces of real programs that ship with rtalloc on a selected dozen of allocators and
 /// writes report.html, within a minute on two cores. The dozen: the best known of each family of ours, so that every
 /// mechanism is in one table, and the most common peers. `--on all` shows everything.
-/// everything.
 #[derive(Debug, Parser)]
 #[command(name = "rtalloc", version = version::TEXT, propagate_version = true, about, long_about)]
 struct Cli {

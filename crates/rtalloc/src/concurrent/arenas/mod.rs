@@ -129,7 +129,7 @@
 //! <!-- figures: arenas -->
 //! | | static bound: allocate, aligned, deallocate | header | smallest block | control: 64 KB, 1 MB | F in `run`'s heap, above 8·M: P3, lua-entities |
 //! |---|---|---|---|---|---|
-//! | `arenas` | 523, or 563 + 318 per mailed block, 531, or 571 + 318 per mailed block, 87 | 4 B | 16 B | 1,516 B, 2,028 B | 9.9 %, 21.7 % |
+//! | `arenas` | 523, or 563 + 318 per reclaimed block, 531, or 571 + 318 per reclaimed block, 87 | 4 B | 16 B | 1,516 B, 2,028 B | 9.9 %, 21.7 % |
 //!
 //! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->

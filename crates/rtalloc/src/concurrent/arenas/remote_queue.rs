@@ -251,7 +251,7 @@ impl<A: Atomics, const BITS: usize> PendingBits<A, BITS> {
         self.bits.fetch_and(!bit, Acquire);
         let mut found = None;
         let mut producer = first;
-        // turns: words of notices
+        // turns: words of pending bits
         while producer < producers {
             let queue = queue(producer);
             if queue.top().is_some() {
