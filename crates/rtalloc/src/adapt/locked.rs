@@ -26,7 +26,7 @@
 //! | `tlsf`, ticket | 244, 244, 99 |
 //! | `half-fit`, spin | 185, 185, 79 |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 //!
 //! | lock | longest wait of an operation |

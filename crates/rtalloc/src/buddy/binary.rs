@@ -54,7 +54,7 @@
 //! | `binary-buddy` | 483, 496, 672 | 0 B | 16 B | 3,968 B, 61,808 B | 66.9 %, 23.0 % |
 //! | `bbuddy` | 223, 237, 270 | 16 B | 32 B | 112 B, 112 B | -, 84.1 % (blocks up to 1,008 B) |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::mechanism::bits::{computed, floor_log2};

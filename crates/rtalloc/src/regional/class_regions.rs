@@ -45,7 +45,7 @@
 //! | `regis2` | 39, 72, 36 | 0 B | 16 B | 1,024 B, 1,024 B | -, 156.0 % (blocks up to 1,008 B) |
 //! | `regis2-8` | 45, 78, 38 | 0 B | 8 B | 1,024 B, 1,024 B | -, 158.7 % (blocks up to 512 B) |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

@@ -50,7 +50,7 @@
 //! | `reaps` | 44, 80, 44 | 0 B | 16 B | 2,048 B, 2,048 B | -, 16.8 % (blocks up to 992 B) |
 //! | `reaps-8` | 47, 83, 47 | 0 B | 8 B | 2,048 B, 2,048 B | -, 16.7 % (blocks up to 512 B) |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{AllocError, Block, Contract, Corruption, MisuseKind};

@@ -35,7 +35,7 @@
 //! |---|---|---|---|---|---|
 //! | `half-fit` | 49, 123, 60 | 4 B | 16 B | 124 B, 140 B | 36.0 %, 31.5 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

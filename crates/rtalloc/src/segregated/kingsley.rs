@@ -47,7 +47,7 @@
 //! |---|---|---|---|---|---|
 //! | `kingsley` | 52, 63, 30 | 4 B | 16 B | 4,092 B, 4,092 B | 77.3 %, 50.2 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

@@ -44,7 +44,7 @@
 //! | `simple-segregated` | 32, 40, 30 | 4 B | 16 B | 300 B, 300 B | -, 23.0 % (blocks up to 1,020 B) |
 //! | `simple-segregated-8` | 31, 39, 30 | 4 B | 8 B | 292 B, 292 B | -, - |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::Contract;

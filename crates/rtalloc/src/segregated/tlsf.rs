@@ -60,7 +60,7 @@
 //! | `tlsf-exact` | 84, 174, 81 | 4 B | 16 B | 1,196 B, 1,708 B | 9.1 %, 25.7 % |
 //! | `tlsf-thorough` | 110, 206, 109 | 4 B | 16 B | 1,196 B, 1,708 B | 9.9 %, 21.7 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Mechanism};

@@ -40,7 +40,7 @@
 //! | `next-fit` | 40 + 7 per free block, 106 + 12 per free block, 49 + 6 per free block | 4 B | 16 B | 60 B, 60 B | 997.1 %, 1335.8 % |
 //! | `next-fit-lifo` | 40 + 7 per free block, 103 + 7 per free block, 53 | 4 B | 16 B | 60 B, 60 B | 997.2 %, 106.4 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 use crate::contract::{Contract, Cost, Mechanism};

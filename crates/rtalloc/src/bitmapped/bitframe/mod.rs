@@ -70,7 +70,7 @@
 //! | `bitframe-4` | 327, 349, 178 | 0 B | 16 B | 16,384 B, 16,384 B | -, 28.1 % (blocks up to 1,024 B) |
 //! | `bitframe-crossing` | 581, 625, 385 | 0 B | 16 B | 16,384 B, 16,384 B | -, 20.4 % (blocks up to 1,024 B) |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod page;

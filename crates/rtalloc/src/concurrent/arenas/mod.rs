@@ -131,7 +131,7 @@
 //! |---|---|---|---|---|---|
 //! | `arenas` | 523, or 563 + 318 per reclaimed block, 531, or 571 + 318 per reclaimed block, 87 | 4 B | 16 B | 1,516 B, 2,028 B | 9.9 %, 21.7 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 pub mod remote_queue;

@@ -127,7 +127,7 @@
 //! |---|---|---|---|---|---|
 //! | `bitmap-buddy` | 23411, or 77893 + 154 per word (at least 128), 23418, or 77900 + 154 per word (at least 128), 1,712 | 0 B | 64 B | 1,536 B, 18,880 B | 86.4 %, 144.0 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod bounds;

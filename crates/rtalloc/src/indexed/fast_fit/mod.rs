@@ -67,7 +67,7 @@
 //! | `fast-fit` | 70 + 42 per free block, 159 + 78 per free block, 184 + 75 per free block | 4 B | 16 B | 28 B, 28 B | 10.0 %, 22.2 % |
 //! | `fast-fit-leftmost` | 57 + 26 per free block, 146 + 62 per free block, 184 + 75 per free block | 4 B | 16 B | 28 B, 28 B | 13.2 %, 22.0 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 #[cfg(test)]

@@ -50,7 +50,7 @@
 //! |---|---|---|---|---|---|
 //! | `quick-fit` | 3455 + 12 per page, -, 110 | 0 B | 16 B | 4,096 B, 16,384 B | 980.1 %, 695.0 % |
 //!
-//! Measured 2026-11-23 at fda2247 by `cargo test -p rtalloc-lab --test command figures`.
+//! Measured 2026-11-23 at or before 453860c by `cargo test -p rtalloc-lab --test command figures`.
 //! <!-- end of figures -->
 
 mod verify;
