@@ -247,6 +247,8 @@ def check_tables(chapter, path, committed):
                 if figure != cell:
                     sys.exit(f"docs/book/src/{chapter}:{number}: {allocator}, {head}: the book has {cell}, the files {figure}")
                 held += 1
+    if expect:
+        sys.exit(f"docs/book/src/{chapter}: a table is missing at the end")
     return held
 
 

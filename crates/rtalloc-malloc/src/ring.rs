@@ -5,7 +5,8 @@
 //! kernel keeps it even if the process is killed. `rtalloc recover FILE` reads it.
 //!
 //! Shared pages are shared with forked children too, and a part of the heap is on them. So during a fork the process
-//! has a private copy; the child keeps it, and the parent returns to the file. (A child that is created without the
+//! has a private copy; the child keeps it, and the parent returns to the file. If there is no memory for a copy, the child
+//! ends with a message before it runs. (A child that is created without the
 //! handlers of `fork`, by `clone`, must not allocate.) Of several programs that run with the same variables, each
 //! replaces the file; `%p` in its name is the number of the process.
 
@@ -72,23 +73,30 @@ pub fn before_fork() {
     let Some((pages, _, len)) = pages() else { return };
     // SAFETY: both mappings have `len` bytes. The copy replaces the region's pages with the same content while no other
     // thread operates.
-    unsafe {
+    let is_copied = unsafe {
         let copy = mmap(null_mut(), len, PROT_READ_WRITE, MAP_MEMORY, -1, 0);
-        if !is_failed(copy) {
+        !is_failed(copy) && {
             pages.copy_to_nonoverlapping(copy.cast(), len);
-            libc::mremap(copy, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, pages);
+            !is_failed(libc::mremap(copy, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, pages).cast())
         }
-    }
+    };
+    STATE.ring.is_copied.store(is_copied, Relaxed);
 }
 
 /// After a fork, in the parent, in the same pause: updates the file and returns to it.
 pub fn after_fork_in_parent() {
     let Some((pages, second, len)) = pages() else { return };
+    if !STATE.ring.is_copied.swap(false, Relaxed) {
+        return;
+    }
     // SAFETY: both mappings have `len` bytes. `mremap` of a shared mapping with length 0 maps it once more; that
     // replaces the private copy with the same content while no other thread operates.
     unsafe {
         second.copy_from_nonoverlapping(pages, len);
         libc::mremap(second.cast(), 0, len, MREMAP_MAYMOVE | MREMAP_FIXED, pages);
+        if STATE.settings().locked {
+            libc::mlock(pages.cast(), len);
+        }
     }
 }
 
@@ -96,6 +104,11 @@ pub fn after_fork_in_parent() {
 /// file, which would replace the parent's.
 pub fn after_fork_in_child() {
     let Some((_, second, len)) = pages() else { return };
+    if !STATE.ring.is_copied.load(Relaxed) {
+        refuse_to_run(format_args!(
+            "RTALLOC_RING: no memory for a copy of {len} bytes during a fork; the child would change its parent's heap"
+        ));
+    }
     // SAFETY: only this module uses the second mapping, and not any more.
     unsafe { libc::munmap(second.cast(), len) };
     STATE.ring.len.store(0, Relaxed);

@@ -71,12 +71,14 @@ pub struct DirectBlocks {
 
 /// The flight recorder's file: its pages are the first ones of the first region.
 pub struct RingFile {
-    /// Address of the pages in the region; 0 if there is no file. Set last, and cleared in a forked child.
+    /// Address of the pages in the region; 0 if there is no file. Set last.
     pub start: AtomicUsize,
     /// Address of the second mapping of the file.
     pub second: AtomicUsize,
-    /// Bytes of each mapping.
+    /// Bytes of each mapping; 0 in a forked child, whose pages are its own.
     pub len: AtomicUsize,
+    /// During a fork: whether the pages in the region are a private copy.
+    pub is_copied: AtomicBool,
 }
 
 /// Value of [`State::setup`]: no allocation yet.
@@ -115,7 +117,12 @@ impl State {
                 count: AtomicUsize::new(0),
                 from_bytes: AtomicUsize::new(0),
             },
-            ring: RingFile { start: AtomicUsize::new(0), second: AtomicUsize::new(0), len: AtomicUsize::new(0) },
+            ring: RingFile {
+                start: AtomicUsize::new(0),
+                second: AtomicUsize::new(0),
+                len: AtomicUsize::new(0),
+                is_copied: AtomicBool::new(false),
+            },
             counters: Counters::new(),
             stderr: StderrCopy::new(),
             thread_end_key: AtomicUsize::new(0),

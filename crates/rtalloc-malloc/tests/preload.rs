@@ -408,8 +408,11 @@ fn the_ring_survives_the_process() {
             let size = word(last + 16);
             assert!((4321..4500).contains(&size), "{end}: {size}");
         }
-        // Children continue with a copy, and the parent keeps the file.
+        // Children continue with a copy, and the parent keeps the file. Without memory for a copy, there is no child.
         passes("forks", &[], &ring);
+        let output = run("edges", &["forks without memory"], &ring);
+        let error = text(&output.stderr);
+        assert!(output.status.success() && error.contains("no memory for a copy"), "{}: {error}", output.status);
     }
     // Each process has its own file.
     passes("edges", &["nothing"], &[("RTALLOC_RING", &format!("{path}.%p"))]);

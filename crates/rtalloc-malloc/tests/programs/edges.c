@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -148,6 +149,28 @@ static void child_grows(void) {
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
+// Forks without address space for a copy of the ring's pages: the child must end before it touches its parent's heap.
+static void forks_without_memory(void) {
+    char *kept = seen(malloc(1000));
+    fill(kept, 1000, 1);
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages;
+    CHECK(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    struct rlimit limit;
+    CHECK(!getrlimit(RLIMIT_AS, &limit));
+    limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + 4096;
+    CHECK(!setrlimit(RLIMIT_AS, &limit));
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (!pid) _exit(0);
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 127);
+    CHECK(holds(kept, 1000, 1));
+    for (int i = 0; i < 100; i++) free(seen(malloc(100 + i)));
+    free(kept);
+}
+
 // Large blocks that the system cannot resize: a part has other advice (as numpy does), or the alignment is wide.
 static void resizing(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), mib = (size_t)1 << 20;
@@ -211,6 +234,7 @@ int main(int count, char **words) {
     else if (!strcmp(word, "overrun, kept")) { char *block = seen(malloc(13)); block[13] = 1; seen(block); }
     else if (!strcmp(word, "use after free")) { char *block = seen(malloc(100)); free(block); ((char *)seen(block))[50] = 1; flush(); }
     else if (!strcmp(word, "requests")) requests();
+    else if (!strcmp(word, "forks without memory")) forks_without_memory();
     else if (!strcmp(word, "child grows")) { child_grows(); killed(); }
     else if (!strcmp(word, "killed")) killed();
     else if (!strcmp(word, "resizing")) resizing();
