@@ -90,11 +90,11 @@ pub fn measure(
     settings: &Settings,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Run, CampaignError> {
+    let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;
     // An error here is better than a run in which no cell can be counted.
     let counting = settings.probes.instructions.then(|| Counting::new(subjects)).transpose()?;
     let clock = Clock::calibrate();
     let environment = Environment::here(clock);
-    let surveys: Vec<Survey> = traces.iter().map(|path| survey_of(path)).collect::<Result<_, _>>()?;
     let heaps: Vec<u64> = surveys
         .iter()
         .map(|survey| settings.heap_bytes.unwrap_or_else(|| automatic_heap_bytes(survey.totals.peak_live_bytes)))
