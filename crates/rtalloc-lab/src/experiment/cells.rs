@@ -146,7 +146,7 @@ pub(crate) fn survey_of(path: &Path) -> Result<Survey, CampaignError> {
     Reader::open(path).and_then(survey).map_err(|source| CampaignError::Trace { path: path.into(), source })
 }
 
-/// The steps of one phase: those that need an idle machine, or the others.
+/// The steps of one phase: those that need an idle machine, or all others.
 fn steps(traces: &[PathBuf], subjects: &[&'static Subject], settings: &Settings, alone: bool) -> Vec<Step> {
     let probes = [
         (Probe::Space, settings.probes.space),

@@ -1,8 +1,8 @@
-//! Cost classes, proved wrong or not by measurement: what the worst recipes cost in heaps of many sizes.
+//! Measures worst-case scenarios in heaps of many sizes, to check the cost classes that contracts state.
 //!
-//! Every [scenario] of an allocator is performed in heaps of 64 KiB to 64 MiB. Of the scenarios of an operation the
-//! costliest counts, at each size. The counts are exact, so whether they have the class that the allocator's
-//! [contract](rtalloc::contract::Contract) states is decided by a rule (METHODOLOGY.md).
+//! Every [scenario] of an allocator is performed in heaps of 64 KiB to 64 MiB. At each size, the costliest scenario of
+//! an operation is used. The counts are exact, so a rule (METHODOLOGY.md) decides whether they have the class that the
+//! allocator's [contract](rtalloc::contract::Contract) states.
 
 use super::fit;
 use crate::catalogue;
@@ -18,21 +18,21 @@ use rtalloc::contract::{Contract, Cost};
 use rtalloc_subjects::{Heap, Subject};
 use std::time::{Duration, Instant};
 
-/// Heaps of 64 KiB to 64 MiB, each four times the one before.
+/// Heaps of 64 KiB to 64 MiB, each four times the previous one.
 pub const HEAP_BYTES: [usize; 6] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
 
-/// The operations whose classes contracts state.
+/// The operations whose cost classes contracts state.
 const OPERATIONS: [Operation; 3] = [Operation::Allocate, Operation::Deallocate, Operation::Reallocate];
 
-/// Processor time an allocator may use.
+/// Limit of the processor time per allocator.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Measures the cost classes of those of the subjects that have a contract, two at a time where there are two
-/// processors. The calling process should have one thread only: others are forked from it.
+/// Measures the cost classes of the subjects that have a contract, two at a time if there are two processors. The
+/// calling process should be single-threaded: it forks.
 ///
 /// # Errors
 ///
-/// The system's refusal of a process.
+/// If the system cannot create a process.
 pub fn measure(
     process: &Process,
     subjects: &[&'static Subject],
@@ -79,17 +79,17 @@ pub enum CostsError {
     /// Its instructions cannot be counted.
     #[error(transparent)]
     Count(#[from] CountError),
-    /// Its worst cases cannot be performed.
+    /// Its worst-case scenarios cannot be performed.
     #[error(transparent)]
     Observe(#[from] ObserveError),
 }
 
-/// The costliest of several scenarios of one operation in a heap of `heap_bytes` bytes, as [`measure`] picks it; `None`
-/// where there are none. A single one is not performed.
+/// The costliest of several scenarios of one operation in a heap of `heap_bytes` bytes, as [`measure`] selects it;
+/// `None` if there are none. A single scenario is returned without being performed.
 ///
 /// # Errors
 ///
-/// Why they cannot be counted, or why none of them can be performed.
+/// If they cannot be counted, or if none of them can be performed.
 pub fn costliest(
     subject: &Subject,
     scenarios: &[&'static Scenario],
@@ -131,7 +131,7 @@ fn measured(
         let (curves, troubles) = sweep(subject, &counted, heap_bytes)?;
         let missed = counted.counter().misses();
         rounds += 1;
-        // Once more, with what the computed jumps led to.
+        // Retry with the code that the computed jumps reached.
         if !missed.is_empty() && counted.computes_targets() && rounds < ROUNDS {
             further.extend(missed);
             continue;
@@ -156,7 +156,7 @@ fn measured(
     Ok(())
 }
 
-/// By operation, a curve for each of its recipes; and what could not be performed.
+/// One curve per scenario for each operation, and the scenarios that could not be performed.
 type Curves = [Vec<(&'static Scenario, Vec<Point>)>; OPERATIONS.len()];
 
 fn sweep(subject: &Subject, counted: &Counted, heap_bytes: &[usize]) -> Result<(Curves, Vec<String>), CostsError> {
@@ -178,7 +178,7 @@ fn sweep(subject: &Subject, counted: &Counted, heap_bytes: &[usize]) -> Result<(
     Ok((curves, troubles))
 }
 
-/// Performs a scenario and counts its last operation.
+/// Performs a scenario and counts the instructions of its last operation.
 fn point(
     stage: &mut Stage<'_, Count>,
     counted: &Counted,
@@ -189,7 +189,7 @@ fn point(
     let walk = stage.subject().view.ok_or(ObserveError::NoView(stage.subject().name))?.walk;
     let mut free_blocks = 0;
     let look = |heap: &Heap<'_>| {
-        // SAFETY: the context is that of the live heap.
+        // SAFETY: the context belongs to the live heap.
         unsafe { walk(heap.context, &mut |block| free_blocks += u64::from(block.free)) };
     };
     let mut instructions = 0;
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::result::costs::Finding;
 
-    /// Up to 4 MiB: the rest is `rtalloc costs`.
+    /// Up to 4 MiB; `rtalloc costs` covers the larger sizes.
     const FEW: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
             let costs = of_subject(&process, subject, &FEW);
             failures.extend(costs.troubles.iter().map(|trouble| format!("{}: {trouble}", subject.name)));
             for operation in costs.operations {
-                // A bitmap buddy has one level more for 64 times the memory: between these sizes there may be none.
+                // A bitmap buddy gains one level per factor of 64 in memory, so there may be none between these sizes.
                 let is_flat = matches!(&operation.finding, Finding::Better(fit) if fit.class == Class::Constant);
                 let is_wide = subject.name == "bitmap-buddy" && operation.stated == Class::Logarithmic;
                 if !(matches!(operation.finding, Finding::AsStated(_)) || is_wide && is_flat) {

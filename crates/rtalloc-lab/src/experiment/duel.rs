@@ -1,10 +1,10 @@
-//! Duels: two allocators on the same trace in one process, in turns.
+//! A/B comparison: two allocators on the same trace in one process, alternating.
 //!
-//! What one process measures after another's end differs by whatever the machine did in between: on a virtual machine
-//! the clock rate alone moves by half. Here each *round* replays the trace on both allocators, in fresh heaps of one
-//! region whose pages are present, once with every operation timed and once with none; the allocator that begins
-//! changes from round to round. Of each operation the least ticks over the rounds count, because what disturbs a
-//! measurement only adds to it; of the untimed replay the median counts, and the ratio is taken within each round.
+//! Separate processes that run one after the other see different machine conditions: on a virtual machine the clock
+//! rate alone varies by half. Here each *round* replays the trace on both allocators, in fresh heaps in one prefaulted
+//! region, once with every operation timed and once with none; the starting allocator alternates from round to round.
+//! Each operation's figure is its minimum over the rounds, because disturbances only add time; the untimed replay's
+//! figure is the median, and the ratio is taken within each round.
 
 use super::cells::{CampaignError, survey_of};
 use crate::probe::cycles::{Clock, empty_ticks, pin_to_last_processor, ticks};
@@ -19,41 +19,41 @@ use rtalloc_subjects::{Heap, Region, Subject};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Fewest rounds, whatever they take. Even, as all numbers of rounds are, so that each allocator begins as often as the
-/// other.
+/// Minimum number of rounds, however long they take. All round counts are even, so that each allocator starts equally
+/// often.
 const LEAST_ROUNDS: usize = 2;
-/// Most rounds, whatever time is left: the least of more hardly falls any further.
+/// Maximum number of rounds, however much time is left: the minimum hardly improves with more.
 const MOST_ROUNDS: usize = 400;
-/// Empty measurements in each round: the timer's cost in ticks moves with the processor's clock as an operation's does,
-/// so its least is taken over the same rounds.
+/// Empty measurements per round. The timer's cost in ticks depends on the processor's clock rate just as an operation's
+/// does, so its minimum is taken over the same rounds.
 const EMPTY_MEASUREMENTS: usize = 1000;
-/// Processor time a pair may use beyond its budget, for the fewest rounds on a trace that takes long.
+/// Processor time a pair may use beyond its budget, to complete the minimum number of rounds on a long trace.
 const GRACE: Duration = Duration::from_secs(120);
 
 /// Two allocators.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// Who is compared.
+    /// The first allocator.
     pub first: &'static Subject,
-    /// With whom.
+    /// The second allocator, the baseline.
     pub second: &'static Subject,
 }
 
-/// How much is measured.
+/// Limits of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Bytes of the region; `None` chooses by the trace ([`automatic_heap_bytes`]).
+    /// Bytes of the region; `None` selects them from the trace ([`automatic_heap_bytes`]).
     pub heap_bytes: Option<u64>,
     /// Time for the rounds of one pair on one trace.
     pub budget: Duration,
 }
 
-/// Measures every pair on every trace. A pair works in a process of its own, one at a time. The calling process should
-/// have one thread only: the others are forked from it.
+/// Measures every pair on every trace. Each pair runs in a process of its own, one at a time. The calling process
+/// should be single-threaded: it forks.
 ///
 /// # Errors
 ///
-/// A trace that cannot be read, or a system without processes to spare.
+/// If a trace cannot be read, or the system cannot create a process.
 pub fn measure(
     pairs: &[Pair],
     traces: &[PathBuf],
@@ -62,7 +62,7 @@ pub fn measure(
 ) -> Result<Duels, CampaignError> {
     let begun = Instant::now();
     let environment = Environment::here(Clock::calibrate());
-    // Before the first measurement, so that a trace of no use costs nobody minutes.
+    // Before the first measurement, so that an invalid trace is rejected at once.
     let surveys = traces.iter().map(|path| survey_of(path)).collect::<Result<Vec<_>, _>>()?;
     let (mut done, total) = (0, (pairs.len() * traces.len()) as u64);
     progress(Progress { done, total, last: "" });
@@ -94,7 +94,7 @@ pub fn measure(
     Ok(Duels { environment, traces: results, seconds: begun.elapsed().as_secs_f64() })
 }
 
-/// All events of a trace: a round may not wait for a file.
+/// All events of a trace, in memory: a round must not wait for a file.
 fn events_of(path: &Path) -> Result<Vec<Event>, CampaignError> {
     let read = || {
         let mut reader = Reader::open(path)?;
@@ -107,7 +107,7 @@ fn events_of(path: &Path) -> Result<Vec<Event>, CampaignError> {
     read().map_err(|source| CampaignError::Trace { path: path.into(), source })
 }
 
-/// What all pairs on a trace have in common.
+/// The data shared by all pairs on a trace.
 #[derive(Clone, Copy, Debug)]
 struct Bout<'a> {
     events: &'a [Event],
@@ -149,7 +149,7 @@ impl Bout<'_> {
         Ok(Figures { rounds: rounds as u64, timer_ticks, first, second, replay_ratio_quartiles: quartiles(ratios) })
     }
 
-    /// Replays once and verifies every block; what is not served in full is not compared.
+    /// Replays once and verifies every block; a pair with refused requests is not compared.
     fn try_out(&self, subject: &Subject, region: &mut Region, board: &Board) -> Result<(), String> {
         let heap = Heap::new(subject, region, self.heap_bytes).map_err(|refusal| format!("gets {refusal}"))?;
         let mut replay = Replay::with_slots(self.slots);
@@ -161,7 +161,7 @@ impl Bout<'_> {
         Err(format!("refused {} of {} operations, the first at {first}; {remedy}", replay.refused(), self.events.len()))
     }
 
-    /// Replays on a fresh heap; the time of the replay alone.
+    /// Replays on a fresh heap; returns the time of the replay alone.
     fn replay<O: Observer>(
         &self,
         subject: &Subject,
@@ -192,11 +192,11 @@ impl Bout<'_> {
     }
 }
 
-/// What was seen of one of a pair.
+/// The measurements of one allocator of a pair.
 struct Series {
-    /// By operation, the least over the rounds, the timer's own included.
+    /// By operation: the minimum over the rounds, timer overhead included.
     least_ticks: Vec<u32>,
-    /// By round, the untimed replay.
+    /// By round: the untimed replay.
     seconds: Vec<f64>,
 }
 
@@ -206,7 +206,7 @@ impl Series {
     }
 }
 
-/// Keeps the least ticks of each allocation and free.
+/// Keeps the minimum ticks of each allocation and free.
 struct Least<'a> {
     ticks: &'a mut [u32],
     at: usize,
@@ -228,13 +228,13 @@ impl Least<'_> {
 impl Observer for Least<'_> {
     #[inline(always)]
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.time(|| unsafe { (heap.entries.allocate_at(align))(heap.context, size, align) })
     }
 
     #[inline(always)]
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.time(|| unsafe { (heap.entries.deallocate)(heap.context, block, size, align) });
     }
 
@@ -244,7 +244,7 @@ impl Observer for Least<'_> {
     }
 }
 
-/// Lower quartile, median and upper quartile; between two values where none lies there. Zeroes of nothing.
+/// Lower quartile, median and upper quartile, interpolated between two values if necessary; zeros for an empty input.
 fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_unstable_by(f64::total_cmp);
     [0.25, 0.5, 0.75].map(|share| {
@@ -266,7 +266,7 @@ mod tests {
         Pair { first, second }
     }
 
-    /// A pair on a model, for a short time.
+    /// Compares a pair on a model, for a short time.
     fn measured(pair: Pair, words: &str, heap_bytes: Option<u64>) -> Result<Figures, String> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         Model::parse(words).expect("a model").write_to(1, file.path()).expect("written");
@@ -280,8 +280,8 @@ mod tests {
     fn an_allocator_is_as_fast_as_itself() {
         let figures = measured(pair("tlsf", "tlsf"), "p2 --mallocs 5000", None).expect("figures");
         assert!(figures.rounds > LEAST_ROUNDS as u64 && figures.rounds.is_multiple_of(2), "{figures:?}");
-        // Minima over rounds in turns differ by a few per cent; a fifth allows for a machine that runs other tests too.
-        // The whole replay has every interruption in it.
+        // Minima over alternating rounds differ by a few per cent; a fifth allows for a machine that also runs other
+        // tests. The whole replay includes every interruption.
         for ratio in [figures.allocate_ratio(), figures.free_ratio()] {
             assert!(ratio.is_some_and(|ratio| (0.8..1.25).contains(&ratio)), "{figures:?}");
         }

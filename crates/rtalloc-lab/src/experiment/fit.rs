@@ -1,24 +1,23 @@
-//! Which cost class points have.
+//! Determines the cost class of measured points.
 //!
-//! The rule, decided by arithmetic alone since counts are exact:
+//! Since counts are exact, the rule is purely arithmetic:
 //!
-//! 1. *Constant*: no heap of the larger half of the sizes costs more than the costliest of the smaller half.
-//! 2. Otherwise *a + b x*, with x = log2 H, n (free blocks) or H, b > 0, where the line that is nearest to the points
-//!    in proportion passes each of them at less than [`TOLERANCE`] of it. The lowest class that does so is the one the
-//!    points have; n and H are not told apart where they are proportional, and then the stated one is taken.
+//! 1. *Constant*: no heap in the larger half of the sizes costs more than the costliest in the smaller half.
+//! 2. Otherwise *a + b x*, with x = log2 H, n (free blocks) or H, b > 0, if the line of least relative error is within
+//!    [`TOLERANCE`] of every point. The lowest class for which this holds is the class of the points; if n and H are
+//!    proportional, they cannot be distinguished, and the stated class is used.
 //!
-//! An operation may have several recipes, each with its own curve. It has the highest class of them: quick-fit's
-//! allocate is flat as long as splitting a page costs most, and linear from where searching the pages does.
+//! If an operation has several recipes, each with its own curve, it has the highest class among them: quick-fit's
+//! allocate is flat as long as splitting a page costs most, and linear once searching the pages costs most.
 
 use crate::result::costs::{Class, Finding, Fit, Point};
 
-/// The largest distance between a point and its class, as a share of the point: levels are whole numbers and logarithms
-/// are not.
+/// The largest relative deviation of a point from its class: levels are integers, and logarithms are not.
 const TOLERANCE: f64 = 0.1;
-/// The fewest sizes that say anything: two points are on every line.
+/// The minimum number of sizes for a decision: any two points lie on a line.
 const FEWEST: usize = 4;
 
-/// Holds the curves of an operation's recipes against the class that is stated of it.
+/// Compares the curves of an operation's recipes with its stated class.
 #[must_use]
 pub fn find(recipes: &[Vec<Point>], stated: Class) -> Finding {
     if recipes.is_empty() || recipes.iter().any(|points| points.len() < FEWEST) {
@@ -29,7 +28,7 @@ pub fn find(recipes: &[Vec<Point>], stated: Class) -> Finding {
     for points in recipes {
         let fits: Vec<Fit> = Class::ALL.into_iter().filter_map(|class| fit(points, class)).collect();
         let Some(lowest) = fits.first() else { return Finding::Unfit };
-        // Of two curves of one class the one that ends higher.
+        // Of two curves of one class, the one that ends higher.
         let order = |fit: &Fit| (rank(fit.class), (fit.base + fit.step) as u64);
         if highest.as_ref().is_none_or(|highest| order(&highest[0]) < order(lowest)) {
             highest = Some(fits);
@@ -44,7 +43,7 @@ pub fn find(recipes: &[Vec<Point>], stated: Class) -> Finding {
     }
 }
 
-/// The points as a class has them, if it has.
+/// The fit of the points to a class, or `None` if they do not have it.
 fn fit(points: &[Point], class: Class) -> Option<Fit> {
     if class == Class::Constant {
         let (small, large) = points.split_at(points.len() / 2);
@@ -74,7 +73,7 @@ fn share(distance: f64, of: f64) -> f64 {
     distance.abs() / of.max(1.0)
 }
 
-/// The line a + b x with the least sum of squares of the distances in proportion to y; `None` where all x are the same.
+/// The line a + b x with the least sum of squared relative errors in y; `None` if all x are equal.
 fn line(places: &[(f64, f64)]) -> Option<(f64, f64)> {
     let weighted = || places.iter().map(|(x, y)| (x, y, 1.0 / (y * y).max(1.0)));
     let weight: f64 = weighted().map(|(_, _, w)| w).sum();
@@ -90,7 +89,7 @@ fn line(places: &[(f64, f64)]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    /// Points in heaps of 64 KiB to 64 MiB; the numbers of free blocks and instructions are functions of the heap's.
+    /// Points in heaps of 64 KiB to 64 MiB; the numbers of free blocks and instructions are functions of the heap size.
     fn points(free: impl Fn(u64) -> u64, instructions: impl Fn(u64) -> u64) -> Vec<Point> {
         let sizes = (16..=26).step_by(2).map(|power| 1_u64 << power);
         let point = |heap_bytes| Point {

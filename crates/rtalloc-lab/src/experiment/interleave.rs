@@ -1,13 +1,13 @@
-//! Steps per operation under adversarial schedules, without the machine: the same seed gives the same figures anywhere.
+//! Steps per operation under adversarial schedules, independent of the machine: a seed determines the figures.
 //!
-//! The threads of an *execution* are coroutines of one thread (by `shuttle`), and another may go on only where one is
-//! about to access a word that others may access too. So a schedule is a list of choices, and whoever makes them can be
-//! as mean as they like: stop a thread for ever at any of its steps, let others run between any two of them, or search
-//! for the choices under which an operation takes most. Every operation's steps are held against the bound its
-//! allocator publishes; one that takes more is an error.
+//! The threads of an *execution* are coroutines of one thread (by `shuttle`). A context switch can occur only before an
+//! access to a shared word, so a schedule is a sequence of choices. The scheduler may be adversarial: it can stop a
+//! thread permanently at any step, run others between any two steps, or search for the schedule that maximizes an
+//! operation's steps, which are then compared with the published bound. An operation that exceeds its bound is an
+//! error.
 //!
-//! Every access is seen by all threads at once, in one order. What weaker orderings allow beyond that is not looked at
-//! here: the model checkers of the library's tests do.
+//! All threads see all accesses in one order (sequential consistency). The effects of weaker orderings are not explored
+//! here; the library's model-checker tests cover them.
 
 mod adversary;
 mod load;
@@ -36,18 +36,18 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use world::Kind;
 
-/// What is explored.
+/// The settings of an exploration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Decides every schedule.
+    /// Seed of every schedule.
     pub seed: u64,
-    /// Threads, at least 1 and at most [`MOST_THREADS`].
+    /// Number of threads, from 1 to [`MOST_THREADS`].
     pub threads: usize,
-    /// Schedules of each adversary on each load.
+    /// Number of schedules per adversary and load.
     pub schedules: usize,
-    /// Which loads.
+    /// The loads to run.
     pub loads: Vec<Load>,
-    /// Bytes of the heap; `None` gives each allocator the least that shows something.
+    /// Bytes of the heap; `None` gives each allocator its smallest useful heap.
     pub heap_bytes: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-/// Most threads of an execution.
+/// Maximum number of threads of an execution.
 pub const MOST_THREADS: usize = turn::MAX_TASKS - 1;
 
 /// An allocator whose steps can be interleaved.
@@ -65,9 +65,9 @@ pub const MOST_THREADS: usize = turn::MAX_TASKS - 1;
 pub struct Candidate {
     /// Its name.
     pub name: &'static str,
-    /// Bytes of its heap where nobody says how many.
+    /// Default heap size in bytes.
     heap_bytes: usize,
-    /// What is promised of allocate and deallocate.
+    /// The promised progress of allocate and deallocate.
     progress: (Progress, Progress),
     /// Performs an execution.
     perform: fn(&Execution),
@@ -76,7 +76,7 @@ pub struct Candidate {
 /// A tree buddy whose steps are interleaved.
 type Tree<L, O> = TreeBuddy<'static, 64, L, O, Told<Turnstile>>;
 
-/// All.
+/// All candidates.
 pub const CANDIDATES: &[Candidate] = &[
     candidate::<Arenas<'static, Tlsf<'static>, Told<Turnstile>>>("arenas", 16 << 10),
     candidate::<BitmapBuddy<'static, 64, Told<Turnstile>>>("bitmap-buddy", 16 << 10),
@@ -93,7 +93,7 @@ const fn candidate<H: Tuned + 'static>(name: &'static str, heap_bytes: usize) ->
     Candidate { name, heap_bytes, progress, perform: Execution::perform::<H> }
 }
 
-/// Explores every candidate; `progress` is told of each step, of [`steps`] in all.
+/// Explores every candidate; `progress` is called after each of the [`steps`] steps.
 pub fn measure(candidates: &[Candidate], settings: &Settings, progress: &mut dyn FnMut(u64, &str)) -> Interleaved {
     let mut done = 0;
     let allocators = candidates
@@ -114,7 +114,7 @@ pub fn measure(candidates: &[Candidate], settings: &Settings, progress: &mut dyn
     }
 }
 
-/// How often [`measure`] tells how far it is.
+/// The number of times [`measure`] reports progress.
 #[must_use]
 pub fn steps(candidates: usize, settings: &Settings) -> u64 {
     (candidates * settings.loads.len() * adversaries(settings).count()) as u64
@@ -162,7 +162,7 @@ fn explore(candidate: Candidate, settings: &Settings, progress: &mut dyn FnMut(&
     explored
 }
 
-/// A thread that has no other beside it can only be alone.
+/// With a single thread, only the sequential adversary applies.
 fn adversaries(settings: &Settings) -> impl Iterator<Item = Adversary> + use<> {
     let many = settings.threads > 1;
     Adversary::ALL.into_iter().filter(move |adversary| many || *adversary == Adversary::Alone)
@@ -177,7 +177,7 @@ fn config() -> Config {
     config
 }
 
-/// Puts neighbouring sizes together whose bound is the same.
+/// Merges neighbouring sizes that have the same bound.
 fn together(seen: std::collections::BTreeMap<(Kind, usize), world::Seen>) -> Vec<OperationSteps> {
     let mut operations: Vec<OperationSteps> = Vec::new();
     for ((kind, size), seen) in seen {
@@ -213,12 +213,12 @@ fn together(seen: std::collections::BTreeMap<(Kind, usize), world::Seen>) -> Vec
     operations
 }
 
-/// An execution: a heap, threads at work on it, and what they left.
+/// An execution: a heap, threads that use it, and the blocks they leave.
 struct Execution {
     load: Load,
     seed: u64,
     threads: usize,
-    /// Address of the region, and its length.
+    /// Address and length of the region.
     start: usize,
     heap_bytes: usize,
 }
@@ -227,8 +227,8 @@ impl Execution {
     fn perform<H: Tuned + 'static>(&self) {
         world::begin(self.threads);
         let start: *mut MaybeUninit<u8> = std::ptr::with_exposed_provenance_mut(self.start);
-        // SAFETY: the region is ours for as long as the execution lasts. The heap that the last one made in it is gone,
-        // and so will this one be, before the region is.
+        // SAFETY: this execution has exclusive use of the region. The previous execution's heap in it has been dropped,
+        // and this heap is dropped before the region is.
         let memory: &'static mut [MaybeUninit<u8>] = unsafe { std::slice::from_raw_parts_mut(start, self.heap_bytes) };
         let mut heap = match H::new(memory, H::tuned(self.threads)) {
             Ok(heap) => heap,
@@ -245,8 +245,8 @@ impl Execution {
                     turn::begin(number);
                     match heap.claim(number - 1) {
                         Some(_claim) => {
-                            // SAFETY: the slot is this thread's while it is claimed; the claim's own operations are not
-                            // used.
+                            // SAFETY: this thread has exclusive use of the slot while it is claimed; the claim's own
+                            // operations are not used.
                             unsafe { Worker::new(&*heap, number - 1, number, range) }.work(load, seed, threads)
                         }
                         None => world::fault(|| format!("slot {} cannot be claimed", number - 1)),
@@ -267,8 +267,8 @@ impl Execution {
         }
     }
 
-    /// When all is quiet the heap is sound, with what is live and when everything was freed; and then it has the room
-    /// it began with.
+    /// Once all threads have finished, the heap must be consistent, both with the live blocks and after everything has
+    /// been freed; then its capacity must be what it was initially.
     fn look_at<H: SharedAllocator<'static>>(&self, mut heap: H, room: usize, range: std::ops::Range<usize>) {
         let verify = |heap: &mut H| {
             if let Err(corruption) = heap.check() {
@@ -277,7 +277,7 @@ impl Execution {
         };
         verify(&mut heap);
         {
-            // SAFETY: nobody else has a slot.
+            // SAFETY: no other thread has a slot.
             let mut worker = unsafe { Worker::<H>::new(&heap, 0, 0, range.clone()) };
             for thread in 0..=self.threads {
                 while let Some(block) = world::take(thread) {

@@ -1,4 +1,4 @@
-//! Experiments: what is measured to answer one question, beyond the replay of traces.
+//! Experiments: measurements that answer one question each, in addition to trace replay.
 
 pub mod cells;
 pub mod costs;

@@ -1,5 +1,5 @@
-//! Bounds by size class, of allocators whose free may copy an object, and what operations of each class were seen to
-//! execute: in heaps of two sizes, new and worn.
+//! Bounds by size class, for allocators whose free may copy an object, and the observed maxima of each class in heaps
+//! of two sizes, fresh and used.
 
 use crate::analysis::Analysis;
 use crate::analysis::turns::ByClass;
@@ -15,10 +15,10 @@ use rtalloc_subjects::{Handles, Heap, Region, Subject};
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-/// Heaps that are measured in, in bytes.
+/// Sizes of the measured heaps, in bytes.
 const HEAPS: [usize; 2] = [1 << 20, 64 << 20];
 
-/// The bounds and, where `measuring`, what was seen; `None` of allocators without such classes.
+/// The bounds and, if `measuring`, the observed maxima; `None` for allocators without such classes.
 #[must_use]
 pub fn of_subject(analysis: &Analysis, subject: &Subject, measuring: bool) -> Option<SizeClasses> {
     let (blocks, handles) = (subject.about.page_blocks?(), subject.entries.handles?);
@@ -52,7 +52,7 @@ pub fn of_subject(analysis: &Analysis, subject: &Subject, measuring: bool) -> Op
     Some(SizeClasses { subject: subject.name.into(), read_instructions, heap_bytes, classes })
 }
 
-/// The most of a class.
+/// The maxima of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     allocate: Option<u64>,
@@ -60,13 +60,13 @@ struct Seen {
     moving: Option<u64>,
 }
 
-/// Sizes of objects that are of a class whatever the ladder, with a back reference and without.
+/// Object sizes that fall in one class for every ladder, with or without a back reference.
 fn sizes(block: usize) -> std::ops::RangeInclusive<usize> {
     (block - block / 9 + 1).min(block - 4)..=block - 4
 }
 
-/// The histories of a class: pages filled and freed in order and in reverse, every second object first; then objects
-/// that come and go at random, those of other classes between them.
+/// The histories of a class: pages filled, then freed in order and in reverse, every second object first; then random
+/// allocations and frees, interleaved with objects of other classes.
 fn histories(block: usize, page: usize) -> Vec<Vec<Event>> {
     let (size, blocks) = (*sizes(block).start() as u64, (page / block) as u32);
     let allocate = |slot: u32, size: u64| Op::Allocate { slot, size, align: 1 };
@@ -118,7 +118,7 @@ fn measured(subject: &Subject, counted: &Counted, handles: Handles, bytes: usize
     seen
 }
 
-/// Notes the most of the objects of a class.
+/// Records the maxima of the objects of a class.
 struct Watch {
     handles: Handles,
     context: *mut c_void,
@@ -126,7 +126,7 @@ struct Watch {
     class: std::ops::RangeInclusive<usize>,
     seen: Seen,
     before: u64,
-    /// Where all objects are.
+    /// Addresses of all objects.
     places: HashMap<usize, usize>,
 }
 
@@ -155,7 +155,7 @@ impl Observer for Watch {
         self.places.remove(&block.address);
         let is_watched = self.class.contains(&block.size);
         if self.handles.piece_bytes != usize::MAX {
-            // Its pieces stay where they are: nobody sees whether it was moved.
+            // An object's pieces stay in place, so a move cannot be observed.
             if is_watched {
                 self.seen.moving = self.seen.moving.max(Some(count));
             }

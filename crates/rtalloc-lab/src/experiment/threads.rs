@@ -1,4 +1,4 @@
-//! Traces with their real threads, on every shared allocator: each cell in a process of its own.
+//! Replays traces with their original threads on every shared allocator, each cell in a process of its own.
 
 use super::cells::{CampaignError, survey_of};
 use crate::probe::Report;
@@ -15,21 +15,21 @@ use rtalloc_subjects::shared::SharedSubject;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How much more than its limit a process may use before it is ended by force.
+/// Time beyond its limit after which a process is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What is replayed, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Bytes of the heap; `None` chooses by the trace.
+    /// Bytes of the heap; `None` selects them from the trace.
     pub heap_bytes: Option<u64>,
-    /// Which operations wait for which.
+    /// The ordering constraints between operations.
     pub ordering: Ordering,
-    /// Threads that replay each thread of the trace: every number here, one after another.
+    /// Numbers of copies of each thread of the trace: each number is measured in turn.
     pub copies: Vec<u32>,
-    /// Replays that are timed.
+    /// Number of timed replays.
     pub replays: u32,
-    /// Processor time that a probe may use for a cell, per thread of the replay.
+    /// Limit of a probe's processor time per cell and thread of the replay.
     pub limit: Duration,
 }
 
@@ -40,13 +40,13 @@ impl Default for Settings {
     }
 }
 
-/// A trace that cannot be replayed so.
+/// Why a trace cannot be replayed with threads.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadsError {
-    /// A trace could not be read, or the system refused.
+    /// A trace could not be read, or the system refused a resource.
     #[error("{0}")]
     Campaign(#[from] CampaignError),
-    /// There is nothing that threads could do at a time.
+    /// The trace has no parallelism.
     #[error(
         "{} was recorded of a program with one thread: `--copies 2` lets two threads replay it at a time, each with blocks of its own; \
          `rtalloc run` replays it as it is",
@@ -60,7 +60,7 @@ pub enum ThreadsError {
 
 /// Replays every trace on every subject.
 ///
-/// The calling process should have one thread only: the cells are forked from it.
+/// The calling process should be single-threaded: it forks.
 ///
 /// # Errors
 ///
@@ -148,7 +148,7 @@ impl Work<'_> {
             done("time");
             return Ok(cell);
         }
-        // Memory first: it verifies every block, and what is found broken is not timed.
+        // Memory first: this replay verifies every block, and a corrupt cell is not timed.
         cell.outcome = self.apart(space, &mut cell.space)?;
         done("space");
         if !matches!(cell.outcome, Outcome::Broken { .. }) {
@@ -161,7 +161,7 @@ impl Work<'_> {
         Ok(cell)
     }
 
-    /// Does it in a process of its own.
+    /// Measures in a separate process.
     fn apart<T: serde::Serialize + serde::de::DeserializeOwned>(
         self,
         probe: impl Fn(&ThreadedTask<'_>) -> Report<T>,

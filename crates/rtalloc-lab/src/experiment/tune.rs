@@ -1,42 +1,42 @@
-//! What a trace says of Compact-fit's parameters: the paper's future work on program analysis (section 6), done on a
-//! trace.
+//! Derives Compact-fit's parameters from a trace: the program analysis that the paper leaves as future work (section
+//! 6).
 //!
-//! A size class depends on no other, but for the pool of pages that they share. So each class is modelled alone, with
-//! each max_nr_nf_pages in question, by the rules of section 3.4 and the library's order of page-blocks: which objects
-//! are moved and how many pages there are, operation by operation. The model is held against the allocator in a test.
+//! Size classes are independent except for the shared pool of pages. So each class is modelled alone, for each
+//! max_nr_nf_pages under consideration, by the rules of section 3.4 and the library's order of page-blocks: the objects
+//! moved and the number of pages after each operation. A test compares the model with the allocator.
 //!
-//! Whether nothing is ever moved is decided without trying: with no limit on the not-full pages, the most there are
-//! behind a free is the smallest limit that is never in the way. Proposition 1's bound, the most frees without an
-//! allocation and one, and one more for the order of pages by half (see the library's `classes`), is never smaller.
+//! The limit that avoids all moves needs no search: with an unlimited number of not-full pages, the maximum after any
+//! free is the smallest limit that never triggers a move. Proposition 1's bound (the maximum number of frees without an
+//! allocation, plus one), plus one more for the order of pages by half (see the library's `classes`), is never smaller.
 
 use crate::result::tune::{Allocatable, Choice, Class, Room, Tuning};
 use crate::trace::{Event, Op};
 use rtalloc::compact_fit::Ladder;
 use std::collections::BTreeMap;
 
-/// What of the allocator matters here.
+/// The layout parameters of the allocator that the model needs.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Bytes of a page.
     pub page_bytes: usize,
-    /// Bytes of a page-block, class by class.
+    /// Bytes of a page-block, by class.
     pub classes: Vec<usize>,
-    /// Bytes of a page-block that are not the object's.
+    /// Bytes of a page-block that the object cannot use.
     pub reference_bytes: usize,
-    /// Abstract addresses in a page of them.
+    /// Abstract addresses per page.
     pub entries: usize,
 }
 
 impl Shape {
-    /// That of the moving implementation with a ladder: a back reference of four bytes, and an abstract address of two
-    /// words.
+    /// The layout of the moving implementation with a ladder: a back reference of four bytes, and an abstract address
+    /// of two words.
     #[must_use]
     pub fn moving<L: Ladder>() -> Self {
         let classes = L::TABLE[..L::CLASSES].iter().map(|class| class.block_bytes as usize).collect();
         Self { page_bytes: L::PAGE, classes, reference_bytes: 4, entries: L::PAGE / 16 }
     }
 
-    /// The class of an object; `None` beyond a page.
+    /// The class of an object; `None` if it is larger than a page.
     #[must_use]
     pub fn class_of(&self, size: u64) -> Option<usize> {
         let bytes = size + self.reference_bytes as u64;
@@ -51,7 +51,7 @@ impl Shape {
     }
 }
 
-/// What happens to a class: at an operation, the object of a slot comes or goes.
+/// The events of a class: at each operation, the object in a slot is allocated or freed.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     at: u32,
@@ -59,10 +59,10 @@ struct Step {
     comes: bool,
 }
 
-/// The trace, class by class.
+/// The trace, split by class.
 struct Split {
     steps: Vec<Vec<Step>>,
-    /// Change of the number of objects, by operation.
+    /// Change in the number of objects, by operation.
     events: u32,
     slots: u32,
     beyond_reach: u64,
@@ -90,7 +90,7 @@ impl Split {
                     }
                 }
                 Op::Reallocate { slot, size, .. } => {
-                    // Refused, it leaves the object as it is; within a class, too.
+                    // A refused reallocation leaves the object unchanged, and so does one within a class.
                     let Some(old) = live[slot as usize] else { continue };
                     match shape.class_of(size) {
                         None => beyond_reach += 1,
@@ -108,14 +108,14 @@ impl Split {
     }
 }
 
-/// How a class fared with one max_nr_nf_pages.
+/// The results of a class for one max_nr_nf_pages.
 #[derive(Clone, Debug, Default)]
 struct Course {
     moves: u64,
-    /// Operations that changed the number of pages, and by how much.
+    /// Operations that changed the number of pages, and the change.
     pages: Vec<(u32, i32)>,
     peak_pages: u64,
-    /// Most not-full pages behind a free.
+    /// Maximum number of not-full pages after a free.
     most_not_full: u64,
     /// Pages in use, summed over the operations.
     area: i64,
@@ -127,16 +127,16 @@ struct Page {
     /// The object in each page-block, or [`NOBODY`].
     objects: Vec<u32>,
     used: usize,
-    /// Not full: neighbours in the ring.
+    /// For a not-full page: its neighbours in the ring.
     next: usize,
     prev: usize,
 }
 
 const NOBODY: u32 = u32::MAX;
-/// The ring's head, a page without page-blocks.
+/// The head of the ring: a page without page-blocks.
 const HEAD: usize = 0;
 
-/// A size class as section 3.4 describes it.
+/// A size class as described in section 3.4.
 struct Model {
     blocks: usize,
     most: u64,
@@ -258,14 +258,14 @@ fn course(steps: &[Step], blocks: usize, most: u64, slots: u32, events: u32) -> 
     course
 }
 
-/// A class of the trace with its courses, by max_nr_nf_pages.
+/// A class of the trace with its timelines, by max_nr_nf_pages.
 struct Studied {
     class: usize,
     courses: BTreeMap<u64, Course>,
     suffices: u64,
 }
 
-/// The limits that are tried: all small ones, then ever further apart, up to the one that suffices.
+/// The limits to try: all small ones, then increasingly sparse ones, up to the one that avoids all moves.
 fn tried(suffices: u64) -> Vec<u64> {
     let mut tried: Vec<u64> = (1..=suffices.min(4)).collect();
     let mut last = 4;
@@ -276,7 +276,7 @@ fn tried(suffices: u64) -> Vec<u64> {
     tried
 }
 
-/// Points of a class's curve of frees without an allocation.
+/// Number of points in a class's curve of frees without an allocation.
 const CURVE_POINTS: u32 = 400;
 
 /// Analyses a trace.
@@ -344,12 +344,13 @@ pub fn analyse(
     }
 }
 
-/// The choice of full compaction.
+/// Name of the choice with full compaction.
 pub const COMPACT: &str = "1 each";
-/// The choice that moves nothing.
+/// Name of the choice that moves nothing.
 pub const LOOSE: &str = "enough for each class";
 
-/// Most objects of a class at once, and its frees without an allocation since (n_f): the most in each stretch.
+/// Maximum number of live objects of a class, and its frees without an allocation since (n_f): the maximum in each
+/// interval.
 fn runs(steps: &[Step], events: u32) -> (u64, Vec<(u64, u64)>) {
     let width = events.div_ceil(CURVE_POINTS).max(1);
     let (mut live, mut peak, mut run) = (0_u64, 0, 0_u64);
@@ -372,7 +373,7 @@ fn runs(steps: &[Step], events: u32) -> (u64, Vec<(u64, u64)>) {
     (peak, curve)
 }
 
-/// Most objects at once, and the pages of abstract addresses by operation: as many as the most so far needed.
+/// Maximum number of live objects, and the pages of abstract addresses by operation: the running maximum.
 fn entries(split: &Split, shape: &Shape) -> (u64, Vec<u32>) {
     let mut change = vec![0_i64; split.events as usize];
     for step in split.steps.iter().flatten() {
@@ -388,7 +389,7 @@ fn entries(split: &Split, shape: &Shape) -> (u64, Vec<u32>) {
     (peak as u64, pages)
 }
 
-/// What comes of a limit for each class.
+/// The results of a limit for each class.
 fn choice(name: String, most: Vec<u64>, studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Choice {
     let courses = || studied.iter().zip(&most).map(|(one, most)| (one, &one.courses[most]));
     let in_use = in_use(courses().map(|(_, course)| course), entry_pages);
@@ -405,7 +406,7 @@ fn choice(name: String, most: Vec<u64>, studied: &[Studied], entry_pages: &[u32]
     }
 }
 
-/// Pages in use behind each operation, those of abstract addresses included.
+/// Pages in use after each operation, including those of abstract addresses.
 fn in_use<'a>(courses: impl Iterator<Item = &'a Course>, entry_pages: &[u32]) -> Vec<i64> {
     let mut pages = vec![0_i64; entry_pages.len()];
     for (at, change) in courses.flat_map(|course| &course.pages) {
@@ -419,12 +420,12 @@ fn in_use<'a>(courses: impl Iterator<Item = &'a Course>, entry_pages: &[u32]) ->
     pages
 }
 
-/// Choices worth showing: one limit for all classes; then, from full compaction on, one class at a time is given more,
-/// always the one that saves the most moved bytes for a page more in the mean.
+/// Candidate choices: one limit for all classes; then, starting from full compaction, a greedy sequence that raises the
+/// limit of one class at a time, always the one that saves the most moved bytes per additional page on average.
 fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice> {
     let make = |name: String, most: Vec<u64>| choice(name, most, studied, entry_pages, shape);
     let at_most = |most: u64| -> Vec<u64> {
-        // The nearest limit below that was tried: the same course where it suffices.
+        // The nearest lower limit that was tried: the timeline is the same once the limit avoids all moves.
         studied.iter().map(|one| *one.courses.range(..=most).next_back().expect("1 was tried").0).collect()
     };
     let all: Vec<u64> = studied.iter().map(|one| one.suffices).collect();
@@ -432,7 +433,7 @@ fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice
     let mut choices = vec![make(COMPACT.into(), at_most(1))];
     choices.extend((2..=9).take_while(|most| *most < largest).map(|most| make(format!("{most} each"), at_most(most))));
     let mut most = at_most(1);
-    // Each step evaluates a whole trace: larger strides where classes have many limits.
+    // Each step evaluates a whole trace, so the stride is larger if classes have many limits.
     let steps: usize = studied.iter().map(|one| one.courses.len() - 1).sum();
     let stride = steps.div_ceil(60).max(1);
     for step in 1..=steps {
@@ -455,7 +456,7 @@ fn chosen(studied: &[Studied], entry_pages: &[u32], shape: &Shape) -> Vec<Choice
     choices
 }
 
-/// Whether a choice has less of something, and no more of anything.
+/// Whether a choice is lower in some figure and not higher in any other.
 fn beats(one: &Choice, other: &Choice) -> bool {
     let of = |choice: &Choice| (choice.pages, choice.mean_pages, choice.moved_bytes);
     of(one) != of(other)
@@ -464,7 +465,7 @@ fn beats(one: &Choice, other: &Choice) -> bool {
         && one.moved_bytes <= other.moved_bytes
 }
 
-/// Marks those that no other beats, leaves out steps that are none of them, and puts those of fewest pages first.
+/// Marks the Pareto-optimal choices, removes greedy steps that are dominated, and sorts by number of pages.
 fn mark_front(choices: &mut Vec<Choice>) {
     let all = choices.clone();
     for choice in choices.iter_mut() {
@@ -474,7 +475,7 @@ fn mark_front(choices: &mut Vec<Choice>) {
     choices.sort_by(|left, right| {
         left.mean_pages.total_cmp(&right.mean_pages).then(left.moved_bytes.cmp(&right.moved_bytes))
     });
-    // Of equals, those with a name.
+    // Of equal choices, prefers a named one.
     let is_named = |choice: &Choice| !choice.name.starts_with("step");
     let same = |one: &Choice, other: &Choice| {
         (one.pages, one.mean_pages, one.moved_bytes) == (other.pages, other.mean_pages, other.moved_bytes)
@@ -485,7 +486,7 @@ fn mark_front(choices: &mut Vec<Choice>) {
     thin(choices);
 }
 
-/// Leaves steps out until there are few.
+/// Thins out the greedy steps to a small number.
 fn thin(choices: &mut Vec<Choice>) {
     const MOST: usize = 24;
     let steps = choices.iter().filter(|choice| choice.name.starts_with("step")).count();
@@ -497,7 +498,8 @@ fn thin(choices: &mut Vec<Choice>) {
     });
 }
 
-/// Objects of a size for which there is room: at the worst moment and at the end; `None` where the trace does not fit.
+/// The number of further objects of a size that fit, at the worst moment and at the end; `None` if the trace does not
+/// fit.
 fn fits(
     size: u64,
     pages: u64,
@@ -545,7 +547,8 @@ fn fits(
     Some((worst.unwrap_or(0) as u64, last.unwrap_or(0) as u64))
 }
 
-/// The most objects for which free pages, holes in pages of their class, and abstract addresses suffice.
+/// The maximum number of objects for which free pages, free page-blocks in pages of their class, and abstract addresses
+/// suffice.
 fn more(free: i64, holes: i64, blocks: i64, addresses: i64, entries: i64) -> i64 {
     let suffices = |count: i64| {
         let new = |missing: i64, of_page: i64| (missing.max(0) + of_page - 1) / of_page;
@@ -570,7 +573,7 @@ mod tests {
     use rtalloc_subjects::{About, Heap, Region, Subject, handles};
     use std::collections::HashMap;
 
-    /// Counts the frees that moved an object, by looking at all.
+    /// Counts the frees that moved an object, by comparing the addresses of all objects.
     struct Moves<'a> {
         heap: &'a Heap<'a>,
         places: HashMap<usize, (usize, usize)>,
@@ -582,7 +585,7 @@ mod tests {
             self.heap.pieces(block, 1).next().expect("a piece").0
         }
 
-        /// One object was meant to move or not to be any more; whether another one has moved.
+        /// Counts a move of any object except `but`, which was itself reallocated or freed.
         fn look(&mut self, but: usize) {
             let moved: Vec<usize> = self
                 .places
@@ -680,7 +683,7 @@ mod tests {
         assert!(front.iter().all(|one| !front.iter().any(|other| beats(other, one))) && front.len() > 2, "{front:?}");
     }
 
-    /// Behind the trace, as many objects are served as were promised, and no more.
+    /// After the trace, exactly as many objects are served as predicted.
     #[test]
     fn as_many_objects_fit_as_are_told() {
         const BYTES: usize = 8 << 20;
@@ -697,7 +700,7 @@ mod tests {
             let heap = Heap::new(&subject, &mut region, BYTES).expect("a heap");
             Replay::new().run::<true, _>(&heap, &events, &mut crate::replay::Nobody).expect("no fault");
             let mut count = 0;
-            // SAFETY: the heap is live, and the size is one of a `Layout`.
+            // SAFETY: the heap is live, and the size is that of a valid `Layout`.
             while !unsafe { (heap.entries.allocate)(heap.context, row.size as usize, heap.entries.natural_align_bytes) }
                 .is_null()
             {

@@ -1,34 +1,34 @@
-//! Who decides which thread goes on.
+//! The schedulers: each selects which thread runs next.
 //!
-//! Thread 0 makes the heap, starts the others, waits and looks at what they left; only the others are played off
-//! against each other. Everything is decided by the seed and by what threads did before, so that a run repeats itself
-//! exactly.
+//! Thread 0 creates the heap, starts the other threads, waits for them and checks what they left; only the other
+//! threads compete. All decisions depend only on the seed and on the threads' earlier steps, so a run is exactly
+//! reproducible.
 
 use super::turn;
 use super::world;
 use crate::workload::random::Random;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task, TaskId};
 
-/// A way to schedule.
+/// A scheduling strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adversary {
-    /// One thread after another, each to its end: no interleaving. What operations cost where nobody is in the way.
+    /// One thread after another, each to completion: no interleaving, so the cost of operations without contention.
     Alone,
-    /// Any thread at any step.
+    /// A random thread at each step.
     Random,
-    /// Random priorities and a few changes of them (Burckhardt et al. 2010), by `shuttle`.
+    /// Random priorities with a few priority changes (Burckhardt et al. 2010), by `shuttle`.
     Pct,
-    /// One thread stops at one of its steps until all others are done; every thread, every step.
+    /// One thread stops at one of its steps until all others have finished; tried for every thread and every step.
     Stall,
-    /// Between any two steps of one thread the others make many.
+    /// The other threads perform many steps between any two steps of one thread.
     Crowd,
-    /// Looks for a schedule in which one operation of one thread takes most steps: changes the best one so far, and
-    /// keeps what is no worse.
+    /// Searches for a schedule in which one operation of one thread takes the most steps: mutates the best schedule so
+    /// far, and keeps the result unless it is worse.
     Greedy,
 }
 
 impl Adversary {
-    /// All, in the order in which they are tried.
+    /// All strategies, in execution order.
     pub const ALL: [Self; 6] = [Self::Alone, Self::Random, Self::Pct, Self::Stall, Self::Crowd, Self::Greedy];
 
     /// The name in tables.
@@ -44,15 +44,15 @@ impl Adversary {
         }
     }
 
-    /// Schedules it makes where `schedules` are wanted. Without interleaving there are as many as threads: who comes
-    /// first.
+    /// The number of schedules to run if `schedules` are requested. Without interleaving, there is one per choice of
+    /// the first thread.
     pub(super) fn schedules(self, schedules: usize, threads: usize) -> usize {
         if self == Self::Alone { threads } else { schedules }
     }
 
-    /// Its scheduler for so many schedules.
+    /// The scheduler for this number of schedules.
     pub(super) fn scheduler(self, seed: u64, schedules: usize, threads: usize) -> Box<dyn Scheduler + Send> {
-        /// Changes of priority and one: preemptions that matter.
+        /// Number of priority changes plus one: the preemption depth.
         const PCT_DEPTH: usize = 4;
         let own = |tactic: Box<dyn Tactic + Send>| -> Box<dyn Scheduler + Send> {
             Box::new(Own { tactic, run: 0, runs: schedules, choices: Vec::new() })
@@ -71,15 +71,15 @@ impl Adversary {
     }
 }
 
-/// How one of our own schedulers decides.
+/// The decisions of one of our own schedulers.
 trait Tactic {
-    /// An execution follows, the `run`th.
+    /// Starts execution number `run`.
     fn begin(&mut self, run: usize);
-    /// Chooses among several threads that can go on.
+    /// Selects one of several runnable threads.
     fn choose(&mut self, able: &[usize], current: usize) -> usize;
 }
 
-/// What our own schedulers have in common.
+/// State shared by our own schedulers.
 struct Own {
     tactic: Box<dyn Tactic + Send>,
     run: usize,
@@ -103,7 +103,7 @@ impl Scheduler for Own {
         self.choices.extend(able.iter().map(|task| usize::from(task.id())));
         let chosen = match self.choices[..] {
             [only] => only,
-            // Nothing is decided before all threads are there.
+            // No decisions are made until all threads have started.
             _ if self.choices.contains(&0) => 0,
             _ => self.tactic.choose(&self.choices, current.map_or(0, usize::from)),
         };
@@ -115,7 +115,7 @@ impl Scheduler for Own {
     }
 }
 
-/// One of shuttle's schedulers, whose decisions are counted.
+/// Wraps one of shuttle's schedulers and counts its decisions.
 struct Counted<S>(S);
 
 impl<S: Scheduler> Scheduler for Counted<S> {
@@ -133,7 +133,7 @@ impl<S: Scheduler> Scheduler for Counted<S> {
     }
 }
 
-/// The thread behind another one, round about.
+/// The next thread in round-robin order.
 fn behind(thread: usize, threads: usize) -> usize {
     thread % threads + 1
 }
@@ -162,9 +162,9 @@ impl Tactic for Alone {
 
 struct Stall {
     victim: usize,
-    /// The step in front of which the victim stops.
+    /// The step before which the victim stops.
     at: usize,
-    /// Most steps of each thread that were seen so far.
+    /// The highest step count of each thread so far.
     lengths: Vec<usize>,
     random: Random,
     threads: usize,
@@ -177,7 +177,7 @@ impl Tactic for Stall {
             *length = (*length).max(turn::steps(thread).total());
         }
         self.victim = run % self.threads + 1;
-        // The steps of the victim, each in its turn; where there are more than schedules, those at equal distances.
+        // Each step of the victim in turn; if there are more steps than schedules, evenly spaced ones.
         let (place, places) = (run / self.threads, self.runs.div_ceil(self.threads));
         let length = self.lengths[self.victim - 1].max(1);
         self.at = if length <= places { place % length } else { place * length / places } + 1;
@@ -185,8 +185,8 @@ impl Tactic for Stall {
 
     fn choose(&mut self, able: &[usize], _current: usize) -> usize {
         let stopped = turn::steps(self.victim).total() >= self.at;
-        // Until it is there the victim goes first, so that its steps are met and not what is left when the others are
-        // done.
+        // Until then the victim has priority, so that its steps run under contention instead of after the others have
+        // finished.
         if !stopped && able.contains(&self.victim) && self.random.below(2) == 0 {
             return self.victim;
         }
@@ -206,7 +206,7 @@ impl Tactic for Stall {
 
 struct Crowd {
     victim: usize,
-    /// Steps of each other thread between two of the victim's.
+    /// Steps of each other thread between two steps of the victim.
     burst: usize,
     left: usize,
     next: usize,
@@ -233,7 +233,7 @@ impl Tactic for Crowd {
     }
 }
 
-/// Others go on for a while in front of a step of the victim.
+/// The other threads run for a while before a step of the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Burst {
     at: usize,
@@ -246,15 +246,15 @@ struct Greedy {
     threads: usize,
     /// Schedules spent on one victim and kind of operation.
     share: usize,
-    /// What the search looks for.
+    /// The current search target.
     victim: usize,
     kind: world::Kind,
     best: Vec<Burst>,
     best_steps: usize,
-    /// Steps of the victim between which its costliest operation was, in the best schedule.
+    /// The range of the victim's steps that contains its costliest operation in the best schedule.
     window: (usize, usize),
     tried: Vec<Burst>,
-    /// Of the schedule that is tried.
+    /// State of the schedule under trial.
     next: usize,
     left: usize,
 }
@@ -276,7 +276,7 @@ impl Greedy {
         }
     }
 
-    /// Keeps what was tried if it was no worse.
+    /// Accepts the trial schedule unless it is worse.
     fn learn(&mut self) {
         if let Some(costliest) = world::costliest(self.victim, self.kind)
             && costliest.steps >= self.best_steps
@@ -287,7 +287,7 @@ impl Greedy {
         }
     }
 
-    /// Changes the best schedule in a place or a few.
+    /// Mutates the best schedule in one or a few places.
     fn change(&mut self) {
         const LENGTHS: [usize; 9] = [1, 2, 3, 5, 8, 13, 21, 55, 1000];
         self.tried.clone_from(&self.best);
@@ -298,7 +298,7 @@ impl Greedy {
                 self.tried.swap_remove(place);
                 continue;
             }
-            // A few steps earlier too: what others do before the operation decides what it finds.
+            // Includes a few earlier steps: what the others do before the operation determines the state it finds.
             let (start, end) = (self.window.0.saturating_sub(8), self.window.1 + 1);
             let at = self.random.within(start as u64, end as u64) as usize;
             let mut who = 1 + self.random.below(self.threads as u64 - 1) as usize;

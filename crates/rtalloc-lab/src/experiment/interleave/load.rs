@@ -1,4 +1,4 @@
-//! What threads do: the case loads of the wait-free paper, on a smaller heap, and two of our own.
+//! The loads: the test cases of the wait-free paper, on a smaller heap, and two of our own.
 
 use super::turn;
 use super::world::{self, Block, Kind};
@@ -8,22 +8,23 @@ use rtalloc::contract::{Operation, SharedAllocator, SharedError, Slot, Steps};
 /// What every thread of an execution does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// The paper's I: blocks of 948 bytes, never freed, until one is refused.
+    /// The paper's case I: allocate blocks of 948 bytes until a request is refused; free none.
     I,
-    /// The paper's II: a block of 948 bytes, freed at once, again and again.
+    /// The paper's case II: repeatedly allocate a block of 948 bytes and free it at once.
     II,
-    /// The paper's III: blocks of 10 bytes, 1.25 times that, and so on, never freed, until one is refused.
+    /// The paper's case III: allocate 10 bytes, then 1.25 times the previous size, and so on, until a request is
+    /// refused; free none.
     III,
-    /// The paper's IV: as III, each freed at once.
+    /// The paper's case IV: as case III, but free each block at once.
     IV,
-    /// Sizes and lifetimes at random.
+    /// Random sizes and lifetimes.
     Mixed,
-    /// Every block is freed by another thread than the one that allocated it.
+    /// Every block is freed by a thread other than the one that allocated it.
     Handover,
 }
 
 impl Load {
-    /// All.
+    /// All loads.
     pub const ALL: [Self; 6] = [Self::I, Self::II, Self::III, Self::IV, Self::Mixed, Self::Handover];
 
     /// The name on the command line and in tables.
@@ -40,20 +41,20 @@ impl Load {
     }
 }
 
-/// Bytes of the blocks of the paper's I and II: what 15 nodes of 64 bytes offer beside their header.
+/// Bytes of the blocks of cases I and II: 15 nodes of 64 bytes, minus their header.
 pub(super) const PAPERS_BYTES: usize = 948;
-/// First size of the paper's III and IV.
+/// First size of cases III and IV.
 pub(super) const FIRST_BYTES: usize = 10;
-/// Pairs of load II, 20,000 in the paper.
+/// Allocate-free pairs of case II; 20,000 in the paper.
 pub(super) const PAIRS: usize = 6;
-/// Operations of the loads of our own.
+/// Operations of our own loads.
 pub(super) const OPERATIONS: usize = 16;
-/// Most blocks that a thread of the mixed load has at a time.
+/// Maximum number of live blocks per thread in the mixed load.
 const MIXED_BLOCKS: usize = 4;
-/// Blocks that a reclaim in the load of handed-over blocks takes back at the most.
+/// Budget of a reclaim, in blocks, in the load with remote frees.
 pub(super) const BUDGET: usize = 2;
 
-/// A thread at work on a heap.
+/// A thread that uses a heap.
 pub(super) struct Worker<'h, 'r, H: SharedAllocator<'r>> {
     heap: &'h H,
     slot: H::Slot<'h>,
@@ -65,10 +66,10 @@ pub(super) struct Worker<'h, 'r, H: SharedAllocator<'r>> {
 impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
     /// # Safety
     ///
-    /// As [`SharedAllocator::slot`].
+    /// See [`SharedAllocator::slot`].
     pub(super) unsafe fn new(heap: &'h H, slot: usize, number: usize, region: std::ops::Range<usize>) -> Self {
         let align = H::CONTRACT.alone.alignment_bytes.min(rtalloc_subjects::NATURAL_ALIGN_BYTES);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Self { heap, slot: unsafe { heap.slot(slot) }, number, region, align }
     }
 
@@ -85,7 +86,7 @@ impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
         answer
     }
 
-    /// Allocates; where that is refused, asks once more with nobody in between.
+    /// Allocates; after a refusal, repeats the request at once without interruption.
     fn allocate(&mut self, size: usize) -> Option<Block> {
         let address = self.ask(size).ok().or_else(|| {
             let again = turn::undisturbed(|| self.ask(size)).ok()?;
@@ -102,13 +103,13 @@ impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
         let Some(address) = std::ptr::NonNull::new(block.address as *mut u8) else { return };
         let bound = self.bound(Operation::Deallocate { size_bytes: block.size, align_bytes: self.align });
         let before = turn::steps(self.number);
-        // SAFETY: the block is live, and was in nobody's hands but this thread's.
+        // SAFETY: the block is live, and no other thread has access to it.
         unsafe { self.slot.deallocate(address) };
         let after = turn::steps(self.number);
         world::note(self.number, Kind::Free, block.size, (before, after), bound, None);
     }
 
-    /// Takes back at most so many blocks, and says how many.
+    /// Reclaims at most the given number of blocks, and returns how many it reclaimed.
     pub(super) fn reclaim(&mut self, budget: usize) -> usize {
         let bound = self.bound(Operation::Reclaim { budget });
         let before = turn::steps(self.number);
@@ -120,7 +121,7 @@ impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
         taken
     }
 
-    /// Does what the load says. A heap that is found broken is left alone.
+    /// Performs the load. Stops as soon as the heap is found to be corrupt.
     pub(super) fn work(&mut self, load: Load, seed: u64, threads: usize) {
         match load {
             Load::I => {

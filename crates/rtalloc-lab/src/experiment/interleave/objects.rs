@@ -1,11 +1,11 @@
-//! The concurrent Compact-fit, whose threads have handles: what they pin, free and allocate while others' objects are
+//! The concurrent Compact-fit, whose threads use handles: they pin, free and allocate objects while other objects are
 //! moved.
 //!
-//! The loads are those of all heaps. In the mixed one and in the one of handed-over blocks, all threads begin with full
-//! pages of objects that anybody may read and free, so that from the second free on something has to be moved; and
-//! threads read what is there, and keep it pinned while they do something else. An object holds one byte all over,
-//! which its handle tells: whoever reads anything else has found a copy that was not whole, or memory that was used
-//! again too early.
+//! The loads are the same as for all other heaps. In the mixed load and the load with remote frees, all threads start
+//! with full pages of shared objects, which any thread may read and free, so that from the second free on, objects have
+//! to be moved. Threads read objects and keep them pinned during other operations. All bytes of an object have the same
+//! value, which is derived from its handle; any other value means an incomplete copy, or memory that was reused too
+//! early.
 
 use super::load::{BUDGET, FIRST_BYTES, Load, OPERATIONS, PAIRS, PAPERS_BYTES};
 use super::turn::{self, Turnstile};
@@ -27,30 +27,30 @@ type Ladder = Geometric<1024, 32, 8>;
 type Heap<const IOTA: usize> = SharedCompactFit<'static, IOTA, Ladder, A>;
 type Hand<'h, const IOTA: usize> = CompactFitSlot<'h, 'static, IOTA, Ladder, A>;
 
-/// Bytes of the objects of the pages that are full when threads begin; so many on a page, and so many pages of each
+/// Bytes of the objects that fill the initial pages, the number of them per page, and the number of such pages per
 /// slot.
 const FURNITURE_BYTES: usize = 100;
 const ON_A_PAGE: usize = 8;
 const FULL_PAGES: usize = 3;
-/// Objects that a slot may have.
+/// Maximum number of objects per slot.
 const OBJECTS: usize = 40;
-/// Bytes that a compaction moves at the most.
+/// Budget of a compaction, in bytes moved.
 const COMPACTED_BYTES: usize = 64;
 
-/// A heap that moves so many bytes with each object that comes or goes.
+/// A heap that moves this number of bytes with each allocation or free.
 pub(super) const fn candidate<const IOTA: usize>(name: &'static str, heap_bytes: usize) -> Candidate {
     Candidate { name, heap_bytes, progress: (Progress::WaitFree, Progress::WaitFree), perform: perform::<IOTA> }
 }
 
-/// What an object holds.
+/// The content of an object.
 fn content(handle: Handle) -> u8 {
     handle.to_bits().get() as u8 ^ 0x5A
 }
 
-/// What threads have for each other; nobody is interrupted while they look.
+/// State shared by the threads; accessed without interruption.
 type Board = Mutex<Vec<Handle>>;
 
-/// A slot, and what its thread has pinned.
+/// A slot, and the objects that its thread has pinned.
 struct Worker<'h, const IOTA: usize> {
     heap: &'h Heap<IOTA>,
     hand: ManuallyDrop<Hand<'h, IOTA>>,
@@ -64,7 +64,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         Some(Self { heap, hand: ManuallyDrop::new(heap.claim(slot)?), number, board, pinned: None })
     }
 
-    /// Performs an operation and writes its steps down.
+    /// Performs an operation and records its steps.
     fn counted<T, E>(
         &mut self,
         (kind, size): (Kind, usize),
@@ -85,7 +85,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         self.counted((Kind::Allocate, size), bound, |worker| worker.hand.allocate(size), |error| Some(*error))
     }
 
-    /// Allocates an object and fills it; where that is refused, asks once more with nobody in between.
+    /// Allocates an object and fills it; after a refusal, repeats the request at once without interruption.
     fn allocate(&mut self, size: usize) -> Option<Handle> {
         let handle = self.ask(size).ok().or_else(|| {
             let again = turn::undisturbed(|| self.ask(size)).ok()?;
@@ -94,7 +94,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         })?;
         match self.pin(handle) {
             Ok(guard) => {
-                // Nobody looks at a new object: to be interrupted at each of its words would be a waste of schedules.
+                // No other thread accesses a new object, so interrupting each write would waste schedules.
                 let written = turn::undisturbed(|| guard.write(0, &vec![content(handle); size]));
                 if written.is_err() {
                     world::fault(|| format!("an object of {size} bytes has fewer"));
@@ -118,15 +118,15 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         let _ = self.counted((Kind::Unpin, 0), Some(Operation::Unpin), end, |()| None);
     }
 
-    /// Whether what is pinned holds one byte all over. Movers read it only, and whoever used its memory again would be
-    /// found later.
+    /// Whether the pinned object has the same value in all bytes. Concurrent moves only read it; premature reuse of its
+    /// memory would be detected later.
     fn is_whole(guard: &Guard<'_, A>, byte: Option<u8>) -> bool {
         let mut bytes = vec![0; guard.size_bytes()];
         turn::undisturbed(|| guard.read(0, &mut bytes)).is_ok()
             && bytes.iter().all(|one| *one == byte.unwrap_or(bytes[0]))
     }
 
-    /// Reads an object of the board, if it is still live, and keeps it pinned until the next time.
+    /// Reads an object of the board if it is still live, and keeps it pinned until the next call.
     fn visit(&mut self, which: u64) {
         self.let_go();
         let handle = {
@@ -158,7 +158,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         }
     }
 
-    /// Frees an object, whosever it is. It is in nobody else's hands.
+    /// Frees an object of any thread. No other thread has access to it.
     fn free(&mut self, handle: Handle) {
         let bound = Some(Operation::Deallocate);
         let answer = self.counted((Kind::Free, 0), bound, |worker| worker.hand.deallocate(handle), |_| None);
@@ -187,7 +187,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         let _ = self.counted((Kind::Compact, COMPACTED_BYTES), None, compact, |()| None);
     }
 
-    /// Does what the load says. A heap that is found broken is left alone.
+    /// Performs the load. Stops as soon as the heap is found to be corrupt.
     fn work(&mut self, load: Load, seed: u64) {
         let mut random = Random::new(seed.wrapping_mul(64).wrapping_add(self.number as u64));
         match load {
@@ -239,7 +239,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
                     }
                     self.visit(random.below(1 << 20));
                     if round % 2 == 1 {
-                        // The oldest: mostly another thread's.
+                        // The oldest object, which usually belongs to another thread.
                         for _ in 0..2 {
                             self.take(0).into_iter().for_each(|handle| self.free(handle));
                         }
@@ -256,16 +256,16 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
 
 impl<const IOTA: usize> Drop for Worker<'_, IOTA> {
     fn drop(&mut self) {
-        // A thread that never ends has what it has.
+        // A thread that never ends keeps its objects.
         if !std::thread::panicking() {
             self.let_go();
-            // SAFETY: it is not used any more.
+            // SAFETY: it is not used again.
             unsafe { ManuallyDrop::drop(&mut self.hand) };
         }
     }
 }
 
-/// Objects of a whole page that the slots have room for, one after another.
+/// The number of page-sized objects for which each slot has room, slot by slot.
 fn room<const IOTA: usize>(heap: &Heap<IOTA>) -> Vec<usize> {
     let room = |slot| {
         let mut hand = heap.claim(slot)?;
@@ -280,8 +280,8 @@ fn perform<const IOTA: usize>(execution: &Execution) {
     world::begin(threads);
     let fresh = || {
         let start: *mut u8 = std::ptr::with_exposed_provenance_mut(execution.start);
-        // SAFETY: the region is ours for as long as the execution lasts, and was written once. The heap made in it
-        // before is gone.
+        // SAFETY: this execution has exclusive use of the region, which has been initialized. The previous heap in it
+        // has been dropped.
         let memory: &'static mut [u8] = unsafe { std::slice::from_raw_parts_mut(start, execution.heap_bytes) };
         let config = SharedCompactFitConfig { slots: threads, objects: OBJECTS, ..SharedCompactFitConfig::default() };
         Heap::<IOTA>::new(memory, config)
@@ -323,8 +323,8 @@ fn perform<const IOTA: usize>(execution: &Execution) {
     }
 }
 
-/// When all is quiet the heap is sound, with what is live and when everything was freed; then nothing is owed, and it
-/// has the room it began with.
+/// Once all threads have finished, the heap must be consistent, both with the live objects and after everything has
+/// been freed; then no compaction is pending, and its capacity is what it was initially.
 fn look_at<const IOTA: usize>(mut heap: Heap<IOTA>, board: &Board, before: &[usize]) {
     let corrupt = |answer: Result<(), Corruption>| {
         if let Err(corruption) = answer {

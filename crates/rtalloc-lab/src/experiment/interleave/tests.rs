@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 const CELL_BYTES: usize = 1024;
 const CELLS: usize = 8;
 
-/// Cells of one size behind a word with a bit for each free one. `LOOPS` takes a bit by compare-and-swap until that
-/// works, which ends only where others let it; otherwise each bit is asked for once. Both claim the bound of the
-/// second.
+/// Cells of one size after a word with a bit for each free cell. `LOOPS` retries the compare-and-swap on a bit until it
+/// succeeds, which depends on the other threads; otherwise each bit is tried once. Both claim the bound of the second
+/// variant.
 struct Pool<const LOOPS: bool, const LEAKS: bool, A: Atomics>(*mut u8, PhantomData<A>);
 
-// SAFETY: the region is shared by atomic words alone, and cells belong to who took their bits.
+// SAFETY: the region is shared only through atomic words, and a cell belongs to the thread that took its bit.
 unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Send for Pool<LOOPS, LEAKS, A> {}
 // SAFETY: as above.
 unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Sync for Pool<LOOPS, LEAKS, A> {}
@@ -29,12 +29,12 @@ impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Pool<LOOPS, LEAKS, A> {
     }
 
     fn cell(&self, index: usize) -> NonNull<u8> {
-        // SAFETY: the cells lie behind the word, in the region.
+        // SAFETY: the cells follow the word, within the region.
         unsafe { NonNull::new_unchecked(self.0.add(CELL_BYTES * (index + 1))) }
     }
 }
 
-// SAFETY: a cell belongs to who took its bit, and to nobody before it was set again.
+// SAFETY: a cell belongs to the thread that took its bit, and to no other until the bit is set again.
 unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> SharedAllocator<'static> for Pool<LOOPS, LEAKS, A> {
     type Config = ();
     type Slot<'h> = Hand<'h, LOOPS, LEAKS, A>;
@@ -49,7 +49,7 @@ unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> SharedAllocator<'s
 
     fn new(region: &'static mut [MaybeUninit<u8>], (): ()) -> Result<Self, InitError> {
         let start: *mut u8 = region.as_mut_ptr().cast();
-        // SAFETY: the region is large enough, aligned, and nobody else's yet.
+        // SAFETY: the region is large enough, aligned, and not in use.
         unsafe { start.cast::<usize>().write((1 << CELLS) - 1) };
         Ok(Self(start, PhantomData))
     }
@@ -115,7 +115,7 @@ unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Slot for Hand<'_, 
                 }
             }
         } else if LEAKS {
-            // Reads, and writes what it computed from that: another one may have done the same in between.
+            // A lost update: writes a value computed from a read, although another thread may have written in between.
             if seen != 0 {
                 free.swap(seen & (seen - 1), Ordering::AcqRel);
                 return Ok(self.0.cell(seen.trailing_zeros() as usize));
@@ -166,7 +166,7 @@ fn few() -> Settings {
 fn a_wait_free_pool_keeps_its_bound_and_every_adversary_plays() {
     let explored = found::<Pool<false, false, Told>>(&few());
     assert_eq!(explored.fault, None);
-    // Three schedules alone, sixty of each of the five others, on each of the six loads.
+    // Three schedules without interleaving, sixty of each of the five other adversaries, on each of the six loads.
     assert_eq!(explored.schedules, (3 + 5 * 60) * 6);
     let allocate = &explored.operations[0];
     assert_eq!((allocate.operation.as_str(), allocate.most.loads), ("allocate", 1));
@@ -178,10 +178,10 @@ fn a_wait_free_pool_keeps_its_bound_and_every_adversary_plays() {
 
 #[test]
 fn a_loop_that_others_can_keep_turning_is_found() {
-    // Alone, it takes a step for the load and one for the cell.
+    // Without contention, it takes one step for the load and one for the cell.
     let alone = Settings { threads: 1, ..few() };
     assert_eq!(found::<Pool<true, false, Told>>(&alone).fault, None);
-    // Others must come in between CELLS times; which no random schedule of these few is likely to do.
+    // Other threads must interfere CELLS times, which is unlikely in this small number of random schedules.
     for load in [Load::II, Load::Mixed] {
         let settings = Settings { threads: 4, schedules: 400, loads: vec![load], ..Settings::default() };
         let fault = found::<Pool<true, false, Told>>(&settings).fault.expect("the bound is exceeded");

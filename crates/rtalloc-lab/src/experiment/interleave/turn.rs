@@ -1,14 +1,13 @@
-//! Whose turn it is, and how many steps each thread has taken: what stands between a heap and the scheduler.
+//! The interface between a heap and the scheduler: the running thread, and the steps each thread has taken.
 //!
-//! All threads of an execution are coroutines of one thread of the system, so a variable of that thread is one they
-//! share.
+//! All threads of an execution are coroutines of one OS thread, so they share its thread-local variables.
 
 use rtalloc::concurrent::atomics::{Listener, Step};
 use rtalloc::contract::Steps;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use std::cell::Cell;
 
-/// Most threads of an execution, the one that makes the heap included.
+/// Maximum number of threads of an execution, including the one that creates the heap.
 pub(super) const MAX_TASKS: usize = 9;
 
 thread_local! {
@@ -17,11 +16,11 @@ thread_local! {
     static STEPS: Cell<[Steps; MAX_TASKS]> = const { Cell::new([Steps { read_modify_writes: 0, loads: 0, stores: 0 }; MAX_TASKS]) };
 }
 
-/// Counts a step and lets the scheduler decide who goes on, before the step is made.
+/// Counts a step and calls the scheduler before the step is performed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turnstile;
 
-// SAFETY: where the scheduler unwinds, the execution ends, and the heap with it.
+// SAFETY: if the scheduler unwinds, the execution ends and the heap is discarded.
 unsafe impl Listener for Turnstile {
     fn before(step: Step) {
         let me = ME.get();
@@ -34,27 +33,27 @@ unsafe impl Listener for Turnstile {
         steps[me] = steps[me] + one;
         STEPS.set(steps);
         if !UNDISTURBED.get() {
-            // An access to a word of the scheduler's own, which is where it may let another thread go on.
+            // Accesses a word of the scheduler, which makes this a possible context switch.
             AtomicBool::new(false).load(Ordering::SeqCst);
             ME.set(me);
         }
     }
 }
 
-/// An execution begins: nobody has done anything, and the only thread is 0.
+/// Starts an execution: all step counts are zero, and thread 0 is the only thread.
 pub(super) fn reset() {
     STEPS.set([Steps::default(); MAX_TASKS]);
     ME.set(0);
     UNDISTURBED.set(true);
 }
 
-/// The calling thread is this one from now on, and others may interrupt it.
+/// Declares the calling thread to be this one; from now on others may interrupt it.
 pub(super) fn begin(task: usize) {
     ME.set(task);
     UNDISTURBED.set(false);
 }
 
-/// The calling thread, again, after something else that may have let others go on.
+/// Restores the calling thread after a call that may have switched threads.
 pub(super) fn resume(task: usize) {
     ME.set(task);
     UNDISTURBED.set(task == 0);
@@ -65,7 +64,7 @@ pub(super) fn steps(task: usize) -> Steps {
     STEPS.get()[task]
 }
 
-/// Does something without being interrupted.
+/// Runs a closure without interruption.
 pub(super) fn undisturbed<T>(work: impl FnOnce() -> T) -> T {
     let before = UNDISTURBED.replace(true);
     let result = work();

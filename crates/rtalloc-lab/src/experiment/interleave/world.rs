@@ -1,5 +1,5 @@
-//! What all threads of an execution, the scheduler and the experiment share: the record of operations, and who owns
-//! what.
+//! State shared by the threads of an execution, the scheduler and the experiment: the record of operations, and the
+//! ownership of blocks.
 
 use super::turn;
 use crate::result::interleave::Steps3;
@@ -20,7 +20,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Those that a search tries to make long.
+    /// The kinds whose steps a search maximizes.
     pub(super) const SEARCHED: [Self; 2] = [Self::Allocate, Self::Free];
 
     pub(super) fn name(self) -> &'static str {
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// What was seen of operations of a kind and size.
+/// The observations of operations of one kind and size.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) calls: u64,
@@ -48,15 +48,15 @@ pub(super) struct Seen {
     pub(super) spurious: u64,
 }
 
-/// The costliest operation of a thread, of a kind.
+/// The costliest operation of one kind in a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costliest {
     pub(super) steps: usize,
-    /// Steps of the thread in front of it, and behind it.
+    /// Step counts of the thread before and after it.
     pub(super) window: (usize, usize),
 }
 
-/// A block that nobody has freed.
+/// A live block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) address: usize,
@@ -72,9 +72,9 @@ struct World {
     adversary: &'static str,
     load: &'static str,
     run: u64,
-    /// Of the present execution: end of each live block by its start.
+    /// Of the current execution: the end of each live block by its start.
     live: BTreeMap<usize, usize>,
-    /// What threads left behind, or have for each other.
+    /// Blocks that threads left or passed to other threads.
     boxes: Vec<Vec<Block>>,
     costliest: [[Costliest; 2]; turn::MAX_TASKS],
     next_mark: u8,
@@ -88,17 +88,17 @@ fn with<T>(work: impl FnOnce(&mut World) -> T) -> T {
     WORLD.with_borrow_mut(work)
 }
 
-/// Nothing was seen yet.
+/// Resets all observations.
 pub(super) fn clear() {
     with(|world| *world = World::default());
 }
 
-/// Executions under this adversary on this load follow.
+/// Starts the executions of this adversary on this load.
 pub(super) fn enter(adversary: &'static str, load: &'static str) {
     with(|world| (world.adversary, world.load, world.run) = (adversary, load, 0));
 }
 
-/// An execution of so many threads begins.
+/// Starts an execution of the given number of threads.
 pub(super) fn begin(threads: usize) {
     turn::reset();
     with(|world| {
@@ -111,22 +111,22 @@ pub(super) fn begin(threads: usize) {
     });
 }
 
-/// What was seen, the first fault, and the decisions of schedulers, since [`clear`].
+/// The observations, the first fault, and the number of scheduling decisions since [`clear`].
 pub(super) fn results() -> (BTreeMap<(Kind, usize), Seen>, Option<String>, u64) {
     with(|world| (std::mem::take(&mut world.seen), world.fault.take(), world.decisions))
 }
 
-/// A scheduler was asked.
+/// Counts a scheduling decision.
 pub(super) fn count_decision() {
     with(|world| world.decisions += 1);
 }
 
-/// The costliest operation of a thread in the execution before.
+/// The costliest operation of a thread in the previous execution.
 pub(super) fn costliest(thread: usize, kind: Kind) -> Option<Costliest> {
     with(|world| world.costliest[thread].get(kind as usize).copied())
 }
 
-/// Something is wrong: the first time counts.
+/// Records a fault; only the first one is kept.
 pub(super) fn fault(what: impl FnOnce() -> String) {
     with(|world| {
         if world.fault.is_none() {
@@ -136,12 +136,12 @@ pub(super) fn fault(what: impl FnOnce() -> String) {
     });
 }
 
-/// Whether something was wrong already.
+/// Whether a fault has been recorded.
 pub(super) fn is_faulty() -> bool {
     with(|world| world.fault.is_some())
 }
 
-/// An operation was performed by a thread, between these two counts of its steps.
+/// Records an operation of a thread between these two step counts.
 pub(super) fn note(
     thread: usize,
     kind: Kind,
@@ -187,12 +187,12 @@ pub(super) fn note(
     });
 }
 
-/// A refusal was not repeated when the same was asked for again at once.
+/// Records a spurious refusal: the same request succeeded when repeated at once.
 pub(super) fn note_spurious(size: usize) {
     with(|world| world.seen.entry((Kind::Allocate, size)).or_default().spurious += 1);
 }
 
-/// Books a block that was handed out, and fills it.
+/// Records an allocated block, and fills it.
 pub(super) fn own(address: usize, size: usize, align: usize, region: std::ops::Range<usize>) -> Block {
     let (overlaps, mark) = with(|world| {
         let in_front = world.live.range(..address + size).next_back().map(|(_, end)| *end);
@@ -206,19 +206,19 @@ pub(super) fn own(address: usize, size: usize, align: usize, region: std::ops::R
     } else if overlaps {
         fault(|| format!("a block of {size} bytes overlaps one that is live"));
     } else {
-        // SAFETY: the block lies in the region and overlaps none that is live: it is this thread's alone.
+        // SAFETY: the block lies in the region and overlaps no live block, so this thread has exclusive access.
         unsafe { (address as *mut u8).write_bytes(mark, size) };
     }
     block
 }
 
-/// Takes a block out of the books before it is freed; `false` where that is not safe any more.
+/// Removes a block from the record before it is freed; `false` if freeing it would be unsafe.
 pub(super) fn disown(block: Block) -> bool {
     if is_faulty() {
         return false;
     }
     with(|world| world.live.remove(&block.address));
-    // SAFETY: the block is live, and was filled when it was handed out.
+    // SAFETY: the block is live, and was filled when it was allocated.
     let bytes = unsafe { std::slice::from_raw_parts(block.address as *const u8, block.size) };
     if bytes.iter().any(|byte| *byte != block.mark) {
         fault(|| format!("a block of {} bytes was written to while it was live", block.size));
@@ -227,12 +227,12 @@ pub(super) fn disown(block: Block) -> bool {
     true
 }
 
-/// Leaves a block in a thread's box.
+/// Appends a block to a thread's queue.
 pub(super) fn leave(block: Block, thread: usize) {
     with(|world| world.boxes[thread].push(block));
 }
 
-/// Takes the block that has been in a thread's box for longest.
+/// Takes the oldest block from a thread's queue.
 pub(super) fn take(thread: usize) -> Option<Block> {
     with(|world| (!world.boxes[thread].is_empty()).then(|| world.boxes[thread].remove(0)))
 }
