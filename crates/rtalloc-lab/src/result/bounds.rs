@@ -1,52 +1,52 @@
-//! The schema of bounds: what `rtalloc bound` finds out, and the table of bounds that is committed and may not grow.
+//! The schema of bounds: the results of `rtalloc bound`, and the committed table of bounds, which must not grow.
 
 use pathbound::Assumption;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of the instruction counts of every subject asked for.
+/// The instruction counts of all selected subjects.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Study {
     /// Version of rtalloc.
     pub rtalloc: String,
     /// Compiler that built the laboratory, the allocators in it included.
     pub rustc: String,
-    /// SHA-256 of the binary whose code was bounded, hexadecimal.
+    /// SHA-256 of the analysed binary, hexadecimal.
     pub sha256: String,
-    /// Where observed maxima come from, one line each; empty where nothing was observed.
+    /// Sources of the observed maxima, one line each; empty if nothing was observed.
     pub observed_in: Vec<String>,
     /// One entry per subject, in table order.
     pub subjects: Vec<SubjectBounds>,
-    /// The same by size class, of those that compact; one entry per subject.
+    /// Results by size class for subjects that compact; one entry per subject.
     #[serde(default)]
     pub classes: Vec<SizeClasses>,
 }
 
-/// What is known of a subject whose operations cost by size class.
+/// The results of a subject whose operations have costs by size class.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SizeClasses {
     /// Its name.
     pub subject: String,
     /// Instructions to read a byte of an object through its handle; a pointer takes 2.
     pub read_instructions: Option<u64>,
-    /// Sizes of the heaps that were measured in, in bytes; empty where nothing was.
+    /// Sizes of the measured heaps in bytes; empty if nothing was measured.
     pub heap_bytes: Vec<u64>,
     /// The classes, smallest first.
     pub classes: Vec<ClassBounds>,
 }
 
-/// A size class: bounds, and the most that was measured in each heap.
+/// A size class: its bounds, and the observed maximum in each heap.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClassBounds {
-    /// Its number, from 1.
+    /// Its number, starting at 1.
     pub number: u32,
     /// Bytes of a page-block.
     pub block_bytes: u64,
     /// Allocate.
     pub allocate: ClassOperation,
-    /// Free that moves nothing.
+    /// A free that moves nothing.
     pub free: ClassOperation,
-    /// Free that moves an object.
+    /// A free that moves an object.
     pub free_moving: ClassOperation,
 }
 
@@ -55,18 +55,18 @@ pub struct ClassBounds {
 pub struct ClassOperation {
     /// The static bound.
     pub bound: Option<u64>,
-    /// The most measured, by heap; `None` where it did not happen.
+    /// The observed maximum by heap; `None` if the case did not occur.
     pub most: Vec<Option<u64>>,
 }
 
 /// The entry points of a subject.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SubjectBounds {
-    /// Its name; where a file was asked about, the file's.
+    /// Its name, or the name of the analysed file.
     pub subject: String,
-    /// Why nothing, or not everything, was observed; where that is so.
+    /// Why the observations are missing or incomplete; `None` if they are complete.
     pub unobserved: Option<String>,
-    /// States the exhaustive exploration reached, and operations it tried; `None` where it could not look.
+    /// The size of the exhaustive exploration; `None` if the subject could not be explored.
     pub explored: Option<Explored>,
     /// The operations.
     pub operations: Vec<OperationBounds>,
@@ -81,70 +81,72 @@ pub struct Explored {
     pub transitions: usize,
 }
 
-/// An entry point: three numbers side by side, never one for another.
+/// An entry point. Its three numbers are different things and are never interchanged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperationBounds {
     /// Which: "allocate", "allocate aligned", "deallocate", "reallocate".
     pub operation: String,
-    /// What the machine code proves.
+    /// The static result.
     pub answer: Answer,
-    /// The bound as a function of how often loops turn, where the source says what bounds them.
+    /// The bound as a function of loop iterations, if the source states what bounds them.
     #[serde(default)]
     pub formula: Option<Formula>,
-    /// The most instructions for which a lock is held that this operation is performed under, by kind of lock.
+    /// Maximum lock hold time in instructions, by kind of lock, for a lock under which this operation is performed.
     #[serde(default)]
     pub holds: BTreeMap<String, u64>,
-    /// The most instructions in the scenarios that papers call the worst case.
+    /// The maximum instruction count in the papers' worst-case scenarios.
     pub scenario: Option<Seen>,
-    /// The most instructions in anything that was performed.
+    /// The maximum instruction count over everything that was performed.
     pub observed: Option<Seen>,
-    /// The most by what was performed: "traces", "profiles", "exploration", ...
+    /// The maximum by source: "traces", "profiles", "exploration", ...
     pub observed_by: BTreeMap<String, u64>,
 }
 
-/// What the machine code proves of an entry point.
+/// The static result for an entry point.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// A bound, whose certificate was checked.
     Bounded(Bounded),
-    /// None, and why.
+    /// No bound, with the reason.
     Declined {
-        /// What stands in the way, in a word or two.
+        /// The obstacle in one or two words.
         brief: String,
-        /// What stands in the way, where, and what to do about it.
+        /// The obstacle, its location, and what to do about it.
         why: String,
     },
 }
 
-/// A bound as a function of how often loops turn.
+/// A bound as a function of loop iterations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Formula {
-    /// Instructions without any turn.
+    /// Instructions with no loop iteration.
     pub base: u64,
-    /// What turns add.
+    /// The contribution of each loop.
     pub terms: Vec<Term>,
-    /// The turns of each from which on it holds. Fewer take no more instructions than so many.
+    /// The minimum number of iterations of each loop for which the bound is valid. Fewer iterations take no more
+    /// instructions than this minimum.
     #[serde(default)]
     pub at_least: u64,
-    /// The bound of calls that turn no loop which most calls do not come to; `None` where there is no such loop.
+    /// The bound of calls that execute no iteration of a loop that most calls do not reach; `None` if there is no such
+    /// loop.
     #[serde(default)]
     pub at_once: Option<u64>,
 }
 
 impl Formula {
-    /// The turns from which on most hold, which nobody needs to be told.
+    /// The usual value of `at_least`, which is not printed.
     pub const USUALLY_AT_LEAST: u64 = 8;
 }
 
-/// What the turns of a loop add.
+/// The contribution of one loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Term {
-    /// Instructions of each.
+    /// Instructions per iteration.
     pub instructions: u64,
-    /// What there is one for: "split", "merge", "free block", "page".
+    /// What one iteration corresponds to: "split", "merge", "free block", "page".
     pub unit: String,
-    /// The most turns in a heap of 16 MiB; `None` where that is no useful bound.
+    /// The loop bound in a heap of 16 MiB; `None` if there is no useful one.
     pub turns: Option<u64>,
 }
 
@@ -162,22 +164,22 @@ impl std::fmt::Display for Formula {
 /// A static bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bounded {
-    /// The most instructions an execution that returns can have; where that depends on the heap's size, in a heap of 16
+    /// The maximum instruction count of an execution that returns; if it depends on the heap's size, in a heap of 16
     /// MiB.
     pub most: u64,
-    /// The same in the largest heap there is, where it depends on the heap's size.
+    /// The same in the largest supported heap, if it depends on the heap's size.
     #[serde(default)]
     pub in_largest: Option<u64>,
-    /// The fewest.
+    /// The minimum.
     pub fewest: u64,
-    /// What is assumed, of the published list.
+    /// The assumptions, from the published list.
     #[serde(default)]
     pub assumptions: BTreeSet<Assumption>,
-    /// Facts that were assumed of loops and conflicts, as they were given.
+    /// Facts about loops and conflicts that were assumed, verbatim.
     pub facts: Vec<String>,
-    /// Functions that never return and may be called instead of returning: panics and aborts.
+    /// Functions that never return and may be called: panics and aborts.
     pub never_returning: Vec<String>,
-    /// The path that has the most.
+    /// The longest path.
     pub path: Vec<PathStep>,
 }
 
@@ -190,43 +192,43 @@ pub struct PathStep {
     pub text: String,
     /// Its source line, e.g. `free_list.rs:81`; empty without debug information.
     pub source: String,
-    /// How often the path executes it.
+    /// Number of times the path executes it.
     pub executions: u64,
-    /// Depth of calls: 0 in the entry point.
+    /// Call depth: 0 in the entry point.
     pub depth: u32,
-    /// Whether the operation that came nearest to the path executed it; `None` where nothing was observed.
+    /// Whether the operation closest to the path executed it; `None` if nothing was observed.
     pub reached: Option<Reached>,
 }
 
-/// What was seen of an instruction on the longest path.
+/// The observations of an instruction on the longest path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reached {
-    /// The operation that executed most of the path executed it.
+    /// Executed by the operation that executed most of the path.
     Yes,
-    /// Other operations executed it, but none that also executed the instruction at this address, which is on the path.
+    /// Executed by other operations, but by none that also executed the instruction at this address, which is on the
+    /// path.
     NeverWith {
-        /// Address of the other.
+        /// Address of the conflicting instruction.
         other: u64,
     },
-    /// Other operations executed it, but none together with all of the path.
+    /// Executed by other operations, but by none together with the whole path.
     Elsewhere,
-    /// No operation executed it.
+    /// Executed by no operation.
     Never,
 }
 
-/// A maximum that was seen.
+/// An observed maximum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Instructions.
     pub instructions: u64,
-    /// Which operation of what.
+    /// The operation and its source.
     pub circumstance: String,
 }
 
 impl Study {
-    /// Operations that executed more than their bound, one line each: a fact that was assumed is wrong, or the bound
-    /// is.
+    /// Operations that exceeded their bound, one line each: an assumed fact or the bound is wrong.
     #[must_use]
     pub fn contradictions(&self) -> Vec<String> {
         let operations =
@@ -234,7 +236,8 @@ impl Study {
         operations
             .flat_map(|(subject, operation)| {
                 let Answer::Bounded(bounded) = &operation.answer else { return Vec::new() };
-                // Scenarios are performed in the heap that the bound is of, everything else in heaps of any size.
+                // Scenarios are performed in the heap for which the bound is valid, everything else in heaps of any
+                // size.
                 let anywhere = bounded.in_largest.unwrap_or(bounded.most);
                 [(&operation.scenario, bounded.most), (&operation.observed, anywhere)]
                     .into_iter()
@@ -252,20 +255,20 @@ impl Study {
     }
 }
 
-/// The bounds that are committed: by subject and operation.
+/// The committed bounds, by subject and operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// Compiler whose code they are of.
+    /// The compiler that produced the analysed code.
     pub rustc: String,
-    /// When they were found, and with which version.
+    /// Date and version of the analysis.
     #[serde(default)]
     pub measured: String,
-    /// Most instructions.
+    /// The maximum instruction counts.
     pub bounds: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Baseline {
-    /// The bounds of a study, without what was declined.
+    /// The bounds of a study, without those that were declined.
     #[must_use]
     pub fn of(study: &Study) -> Self {
         let mut bounds: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
@@ -280,7 +283,7 @@ impl Baseline {
                 for (lock, most) in &operation.holds {
                     enter(format!("{}, under {lock}", operation.operation), *most);
                 }
-                // What each turn costs may not grow either: where nothing bounds the turns, that is all there is.
+                // The cost per iteration must not grow either: without a loop bound, it is the only figure.
                 if let Some(formula) = &operation.formula {
                     enter(format!("{}, base", operation.operation), formula.base);
                     if let Some(at_once) = formula.at_once {
@@ -298,7 +301,7 @@ impl Baseline {
         Self { rustc: study.rustc.clone(), measured: format!("with rtalloc {}", super::version::TEXT), bounds }
     }
 
-    /// What is worse in `now` than here: bounds that grew and bounds that are gone, one line each.
+    /// Regressions in `now`: bounds that grew or disappeared, one line each.
     #[must_use]
     pub fn regressions(&self, now: &Self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -316,7 +319,7 @@ impl Baseline {
         lines
     }
 
-    /// What is better in `now` than here, one line each: reason to commit it.
+    /// Improvements in `now`, one line each: a reason to commit it.
     #[must_use]
     pub fn improvements(&self, now: &Self) -> Vec<String> {
         self.beside(now, |most, committed| {
@@ -325,13 +328,13 @@ impl Baseline {
         })
     }
 
-    /// What `now` has that is not here, one line each.
+    /// Bounds in `now` that are missing here, one line each.
     #[must_use]
     pub fn additions(&self, now: &Self) -> Vec<String> {
         self.beside(now, |most, committed| committed.is_none().then(|| format!("{most} instructions")))
     }
 
-    /// What there is to say of the bounds of `now` beside those here.
+    /// Compares the bounds of `now` with those here; one line for each bound for which `say` returns text.
     fn beside(&self, now: &Self, say: impl Fn(u64, Option<u64>) -> Option<String>) -> Vec<String> {
         let mut lines = Vec::new();
         for (subject, operations) in &now.bounds {

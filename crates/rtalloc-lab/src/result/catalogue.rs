@@ -1,38 +1,38 @@
-//! The schema of the catalogue: what is known of an allocator before it is measured.
+//! The schema of the catalogue: properties of allocators that need no measurement.
 
 use super::schema::Origin;
 use serde::{Deserialize, Serialize};
 
-/// What is known of an allocator.
+/// The properties of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Card {
     /// Name as `--on` takes it.
     pub name: String,
-    /// Whose it is.
+    /// Its origin.
     pub origin: Origin,
     /// Family of the field's taxonomy.
     pub family: String,
-    /// Whether the main job shows it.
+    /// Whether the main job includes it.
     pub in_dozen: bool,
     /// The algorithm in a sentence.
     pub idea: String,
     /// The paper and section, or the crate, that describes it.
     pub source: String,
-    /// Which block serves a request.
+    /// The rule that selects a block for a request.
     pub policy: String,
     /// The operations, in the order allocate, allocate aligned, deallocate, reallocate.
     pub operations: Vec<Operation>,
-    /// Its blocks.
+    /// The properties of its blocks.
     pub blocks: Blocks,
-    /// Bytes of control structure in heaps of several sizes; empty where it takes its own pages.
+    /// Bytes of control structure in heaps of several sizes; empty if it takes its own pages.
     pub control: Vec<Control>,
-    /// What it does not do, a sentence each.
+    /// Its limitations, one sentence each.
     pub does_not: Vec<String>,
-    /// When to take it.
+    /// When to use it.
     pub wins: String,
-    /// When not to.
+    /// When not to use it.
     pub loses: String,
-    /// What can be chosen, where its type is named or its heap is made; empty where nothing can.
+    /// Its parameters, set in its type or when its heap is created; empty if it has none.
     pub options: String,
 }
 
@@ -41,43 +41,42 @@ pub struct Card {
 pub struct Operation {
     /// Which: "allocate", "allocate aligned", "deallocate", "reallocate".
     pub name: String,
-    /// Cost class as the author states it; `None` where nobody does.
+    /// Cost class as stated by the author; `None` if not stated.
     pub cost: Option<String>,
-    /// The most x86-64 instructions it executes, proved from this program's code; where that depends on the heap's
-    /// size, in a heap of 16 MiB. `None` where that has no bound.
+    /// Static bound in x86-64 instructions, derived from this program's code; if it depends on the heap's size, in a
+    /// heap of 16 MiB. `None` if there is no bound.
     pub bound: Option<u64>,
-    /// The bound as a function of how often loops turn, where it is one: "63 + 24 per split".
+    /// The bound as a function of loop iterations, if it is one: "63 + 24 per split".
     #[serde(default)]
     pub formula: Option<String>,
-    /// Why there is no bound, in a word or two.
+    /// Why there is no bound, in one or two words.
     pub no_bound_because: Option<String>,
 }
 
-/// What the blocks of an allocator are like. `None` is "not known" for those of peers, and for a limit "the heap
-/// decides".
+/// The properties of an allocator's blocks. `None` means "unknown" for peers, and "limited by the heap" for a limit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Blocks {
-    /// Bytes in front of every live block.
+    /// Bytes of header before every live block.
     pub header_bytes: Option<u64>,
     /// Block sizes are multiples of this.
     pub granule_bytes: Option<u64>,
     /// Smallest block, header included.
     pub smallest_bytes: Option<u64>,
-    /// Every block is aligned to this without being asked.
+    /// Natural alignment of every block.
     pub alignment_bytes: u64,
-    /// Largest request that is served in any heap.
+    /// Largest request that a heap of any size can serve.
     pub largest_request_bytes: Option<u64>,
-    /// Largest alignment that is served in any heap.
+    /// Largest alignment that a heap of any size can serve.
     pub largest_alignment_bytes: Option<u64>,
-    /// Largest span of a heap.
+    /// Largest size of a heap.
     pub max_span_bytes: Option<u64>,
-    /// Bytes of a page, where memory is given to blocks by whole pages.
+    /// Bytes of a page, if memory is assigned to blocks in whole pages.
     pub page_bytes: Option<u64>,
-    /// Instructions to read a byte of a block: more than a pointer's where blocks have handles; `None` where nobody
+    /// Instructions to read a byte of a block: more than through a pointer if blocks have handles; `None` if not
     /// counted.
     #[serde(default)]
     pub read_instructions: Option<u64>,
-    /// What becomes one block again when it is free.
+    /// Which free blocks are coalesced.
     pub coalescing: Option<String>,
 }
 
@@ -86,6 +85,6 @@ pub struct Blocks {
 pub struct Control {
     /// Bytes of the region.
     pub heap_bytes: u64,
-    /// Bytes of it, or outside it, that blocks cannot have; `None` where such a region is refused.
+    /// Bytes of it, or outside it, that are unavailable to blocks; `None` if a region of this size is rejected.
     pub control_bytes: Option<u64>,
 }

@@ -1,40 +1,40 @@
-//! The schema of cost classes: what worst cases cost in heaps of many sizes, and which class that is.
+//! The schema of cost classes: worst-case costs in heaps of many sizes, and the resulting class.
 
 use super::schema::SubjectFacts;
 use serde::{Deserialize, Serialize};
 
-/// Worst cases over heap sizes, of many allocators.
+/// Worst-case costs over heap sizes, of many allocators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// Lengths of the regions in bytes, increasing.
     pub heap_bytes: Vec<u64>,
     /// One entry per allocator, in table order.
     pub subjects: Vec<SubjectCosts>,
-    /// Time that measuring took.
+    /// Duration of the measurement.
     pub seconds: f64,
 }
 
-/// The worst cases of an allocator.
+/// The worst-case costs of an allocator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubjectCosts {
-    /// Who.
+    /// The allocator.
     pub subject: SubjectFacts,
     /// By operation.
     pub operations: Vec<OperationCosts>,
-    /// What could not be measured, and why.
+    /// What could not be measured, with the reasons.
     pub troubles: Vec<String>,
 }
 
-/// The worst case of an operation.
+/// The worst-case cost of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationCosts {
     /// Which: "allocate", "deallocate", "reallocate".
     pub operation: String,
     /// The class that the allocator's contract states.
     pub stated: Class,
-    /// One point for each heap size in which a recipe could be performed.
+    /// One point for each heap size at which a recipe could be performed.
     pub points: Vec<Point>,
-    /// What the points say of the stated class.
+    /// Whether the points agree with the stated class.
     pub finding: Finding,
 }
 
@@ -43,7 +43,7 @@ pub struct OperationCosts {
 pub struct Point {
     /// Length of the region in bytes.
     pub heap_bytes: u64,
-    /// Free blocks in front of the operation.
+    /// Free blocks before the operation.
     pub free_blocks: u64,
     /// Instructions of the operation.
     pub instructions: u64,
@@ -51,7 +51,7 @@ pub struct Point {
     pub recipe: String,
 }
 
-/// Cost classes, from the least on.
+/// Cost classes in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -81,31 +81,31 @@ impl Class {
     }
 }
 
-/// Points as a class has them: base + step x, x being log2 H, n or H.
+/// The fit of the points to a class: base + step x, where x is log2 H, n or H.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     /// The class.
     pub class: Class,
     /// Instructions at x = 0.
     pub base: f64,
-    /// Instructions for each step of x; 0 where nothing grows.
+    /// Instructions per unit of x; 0 for a constant.
     pub step: f64,
-    /// The largest distance of a point, as a share of the point.
+    /// The largest relative deviation of a point.
     pub residual: f64,
 }
 
-/// What points say of a stated class.
+/// The comparison of the points with a stated class.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum Finding {
     /// They have the stated class, and no lower one.
     AsStated(Fit),
-    /// They have a lower class: either the contract is too modest, or no recipe reaches what it states.
+    /// They have a lower class: the contract is too pessimistic, or no recipe reaches the stated class.
     Better(Fit),
     /// They have a higher class: the contract is wrong.
     Worse(Fit),
-    /// They have no class at all.
+    /// They fit no class.
     Unfit,
-    /// There are too few of them.
+    /// There are too few points.
     TooFew,
 }

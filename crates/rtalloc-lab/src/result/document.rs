@@ -1,23 +1,23 @@
-//! The JSON that the command writes: every document says in its field `schema` what it is and in which version.
+//! The JSON documents that the command writes: the field `schema` of each identifies its type and version.
 
 use serde::Serialize;
 
-/// What a document holds. The version grows when a field changes its meaning, its type or its name, or goes; fields may
-/// be added.
+/// The type of a document. The version is incremented when a field is renamed, removed, or changes its meaning or type;
+/// fields may be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Schema {
-    /// `rtalloc-` and the verb.
+    /// `rtalloc-` and the subcommand.
     pub name: &'static str,
-    /// Counted from 1.
+    /// Starts at 1.
     pub version: u32,
 }
 
-/// Declares one constant for each document, and the list of all.
+/// Declares one constant per document, and the list of all documents.
 macro_rules! schemas {
     ($($(#[doc = $what:literal])* $constant:ident = ($name:literal, $version:literal);)*) => {
         impl Schema {
             $($(#[doc = $what])* pub const $constant: Self = Self { name: $name, version: $version };)*
-            /// All there are.
+            /// All documents.
             pub const ALL: &'static [Self] = &[$(Self::$constant),*];
         }
     };
@@ -66,7 +66,7 @@ schemas! {
     ALL_PAPERS = ("rtalloc-reproduce-all", 2);
 }
 
-/// A document: its schema first, then its content.
+/// A document: its schema, followed by its content.
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: Schema,
@@ -74,29 +74,29 @@ struct Document<'a, T> {
     content: &'a T,
 }
 
-/// `content`, which has named fields, as JSON for people and programs; ends with a line break.
+/// `content`, which has named fields, as indented JSON; ends with a line break.
 ///
 /// # Errors
 ///
-/// Content that is no JSON object.
+/// If the content is not a JSON object.
 pub fn pretty(schema: Schema, content: &impl Serialize) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&Document { schema, content })? + "\n")
 }
 
-/// The same on one line, for what is long.
+/// The same on one line, for large documents.
 ///
 /// # Errors
 ///
-/// Content that is no JSON object.
+/// If the content is not a JSON object.
 pub fn compact(schema: Schema, content: &impl Serialize) -> serde_json::Result<String> {
     Ok(serde_json::to_string(&Document { schema, content })? + "\n")
 }
 
-/// The same of content that is the text of a JSON object with fields already.
+/// The same for content that is already the text of a non-empty JSON object.
 ///
 /// # Errors
 ///
-/// None, as long as a schema is JSON.
+/// None, provided that a schema is serializable.
 pub fn of_object(schema: Schema, object: &str) -> serde_json::Result<String> {
     Ok(format!("{{\"schema\":{},{}\n", serde_json::to_string(&schema)?, &object[1..]))
 }

@@ -1,13 +1,13 @@
-//! Steps of operations under adversarial schedules, as data.
+//! The schema of steps per operation under adversarial schedules.
 
 use rtalloc::contract::Steps;
 use rtalloc_subjects::shared::Refused;
 use serde::{Deserialize, Serialize};
 
-/// What every allocator did under every schedule.
+/// The results of every allocator under every schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interleaved {
-    /// Decides every schedule.
+    /// Seed of every schedule.
     pub seed: u64,
     /// Threads in every execution.
     pub threads: usize,
@@ -24,51 +24,51 @@ pub struct Interleaved {
 pub struct Explored {
     /// Its name.
     pub name: String,
-    /// Bytes of the region its heap was made in.
+    /// Bytes of the heap's region.
     pub heap_bytes: u64,
-    /// What its contract promises of allocate: wait-free, lock-free, blocking.
+    /// Progress guaranteed by its contract for allocate: wait-free, lock-free, blocking.
     pub allocate: String,
-    /// The same of deallocate.
+    /// The same for deallocate.
     pub deallocate: String,
-    /// Executions, each under another schedule.
+    /// Number of executions, each with a different schedule.
     pub schedules: u64,
-    /// Times that the scheduler chose who goes on.
+    /// Number of scheduling decisions.
     pub decisions: u64,
-    /// The first thing that was wrong: a block that overlaps another, a bound exceeded, a corrupt heap.
+    /// The first fault: an overlapping block, an exceeded bound, a corrupt heap.
     pub fault: Option<String>,
-    /// Operations whose bound is the same.
+    /// Operations grouped by bound.
     pub operations: Vec<OperationSteps>,
 }
 
-/// What operations with the same bound took.
+/// The results of operations with the same bound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationSteps {
-    /// `allocate`, `free` or `reclaim`; of objects besides `pin`, `end of a pin`, `compact`.
+    /// `allocate`, `free` or `reclaim`; for objects also `pin`, `end of a pin`, `compact`.
     pub operation: String,
-    /// Least and most bytes asked for; the budget of a reclaim or of compaction.
+    /// Minimum and maximum bytes requested; for a reclaim or a compaction, the budget.
     pub sizes: (u64, u64),
     /// Operations performed.
     pub calls: u64,
-    /// Most of each kind of step in any one operation.
+    /// Maximum of each kind of step in any operation.
     pub most: Steps3,
-    /// Most steps of any one operation.
+    /// Maximum total steps of any operation.
     pub most_total: u64,
-    /// Who found that.
+    /// The adversary that found that maximum.
     pub found_by: String,
-    /// Most steps of any one operation where threads took turns by whole programs.
+    /// Maximum total steps of any operation without interleaving.
     pub alone_total: u64,
     /// The published bound.
     pub bound: Option<Steps3>,
-    /// What was refused.
+    /// Refused requests.
     pub refused: Refused,
-    /// Of that, what a repetition at once, with nobody in between, did not meet: there was a block.
+    /// Of these, spurious refusals: repeated at once without interruption, the request succeeded.
     pub spurious: u64,
 }
 
 /// Steps by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps3 {
-    /// Read-modify-writes.
+    /// Atomic read-modify-writes.
     pub read_modify_writes: u64,
     /// Loads.
     pub loads: u64,
@@ -77,7 +77,7 @@ pub struct Steps3 {
 }
 
 impl Steps3 {
-    /// All of them.
+    /// The total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.read_modify_writes + self.loads + self.stores

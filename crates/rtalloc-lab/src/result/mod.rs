@@ -1,4 +1,4 @@
-//! What was measured: the one vocabulary between measuring and everything downstream.
+//! The schemas of results: the interface between measurement and everything downstream.
 
 pub mod bounds;
 pub mod catalogue;

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// One run of `rtalloc run` or of the main job: every trace on every subject.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// Where and with what it was measured.
+    /// The measurement environment.
     pub environment: Environment,
     /// One entry per trace, in the order given.
     pub traces: Vec<TraceResult>,
-    /// What worst cases cost over heap sizes, where that was measured too.
+    /// Worst-case costs over heap sizes, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<super::costs::Costs>,
 }
@@ -18,9 +18,9 @@ pub struct Run {
 /// The machine, kernel, compiler and clock of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Environment {
-    /// Version of rtalloc, with the commit it was built from where that is known.
+    /// Version of rtalloc, with the commit it was built from if known.
     pub rtalloc: String,
-    /// Processor model as the system names it.
+    /// Processor model as reported by the system.
     pub cpu: String,
     /// Number of processors online.
     pub cores: usize,
@@ -34,27 +34,27 @@ pub struct Environment {
     pub tsc_hz: u64,
     /// Calibrated cost of an empty measurement in ticks; already subtracted from every sample.
     pub timer_overhead_ticks: u64,
-    /// Smallest step between two readings of the time-stamp counter in ticks.
+    /// Resolution of the time-stamp counter in ticks.
     pub timer_step_ticks: u64,
     /// Unix time of the run in seconds.
     pub unix_time: u64,
 }
 
-/// One trace and what every subject made of it.
+/// A trace and the results of every subject.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TraceResult {
-    /// What was replayed.
+    /// The trace.
     pub trace: TraceFacts,
     /// One cell per subject, in table order.
     pub cells: Vec<Cell>,
 }
 
-/// Facts of a trace, independent of any allocator.
+/// Properties of a trace, independent of any allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TraceFacts {
     /// File stem or model name.
     pub name: String,
-    /// One line: which program or model, which parameters.
+    /// One line: the program or model, and its parameters.
     pub about: String,
     /// Operations of each kind.
     pub allocations: u64,
@@ -62,7 +62,7 @@ pub struct TraceFacts {
     pub frees: u64,
     /// Number of reallocations.
     pub reallocations: u64,
-    /// Threads that called.
+    /// Number of calling threads.
     pub threads: u32,
     /// M: the largest live memory in bytes (requested sizes).
     pub peak_live_bytes: u64,
@@ -70,7 +70,7 @@ pub struct TraceFacts {
     pub peak_live_blocks: u64,
     /// Largest single request in bytes.
     pub largest_request_bytes: u64,
-    /// Live memory M(t) over the operation index, at most a few hundred points, maxima kept.
+    /// Live memory M(t) over the operation index, downsampled to at most a few hundred points that preserve maxima.
     pub live: Curve,
 }
 
@@ -84,21 +84,21 @@ pub struct Curve {
 /// One subject on one trace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
-    /// Who was measured.
+    /// The subject.
     pub subject: SubjectFacts,
-    /// Size of the heap the trace was replayed in, in bytes; `None` where the subject takes its own pages.
+    /// Size of the replay's heap in bytes; `None` if the subject takes its own pages.
     pub heap_bytes: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
-    /// Cycle probe, where asked for and possible.
+    /// Cycle probe, if requested and available.
     pub time: Option<Time>,
-    /// Instruction probe, where asked for and possible.
+    /// Instruction probe, if requested and available.
     pub instructions: Option<Instructions>,
-    /// Space probe, where asked for and possible.
+    /// Space probe, if requested and available.
     pub space: Option<Space>,
 }
 
-/// Who was measured.
+/// A measured allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectFacts {
     /// Name as `--on` takes it.
@@ -109,13 +109,13 @@ pub struct SubjectFacts {
     pub family: String,
     /// Cost class of allocate as stated by its author: "O(1)", "O(log n)", "O(n)", "unbounded".
     pub cost: String,
-    /// Largest request that it serves in a heap of any size, in bytes; `None` where the heap alone decides.
+    /// Largest request that a heap of any size can serve, in bytes; `None` if only the heap limits it.
     #[serde(default)]
     pub largest_request_bytes: Option<u64>,
-    /// Largest alignment that it serves in a heap of any size, in bytes; `None` where the heap alone decides.
+    /// Largest alignment that a heap of any size can serve, in bytes; `None` if only the heap limits it.
     #[serde(default)]
     pub largest_alignment_bytes: Option<u64>,
-    /// Instructions to read a byte of an object, where objects have handles; a pointer takes 2.
+    /// Instructions to read a byte of an object, if objects have handles; a pointer takes 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_instructions: Option<u64>,
 }
@@ -126,27 +126,27 @@ pub struct SubjectFacts {
 pub enum Outcome {
     /// Every operation succeeded.
     Completed,
-    /// Some allocations failed; the replay went on without those blocks.
+    /// Some allocations failed; the replay continued without those blocks.
     Failures {
         /// Failed allocations and reallocations.
         failed: u64,
         /// Index of the first operation that failed.
         first: u64,
-        /// How many of them no heap serves: they are larger, or at a larger alignment, than the allocator ever serves.
+        /// The number of these requests whose size or alignment exceeds what any heap of this allocator serves.
         #[serde(default)]
         beyond_reach: u64,
     },
-    /// Not measured, and nothing is known of the allocator: the machine was busy.
+    /// Not measured because the machine was busy; says nothing about the allocator.
     NotMeasured {
         /// The reason.
         what: String,
     },
-    /// Stopped after the processor time allowed; the figures are of the operations up to `at`.
+    /// Stopped at the processor-time limit; the figures cover the operations up to `at`.
     TimedOut {
         /// Index of the first operation that was not replayed.
         at: u64,
     },
-    /// Could not run at all, or crashed: what happened, in words.
+    /// Could not run, or crashed, with a description.
     Broken {
         /// The reason.
         what: String,
@@ -172,14 +172,14 @@ pub struct Distribution {
     pub p999: u64,
     /// Largest sample (for cycles on a shared machine: noise).
     pub max: u64,
-    /// Histogram: (value, samples), increasing; exact for instructions, at three significant digits for time.
+    /// Histogram: (value, samples), increasing; exact for instructions, three significant digits for time.
     pub histogram: Vec<(u64, u64)>,
 }
 
 /// Time in ticks of the time-stamp counter, per operation, after voting.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Time {
-    /// R: identical replays of which each operation's minimum was kept.
+    /// R: number of identical replays; each operation's minimum is kept.
     pub replicas: u32,
     /// Successful allocations.
     pub allocate: Distribution,
@@ -198,10 +198,10 @@ pub struct Instructions {
     pub free: Distribution,
     /// Reallocations.
     pub reallocate: Distribution,
-    /// Most instructions of each entry point, refused requests included: allocate, allocate at a larger alignment,
-    /// deallocate, reallocate. 0 where it was not called.
+    /// Maximum instructions per entry point, refused requests included: allocate, allocate at a larger alignment,
+    /// deallocate, reallocate. 0 if not called.
     pub most: [u64; 4],
-    /// Allocations that returned null. They are in no distribution, and in every maximum that is shown.
+    /// Allocations that returned null. Excluded from every distribution, included in every displayed maximum.
     #[serde(default)]
     pub refused_allocate: Refused,
     /// Reallocations that returned null.
@@ -212,26 +212,26 @@ pub struct Instructions {
 /// Requests that an allocator executed and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// Most instructions of one of them.
+    /// Their maximum instructions.
     pub max: u64,
 }
 
 impl Instructions {
-    /// Most instructions of an allocation, served or refused; `None` where there was none.
+    /// Maximum instructions of an allocation, served or refused; `None` if there was none.
     #[must_use]
     pub fn max_allocate(&self) -> Option<u64> {
         most(&self.allocate, self.refused_allocate)
     }
 
-    /// Most instructions of a free; `None` where there was none.
+    /// Maximum instructions of a free; `None` if there was none.
     #[must_use]
     pub fn max_free(&self) -> Option<u64> {
         most(&self.free, Refused::default())
     }
 
-    /// Most instructions of a reallocation, served or refused; `None` where there was none.
+    /// Maximum instructions of a reallocation, served or refused; `None` if there was none.
     #[must_use]
     pub fn max_reallocate(&self) -> Option<u64> {
         most(&self.reallocate, self.refused_reallocate)
@@ -242,18 +242,18 @@ fn most(served: &Distribution, refused: Refused) -> Option<u64> {
     (served.count + refused.count > 0).then(|| served.max.max(refused.max))
 }
 
-/// Space as METHODOLOGY.md defines it.
+/// Space, as defined in METHODOLOGY.md.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Space {
-    /// H: largest end address handed out minus the start of the first block's area, control structure excluded, bytes.
+    /// H: largest end address of any block minus the start of the block area, control structure excluded, in bytes.
     pub high_water_bytes: u64,
-    /// H including the control structure, counted from the start of the region, bytes.
+    /// H including the control structure, from the start of the region, in bytes.
     pub high_water_with_control_bytes: u64,
-    /// M: largest live memory of the operations replayed, bytes.
+    /// M: largest live memory of the replayed operations, in bytes.
     pub peak_live_bytes: u64,
     /// F = (H - M) / M, as a fraction.
     pub fragmentation: f64,
-    /// Smallest heap, control structure included, in which the whole trace succeeds, by bisection, bytes.
+    /// Smallest heap, control structure included, that serves the whole trace, found by bisection, in bytes.
     pub smallest_heap_bytes: Option<u64>,
     /// Used memory (running H) over the operation index.
     pub used: Curve,

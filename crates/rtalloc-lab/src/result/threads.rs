@@ -1,4 +1,4 @@
-//! Traces replayed by threads, as data.
+//! The schema of traces replayed by several threads.
 
 use super::schema::{Distribution, Environment, Origin, Outcome, TraceFacts};
 use rtalloc_subjects::shared::Refused;
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 /// One run of `rtalloc threads`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThreadedRun {
-    /// Where and with what it was measured.
+    /// The measurement environment.
     pub environment: Environment,
-    /// Which operations waited for which: `free`, or `recorded`.
+    /// The ordering constraints between operations: `free`, or `recorded`.
     pub ordering: String,
-    /// One for each trace and number of copies, in the order given.
+    /// One entry per trace and number of copies, in the order given.
     pub traces: Vec<ThreadedTrace>,
 }
 
-/// One trace and what every allocator made of it.
+/// A trace and the results of every allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ThreadedTrace {
-    /// What was replayed.
+    /// The trace.
     pub trace: TraceFacts,
-    /// Threads that replayed each thread of the trace, with blocks of their own.
+    /// Number of replay threads per thread of the trace, each with its own blocks.
     pub copies: u32,
-    /// Threads of the replay.
+    /// Number of threads of the replay.
     pub threads: u64,
-    /// Frees of a block by another thread than the one that allocated it.
+    /// Remote frees: frees by a thread other than the allocating one.
     pub cross_thread_frees: u64,
     /// Bytes of the heap.
     pub heap_bytes: u64,
@@ -37,18 +37,18 @@ pub struct ThreadedTrace {
 pub struct ThreadedCell {
     /// Its name.
     pub subject: String,
-    /// Whose it is.
+    /// Its origin.
     pub origin: Origin,
-    /// What keeps threads apart, where that is a lock.
+    /// The kind of lock, if it has one.
     pub lock: Option<String>,
-    /// The allocator that it is an option of.
+    /// The allocator of which it is a variant.
     #[serde(default)]
     pub option_of: Option<String>,
-    /// What is promised of allocate: wait-free, lock-free, blocking.
+    /// Guaranteed progress of allocate: wait-free, lock-free, blocking.
     pub allocate: Option<String>,
-    /// The same of deallocate.
+    /// The same for deallocate.
     pub deallocate: Option<String>,
-    /// Bytes of the heap; `None` where it takes its own pages.
+    /// Bytes of the heap; `None` if it takes its own pages.
     pub heap_bytes: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
@@ -58,29 +58,29 @@ pub struct ThreadedCell {
     pub space: Option<ThreadedSpace>,
 }
 
-/// Ticks of the time-stamp counter, of operations that succeeded, of all replays together.
+/// Ticks of the time-stamp counter, for successful operations of all replays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ThreadedTime {
     /// Replays.
     pub replays: u32,
     /// Allocations.
     pub allocate: Distribution,
-    /// Frees of blocks that the same thread had allocated.
+    /// Local frees: of blocks allocated by the same thread.
     pub free: Distribution,
-    /// Frees of other threads' blocks.
+    /// Remote frees: of blocks allocated by another thread.
     pub foreign_free: Distribution,
     /// Reallocations.
     pub reallocate: Distribution,
-    /// Operations that waited for another thread, outside of the time measured; the mean over the replays.
+    /// Operations that waited for another thread, outside the timed section; the mean over the replays.
     pub waits: u64,
-    /// Requests refused, in all replays.
+    /// Requests refused in all replays.
     pub refused: Refused,
 }
 
-/// Memory, seen in one replay that verified every block.
+/// Memory, from one replay that verified every block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadedSpace {
-    /// Most bytes requested and not freed.
+    /// Maximum bytes requested and not freed.
     pub peak_live_bytes: u64,
     /// Smallest heap that serves the whole trace in its recorded order.
     pub smallest_heap_bytes: Option<u64>,

@@ -1,10 +1,10 @@
-//! Which code this program was built from.
+//! The version of the code this program was built from.
 
 /// Version with the commit and its date, as `rtalloc --version` prints it: `0.1.0 (commit 0123456789ab of 2026-11-22)`;
-/// `, modified` where the sources differ from the commit. Built without git, it is the version alone.
+/// `, modified` if the sources differ from the commit. A build without git has the version alone.
 pub const TEXT: &str = env!("LAB_VERSION");
 
-/// The commit that was built.
+/// The commit the program was built from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// Full hash, in hexadecimal.
@@ -15,7 +15,7 @@ pub struct Commit {
     pub is_modified: bool,
 }
 
-/// The commit that this program was built from; `None` where it was built without git, such as from a tarball.
+/// The commit this program was built from; `None` if it was built without git, for example from a tarball.
 #[must_use]
 pub const fn commit() -> Option<Commit> {
     match (option_env!("LAB_COMMIT"), option_env!("LAB_COMMIT_DATE")) {
