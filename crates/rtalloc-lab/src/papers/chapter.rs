@@ -1,4 +1,4 @@
-//! What the experiments of a paper came to, in the parts of which a terminal shows the tables and a page everything.
+//! A paper's results as a chapter; a terminal shows the tables, a page shows everything.
 
 use super::claims;
 use crate::papers::claims::Claim;
@@ -12,29 +12,29 @@ use crate::present::table::Look;
 use crate::present::verdict::wrapped;
 use std::fmt::Write as _;
 
-/// A paper.
+/// The chapter of a paper.
 pub struct Chapter {
-    /// What links name it by.
+    /// Its identifier in links.
     pub id: &'static str,
-    /// Name (year): title.
+    /// Author (year): title.
     pub title: String,
-    /// Claims, each with a verdict.
+    /// Claims with verdicts.
     pub claims: Vec<Claim>,
     /// Its tables and figures, in the paper's order.
     pub(crate) sections: Vec<Section>,
-    /// What has to be known to read the tables.
+    /// Notes needed to read the tables.
     pub notes: Vec<String>,
-    /// Where the paper errs, contradicts itself, or leaves open what a reader needs; and what was chosen here.
+    /// Errors, contradictions and omissions of the paper, with the choices made here.
     pub errata: Vec<String>,
 }
 
-/// A table or figure of the paper, or several that belong together.
+/// A table or figure of the paper, or several related ones.
 pub(crate) struct Section {
-    /// Number and subject, such as `Table V: instructions`.
+    /// Number and subject, e.g. `Table V: instructions`.
     pub(crate) title: String,
-    /// What it shows, in one or two sentences; may be empty.
+    /// A description in one or two sentences; may be empty.
     pub(crate) about: String,
-    /// Tables, each with the line above it, which may be empty.
+    /// Tables, each with a caption, which may be empty.
     pub(crate) tables: Vec<(String, Tabled)>,
     /// Figures.
     pub(crate) figures: Vec<Figure>,
@@ -42,18 +42,18 @@ pub(crate) struct Section {
 
 /// A figure.
 pub(crate) struct Figure {
-    /// Name as a file, without its ending.
+    /// File name without extension.
     pub(crate) name: String,
-    /// What is seen: a heading, and sentences.
+    /// A heading and a description.
     pub(crate) caption: (String, String),
-    /// The drawing; its classes name allocators by their place in `standings`.
+    /// The drawing; its classes refer to allocators by their index in `standings`.
     pub(crate) svg: String,
-    /// Who is drawn.
+    /// The allocators in the drawing.
     pub(crate) standings: Vec<Standing>,
 }
 
 impl Figure {
-    /// Panels of curves, of allocators under these labels and names; `None` where there is no point at all.
+    /// Panels of curves, for allocators with these labels and names; `None` if there are no points.
     ///
     /// # Errors
     ///
@@ -73,14 +73,14 @@ impl Figure {
         Ok(svg.map(|svg| Self { name: name.into(), caption, svg, standings }))
     }
 
-    /// Name and content of the figure as a file of its own.
+    /// Name and content of the figure as a separate file.
     pub(crate) fn file(&self) -> (String, String) {
         (format!("{}.svg", self.name), standalone(&self.svg, &palette::of(&self.standings)))
     }
 }
 
 impl Chapter {
-    /// For the terminal.
+    /// Renders the chapter for the terminal.
     #[must_use]
     pub fn text(&self, look: Look) -> String {
         let mut text = format!("{}\n", self.title);

@@ -1,4 +1,4 @@
-//! Claims, and whether our figures bear them out.
+//! Claims, and whether our figures confirm them.
 
 use crate::number;
 use crate::present::table::{Look, table};
@@ -6,19 +6,19 @@ use crate::present::verdict::wrapped;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// What the paper says, and what our figures say of it.
+/// A claim of the paper, and the result for our figures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claim {
     /// The claim.
     pub claim: String,
-    /// Whether our figures obey the rule in the claim; `None` where there is no judgement: a figure is missing or, in
-    /// the TLSF paper's table VI alone, our mean is outside the published sets.
+    /// Whether our figures satisfy the rule stated in the claim; `None` if undecided: a figure is missing or, for the
+    /// TLSF paper's table VI only, our mean is outside the range of the published sets.
     pub confirmed: Option<bool>,
     /// The figures, published and ours.
     pub figures: String,
 }
 
-/// What the verdicts mean: METHODOLOGY.md has the same words.
+/// The meanings of the verdicts, in the same words as METHODOLOGY.md.
 pub(crate) const VERDICTS_MEAN: &str = "confirmed: our figures obey the rule in the claim. refuted: they break it. not reproduced: no judgement: \
     a figure is missing (a part not run, an allocator that failed, too few processors), our load cannot tell (Compact-fit's 6a and 7c), a \
     choice of ours was calibrated by the same figure (F under the reading fit) or, in the TLSF paper's table VI alone, our mean is outside \
@@ -44,7 +44,7 @@ pub(crate) fn listed(title: &str, claims: &[Claim], look: Look) -> String {
     text
 }
 
-/// How many claims of each chapter were confirmed and refuted, and each claim in a line.
+/// The numbers of confirmed and refuted claims of each chapter, and each claim on one line.
 #[must_use]
 pub fn verdicts(papers: &[(&str, &[Claim])], look: Look) -> String {
     let rows = papers.iter().map(|(paper, claims)| {
@@ -64,7 +64,7 @@ pub fn verdicts(papers: &[(&str, &[Claim])], look: Look) -> String {
     text
 }
 
-/// The verdict in words.
+/// The verdict as text.
 pub(crate) fn verdict(claim: &Claim) -> &'static str {
     match claim.confirmed {
         Some(true) => "confirmed",

@@ -1,4 +1,4 @@
-//! The papers whose experiments are repeated. Each is a slice of its own:
+//! The papers whose experiments are reproduced. Each is a module with the same structure:
 //!
 //! ```text
 //! published   the paper's figures
@@ -54,7 +54,7 @@ impl Scale {
         }
     }
 
-    /// The scale as text, for readers of results.
+    /// The scale as text, for result reports.
     #[must_use]
     pub fn words(self) -> &'static str {
         self.pick(
@@ -76,7 +76,7 @@ impl Scale {
 
 /// The experiments of a paper. Their [name](Tasks::name) is that of its subcommand and its chapter.
 pub trait Paper<'a>: Tasks {
-    /// Its experiments at a scale, with default settings.
+    /// The paper's experiments at a scale, with default settings.
     ///
     /// # Errors
     ///
@@ -85,12 +85,12 @@ pub trait Paper<'a>: Tasks {
     where
         Self: Sized;
 
-    /// Concludes from the results of all tasks.
+    /// Assembles the paper's results from those of all tasks.
     ///
     /// # Errors
     ///
-    /// A task that the store has no result of, results that this version of the laboratory did not write, or a figure
-    /// that cannot be drawn.
+    /// If the store lacks the result of a task, if results were written by another version of the laboratory, or if a
+    /// figure cannot be drawn.
     fn reproduce(&self, store: &Store) -> anyhow::Result<Reproduced>;
 }
 
@@ -112,11 +112,11 @@ pub fn all<'a>(analysis: &'a Analysis, scale: Scale) -> anyhow::Result<[Box<dyn 
 
 /// The results of a paper's experiments.
 pub struct Reproduced {
-    /// Their schema as a document.
+    /// Their document schema.
     pub schema: Schema,
-    /// As tables and figures.
+    /// The results as tables and figures.
     pub chapter: Chapter,
-    /// As a JSON object, made when it is asked for.
+    /// The results as a JSON object, created on demand.
     pub json: Box<dyn Fn() -> serde_json::Result<String>>,
 }
 
@@ -135,7 +135,7 @@ impl Reproduced {
     }
 }
 
-/// A folder for the traces of an experiment.
+/// A directory for the traces of an experiment.
 fn folder() -> anyhow::Result<tempfile::TempDir> {
     tempfile::tempdir().context("cannot make a folder for traces; set TMPDIR to a directory with room")
 }

@@ -1,6 +1,6 @@
-//! What papers published, in one data file by paper, table and cell. Beside these figures ours are printed.
+//! Published figures, one data file per paper, indexed by table and cell. They are printed beside our figures.
 //!
-//! Names in it are the papers'; each module tells which allocator of ours stands for which of theirs.
+//! Names in the files are those of the papers; each module maps them to our allocators.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub static THESIS: LazyLock<&super::thesis::published::Thesis> = LazyLock::new(|
 /// The Compact-fit paper.
 pub static COMPACT_FIT: LazyLock<&super::compact_fit::published::CompactFit> = LazyLock::new(|| &PAPERS.compact_fit);
 
-/// Something of either operation.
+/// A value for each of the two operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Both<T> {
     /// Of malloc.
@@ -41,13 +41,13 @@ pub struct Both<T> {
     pub free: T,
 }
 
-/// A table with a row for each allocator.
+/// A table with one row per allocator.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table<Row> {
-    /// What the numbers of a row are.
+    /// The meaning of the numbers of a row.
     pub columns: Vec<String>,
-    /// By the paper's name of the allocator.
+    /// Rows by the paper's name of the allocator.
     pub rows: BTreeMap<String, Row>,
 }
 
@@ -57,10 +57,10 @@ mod tests {
     use serde_json::{Map, Value};
     use std::collections::BTreeSet;
 
-    /// Where a second reader wrote down the same numbers.
+    /// An independent second transcription of the same numbers.
     const SECOND: &str = include_str!("published/second.txt");
 
-    /// The numbers of a cell, one by one; `None` where the paper has none.
+    /// The numbers of a cell; `None` if the paper has none.
     fn numbers<'a>(cell: &'a Value, found: &mut Vec<&'a Value>) {
         match cell {
             Value::Array(cells) => cells.iter().for_each(|cell| numbers(cell, found)),
@@ -89,7 +89,7 @@ mod tests {
             assert!(first.iter().all(|number| twice.insert(std::ptr::from_ref::<Value>(number))), "{place} again");
             let mut first: Vec<Option<f64>> = first.into_iter().map(Value::as_f64).collect();
             let second: Vec<Option<f64>> = second.split(' ').map(read).collect();
-            // A band of one number.
+            // A range with a single number.
             if second.len() == 1 && first.len() == 2 && first[0] == first[1] {
                 first.pop();
             }

@@ -202,7 +202,7 @@ fn of_series(series: &Series) -> Vec<String> {
     ]
 }
 
-/// A few of the sizes.
+/// Selects a few of the sizes.
 fn room(found: &CompactFit) -> Tabled {
     const SHOWN: [u64; 8] = [20, 60, 250, 1000, 2000, 4000, 8000, 16_000];
     let sizes = &found.fragmentation.sizes;
@@ -266,7 +266,7 @@ fn notes(found: &CompactFit) -> Vec<String> {
     notes
 }
 
-/// What the paper errs in or leaves open.
+/// Errors and omissions of the paper.
 fn errata() -> Vec<String> {
     let paper = *COMPACT_FIT;
     let (pages, incremental, rate_monotonic) = (&paper.section_3_1, &paper.section_5_2, &paper.section_5_3);

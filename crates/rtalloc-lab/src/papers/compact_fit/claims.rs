@@ -1,4 +1,4 @@
-//! What the paper says of its figures, held against ours. Every rule stands in its claim.
+//! The paper's claims, compared with our figures. Every claim states its rule.
 
 use super::measure::watch::moments;
 use super::measure::{ABSTRACT, BACK_REFERENCE, PAGE, POINTER};
@@ -6,8 +6,8 @@ use crate::papers::compact_fit::published::{PEERS, told as told_moments};
 use crate::papers::compact_fit::result::{Claim, CompactFit, Counts, Promise};
 use crate::papers::published::COMPACT_FIT;
 
-/// Whether counts do not depend on the object's size: the most of the larger half of the sizes and that of the smaller
-/// half are at most a tenth apart.
+/// Whether counts are independent of the object's size: the maxima of the larger and the smaller half of the sizes
+/// differ by at most a tenth.
 fn is_constant(counts: &Counts) -> bool {
     let mut sizes: Vec<u32> = counts.operations.iter().map(|(size, _)| *size).collect();
     sizes.sort_unstable();
@@ -25,12 +25,12 @@ fn is_constant(counts: &Counts) -> bool {
     large <= 1.1 * small && small <= 1.1 * large
 }
 
-/// Whether counts climb with the object's size along a line that explains nine tenths of their variance.
+/// Whether counts increase linearly with the object's size, with a fit that explains nine tenths of their variance.
 fn is_linear(counts: &Counts) -> bool {
     counts.per_byte > 0.0 && counts.explained >= 0.9
 }
 
-/// Whether all counts of objects of nearly one size (an eighth apart) are within a tenth of their mean.
+/// Whether all counts of objects of similar size (within an eighth) are within a tenth of their mean.
 fn is_step(counts: &Counts) -> bool {
     let mut by_class: std::collections::BTreeMap<u32, Vec<f64>> = std::collections::BTreeMap::new();
     for (size, count) in &counts.operations {
@@ -42,7 +42,7 @@ fn is_step(counts: &Counts) -> bool {
     })
 }
 
-/// The paper's claims, held against our figures. Every rule stands in its claim.
+/// The paper's claims, compared with our figures. Every claim states its rule.
 pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     let series = |figure: &str, name: &str| {
         let panel = found.panels.iter().find(|panel| panel.figure == figure)?;
@@ -62,8 +62,8 @@ pub(super) fn claims(found: &CompactFit) -> Vec<Claim> {
     const LINEAR: &str = "a line over the size explains nine tenths of the variance";
 
     let spread = |name: &str| series("6a", name).map(|counts| counts.deviation / counts.mean);
-    // In a heap that is not full the first gap always serves: then nothing is searched, and the load says nothing of
-    // searches.
+    // In a heap that is not full, the first gap always suffices: nothing is searched, so the load cannot confirm claims
+    // about searches.
     let searches = spread("First-fit").is_some_and(|first| first > 0.0);
     claim(
         "6a: first-fit and best-fit allocate highly unpredictably (deviations above half the mean), DL more boundedly (below theirs; only \
@@ -338,8 +338,8 @@ mod tests {
     use super::super::measure::watch::of_operations as counted;
     use super::*;
 
-    /// Where full compaction moves nothing, that partial compaction moves nothing says nothing; that it moves something
-    /// still refutes.
+    /// If full compaction moves nothing, the absence of moves with partial compaction confirms nothing; a move still
+    /// refutes.
     #[test]
     fn a_load_that_cannot_tell_is_not_judged() {
         let counts = |operations: &[(u32, u32)], moves| Counts { moves: Some(moves), ..counted(operations) };

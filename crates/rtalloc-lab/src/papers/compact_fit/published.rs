@@ -1,9 +1,9 @@
-//! The Compact-fit paper (2008). Its figures 6 to 8 are curves; these are the numbers that its text tells.
+//! The Compact-fit paper (2008). Its figures 6 to 8 are curves; these are the numbers that its text states.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Its peers in its order: name there and here.
+/// Its peers in the paper's order: name in the paper and here.
 pub const PEERS: [(&str, &str); 5] = [
     ("First-fit", "first-fit"),
     ("Best-fit", "best-fit"),
@@ -12,7 +12,7 @@ pub const PEERS: [(&str, &str); 5] = [
     ("TLSF", "tlsf"),
 ];
 
-/// Its figures.
+/// The published figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompactFit {
@@ -26,7 +26,7 @@ pub struct CompactFit {
     pub section_3_2: PageBlocks,
     /// Dereferences.
     pub section_3_5: Dereference,
-    /// Another's compaction.
+    /// Compaction in another system.
     pub section_4_2: Metronome,
     /// The incremental experiment, figure 6.
     pub section_5_2: Incremental,
@@ -40,7 +40,7 @@ pub struct CompactFit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Introduction {
-    /// Indirections of a dereference with the non-moving implementation, more than with a pointer.
+    /// Additional indirections of a dereference with the non-moving implementation, compared with a pointer.
     pub non_moving_indirections: u64,
 }
 
@@ -50,19 +50,19 @@ pub struct Introduction {
 pub struct Pages {
     /// A page.
     pub page_kilobytes: u64,
-    /// What a page keeps for itself.
+    /// Overhead of a page.
     pub administration_bytes: u64,
-    /// The same in per cent of a page, as the paper says.
+    /// The same in per cent of a page, as stated by the paper.
     pub administration_percent: f64,
-    /// Lines and columns of a page's bits.
+    /// Rows and columns of a page's bitmap.
     pub bitmap: [u64; 2],
-    /// Page-blocks of a page at most.
+    /// Maximum page-blocks per page.
     pub page_blocks: u64,
-    /// Bits that tell whether a line has a bit set.
+    /// Summary bits: whether a row has a bit set.
     pub further_bits: u64,
     /// The smallest page-block.
     pub smallest_page_block_bytes: u64,
-    /// f: by how much of it a page-block is smaller than the next one.
+    /// f: the relative difference between a page-block and the next larger one.
     pub growth: f64,
 }
 
@@ -70,23 +70,23 @@ pub struct Pages {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageBlocks {
-    /// The reference to the abstract address: of a page-block at most, in per cent.
+    /// The reference to the abstract address: maximum share of a page-block, in per cent.
     pub back_reference_percent: f64,
 }
 
-/// Section 3.5: instructions of a dereference, the addition of an offset included.
+/// Section 3.5: instructions of a dereference, including the addition of an offset.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dereference {
-    /// Of a pointer.
+    /// Through a pointer.
     pub pointer: u64,
-    /// Of an abstract pointer of the moving implementation.
+    /// Through an abstract pointer of the moving implementation.
     pub moving: u64,
-    /// Of the non-moving implementation.
+    /// In the non-moving implementation.
     pub non_moving: u64,
-    /// More than of a pointer, moving.
+    /// Additional instructions compared with a pointer, moving.
     pub moving_more: u64,
-    /// The same, non-moving; of these, dereferences; of these, calculation.
+    /// The same, non-moving; of these, dereferences; of these, address computation.
     pub non_moving_more: [u64; 3],
 }
 
@@ -94,7 +94,7 @@ pub struct Dereference {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metronome {
-    /// Compaction, in per cent of a collection's time.
+    /// Compaction, in per cent of the collection time.
     pub metronome_percent: f64,
 }
 
@@ -105,15 +105,15 @@ pub type Moments = (f64, f64);
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Incremental {
-    /// Bytes of the first object, by how many the next one is larger, and megabytes of all of them.
+    /// Bytes of the first object, increment per object, and megabytes of all objects.
     pub load: [u64; 3],
     /// Malloc of the moving implementation.
     pub allocate: Moments,
     /// Its free with partial compaction.
     pub free_partial: Moments,
-    /// Block-frames of the non-moving implementation.
+    /// Block-frame sizes of the non-moving implementation.
     pub block_frame_bytes: u64,
-    /// The smallest block-frames with which it frees faster than the moving one.
+    /// The smallest block-frames with which its free is faster than the moving one's.
     pub faster_frames_bytes: u64,
 }
 
@@ -125,13 +125,13 @@ pub struct RateMonotonic {
     pub tasks: u64,
     /// Malloc of the moving implementation.
     pub allocate: Moments,
-    /// The frees during which there is compaction.
+    /// The frees that compact.
     pub compacting_frees: u64,
     /// Free of the moving implementation with partial compaction.
     pub free_partial: Moments,
-    /// Size-classes.
+    /// Number of size-classes.
     pub classes: u64,
-    /// Not-full pages in figure 7c by size-classes, in the paper's words.
+    /// Not-full pages in figure 7c by size-class, in the paper's words.
     pub not_full_pages: BTreeMap<String, u64>,
 }
 
@@ -139,17 +139,17 @@ pub struct RateMonotonic {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fragmentation {
-    /// Smallest and largest object that the heap is filled with.
+    /// Smallest and largest object that fills the heap.
     pub object_bytes: [u64; 2],
-    /// How many of them are freed, in per cent.
+    /// Share of them that is freed, in per cent.
     pub freed_percent: u64,
-    /// Smallest and largest object that is allocated then.
+    /// Smallest and largest object allocated afterwards.
     pub tried_bytes: [u64; 2],
-    /// Not-full pages at most.
+    /// Maximum number of not-full pages.
     pub not_full_pages: u64,
 }
 
-/// Mean and deviation in words.
+/// Mean and deviation as text.
 #[must_use]
 pub fn told((mean, deviation): Moments) -> String {
     format!("{mean:.2} \u{b1} {deviation:.2}")

@@ -1,28 +1,28 @@
-//! The schema of the Compact-fit paper's experiments, published and ours side by side.
+//! The schema of the Compact-fit paper's experiments, published figures and ours side by side.
 
 pub use crate::papers::claims::Claim;
 use serde::{Deserialize, Serialize};
 
-/// Every experiment.
+/// The results of all experiments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompactFit {
-    /// Bytes of the heap in the experiments on time.
+    /// Bytes of the heap in the time experiments.
     pub heap_bytes: u64,
     /// Figures 6 and 7, by panel.
     pub panels: Vec<Panel>,
     /// Figure 8.
     pub fragmentation: Fragmentation,
-    /// Instructions to read a byte of an object: of a plain pointer first.
+    /// Instructions to read a byte of an object: the first entry is a plain pointer.
     pub dereference: Vec<Dereference>,
-    /// Instructions to make a heap.
+    /// Instructions to initialize a heap.
     pub initialisation: Vec<Initialisation>,
-    /// What a page keeps for itself.
+    /// Memory overhead.
     pub overhead: Vec<Overhead>,
     /// Mean free with full compaction by block-frame.
     pub frames: Vec<Frame>,
     /// Proposition 1, with 1 to 9 not-full pages.
     pub promises: Vec<Result<Promise, String>>,
-    /// What the paper says of its figures, and whether ours say so too.
+    /// The paper's claims, and whether our figures confirm them.
     pub claims: Vec<Claim>,
 }
 
@@ -33,7 +33,7 @@ pub struct Panel {
     pub figure: String,
     /// What is measured.
     pub what: String,
-    /// A curve for each allocator.
+    /// One curve per allocator.
     pub series: Vec<Series>,
 }
 
@@ -44,65 +44,65 @@ pub struct Series {
     pub published_as: String,
     /// Name here.
     pub subject: String,
-    /// Mean and standard deviation, where the paper tells them.
+    /// Mean and standard deviation, if published.
     pub published: Option<(f64, f64)>,
-    /// Ours, or what went wrong.
+    /// Our figures, or an error message.
     pub ours: Result<Counts, String>,
 }
 
-/// What the operations of a series came to, in instructions.
+/// Statistics of the operations of a series, in instructions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Counts {
     /// Mean.
     pub mean: f64,
     /// Standard deviation.
     pub deviation: f64,
-    /// Fewest.
+    /// Minimum.
     pub least: u64,
-    /// Most.
+    /// Maximum.
     pub most: u64,
-    /// Instructions more for every byte of the object, by least squares.
+    /// Slope: additional instructions per byte of the object, by least squares.
     pub per_byte: f64,
     /// Share of the variance that this line explains.
     pub explained: f64,
-    /// Operations that moved another object; `None` where nobody can see it.
+    /// Operations that moved another object; `None` if moves cannot be observed.
     pub moves: Option<u64>,
-    /// Number of the last operation that did, from 1.
+    /// Number of the last operation that moved an object, starting at 1.
     pub last_move: Option<u64>,
-    /// Every operation in its order: size of the object and instructions.
+    /// Every operation in order: size of the object and instructions.
     pub operations: Vec<(u32, u32)>,
 }
 
-/// Figure 8: how many more objects of a size there is room for.
+/// Figure 8: the number of further objects of each size that fit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Fragmentation {
     /// Bytes of the heap.
     pub heap_bytes: u64,
     /// The sizes, in bytes.
     pub sizes: Vec<u64>,
-    /// A row for each allocator.
+    /// One row per allocator.
     pub rows: Vec<Room>,
 }
 
-/// The room an allocator has left.
+/// The remaining capacity of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Room {
     /// Name in the paper's figure, or here.
     pub label: String,
     /// Name here.
     pub subject: String,
-    /// Ours, or what went wrong.
+    /// Our figures, or an error message.
     pub ours: Result<Left, String>,
 }
 
-/// What is left behind a fifth of the objects freed.
+/// The capacity after a fifth of the objects has been freed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Left {
-    /// Objects that the heap held when it was full.
+    /// Number of objects in the full heap.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of those objects.
     pub live_bytes: u64,
-    /// Bytes of those that stayed.
+    /// Bytes of the objects that remain.
     pub left_bytes: u64,
     /// Objects that can be allocated, by size.
     pub more: Vec<u64>,
@@ -111,54 +111,54 @@ pub struct Left {
 /// Instructions to read a byte of an object.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Dereference {
-    /// Through what.
+    /// The kind of reference.
     pub through: String,
-    /// As published.
+    /// The published figure.
     pub published: Option<u64>,
-    /// Ours, or what went wrong.
+    /// Our figure, or an error message.
     pub ours: Result<u64, String>,
 }
 
-/// Instructions to make a heap.
+/// Instructions to initialize a heap.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Initialisation {
     /// Name here.
     pub subject: String,
-    /// Bytes of the region and instructions, or what went wrong.
+    /// Bytes of the region and instructions, or an error message.
     pub ours: Result<Vec<(u64, u64)>, String>,
 }
 
-/// What memory costs.
+/// A memory overhead.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Of what.
+    /// Its subject.
     pub what: String,
     /// "B" or "%".
     pub unit: String,
-    /// As published.
+    /// The published figure.
     pub published: f64,
-    /// Ours, where it can be read off a heap.
+    /// Our figure, if it can be derived from a heap.
     pub ours: Option<f64>,
 }
 
-/// Proposition 1 tried: a free moves nothing while n_f < max_nr_nf_pages - 1.
+/// A test of proposition 1: a free moves nothing while n_f < max_nr_nf_pages - 1.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Promise {
     /// max_nr_nf_pages.
     pub not_full_pages: u64,
-    /// Frees for which it promises that.
+    /// Frees that satisfy the proposition's condition.
     pub frees: u64,
-    /// Of these, those that moved an object.
+    /// Of these, the ones that moved an object.
     pub moved: u64,
-    /// Both where n_f < max_nr_nf_pages - 2.
+    /// Both counts for the condition n_f < max_nr_nf_pages - 2.
     pub with_one_less: (u64, u64),
 }
 
 /// The mean free of the incremental experiment with full compaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
-    /// Bytes of a block-frame; `None`: the moving implementation.
+    /// Bytes of a block-frame; `None` for the moving implementation.
     pub frame_bytes: Option<u64>,
-    /// Mean instructions of free, or what went wrong.
+    /// Mean instructions of free, or an error message.
     pub ours: Result<f64, String>,
 }

@@ -1,5 +1,5 @@
-//! What an allocator is chosen by, for all of them at once: the static bound of its operations, and the smallest heap
-//! in which each of some traces succeeds.
+//! The selection criteria for all allocators: the static bounds of their operations, and the smallest heap that serves
+//! each of several traces.
 
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
@@ -19,15 +19,16 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time for one trace on one allocator: far more than any takes, since a search that the time ends has no result.
+/// Time limit for one trace on one allocator: far more than needed, because a search that reaches the limit has no
+/// result.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// The operations that are compared.
 const OPERATIONS: [Operation; 2] = [Operation::Allocate, Operation::Deallocate];
 
-/// Everybody on every trace.
+/// Every allocator on every trace.
 pub struct Everybody<'a> {
-    /// What the machine code proves.
+    /// The static bounds.
     pub analysis: &'a Analysis,
     /// The allocators.
     pub subjects: Vec<&'static Subject>,
@@ -36,12 +37,12 @@ pub struct Everybody<'a> {
 }
 
 impl Everybody<'_> {
-    /// The traces of an allocator: none where no heap can be given.
+    /// The traces of an allocator: none if its heap size cannot be set.
     fn traces_of(&self, subject: &Subject) -> &[(&'static str, PathBuf)] {
         if subject.own_pages { &[] } else { &self.traces }
     }
 
-    /// What the tasks are of: an allocator, and a trace or its bounds.
+    /// The subject of each task: an allocator, and a trace or its bounds.
     fn plan(&self) -> Vec<(&'static Subject, Option<&(&'static str, PathBuf)>)> {
         let of = |subject: &&'static Subject| {
             let subject = *subject;
@@ -91,7 +92,7 @@ impl Tasks for Everybody<'_> {
 
     fn tasks(&self) -> Vec<Task> {
         let task = |(subject, trace): (&Subject, Option<&(&str, PathBuf)>)| {
-            /// Of a trace's file, which has about 1.5 bytes for an operation.
+            /// Proportional to the size of the trace's file, about 1.5 bytes per operation.
             const BYTES_A_SECOND: u64 = 150_000;
             let what = trace.map_or_else(|| "bounds".into(), |(name, _)| format!("smallest heap for {name}"));
             let bytes = trace.and_then(|(_, path)| path.metadata().ok()).map_or(0, |file| file.len());

@@ -1,4 +1,4 @@
-//! All allocators by their static bounds and by the heaps that real programs need.
+//! All allocators by static bounds and by the smallest heaps for recorded programs.
 
 pub mod measure;
 pub mod result;

@@ -1,13 +1,13 @@
-//! The schema of the overview: of every allocator, what its operations execute at most, and how large a heap real
-//! programs need.
+//! The schema of the overview: for every allocator, the static bounds of its operations and the smallest heaps for
+//! recorded programs.
 
 use crate::result::schema::{Outcome, SubjectFacts};
 use serde::{Deserialize, Serialize};
 
-/// Everything.
+/// The overview.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Overview {
-    /// Heap that the bounds are of, in bytes.
+    /// Heap size for which the bounds are valid, in bytes.
     pub heap_bytes: u64,
     /// The traces.
     pub traces: Vec<String>,
@@ -18,25 +18,25 @@ pub struct Overview {
 /// An allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Who.
+    /// The allocator.
     pub subject: SubjectFacts,
-    /// What its operations execute at most.
+    /// The static bounds of its operations.
     pub bounds: Bounds,
-    /// Its heaps, in the order of the traces.
+    /// Its smallest heaps, in the order of the traces.
     pub needs: Vec<Need>,
 }
 
-/// Static bounds in instructions; `None` where there is none.
+/// Static bounds in instructions; `None` if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// Of allocate and of free, in a heap of [`Overview::heap_bytes`].
+    /// Allocate and free, in a heap of [`Overview::heap_bytes`].
     pub in_heap: [Option<u64>; 2],
-    /// The same in the largest heap.
+    /// The same in the largest supported heap.
     pub in_largest: [Option<u64>; 2],
 }
 
 impl Bounds {
-    /// What neither operation exceeds.
+    /// The larger of the two bounds.
     #[must_use]
     pub fn worst(&self) -> Option<(&'static str, u64)> {
         let [allocate, free] = self.in_heap;
@@ -44,7 +44,7 @@ impl Bounds {
         Some(if free > allocate { ("free", free) } else { ("allocate", allocate) })
     }
 
-    /// Whether that holds of heaps of any size.
+    /// Whether the bound is independent of the heap size.
     #[must_use]
     pub fn is_of_any_heap(&self) -> bool {
         self.worst().is_some() && self.in_heap == self.in_largest
@@ -54,16 +54,16 @@ impl Bounds {
 /// A trace on an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Need {
-    /// How the replay ended.
+    /// The outcome of the replay.
     pub outcome: Outcome,
     /// M.
     pub peak_live_bytes: u64,
-    /// The smallest heap that serves the whole trace, control structure included; `None` where none tried does.
+    /// The smallest heap that serves the whole trace, control structure included; `None` if none of those tried does.
     pub smallest_heap_bytes: Option<u64>,
 }
 
 impl Need {
-    /// The smallest heap / M.
+    /// Smallest heap / M.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         self.smallest_heap_bytes

@@ -1,9 +1,9 @@
-//! Which allocator when, by rules that can be checked against the overview's table.
+//! Selects an allocator by rules that can be verified against the overview's table.
 //!
-//! **The rule** is the verdict's of the main job, with what is proved in place of what was observed: candidates are the
-//! allocators that served every trace and of whose allocate and free a static bound is known. TLSF is taken where it is
-//! a candidate. Else each figure, the bound and the largest quotient of smallest heap and M, is divided by the best
-//! candidate's, and the smallest product is named.
+//! **The rule** is that of the main job's verdict, with static bounds instead of observed maxima: candidates are the
+//! allocators that served every trace and have static bounds of allocate and free. TLSF is selected if it is a
+//! candidate. Otherwise each figure (the bound, and the largest ratio of smallest heap to M) is divided by the best
+//! candidate's, and the candidate with the smallest product is selected.
 
 use crate::number;
 use crate::papers::overview::result::{Need, Overview, Row};
@@ -12,21 +12,21 @@ use crate::present::standing::{HeapNeed, Standing, Worst};
 use crate::present::verdict::{choose, figures_of, front, is_default, memory_caution};
 use crate::result::schema::Outcome;
 
-/// What the overview comes to.
+/// The conclusions of the overview.
 pub(super) struct Guide {
-    /// Everybody in the order of the overview; the worst operation is the one of the larger bound.
+    /// All allocators in the order of the overview; the worst operation is the one with the larger bound.
     pub(super) standings: Vec<Standing>,
-    /// The one to take.
+    /// The selected allocator.
     pub(super) take: Option<usize>,
-    /// Whom no other candidate beats.
+    /// The Pareto front: candidates that no other candidate dominates.
     pub(super) front: Vec<usize>,
-    /// The answer in a line.
+    /// The result in one line.
     pub(super) headline: String,
-    /// Which allocator when.
+    /// Recommendations by use case.
     pub(super) paragraph: String,
 }
 
-/// Judges by the rule of this module.
+/// Applies the rule of this module.
 pub(super) fn guide(overview: &Overview) -> Guide {
     let standings: Vec<Standing> = overview.rows.iter().map(|row| standing(overview, row)).collect();
     let candidates: Vec<_> = (0..)
@@ -66,7 +66,7 @@ fn standing(overview: &Overview, row: &Row) -> Standing {
     }
 }
 
-/// Why a trace was not served, in some words.
+/// Why a trace was not served, in a few words.
 fn trouble(need: &Need) -> Option<String> {
     match &need.outcome {
         Outcome::Completed if need.smallest_heap_bytes.is_some() => None,
@@ -184,7 +184,7 @@ pub(super) mod tests {
     use crate::papers::overview::result::Bounds;
     use rtalloc_subjects;
 
-    /// Bounds and heaps of some allocators on two traces.
+    /// Bounds and heaps of several allocators on two traces.
     pub(in crate::papers::page) fn overview(rows: &[(&str, Option<u64>, Option<u64>)]) -> Overview {
         let row = |(name, bound, heap): &(&str, Option<u64>, Option<u64>)| {
             let need = |more| Need {

@@ -1,11 +1,11 @@
-//! How the figures of the page were found out, and what its words mean.
+//! The methods behind the page's figures, and the definitions of its terms.
 
 use super::Papers;
 use crate::number;
 use crate::result::version;
 use maud::{Markup, html};
 
-/// The documents of the repository: where they lie, seen from its folder docs, and their names.
+/// The repository's documents: paths relative to the directory docs, and titles.
 const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("../METHODOLOGY.md", "METHODOLOGY.md", "what is measured, how, and by which rules it is judged"),
     ("../BIAS.md", "BIAS.md", "what could mislead, our own favour included"),

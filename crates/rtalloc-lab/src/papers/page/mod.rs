@@ -1,5 +1,5 @@
-//! All papers on a page: the answer, the verdicts, a chapter for each paper, what the papers err in, and how it was
-//! found out.
+//! All papers on one page: the recommendation, the verdicts, a chapter for each paper, the papers' errata, and the
+//! methods.
 
 mod guide;
 mod methods;
@@ -20,15 +20,15 @@ use guide::{Guide, guide};
 use maud::{Markup, html};
 use roll::Roll;
 
-/// What a page is made of.
+/// The inputs of a page.
 pub struct Papers<'a> {
-    /// How much was performed, in words.
+    /// The scale of the experiments, as text.
     pub performed: &'a str,
-    /// What an allocator is chosen by.
+    /// The overview of all allocators.
     pub overview: &'a Overview,
     /// The papers.
     pub chapters: &'a [Chapter],
-    /// The program, and the machines that timed something: first the last of them.
+    /// The program, and the machines that performed timings, most recent first.
     pub environments: &'a [Environment],
 }
 
@@ -41,7 +41,7 @@ pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
     let mut roll = Roll::default();
     let guide = guide(papers.overview);
     let answer = answer(papers, &guide, &mut roll)?;
-    // Figures first: tables have the colours of whoever is in one.
+    // Figures first: tables use the colours of allocators that occur in a figure.
     let drawn: Vec<Drawn> = papers.chapters.iter().map(|chapter| all_entered(chapter, &mut roll)).collect();
     let body = html! {
         (answer)
@@ -123,7 +123,7 @@ fn answer(papers: &Papers<'_>, guide: &Guide, roll: &mut Roll) -> Result<Markup,
     })
 }
 
-/// Bound and heap of everybody; in brief, what a terminal has room for.
+/// Bounds and heaps of all allocators; the short form fits a terminal.
 fn overview_table(overview: &Overview, guide: &Guide, brief: bool) -> Tabled {
     let or_dash = |value: Option<u64>| value.map_or_else(|| "-".into(), number::grouped);
     let mut headings = vec!["\nallocator"];
@@ -134,7 +134,7 @@ fn overview_table(overview: &Overview, guide: &Guide, brief: bool) -> Tabled {
     if brief {
         headings.extend(["heap / M\nat most".into(), "\non".into()]);
     } else {
-        // Names of traces in short lines.
+        // Trace names wrapped into short lines.
         headings.extend(overview.traces.iter().map(|trace| format!("heap / M\n{}", trace.replace('-', "-\n"))));
         headings.push("\nwhat happened".into());
     }
@@ -161,7 +161,7 @@ fn overview_table(overview: &Overview, guide: &Guide, brief: bool) -> Tabled {
     Tabled::new(&headings, words, rows)
 }
 
-/// Which allocator when, for the terminal.
+/// The recommendations, for the terminal.
 #[must_use]
 pub fn text(overview: &Overview, look: Look) -> String {
     let guide = guide(overview);
@@ -186,7 +186,7 @@ fn happened(standing: &Standing) -> String {
     }
 }
 
-/// A figure with the page's numbers, under a name that the page has once.
+/// A figure with the page's allocator numbers, under a name that is unique on the page.
 fn entered(chapter: &str, drawn: &Figure, roll: &mut Roll) -> Markup {
     let svg = roll.entered(&drawn.svg, &drawn.standings);
     let (heading, sentences) = &drawn.caption;
@@ -195,7 +195,7 @@ fn entered(chapter: &str, drawn: &Figure, roll: &mut Roll) -> Markup {
     }
 }
 
-/// Verdicts in the order of their buttons: word, and what claims have it.
+/// Verdicts in the order of their buttons: label, and the claims that have it.
 const VERDICTS: [(&str, Option<bool>); 3] =
     [("confirmed", Some(true)), ("refuted", Some(false)), ("not reproduced", None)];
 
@@ -238,7 +238,7 @@ fn verdicts(chapters: &[Chapter]) -> Markup {
     }
 }
 
-/// The verdict as a coloured word.
+/// The verdict as coloured text.
 fn badge(claim: &Claim) -> Markup {
     let class = match claim.confirmed {
         Some(true) => "yes",
@@ -278,7 +278,7 @@ fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], roll: &Roll) -> Markup {
     }
 }
 
-/// What the papers err in or leave open.
+/// The errors and omissions of the papers.
 fn errata(chapters: &[Chapter]) -> Markup {
     html! {
         section id="errata" {
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn an_allocator_has_one_number_in_all_figures_and_tables() {
         let page = made_up();
-        // TLSF is the second of the overview, and alone in the papers' figures.
+        // TLSF is the second allocator of the overview, and the only one in the papers' figures.
         assert_eq!(page.matches("class=\"v1\" data-name=\"TLSF\"").count(), 2);
         assert!(!page.contains("class=\"v0\" data-name=\"TLSF\""));
         assert_eq!(page.matches("data-allocator=\"1\"").count(), 3, "the overview and both tables");

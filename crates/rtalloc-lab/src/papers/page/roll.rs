@@ -1,24 +1,24 @@
-//! Everybody on a page: one number for each allocator in all figures and tables, so that pointing at it anywhere shows
+//! Numbers the allocators of a page: each has one number in all figures and tables, so that pointing at one highlights
 //! it everywhere.
 
 use crate::present::palette::{self, Style};
 use crate::present::plot::canvas::renumbered;
 use crate::present::standing::Standing;
 
-/// Who is on the page, in the order of appearance.
+/// The allocators on the page, in order of appearance.
 #[derive(Default)]
 pub(super) struct Roll {
     /// Name in the tables of subjects.
     identities: Vec<String>,
-    /// Names that figures give it.
+    /// Labels used for it in figures.
     labels: Vec<String>,
-    /// One allocator that a figure has several times, under several labels, looks differently each time, and so is
-    /// several here.
+    /// An allocator that occurs several times in one figure, under several labels, has a different style each time, so
+    /// each occurrence has an entry of its own.
     pub(super) styles: Vec<Style>,
 }
 
 impl Roll {
-    /// The figure with the page's numbers for its allocators.
+    /// The figure, renumbered with the page's allocator numbers.
     pub(super) fn entered(&mut self, svg: &str, standings: &[Standing]) -> String {
         let places: Vec<usize> =
             standings.iter().zip(palette::of(standings)).map(|(standing, style)| self.place(standing, style)).collect();
@@ -36,7 +36,7 @@ impl Roll {
         })
     }
 
-    /// The number of the allocator that a table calls so, if it is in a figure.
+    /// The number of the allocator with this name in a table, if it occurs in a figure.
     pub(super) fn index(&self, text: &str) -> Option<usize> {
         let name = text.trim_end_matches('*');
         let of = |names: &[String]| names.iter().position(|known| known == name);

@@ -1,5 +1,5 @@
-//! What the paper says of its figures, held against ours. Every rule stands in its claim, and the published figures
-//! pass it, which a test shows, but where the paper contradicts itself.
+//! The paper's claims, compared with our figures. Every claim states its rule. A test shows that the published figures
+//! satisfy each rule, except where the paper contradicts itself.
 
 use crate::papers::puaut::result::{Claim, Load, Ours, Puaut, Row, charges, published_charges, published_gap, share};
 use crate::result::costs::{Class, Point};
@@ -11,14 +11,14 @@ const TREE: &str = "tree-best-fit";
 const FAST: &str = "fast-fit";
 const QUICK: &str = "quick-fit";
 
-/// "Around seven": so is the binary buddy's published ratio, and the Fibonacci buddy's is 4.9.
+/// "Around seven": the binary buddy's published ratio; the Fibonacci buddy's is 4.9.
 const AROUND_SEVEN: std::ops::Range<f64> = 4.5..8.5;
-/// "Far above": of the published ratio of 1.8 more than half is left.
+/// "Far above": more than half of the published ratio of 1.8.
 const FAR_ABOVE: f64 = 1.5;
-/// "Reasonable": the share of the program's time that may be malloc's.
+/// "Reasonable": the maximum share of the program's time spent in malloc.
 const REASONABLE: f64 = 0.1;
 
-/// All of them.
+/// All claims.
 pub(super) fn claims(found: &Puaut) -> Vec<Claim> {
     let judge = Judge { found };
     let mut claims = vec![judge.best_means(), judge.buddies_have_worse_means(), judge.worst_of_all()];
@@ -37,7 +37,7 @@ fn claim(claim: &str, confirmed: Option<bool>, figures: String) -> Claim {
     Claim { claim: claim.into(), confirmed, figures }
 }
 
-/// Both figures in words.
+/// Both figures as text.
 fn both(published: &str, ours: Option<String>) -> String {
     format!("{published} published; {} ours", ours.as_deref().unwrap_or("-"))
 }
@@ -68,7 +68,7 @@ impl Judge<'_> {
         self.row(name).ours.as_ref().ok()
     }
 
-    /// A figure of several allocators; `None` where one is missing.
+    /// A figure of several allocators; `None` if one is missing.
     fn of(&self, names: &[&str], figure: impl Fn(&Ours) -> f64) -> Option<Vec<f64>> {
         names.iter().map(|name| Some(figure(self.ours(name)?))).collect()
     }
@@ -133,7 +133,7 @@ impl Judge<'_> {
         (class.malloc, class.free)
     }
 
-    /// Whether classes of all of them pass; `None` where one has none.
+    /// Whether the classes of all of them satisfy the predicate; `None` if one is missing.
     fn classes(&self, names: &[&str], of_free: bool, test: impl Fn(Class) -> bool) -> (Option<bool>, String) {
         let classes: Vec<Option<Class>> = names
             .iter()
@@ -199,7 +199,7 @@ impl Judge<'_> {
         )
     }
 
-    /// Shares of a load's time that malloc takes when each is charged so much.
+    /// The share of a load's time spent in malloc if each allocation is charged this cost.
     fn shares(&self, load: Load, charge: usize) -> (Vec<f64>, Option<Vec<f64>>) {
         let names = self.names();
         let published =
@@ -301,7 +301,7 @@ impl Judge<'_> {
         )
     }
 
-    /// Flat over the smaller heaps, and along a line through the largest.
+    /// Flat over the smaller heaps, and close to a line through the largest.
     fn two_phases(&self) -> Claim {
         let points = self.row(QUICK).growth();
         let flat = points.iter().take_while(|point| point.instructions == points[0].instructions).count();
@@ -309,7 +309,7 @@ impl Judge<'_> {
             let heaps = last.heap_bytes as f64 / before.heap_bytes as f64;
             (last.instructions as f64 / before.instructions as f64) / heaps
         });
-        // Where all heaps are small nothing is said of large ones.
+        // If all heaps are small, there is no evidence about large ones.
         let reaches = flat + 2 <= points.len();
         let verdict = linear.filter(|_| reaches).map(|growth| flat >= 2 && (0.9..1.1).contains(&growth));
         let text = |point: &Point| format!("{} in {} KiB", point.instructions, point.heap_bytes >> 10);
@@ -411,7 +411,7 @@ mod tests {
         SubjectCosts { subject, operations, troubles: Vec::new() }
     }
 
-    /// The published figures as if they were ours, and worst cases that grow as the paper says.
+    /// The published figures in place of ours, with worst cases that grow as the paper states.
     fn published() -> Puaut {
         let rows = ALLOCATORS.map(|names| {
             let of_class: [Curve; 2] = match names.1 {

@@ -3,7 +3,7 @@
 use crate::papers::published::Table;
 use serde::{Deserialize, Serialize};
 
-/// Its allocators in its order: name there and here.
+/// Its allocators in the paper's order: name in the paper and here.
 pub const ALLOCATORS: [(&str, &str); 7] = [
     ("first-fit", "first-fit"),
     ("best-fit", "best-fit"),
@@ -14,13 +14,13 @@ pub const ALLOCATORS: [(&str, &str); 7] = [
     ("buddy-fibo", "fibonacci-buddy"),
 ];
 
-/// Its figures.
+/// The published figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Puaut {
     /// Author, title and series.
     pub paper: String,
-    /// What was measured, and on what.
+    /// What was measured, and on which machine.
     pub section_3: Setting,
     /// The allocators.
     pub table_1: Table<Blocks>,
@@ -48,11 +48,11 @@ pub struct Setting {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decoder {
-    /// Of a block's size.
+    /// Block size.
     pub bytes: u64,
-    /// Of a block's life, in milliseconds.
+    /// Block lifetime, in milliseconds.
     pub lifetime_ms: f64,
-    /// Between two allocations, in milliseconds.
+    /// Interval between two allocations, in milliseconds.
     pub inter_arrival_ms: f64,
 }
 
@@ -60,11 +60,11 @@ pub struct Decoder {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mean {
-    /// Of a block's size.
+    /// Block size.
     pub bytes: u64,
-    /// Of a block's life, in inter-arrival times.
+    /// Block lifetime, in inter-arrival times.
     pub lifetime_inter_arrivals: u64,
-    /// Between two allocations.
+    /// Interval between two allocations.
     pub inter_arrival_cycles: u64,
 }
 
@@ -73,18 +73,18 @@ pub struct Mean {
 pub struct Blocks {
     /// The smallest block.
     pub minimum_bytes: u64,
-    /// The least remainder that is split off; buddies have none.
+    /// The smallest remainder that is split off; buddy systems have none.
     pub threshold_bytes: Option<u64>,
 }
 
 /// A row of table 2, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocate {
-    /// Most observed in mpg123.
+    /// Observed maximum in mpg123.
     pub decoder_worst: u64,
     /// Mean in mpg123.
     pub decoder_mean: u64,
-    /// Most observed in the MEAN model.
+    /// Observed maximum in the MEAN model.
     pub model_worst: u64,
     /// Mean in the MEAN model.
     pub model_mean: u64,
@@ -95,9 +95,9 @@ pub struct Allocate {
 /// A row of table 3, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Free {
-    /// Most observed in mpg123.
+    /// Observed maximum in mpg123.
     pub decoder_worst: u64,
-    /// Most observed in the MEAN model.
+    /// Observed maximum in the MEAN model.
     pub model_worst: u64,
     /// In the worst-case scenario.
     pub scenario: u64,

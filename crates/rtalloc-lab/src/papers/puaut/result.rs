@@ -1,4 +1,4 @@
-//! The schema of Puaut's tables and figures, published and ours side by side.
+//! The schema of Puaut's tables and figures, published figures and ours side by side.
 
 pub use crate::papers::claims::Claim;
 use crate::papers::puaut::published;
@@ -7,16 +7,16 @@ use crate::result::costs::{Class, Finding, OperationCosts, Point, SubjectCosts};
 use crate::result::schema::Distribution;
 use serde::{Deserialize, Serialize};
 
-/// All of them.
+/// The results of all experiments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Puaut {
     /// Bytes of the heap.
     pub heap_bytes: u64,
-    /// Mean time between two allocations of the decoder, in nanoseconds; `None` where its trace has no times.
+    /// Mean time between two allocations of the decoder, in nanoseconds; `None` if its trace has no times.
     pub decoder_gap_ns: Option<f64>,
-    /// A row for each allocator, in the paper's order.
+    /// One row per allocator, in the paper's order.
     pub rows: Vec<Row>,
-    /// What the paper says of its figures, and whether ours say so too.
+    /// The paper's claims, and whether our figures confirm them.
     pub claims: Vec<Claim>,
 }
 
@@ -31,7 +31,7 @@ pub struct Row {
     pub allocate: published::Allocate,
     /// As published in table 3, in cycles.
     pub free: published::Free,
-    /// Ours, or what went wrong.
+    /// Our figures, or an error message.
     pub ours: Result<Ours, String>,
     /// Its worst cases over heap sizes: figure 4.
     pub growth: SubjectCosts,
@@ -46,12 +46,12 @@ pub struct Ours {
     pub model: Both<Distribution>,
     /// In the paper's worst-case scenario.
     pub scenario: Both<u64>,
-    /// Static bound in a heap of 16 MiB; `None` where a search makes it useless.
+    /// Static bound in a heap of 16 MiB; `None` if a search makes it useless.
     pub bound: Both<Option<u64>>,
 }
 
 impl Ours {
-    /// The most observed in both loads.
+    /// The observed maximum over both loads.
     #[must_use]
     pub fn observed(&self) -> Both<u64> {
         let most = |of: fn(&Both<Distribution>) -> u64| of(&self.decoder).max(of(&self.model));
@@ -70,7 +70,7 @@ impl Row {
         self.costs("allocate").map_or(&[], |costs| &costs.points)
     }
 
-    /// The classes that the worst cases have over heap sizes.
+    /// The classes of the worst cases over heap sizes.
     #[must_use]
     pub fn class(&self) -> Both<Option<Class>> {
         let class = |operation| match self.costs(operation)?.finding {
@@ -84,18 +84,18 @@ impl Row {
 /// A workload of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// mpg123 there, another decoder here.
+    /// mpg123 in the paper, another decoder here.
     Decoder,
     /// The MEAN model.
     Model,
 }
 
 impl Load {
-    /// Both.
+    /// Both workloads.
     pub const ALL: [Self; 2] = [Self::Decoder, Self::Model];
 }
 
-/// What an allocation may be charged with: the mean, the most observed, the worst-case scenario.
+/// The costs that an allocation may be charged: the mean, the observed maximum, the worst-case scenario.
 pub type Charges = [f64; 3];
 
 /// As published, in cycles.
@@ -108,7 +108,7 @@ pub fn published_charges(row: &published::Allocate, load: Load) -> Charges {
     [mean as f64, worst as f64, row.scenario as f64]
 }
 
-/// Ours, in instructions.
+/// Our figures, in instructions.
 #[must_use]
 pub fn charges(ours: &Ours, load: Load) -> Charges {
     let own = match load {
@@ -119,14 +119,13 @@ pub fn charges(ours: &Ours, load: Load) -> Charges {
 }
 
 impl Puaut {
-    /// What the decoder computes between two allocations, in nanoseconds: as recorded, or the paper's time.
+    /// The decoder's computation between two allocations, in nanoseconds: as recorded, or the paper's time.
     #[must_use]
     pub fn decoder_gap(&self) -> f64 {
         self.decoder_gap_ns.unwrap_or(PUAUT.section_3.decoder.inter_arrival_ms * 1e6)
     }
 
-    /// What a load computes between two allocations here, in instructions: one in a nanosecond where its time is
-    /// recorded.
+    /// A load's computation between two allocations here, in instructions: one per nanosecond if its time is recorded.
     #[must_use]
     pub fn gap(&self, load: Load) -> f64 {
         match load {
@@ -146,7 +145,7 @@ pub fn published_gap(load: Load) -> f64 {
     }
 }
 
-/// The share of a program's time that allocations take, each of which is charged so much.
+/// The share of a program's time spent in allocations if each is charged this cost.
 #[must_use]
 pub fn share(charge: f64, gap: f64) -> f64 {
     charge / (gap + charge)

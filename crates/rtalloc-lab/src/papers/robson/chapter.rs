@@ -1,4 +1,4 @@
-//! What adversaries make allocators need, with the curves of theory.
+//! The memory that adversaries force allocators to use, with theoretical curves.
 
 use crate::number;
 use crate::papers::chapter::{Chapter, Figure, Section};
@@ -7,7 +7,7 @@ use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
 use crate::present::plot::curves::{Panel, Spacing};
 
-/// Everything, for the terminal and for a page.
+/// The whole chapter, for the terminal and for a page.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub fn chapter(found: &Robson) -> Result<Chapter, PlotError> {
     })
 }
 
-/// Robson's program: one curve for all, and who is above it.
+/// Robson's program: one curve for all allocators that follow the formula, and those above it.
 fn powers(found: &Robson) -> Result<Section, PlotError> {
     let mut table = by_size(found, |row, n| row.need(Adversary::Powers, n).map(|need| ratio(need.ratio())));
     table.rows.splice(0..0, found.laws.iter().take(1).map(|law| of_law(found, law)));
@@ -50,7 +50,7 @@ fn powers(found: &Robson) -> Result<Section, PlotError> {
     })
 }
 
-/// The worst of all adversaries, and what is guaranteed.
+/// The maximum over all adversaries, and the guarantees.
 fn worst(found: &Robson) -> Result<Section, PlotError> {
     let table = by_size(found, |row, n| {
         let (adversary, need) = row.worst(n)?;
@@ -89,14 +89,14 @@ fn worst(found: &Robson) -> Result<Section, PlotError> {
     })
 }
 
-/// Every adversary against everybody, at one largest request.
+/// Every adversary against every allocator, for one largest request.
 fn adversaries(found: &Robson) -> Section {
     let n = told_of(found);
     let headings: Vec<String> = std::iter::once("allocator".into())
         .chain(Adversary::ALL.into_iter().map(|adversary| adversary.name().to_string()))
         .collect();
     let rows = found.rows.iter().map(|row| {
-        // Who needs less than M units never had M live: the adversary gave up before.
+        // A need of less than M units means that M was never live: the adversary gave up before.
         let played = |adversary| row.need(adversary, n).map(Need::ratio).filter(|needed| *needed >= 1.0);
         let needs = Adversary::ALL.into_iter().map(|adversary| or_dash(played(adversary).map(ratio)));
         std::iter::once(row.subject.clone()).chain(needs).collect()
@@ -147,7 +147,7 @@ fn bytes(found: &Robson) -> Section {
     }
 }
 
-/// The largest request that one table is about: 16 units, as the section's trial, or the nearest.
+/// The largest request of the table: 16 units, as in the section's trial, or the nearest value.
 fn told_of(found: &Robson) -> u64 {
     found.sizes.iter().copied().min_by_key(|n| n.abs_diff(16)).unwrap_or(16)
 }
@@ -179,7 +179,7 @@ fn ratio(value: f64) -> String {
     }
 }
 
-/// Who is drawn, by panel: one of each kind, where all the others would lie on the same line.
+/// The allocators to draw, by panel: one per kind if the others would lie on the same line.
 const DRAWN: [(&str, &[&str]); 2] = [
     (
         "who splits and coalesces",
@@ -219,7 +219,7 @@ const DRAWN: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The panels of a figure; curves of theory come after those of the allocators.
+/// The panels of a figure; theoretical curves follow those of the allocators.
 fn panels(found: &Robson, laws: usize, value: impl Fn(&Row, u64) -> Option<f64>) -> Vec<Panel> {
     let of_panel = |(title, names): (&str, &[&str])| {
         let drawn = found.rows.iter().enumerate().filter(|(_, row)| names.contains(&row.subject.as_str()));

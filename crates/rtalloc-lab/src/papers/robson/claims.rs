@@ -1,12 +1,12 @@
-//! What theory says, held against what adversaries came to.
+//! Theoretical bounds, compared with the results of the adversaries.
 //!
-//! Of a heap, some units at its ends are no blocks: marks, what an alignment leaves. [`ENDS`] of them are forgiven
-//! where a figure is held against a formula from above; lower bounds are held as they are.
+//! Some units at the ends of a heap are unavailable for blocks: markers, alignment losses. Comparisons with an upper
+//! bound allow [`ENDS`] such units; lower bounds are compared exactly.
 
 use super::measure::theory::{comb, lower_bound, refuted_of_half_fit, teeth};
 use crate::papers::robson::result::{Adversary, Claim, Need, Robson, Row};
 
-/// Units at the ends of a heap.
+/// Unavailable units at the ends of a heap.
 const ENDS: f64 = 4.0;
 
 pub(super) fn claims(found: &Robson) -> Vec<Claim> {
@@ -28,12 +28,13 @@ fn needs(row: &Row, adversary: Adversary) -> impl Iterator<Item = &Need> {
         .flat_map(|answer| answer.needs.iter().flatten())
 }
 
-/// Whether everything was found out that was asked of a row.
+/// Whether all results of a row are available.
 fn is_whole(row: &Row) -> bool {
     row.answers.iter().all(|answer| answer.needs.is_ok())
 }
 
-/// The verdict where `all` hold: one that does not refutes, but what is missing might not have held either.
+/// The verdict on a statement about all elements: one counterexample refutes it, but if results are missing, it is not
+/// confirmed.
 fn verdict(all: impl IntoIterator<Item = bool>, nothing_is_missing: bool) -> Option<bool> {
     let (mut any, mut hold) = (false, true);
     for holds in all {
@@ -50,7 +51,7 @@ fn bound(need: &Need) -> f64 {
     lower_bound(need.m as usize, need.n as usize)
 }
 
-/// One for each family: Robson's program needs what theory says of everyone who moves nothing.
+/// One claim per family: Robson's program makes every non-moving allocator need what theory states.
 fn lower_bounds(found: &Robson) -> Vec<Claim> {
     let mut families: Vec<&str> = found.rows.iter().filter(|row| !row.moves).map(|row| row.family.as_str()).collect();
     families.sort_unstable();
@@ -88,7 +89,7 @@ fn lower_bounds(found: &Robson) -> Vec<Claim> {
     families.into_iter().map(claim).collect()
 }
 
-/// Those who lose nothing to rounding need no more than that.
+/// Allocators without rounding losses need no more than that.
 fn exactly(found: &Robson) -> Option<Claim> {
     const NAMES: [&str; 4] = ["first-fit", "best-fit", "half-fit", "tlsf"];
     const SIZES: [u64; 3] = [16, 64, 256];
@@ -112,7 +113,7 @@ fn exactly(found: &Robson) -> Option<Claim> {
     })
 }
 
-/// One for each guarantee.
+/// One claim per guarantee.
 fn guarantees(found: &Robson) -> Vec<Claim> {
     let mut formulas: Vec<&String> = Vec::new();
     for formula in found.rows.iter().filter_map(|row| row.guarantee.as_ref()) {
@@ -158,7 +159,7 @@ fn guarantees(found: &Robson) -> Vec<Claim> {
     formulas.into_iter().map(claim).collect()
 }
 
-/// Without rounding, the binary buddy does with half of what is guaranteed.
+/// Without rounding, the binary buddy needs only half of its guarantee.
 fn buddies(found: &Robson) -> Option<Claim> {
     let row = found.rows.iter().find(|row| row.subject == "binary-buddy")?;
     let share = |need: &Need| {
@@ -181,7 +182,7 @@ fn buddies(found: &Robson) -> Option<Claim> {
     })
 }
 
-/// What the combs come to.
+/// The results of the combs.
 fn combs(found: &Robson) -> [Claim; 3] {
     let reached = |names: &[&str], adversary: Adversary, sizes: [u64; 2], confirmed: &dyn Fn(&Need) -> bool| {
         let rows: Vec<&Row> = found.rows.iter().filter(|row| names.contains(&row.subject.as_str())).collect();
@@ -231,10 +232,10 @@ fn combs(found: &Robson) -> [Claim; 3] {
     ]
 }
 
-/// Who is better in the mean is worse at the worst.
+/// The allocator that is better on average is worse in the worst case.
 fn ranking(found: &Robson) -> Option<Claim> {
     const N: u64 = 16;
-    // The worst is known where every adversary played.
+    // The worst case is known only if all adversaries were run.
     let row = |name: &str| found.rows.iter().find(|row| row.subject == name && is_whole(row));
     let worst = |name: &str| Some(row(name)?.worst(N)?.1.ratio());
     let [best, tlsf, first, buddy, half] =
@@ -258,7 +259,7 @@ fn ranking(found: &Robson) -> Option<Claim> {
     })
 }
 
-/// Whoever moves objects is not bound by what they say.
+/// Allocators that move objects are not subject to these bounds.
 fn moving(found: &Robson) -> Option<Claim> {
     let rows: Vec<&Row> = found.rows.iter().filter(|row| row.moves).collect();
     let growth = |row: &Row| {

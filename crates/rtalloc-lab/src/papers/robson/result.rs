@@ -1,4 +1,4 @@
-//! The schema of worst-case memory: what adversaries make each allocator need.
+//! The schema of worst-case memory: the memory that adversaries make each allocator need.
 
 pub use crate::papers::claims::Claim;
 use serde::{Deserialize, Serialize};
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adversary {
-    /// Robson's program for powers of two, against everybody who moves nothing.
+    /// Robson's program for powers of two, against all non-moving allocators.
     Powers,
-    /// Requests of every size, one after another, against everybody who moves nothing.
+    /// Requests of every size in turn, against all non-moving allocators.
     Sizes,
-    /// Requests just above powers of two behind gaps of just less than the next one, against half-fit.
+    /// Requests just above powers of two, with gaps just smaller than the next power, against half-fit.
     Halves,
-    /// The same with one object left in each block of a buddy system, against binary buddies.
+    /// The same with one remaining object in each block of a buddy system, against binary buddies.
     Buddies,
     /// Small objects as far apart as the largest request is long, against best-fit.
     Comb,
-    /// The same where the search goes on from the last place, against next-fit.
+    /// The same for a search that continues from its last position, against next-fit.
     March,
-    /// The same where a search skips gaps that are large enough, against half-fit.
+    /// The same for a search that skips gaps that are large enough, against half-fit.
     Teeth,
-    /// All memory in one size after another, against those who coalesce nothing.
+    /// All memory in one size after another, against allocators without coalescing.
     Classes,
-    /// One object left in each page, against those who give a page back when it is empty.
+    /// One remaining object per page, against allocators that release a page only when it is empty.
     Pages,
 }
 
 impl Adversary {
-    /// All of them.
+    /// All adversaries.
     pub const ALL: [Self; 9] = [
         Self::Powers,
         Self::Sizes,
@@ -41,7 +41,7 @@ impl Adversary {
         Self::Pages,
     ];
 
-    /// The name, as in tables.
+    /// The name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Adversary {
 }
 
 impl Adversary {
-    /// A letter for it, in tables.
+    /// The letter in tables.
     #[must_use]
     pub const fn letter(self) -> char {
         match self {
@@ -75,7 +75,7 @@ impl Adversary {
         }
     }
 
-    /// What it does.
+    /// A description.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -92,31 +92,31 @@ impl Adversary {
     }
 }
 
-/// A curve of theory.
+/// A theoretical curve.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Law {
-    /// Its name, as in figures.
+    /// Its name in figures.
     pub name: String,
     /// Its formula.
     pub formula: String,
-    /// Largest request in units, and memory over what is live at the most.
+    /// Largest request in units, and memory relative to the maximum live memory.
     pub points: Vec<(u64, f64)>,
 }
 
-/// Everything.
+/// The results of all experiments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Robson {
-    /// Units that may be live.
+    /// Maximum live units.
     pub m: u64,
-    /// The same for the comb, whose work grows with their square.
+    /// The same for the comb, whose work is quadratic in the number of units.
     pub comb_m: u64,
     /// Largest requests, in units.
     pub sizes: Vec<u64>,
-    /// The lower bound for everyone who moves nothing, then guarantees.
+    /// The lower bound for all non-moving allocators, then guarantees.
     pub laws: Vec<Law>,
-    /// A row for each allocator.
+    /// One row per allocator.
     pub rows: Vec<Row>,
-    /// What theory says, and whether our figures say so too.
+    /// The theoretical statements, and whether our figures confirm them.
     pub claims: Vec<Claim>,
 }
 
@@ -129,56 +129,56 @@ pub struct Row {
     pub family: String,
     /// Whether its objects move.
     pub moves: bool,
-    /// The guarantee that is known of it, in words.
+    /// Its known guarantee, as text.
     pub guarantee: Option<String>,
-    /// What each adversary came to.
+    /// The results of each adversary.
     pub answers: Vec<Answer>,
 }
 
-/// What an adversary came to.
+/// The results of an adversary.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Answer {
-    /// Which.
+    /// The adversary.
     pub adversary: Adversary,
-    /// For each largest request that the allocator serves; or what went wrong.
+    /// One result for each largest request that the allocator serves, or an error message.
     pub needs: Result<Vec<Need>, String>,
 }
 
-/// The smallest heap in which an adversary is refused nothing; in one that is smaller by a granule, it is.
+/// The smallest heap in which no request of an adversary is refused; in a heap smaller by one granule, one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
     /// Largest request, in units.
     pub n: u64,
-    /// Most units live.
+    /// Maximum live units.
     pub m: u64,
     /// Bytes of a unit.
     pub unit_bytes: u64,
-    /// Of these, what cannot be requested.
+    /// Of these, the bytes that cannot be requested.
     pub header_bytes: u64,
-    /// Bytes that blocks may have.
+    /// Bytes available to blocks.
     pub needed_bytes: u64,
-    /// Bytes of control structure in front of them.
+    /// Bytes of control structure before them.
     pub control_bytes: u64,
-    /// By so much smaller is the largest heap that was seen to fail.
+    /// The difference to the largest heap that was observed to fail.
     pub granule_bytes: u64,
     /// The highest end of a block in ample memory, in bytes.
     pub ample_bytes: u64,
     /// Requests served.
     pub served: u64,
-    /// Games played until this was found.
+    /// Number of games until this was found.
     pub games: u64,
-    /// What is guaranteed to suffice, in bytes; as far as a guarantee is known.
+    /// The guaranteed size in bytes, if a guarantee is known.
     pub guaranteed_bytes: Option<u64>,
 }
 
 impl Need {
-    /// Memory needed in units of what is live at the most.
+    /// Memory needed, in units, divided by the maximum live memory.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.needed_bytes as f64 / (self.m * self.unit_bytes) as f64
     }
 
-    /// The guarantee, likewise.
+    /// The guarantee, in the same form.
     #[must_use]
     pub fn guaranteed(&self) -> Option<f64> {
         self.guaranteed_bytes.map(|bytes| bytes as f64 / (self.m * self.unit_bytes) as f64)
@@ -186,15 +186,15 @@ impl Need {
 }
 
 impl Row {
-    /// What an adversary came to with requests of up to `n` units.
+    /// The results of an adversary for requests of up to `n` units.
     #[must_use]
     pub fn need(&self, adversary: Adversary, n: u64) -> Option<&Need> {
         let answer = self.answers.iter().find(|answer| answer.adversary == adversary)?;
         answer.needs.as_ref().ok()?.iter().find(|need| need.n == n)
     }
 
-    /// The adversary that makes the allocator need most with requests of up to `n` units: one that asks for less than
-    /// it may is legal, too. `None` where `n` is more than the allocator serves.
+    /// The adversary with the largest need for requests of up to `n` units: an adversary may also request less than
+    /// allowed. `None` if `n` is more than the allocator serves.
     #[must_use]
     pub fn worst(&self, n: u64) -> Option<(Adversary, &Need)> {
         self.answers.iter().find(|answer| answer.needs.iter().flatten().any(|need| need.n == n))?;

@@ -3,7 +3,7 @@
 use crate::papers::published::{Both, Table};
 use serde::Deserialize;
 
-/// Its allocators in its order: name there and here.
+/// Its allocators in the thesis' order: name in the thesis and here.
 pub const ALLOCATORS: [(&str, &str); 7] = [
     ("bbuddy", "bbuddy"),
     ("bframe", "bitframe-8"),
@@ -14,7 +14,7 @@ pub const ALLOCATORS: [(&str, &str); 7] = [
     ("tlsf", "tlsf"),
 ];
 
-/// Its figures.
+/// The published figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thesis {
@@ -37,7 +37,7 @@ pub struct Thesis {
 /// A row of table 3 or 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Cycles {
-    /// Most.
+    /// Maximum.
     pub max: Both<u64>,
     /// Mean.
     pub mean: Both<u64>,
@@ -45,13 +45,13 @@ pub struct Cycles {
     pub deviation: Both<u64>,
 }
 
-/// Table 5 or 6, of recorded traces, whose live memory is the same for every allocator.
+/// Table 5 or 6, for recorded traces, whose live memory is the same for every allocator.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
     /// M, in bytes.
     pub live_bytes: u64,
-    /// What the numbers of a row are.
+    /// The meaning of the numbers of a row.
     pub columns: Vec<String>,
     rows: std::collections::BTreeMap<String, (u64, f64, f64)>,
 }
@@ -70,7 +70,7 @@ pub struct Space {
 }
 
 impl Recorded {
-    /// The row of an allocator, by its name there.
+    /// The row of an allocator, by its name in the thesis.
     #[must_use]
     pub fn space(&self, name: &str) -> Option<Space> {
         let (used_bytes, fragmentation_percent, overhead_percent) = *self.rows.get(name)?;
@@ -79,7 +79,7 @@ impl Recorded {
 }
 
 impl Thesis {
-    /// The row of an allocator, by its name there, in one of the tables 5 to 8.
+    /// The row of an allocator, by its name in the thesis, in one of the tables 5 to 8.
     #[must_use]
     pub fn space(&self, table: u32, name: &str) -> Option<Space> {
         match table {

@@ -1,5 +1,5 @@
-//! The schema of the Bitframe thesis' experiments (2012, chapter 6): what is measured is a [`Unit`], which its
-//! parameters alone determine; what all of them come to is a [`Thesis`].
+//! The schema of the Bitframe thesis' experiments (2012, chapter 6): each measurement is a [`Unit`], determined by its
+//! parameters; their combined result is a [`Thesis`].
 
 pub use crate::papers::claims::Claim;
 pub use crate::papers::tlsf::result::Costs;
@@ -16,7 +16,7 @@ pub const CLASS_BYTES: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// A recording up to where its heap stops growing.
+    /// A recording up to the point at which its heap stops growing.
     Boot,
     /// The rest of it.
     Stable,
@@ -27,10 +27,10 @@ pub enum Part {
 }
 
 impl Part {
-    /// In the thesis' order.
+    /// All traces, in the thesis' order.
     pub const ALL: [Self; 4] = [Self::Boot, Self::Stable, Self::Uniform, Self::Small];
 
-    /// As the thesis names it.
+    /// The name in the thesis.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Part {
         }
     }
 
-    /// Number of its table of memory.
+    /// Number of the thesis' memory table for this trace.
     #[must_use]
     pub const fn table(self) -> u32 {
         match self {
@@ -62,9 +62,9 @@ impl Part {
 /// A trace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Load {
-    /// Which of the thesis' it is, or stands for.
+    /// The thesis' trace that it is, or replaces.
     pub part: Part,
-    /// The recording that it is a part of; `None` where a generator draws it.
+    /// The recording that it is a part of; `None` for generated traces.
     pub recording: Option<String>,
 }
 
@@ -78,39 +78,39 @@ impl Load {
         }
     }
 
-    /// The same as a part of a file's name.
+    /// The same as a part of a file name.
     #[must_use]
     pub fn slug(&self) -> String {
         self.name().replace(", ", "-")
     }
 }
 
-/// What is measured at once, in a process of its own.
+/// A measurement performed in a process of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
-    /// Memory and instructions of every allocator on a trace. Gives [`Found::Replayed`].
+    /// Memory and instructions of every allocator on a trace. Yields [`Found::Replayed`].
     Replay {
         /// The trace.
         load: Load,
-        /// Seed of its generator; 0 where it was recorded.
+        /// Seed of its generator; 0 for a recorded trace.
         seed: u64,
     },
-    /// Ticks of an allocator on a trace, each operation's least of some replicas. Gives [`Found::Time`].
+    /// Ticks of an allocator on a trace, each operation's minimum over replicas. Yields [`Found::Time`].
     Time {
         /// The trace, of seed 1.
         load: Load,
         /// The allocator.
         subject: String,
-        /// Identical replays.
+        /// Number of identical replays.
         replicas: u32,
     },
-    /// What every request is granted. Gives [`Found::Sizes`].
+    /// The size granted for every request. Yields [`Found::Sizes`].
     Sizes,
-    /// What taking a page costs. Gives [`Found::Pages`].
+    /// The cost of taking a page. Yields [`Found::Pages`].
     Pages,
 }
 
-/// What a unit came to.
+/// The result of a unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Found {
     /// Of [`Unit::Replay`].
@@ -123,7 +123,7 @@ pub enum Found {
     Pages(Vec<Opening>),
 }
 
-/// What is in a trace.
+/// The contents of a trace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Facts {
     /// Operations.
@@ -134,7 +134,7 @@ pub struct Facts {
     pub peak_live_bytes: u64,
     /// Largest number of live blocks.
     pub peak_live_blocks: u64,
-    /// Allocations in each class of [`CLASS_BYTES`], from the smallest sizes on.
+    /// Number of allocations in each class of [`CLASS_BYTES`], starting with the smallest sizes.
     pub classes: Vec<u64>,
     /// Live memory over the operations.
     pub live: Curve,
@@ -143,12 +143,12 @@ pub struct Facts {
 /// Every allocator on a trace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replayed {
-    /// What the trace is.
+    /// The contents of the trace.
     pub facts: Facts,
-    /// Operations that every allocator served: the equal prefix.
+    /// Number of operations that every allocator served: the equal prefix.
     pub prefix_operations: u64,
-    /// In the order of [`Thesis::names`]: up to the first request that failed and up to the end of the equal prefix, or
-    /// what went wrong.
+    /// In the order of [`Thesis::names`]: the run up to the first request that failed and the run up to the end of the
+    /// equal prefix, or an error message.
     pub runs: Vec<Result<[Run; 2], String>>,
 }
 
@@ -157,13 +157,13 @@ pub struct Replayed {
 pub struct Run {
     /// Memory.
     pub figures: Figures,
-    /// Operations that were served.
+    /// Number of operations served.
     pub operations: u64,
-    /// Whether that is the whole trace.
+    /// Whether the whole trace was served.
     pub completed: bool,
     /// Instructions, with exact histograms.
     pub instructions: Costs,
-    /// Memory on the way, where the trace was recorded.
+    /// Memory over time, if the trace was recorded.
     pub course: Vec<Moment>,
 }
 
@@ -180,109 +180,110 @@ pub struct Figures {
     pub overhead: f64,
 }
 
-/// Memory behind an operation, in bytes.
+/// Memory after an operation, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// Operations performed.
     pub operation: u64,
     /// H so far, the control structure included.
     pub used_bytes: u64,
-    /// L at this moment.
+    /// L after this operation.
     pub bookkeeping_bytes: u64,
-    /// Granted and not requested; of regions, whatever of their pages no live block asked for.
+    /// Bytes granted in excess of the requests; for regions, all bytes of their pages not requested by a live block.
     pub internal_bytes: u64,
-    /// Requested and not freed.
+    /// Bytes requested and not freed.
     pub live_bytes: u64,
 }
 
-/// What an allocator grants for requests of 1 byte to [`LARGEST_BYTES`].
+/// The sizes an allocator grants for requests of 1 byte to [`LARGEST_BYTES`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Granted {
     /// The allocator.
     pub name: String,
-    /// Bytes granted, for 1 byte on.
+    /// Bytes granted, starting with a request of 1 byte.
     pub bytes: Result<Vec<u64>, String>,
 }
 
 impl Granted {
-    /// Of the requests from `least` bytes on, the one that loses most of its block, and what it is granted.
+    /// Among the requests of at least `least` bytes, the one that wastes the largest share of its block, and its
+    /// granted size.
     #[must_use]
     pub fn worst(&self, least: u64) -> Option<(u64, u64)> {
         let all = (1..).zip(self.bytes.as_ref().ok()?.iter().copied());
         let lost = |(request, granted): (u64, u64)| (granted - request) as f64 / granted as f64;
-        // Of equal ones the first.
+        // The first of equal ones.
         all.skip_while(|(request, _)| *request < least)
             .reduce(|worst, one| if lost(one) > lost(worst) { one } else { worst })
     }
 }
 
-/// Instructions of a bitframe heap around the taking of a page.
+/// Instructions of a bitframe heap when a page is taken.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Opening {
     /// The allocator.
     pub name: String,
-    /// Counts, or what went wrong.
+    /// Counts, or an error message.
     pub counts: Result<Openings, String>,
 }
 
 /// Counts of [`Opening`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Openings {
-    /// malloc of 8 bytes in a heap without a page: takes one of 8-byte chunks.
+    /// malloc of 8 bytes in a heap without pages: takes a page of 8-byte chunks.
     pub small: u64,
     /// The same again, in that page.
     pub small_again: u64,
-    /// malloc of 512 bytes in a heap without a page: takes one of large chunks.
+    /// malloc of 512 bytes in a heap without pages: takes a page of large chunks.
     pub large: u64,
     /// The same again, in that page.
     pub large_again: u64,
-    /// free of a page's last block, which gives the page back.
+    /// free of a page's last block, which releases the page.
     pub free_last: u64,
 }
 
-/// What was asked for.
+/// The settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Bytes of the heap.
     pub heap_bytes: u64,
-    /// Traces of each generator; figures are means over them.
+    /// Traces per generator; figures are means over them.
     pub seeds: u64,
-    /// Identical replays of which an operation's least time counts; without one nothing is timed.
+    /// Number of identical replays, of which each operation's minimum time counts; 0 disables timing.
     pub replicas: u32,
 }
 
-/// Everything.
+/// All results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Thesis {
-    /// What was asked for.
+    /// The settings.
     pub settings: Settings,
     /// Names of the allocators: the thesis' seven, then the variants of bframe.
     pub names: Vec<String>,
     /// Every trace.
     pub traces: Vec<OnTrace>,
-    /// What requests are granted.
+    /// The sizes granted for all requests.
     pub sizes: Result<Vec<Granted>, String>,
-    /// What taking a page costs.
+    /// The cost of taking a page.
     pub pages: Result<Vec<Opening>, String>,
-    /// What the thesis says, and whether our figures say so too.
+    /// The thesis' claims, and whether our figures confirm them.
     pub claims: Vec<Claim>,
 }
 
-/// A trace, with every allocator on it.
+/// A trace, with the results of every allocator on it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OnTrace {
-    /// Which.
+    /// The trace.
     pub load: Load,
-    /// What is in it; of a generator's, in that of seed 1.
+    /// Its contents; for a generated trace, those of seed 1.
     pub facts: Facts,
-    /// Operations that every allocator served, for every seed: the equal prefix.
+    /// Number of operations that every allocator served for every seed: the equal prefix.
     pub prefix_operations: u64,
     /// In the order of [`Thesis::names`].
     pub rows: Vec<Row>,
 }
 
 impl OnTrace {
-    /// What was measured of an allocator.
+    /// The measurements of an allocator.
     #[must_use]
     pub fn of(&self, name: &str) -> Option<&Measured> {
         self.rows.iter().find(|row| row.name == name)?.ours.as_ref().ok()
@@ -292,15 +293,15 @@ impl OnTrace {
 /// An allocator on a trace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Name in the thesis, or of the variant.
+    /// Name in the thesis, or name of the variant.
     pub name: String,
-    /// What was measured, or what went wrong.
+    /// The measurements, or an error message.
     pub ours: Result<Measured, String>,
-    /// Ticks up to the first request that fails; `None` where nothing was timed.
+    /// Ticks up to the first request that fails; `None` without timing.
     pub ticks: Option<Result<Costs, String>>,
 }
 
-/// What was measured of an allocator.
+/// The measurements of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Up to the first request that failed, the mean over the seeds.
@@ -309,12 +310,12 @@ pub struct Measured {
     pub prefix: Figures,
     /// Operations up to the first request that failed, the mean over the seeds.
     pub operations: f64,
-    /// For how many of the seeds the whole trace was served.
+    /// Number of seeds for which the whole trace was served.
     pub completed: u64,
     /// Instructions up to the first request that failed, over all seeds.
     pub instructions: Costs,
     /// Instructions up to the end of the equal prefix.
     pub prefix_instructions: Costs,
-    /// Memory on the way, where the trace was recorded.
+    /// Memory over time, if the trace was recorded.
     pub course: Vec<Moment>,
 }

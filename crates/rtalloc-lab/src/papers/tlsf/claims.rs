@@ -1,7 +1,7 @@
-//! What the TLSF paper says of its figures, held against ours by rules that stand in the claims' words.
+//! The TLSF paper's claims, compared with our figures by rules that the claims state.
 //!
-//! The rules are such that the published figures pass them, which a test shows; *not reproduced* is what lacks a
-//! figure, or is a published figure in whose range ours does not lie.
+//! Every rule is chosen such that the published figures satisfy it, which a test shows. *Not reproduced* means that a
+//! figure is missing, or that our value is outside the range of a published figure.
 
 use crate::papers::published::TLSF;
 use crate::papers::tlsf::published::{ALLOCATORS, Row};
@@ -11,14 +11,14 @@ use crate::papers::tlsf::result::{
 use crate::result::schema::Distribution;
 use crate::workload::Holding;
 
-/// By how much maxima that do not depend on the profile may differ.
+/// Tolerance for maxima that do not depend on the profile.
 const SAME: f64 = 1.05;
-/// What free of half-fit and TLSF may have of the other's mean.
+/// Tolerance between the mean frees of half-fit and TLSF.
 const ALIKE: f64 = 1.15;
 /// J: 2^J lists between powers of two.
 const J: u32 = 5;
 
-/// Every claim, in the order of the specification.
+/// All claims, in the order of the specification.
 #[must_use]
 pub(super) fn claims(settings: &Settings, cells: &[Cell], pools: &[Pool]) -> Vec<Claim> {
     let judge = Judge { settings, pools };
@@ -38,7 +38,7 @@ fn claim(claim: impl Into<String>, confirmed: Option<bool>, figures: impl Into<S
     Claim { claim: claim.into(), confirmed, figures: figures.into() }
 }
 
-/// Numbers, a slash between them.
+/// Numbers separated by slashes.
 fn slashed(values: impl IntoIterator<Item = f64>, decimals: usize) -> String {
     values.into_iter().map(|value| format!("{value:.decimals$}")).collect::<Vec<_>>().join("/")
 }
@@ -57,12 +57,12 @@ impl Judge<'_> {
         self.pools.iter().find(is_it)
     }
 
-    /// Whether every set was run; what is of fewer is not judged.
+    /// Whether every set was run; incomplete results are not judged.
     fn is_whole(&self, pool: &Pool) -> bool {
         pool.sets == self.settings.sets && pool.instructions.malloc.count > 0
     }
 
-    /// A value of each profile.
+    /// One value per profile.
     fn each(&self, name: &str, value: impl Fn(&Pool) -> Option<f64>) -> Option<[f64; 3]> {
         let mut values = [0.0; 3];
         for (place, profile) in values.iter_mut().zip(Profile::ALL) {
@@ -237,7 +237,7 @@ impl Judge<'_> {
             };
             names.map(one).join("; ")
         };
-        // A reading that was chosen because F of these three came near the published one can refute, and not confirm.
+        // A reading selected because F of these three is close to the published value can refute, but not confirm.
         let is_calibrated = self.settings.holding == Holding::Fit;
         let words = if is_calibrated { " (calibrated: agreement is not judged)" } else { "" };
         let unless_calibrated = |holds: Option<bool>| holds.filter(|holds| !(is_calibrated && *holds));
@@ -258,7 +258,7 @@ impl Judge<'_> {
                 figures(["BB", "HF"]),
             ),
         ];
-        // Whether our mean could have been one of the paper's task sets.
+        // Whether our mean is within the range of the paper's task sets.
         for ((name, _), ours) in ALLOCATORS.into_iter().zip([bb, dl, hf, tlsf]) {
             let within = ours.is_some_and(|ours| {
                 ours.iter().zip(&TLSF.table_6[name]).all(|(ours, [.., most, least])| (least..=most).contains(&ours))
@@ -295,7 +295,7 @@ fn mean(one: &Distribution) -> f64 {
 }
 
 impl Judge<'_> {
-    /// Section 6.1: whether the paper's worst cases are.
+    /// Section 6.1: whether the paper's worst cases are the worst.
     fn worst(&self, cells: &[Cell]) -> Vec<Claim> {
         let worsts = cells.iter().find_map(|cell| match (&cell.unit, &cell.found) {
             (Unit::Worst { subject }, Ok(Found::Worst(worsts))) if subject == "tlsf" => Some(worsts.as_slice()),
@@ -311,7 +311,8 @@ impl Judge<'_> {
                 scenarios.filter(|scenario| scenario.paper == paper).map(|scenario| scenario.instructions).max()
             };
             let (paper, harder) = (largest(true), largest(false));
-            // One that executes more refutes; that none does can be said only if all were tried, or if none can.
+            // A scenario that executes more refutes the claim; confirming it requires that all scenarios were run, or
+            // that none can execute more.
             let confirmed = match paper {
                 None => None,
                 Some(paper) if harder.max(observed).is_some_and(|most| most > paper) => Some(false),
@@ -373,7 +374,7 @@ fn of_bands(cells: &[Cell]) -> Vec<Claim> {
     ]
 }
 
-/// Section 5.3: what is lost in blocks.
+/// Section 5.3: internal fragmentation.
 fn of_internal(cells: &[Cell]) -> Vec<Claim> {
     let octaves = cells.iter().find_map(|cell| match &cell.found {
         Ok(Found::Internal(octaves)) => Some(octaves.as_slice()),
@@ -423,7 +424,7 @@ mod tests {
         Distribution { count: 1, mean, std, max, min: min as u64, p999: max, ..Distribution::default() }
     }
 
-    /// Pools whose figures are those of the paper.
+    /// Pools with the paper's figures.
     fn published() -> Vec<Pool> {
         let pool = |(name, subject): (&str, &str), (place, profile): (usize, Profile)| Pool {
             subject: subject.into(),
@@ -470,7 +471,7 @@ mod tests {
         }
     }
 
-    /// What a reading was chosen by cannot confirm it; what does not agree refutes all the same.
+    /// A claim used to select the reading cannot be confirmed by it; disagreement still refutes.
     #[test]
     fn f_under_the_calibrated_reading_is_not_confirmed() {
         let mut pools = published();
@@ -489,7 +490,7 @@ mod tests {
     #[test]
     fn figures_that_say_otherwise_refute() {
         let mut pools = published();
-        // Everybody is as slow, and as wasteful, as the next one in the table.
+        // Each allocator gets the times and the fragmentation of the next one in the table.
         let all = pools.clone();
         let count = pools.len();
         for (place, pool) in pools.iter_mut().enumerate() {

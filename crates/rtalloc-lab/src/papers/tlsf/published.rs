@@ -4,23 +4,23 @@ use crate::papers::published::{Both, Table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Mean, standard deviation, largest, smallest.
+/// Mean, standard deviation, maximum, minimum.
 pub type Four = [f64; 4];
 
 /// A row of tables IV to VI: profiles 1 to 3.
 pub type Row = [Four; 3];
 
-/// Its allocators: name there and here.
+/// Its allocators: name in the paper and here.
 pub const ALLOCATORS: [(&str, &str); 4] =
     [("BB", "binary-buddy"), ("DL", "dlmalloc"), ("HF", "half-fit"), ("TLSF", "tlsf")];
 
-/// Its figures.
+/// The published figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlsf {
     /// Authors, title and journal.
     pub paper: String,
-    /// Bounds of internal fragmentation as the prose has them.
+    /// Bounds of internal fragmentation as stated in the text.
     pub section_5_3: Internal,
     /// Instructions of TLSF in the worst-case scenarios.
     pub section_6_1: Both<u64>,
@@ -32,7 +32,7 @@ pub struct Tlsf {
     pub table_2: BTreeMap<String, Vec<u64>>,
     /// A task set of profile 1.
     pub table_3: Table<Task>,
-    /// What task sets are drawn from.
+    /// The ranges from which task sets are drawn.
     pub section_7_2: Profiles,
     /// Cycles by allocator.
     pub table_4: Both<BTreeMap<String, Row>>,
@@ -40,9 +40,9 @@ pub struct Tlsf {
     pub table_5: Both<BTreeMap<String, Row>>,
     /// Fragmentation F in per cent by allocator.
     pub table_6: BTreeMap<String, Row>,
-    /// What the prose says of table V: the constant cost of malloc with half-fit and with TLSF.
+    /// The text on table V: the constant cost of malloc with half-fit and with TLSF.
     pub section_7_3_2: Constant,
-    /// What the conclusions say of TLSF's fragmentation.
+    /// The conclusions on TLSF's fragmentation.
     pub section_8: Conclusion,
 }
 
@@ -60,23 +60,23 @@ pub struct Internal {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bands {
-    /// Those of malloc that the text tells.
+    /// Bands of malloc that the text states.
     pub malloc: Vec<Band>,
-    /// Those of free.
+    /// Bands of free.
     pub free: Vec<Band>,
-    /// Instructions between the two of malloc.
+    /// The instructions between the two malloc bands.
     pub more_for_the_last: u64,
 }
 
-/// Least and most of what a task set is drawn from.
+/// Minimum and maximum of a task-set parameter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profiles {
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: [u64; 2],
     /// Periods.
     pub period: [u64; 2],
-    /// Requests in a period.
+    /// Requests per period.
     pub requests: [u64; 2],
     /// Holding times, in the paper's unit.
     pub holding: [u64; 2],
@@ -92,7 +92,7 @@ pub struct Profiles {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constant {
-    /// Of half-fit and of TLSF.
+    /// For half-fit and for TLSF.
     pub malloc: [u64; 2],
 }
 
@@ -100,18 +100,18 @@ pub struct Constant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conclusion {
-    /// The worst is below it.
+    /// Upper limit of the worst.
     pub worst_percent: f64,
-    /// The mean is about it.
+    /// Approximate mean.
     pub mean_percent: f64,
 }
 
 /// A band of figure 6.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Band {
-    /// What the operations of the band do.
+    /// The kind of its operations.
     pub kind: crate::papers::tlsf::result::Kind,
-    /// Least and most instructions.
+    /// Minimum and maximum instructions.
     pub range: [u64; 2],
 }
 
@@ -120,11 +120,11 @@ pub struct Band {
 pub struct Task {
     /// Its period.
     pub period: u64,
-    /// The most that it requests in a period, in bytes.
+    /// The maximum requested per period, in bytes.
     pub g_bytes: u64,
-    /// Mean of its requests, in bytes.
+    /// Mean size of its requests, in bytes.
     pub mean_bytes: u64,
-    /// Their standard deviation, in bytes.
+    /// Standard deviation of the sizes, in bytes.
     pub deviation_bytes: u64,
     /// Longest holding time, in the paper's unit.
     pub longest: u64,
@@ -133,7 +133,7 @@ pub struct Task {
 }
 
 impl Tlsf {
-    /// The name there of an allocator here.
+    /// The name in the paper of an allocator here.
     #[must_use]
     pub fn name_of(subject: &str) -> Option<&'static str> {
         ALLOCATORS.iter().find(|(_, name)| *name == subject).map(|(name, _)| *name)

@@ -1,5 +1,5 @@
-//! The schema of the TLSF paper's experiments: what is measured is a [`Unit`], which its parameters alone determine;
-//! what comes of it is a [`Cell`]. Tables, figures and verdicts are made of cells.
+//! The schema of the TLSF paper's experiments: each measurement is a [`Unit`], determined by its parameters; its result
+//! is a [`Cell`]. Tables, figures and verdicts are computed from cells.
 
 pub use crate::papers::claims::Claim;
 use crate::result::schema::Distribution;
@@ -7,7 +7,7 @@ use crate::workload::Holding;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Mallocs that figure 9 shows, at the beginning and at the end.
+/// Number of mallocs that figure 9 shows, at the beginning and at the end.
 pub const SHOWN: (u64, u64) = (5000, 1000);
 
 /// Width of figure 7's bins, in bytes.
@@ -28,7 +28,7 @@ impl Profile {
     /// Every profile, in the order of the tables' columns.
     pub const ALL: [Self; 3] = [Self::P1, Self::P2, Self::P3];
 
-    /// As tables name it.
+    /// The name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,9 +42,9 @@ impl Profile {
 /// A task set and the allocator that serves it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// The profile that the set is drawn from.
+    /// The profile from which the set is drawn.
     pub profile: Profile,
-    /// How holding times are read.
+    /// The interpretation of holding times.
     pub holding: Holding,
     /// The set: seed of the generator.
     pub set: u64,
@@ -56,21 +56,21 @@ pub struct Load {
     pub subject: String,
 }
 
-/// What is measured at once, in a process of its own.
+/// A measurement performed in a process of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
-    /// Instructions and memory of a load: tables V and VI. Gives [`Found::Run`].
+    /// Instructions and memory of a load: tables V and VI. Yields [`Found::Run`].
     Run(Load),
-    /// Ticks of a load, each operation's least of some replicas: table IV, figure 8. Gives [`Found::Time`].
+    /// Ticks of a load, each operation's minimum over replicas: table IV, figure 8. Yields [`Found::Time`].
     Time {
         /// The load.
         load: Load,
-        /// Identical replays.
+        /// Number of identical replays.
         replicas: u32,
     },
-    /// Memory over time: figure 9. Gives [`Found::Course`].
+    /// Memory over time: figure 9. Yields [`Found::Course`].
     Course(Load),
-    /// Instructions of single operations under a random load: figure 6. Gives [`Found::Bands`].
+    /// Instructions of single operations under a random load: figure 6. Yields [`Found::Bands`].
     Bands {
         /// The allocator.
         subject: String,
@@ -79,7 +79,7 @@ pub enum Unit {
         /// Allocations performed.
         mallocs: u64,
     },
-    /// Instructions of the steps of operations under the same load: tables I and II. Gives [`Found::Steps`].
+    /// Instructions of the steps of operations under the same load: tables I and II. Yields [`Found::Steps`].
     Steps {
         /// The allocator.
         subject: String,
@@ -88,12 +88,12 @@ pub enum Unit {
         /// Allocations performed.
         mallocs: u64,
     },
-    /// Worst-case scenarios and static bounds: section 6.1. Gives [`Found::Worst`].
+    /// Worst-case scenarios and static bounds: section 6.1. Yields [`Found::Worst`].
     Worst {
         /// The allocator.
         subject: String,
     },
-    /// The most that a request loses in its own block: section 5.3. Gives [`Found::Internal`].
+    /// Maximum internal fragmentation of a request: section 5.3. Yields [`Found::Internal`].
     Internal {
         /// The allocator.
         subject: String,
@@ -114,18 +114,18 @@ impl Unit {
     }
 }
 
-/// A unit and what came of it.
+/// A unit and its result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
-    /// What was measured.
+    /// The measurement.
     pub unit: Unit,
-    /// The figures, or what went wrong.
+    /// The figures, or an error message.
     pub found: Result<Found, String>,
-    /// How long that took, in seconds; the only thing here that differs from run to run, ticks apart.
+    /// Duration of the measurement, in seconds; apart from ticks, the only value that varies between runs.
     pub seconds: f64,
 }
 
-/// Figures.
+/// The figures of a unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Found {
     /// Of [`Unit::Run`].
@@ -144,31 +144,31 @@ pub enum Found {
     Internal(Vec<Octave>),
 }
 
-/// What malloc and free cost.
+/// The cost of malloc and free.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Costs {
-    /// Of every malloc that was served.
+    /// Every malloc that was served.
     pub malloc: Distribution,
-    /// Of every free.
+    /// Every free.
     pub free: Distribution,
 }
 
-/// One operation of both.
+/// The value for one operation.
 pub type Side = fn(&Costs) -> &Distribution;
 
 impl Costs {
-    /// Both sides with their names, for tables of malloc above free.
+    /// Both values with their names, for tables with malloc above free.
     pub const SIDES: [(&'static str, Side); 2] = [("malloc", |costs| &costs.malloc), ("free", |costs| &costs.free)];
 }
 
-/// A load, performed.
+/// The results of a load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// Instructions, with exact histograms.
     pub instructions: Costs,
     /// Memory.
     pub space: Space,
-    /// Requests that were refused.
+    /// Number of refused requests.
     pub refused: u64,
 }
 
@@ -183,24 +183,24 @@ pub struct Space {
     pub high_water_with_control_bytes: u64,
     /// S: largest sum of granted bytes.
     pub peak_granted_bytes: u64,
-    /// The four variants of F by Johnstone and Wilson.
+    /// The four definitions of F by Johnstone and Wilson.
     pub fragmentation: Variants,
 }
 
-/// Johnstone and Wilson's four ways to compare memory used, H so far, with live memory; all as the excess over 1.
+/// Johnstone and Wilson's four ratios of used memory, H so far, to live memory, each minus 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variants {
-    /// 1: used over live, the mean over all operations.
+    /// 1: used / live, the mean over all operations.
     pub mean: f64,
-    /// 2: used over live when most is live.
+    /// 2: used / live at the peak of live memory.
     pub at_peak_live: f64,
-    /// 3: used over live when most is used for the first time.
+    /// 3: used / live when used memory first reaches its maximum.
     pub at_peak_used: f64,
-    /// 4: the most used over the most live, whenever they are: the paper's F.
+    /// 4: maximum used / maximum live, independent of time: the paper's F.
     pub of_peaks: f64,
 }
 
-/// Memory behind a malloc.
+/// Memory after a malloc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// Number of the malloc, from 0.
@@ -211,29 +211,29 @@ pub struct Moment {
     pub used_bytes: u64,
 }
 
-/// What an operation of figure 6 does.
+/// The kind of an operation of figure 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// malloc takes a free block as it is.
+    /// malloc uses a free block without splitting it.
     Exact,
-    /// So, and it was the last of its list.
+    /// The same, and the block was the last of its list.
     ExactLast,
     /// malloc splits a free block.
     Split,
     /// free finds no free neighbour.
     None,
-    /// One.
+    /// free finds one free neighbour.
     One,
-    /// Two.
+    /// free finds two free neighbours.
     Two,
 }
 
 impl Kind {
-    /// Every kind, those of malloc first.
+    /// All kinds, those of malloc first.
     pub const ALL: [Self; 6] = [Self::Exact, Self::ExactLast, Self::Split, Self::None, Self::One, Self::Two];
 
-    /// As tables name it.
+    /// The name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -246,7 +246,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is of malloc.
+    /// Whether it is a kind of malloc.
     #[must_use]
     pub const fn is_malloc(self) -> bool {
         matches!(self, Self::Exact | Self::ExactLast | Self::Split)
@@ -256,21 +256,21 @@ impl Kind {
 /// A single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Its number among its like, from 0.
+    /// Its number among the operations of the same type, starting at 0.
     pub index: u64,
-    /// What it did.
+    /// Its kind.
     pub kind: Kind,
-    /// Whether the request was of less than 128 bytes.
+    /// Whether the request was smaller than 128 bytes.
     pub small: bool,
-    /// What it executed.
+    /// Its instructions.
     pub instructions: u64,
 }
 
-/// What belongs to no step of the paper: checks of the request and of tags, the counters, entry and return.
+/// Instructions of no step of the paper: checks of the request and of tags, the counters, entry and return.
 pub const REST: &str = "rest";
 
-/// Instructions of the steps of operations, by the paper's names, and [`REST`]: how many operations executed so many in
-/// a step.
+/// Instructions of the steps of operations, by the paper's names, and [`REST`]: the number of operations for each
+/// instruction count of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
     /// Of malloc, table I.
@@ -286,18 +286,18 @@ pub struct Worst {
     pub operation: String,
     /// The scenarios.
     pub scenarios: Vec<Scenario>,
-    /// Static bound in a heap of 16 MiB; `None` where a search makes it useless.
+    /// Static bound in a heap of 16 MiB; `None` if a search makes it useless.
     pub bound: Option<u64>,
 }
 
-/// A worst case by somebody's recipe.
+/// A worst-case scenario.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scenario {
-    /// What it is.
+    /// Its description.
     pub name: String,
-    /// Whether the recipe is a paper's, and not ours.
+    /// Whether the scenario is from a paper, rather than ours.
     pub paper: bool,
-    /// What the last operation executed.
+    /// Instructions of its last operation.
     pub instructions: u64,
 }
 
@@ -306,34 +306,34 @@ pub struct Scenario {
 pub struct Octave {
     /// The smaller power of two, in bytes.
     pub from_bytes: u64,
-    /// The request that loses most of its block.
+    /// The request that wastes the largest share of its block.
     pub request_bytes: u64,
-    /// What it was granted.
+    /// Its granted size.
     pub granted_bytes: u64,
 }
 
 impl Octave {
-    /// The share of the block that is lost.
+    /// The share of the block that is wasted.
     #[must_use]
     pub fn lost(&self) -> f64 {
         (self.granted_bytes - self.request_bytes) as f64 / self.granted_bytes as f64
     }
 }
 
-/// What was asked for.
+/// The settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Task sets for each profile.
+    /// Task sets per profile.
     pub sets: u64,
-    /// Task sets for each profile when operations are timed, and under the readings that are only compared.
+    /// Task sets per profile for timing, and for the readings used for comparison only.
     pub few_sets: u64,
-    /// Allocations of each set.
+    /// Allocations per set.
     pub mallocs: u64,
-    /// The reading of the holding time in tables IV to VI.
+    /// The interpretation of the holding time in tables IV to VI.
     pub holding: Holding,
-    /// The readings that are only compared.
+    /// The interpretations used for comparison only.
     pub others: Vec<Holding>,
-    /// Identical replays of which an operation's least time counts.
+    /// Number of identical replays, of which each operation's minimum time counts.
     pub replicas: u32,
     /// Bytes of the pool.
     pub pool_bytes: u64,
@@ -341,23 +341,23 @@ pub struct Settings {
     pub subjects: Vec<String>,
 }
 
-/// Everything: settings, cells, what all sets of a profile come to, and verdicts.
+/// All results: settings, cells, pools of all sets of a profile, and verdicts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tlsf {
-    /// What was asked for.
+    /// The settings.
     pub settings: Settings,
-    /// Every unit, measured.
+    /// Every unit with its result.
     pub cells: Vec<Cell>,
-    /// Figure 7: bins of [`SIZE_BIN_BYTES`] by their smaller end, and how many of a thousand requests of table III's
-    /// task set are in each.
+    /// Figure 7: bins of [`SIZE_BIN_BYTES`] by lower edge, and the number per thousand requests of table III's task set
+    /// in each.
     pub sizes: Vec<(u64, f64)>,
-    /// All sets of a profile together.
+    /// The task sets of each profile, combined.
     pub pools: Vec<Pool>,
-    /// What the paper says, and whether our figures say so too.
+    /// The paper's claims, and whether our figures confirm them.
     pub claims: Vec<Claim>,
 }
 
-/// All task sets of a profile together, under one reading.
+/// All task sets of a profile combined, for one reading.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pool {
     /// The allocator.
@@ -366,9 +366,9 @@ pub struct Pool {
     pub profile: Profile,
     /// The reading.
     pub holding: Holding,
-    /// Sets.
+    /// Number of sets.
     pub sets: u64,
-    /// Mallocs of all of them.
+    /// Mallocs of all sets.
     pub mallocs: u64,
     /// Instructions of all operations of all sets.
     pub instructions: Costs,
@@ -377,10 +377,10 @@ pub struct Pool {
     /// Sets that were timed.
     #[serde(default)]
     pub timed_sets: u64,
-    /// The four variants of F: mean, deviation, most, least over the sets, as fractions.
+    /// The four definitions of F: mean, deviation, maximum, minimum over the sets, as fractions.
     pub fragmentation: [[f64; 4]; 4],
-    /// Requests that were refused.
+    /// Number of refused requests.
     pub refused: u64,
-    /// Seconds that counting took for all of them.
+    /// Time for counting all sets, in seconds.
     pub seconds: f64,
 }

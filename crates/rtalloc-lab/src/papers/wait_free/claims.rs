@@ -1,24 +1,24 @@
-//! What the paper says and what we want, held against figures by rules that are told with them.
+//! The paper's claims and our goals, evaluated by rules that are printed with them.
 
 use super::measure::{ARENAS, TREE, is_a_peer};
 use crate::papers::published::WAIT_FREE;
 use crate::papers::wait_free::published::{ALLOCATORS, Column};
 use crate::papers::wait_free::result::{Case, Cell, Claim, Facts, Figures, Load, Memory, StepRow, WaitFree, What};
 
-/// "Far below": at most this share.
+/// "Far below": maximum ratio.
 const FAR_BELOW: f64 = 0.5;
-/// "Comparable": within this factor.
+/// "Comparable": maximum factor.
 const COMPARABLE: f64 = 2.0;
-/// Threads of the published figures, each with a core of its own. With fewer, contention is another, and ticks are not
-/// judged.
+/// Threads of the published figures, each with a core of its own. With fewer threads, contention differs, and ticks are
+/// not judged.
 const PUBLISHED_THREADS: u32 = 16;
-/// Of how many threads the claims are: the most that have a processor each.
+/// Number of threads for which claims are evaluated: the maximum with one processor per thread.
 fn threads(found: &WaitFree) -> Option<u32> {
     let threads = found.cells.iter().map(|cell| cell.threads);
     threads.filter(|threads| found.setting.is_comparable(*threads)).max()
 }
 
-/// Figures that may be judged; those of a case that was cut short may not.
+/// Figures that may be judged; those of an incomplete case may not.
 fn figures<'a>(found: &'a WaitFree, subject: &str, case: Case) -> Option<&'a Figures> {
     measured(found, subject, case).filter(|figures| figures.ticks.count > 0 && !figures.unfinished)
 }
@@ -29,7 +29,7 @@ fn measured<'a>(found: &'a WaitFree, subject: &str, case: Case) -> Option<&'a Fi
     found.cells.iter().find(is_it)?.outcome.as_ref().ok()
 }
 
-/// Both figures of every case that both have; `None` where a case is missing.
+/// Figures of both allocators for every case that both have; `None` if a case is missing.
 fn pairs<'a>(found: &'a WaitFree, first: &str, second: &str) -> Option<Vec<(Case, &'a Figures, &'a Figures)>> {
     Case::ALL
         .into_iter()
@@ -50,10 +50,10 @@ fn told<'a>(
     )
 }
 
-/// What the paper says of figure 10 and of its bounds.
+/// The paper's claims about figure 10 and about its bounds.
 pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
     let locked = ALLOCATORS[1].1;
-    // In every case, of the paper's allocator and of locked TLSF.
+    // For every case, the paper's allocator and locked TLSF.
     let published = |figure: &dyn Fn(Column, Column) -> String| {
         let column = |at: usize, case: Case| WAIT_FREE.figure_10.column(at, case);
         Case::ALL.map(|case| format!("{} {}", case.name(), figure(column(0, case), column(1, case)))).join(", ")
@@ -125,7 +125,7 @@ pub(super) fn of_the_paper(found: &WaitFree) -> Vec<Claim> {
     );
     let nodes = found.setting.heap_bytes / 64;
     let worst = row(found, TREE, What::AllocateWorst);
-    // A node that is visited costs two read-modify-writes: one that takes and one that gives back.
+    // Each visited node costs two atomic RMWs: one that takes and one that gives back.
     let writes = worst.map(|row| row.observed[0]);
     claim(
         "allocate visits at most as many nodes as the heap has (equation 1)".into(),
@@ -159,7 +159,7 @@ fn row<'a>(found: &'a WaitFree, subject: &str, what: What) -> Option<&'a StepRow
     stepped.rows.as_ref().ok()?.iter().find(|row| row.what == what)
 }
 
-/// What we want of ours.
+/// Our goals.
 pub(super) fn of_ours(found: &WaitFree) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut claim = |claim: &str, confirmed: Option<bool>, figures: String| {
@@ -250,7 +250,7 @@ fn show(value: f64) -> String {
 
 type Of = fn(&Figures) -> f64;
 
-/// Whether the arenas' figure is below every peer's in every case, and where it is not.
+/// Whether the figure of the arenas is below every peer's in every case, with the exceptions.
 fn below_every_peer(found: &WaitFree, of: Of) -> (Option<bool>, String) {
     let peers: Vec<&Facts> = found.subjects.iter().filter(|facts| is_a_peer(facts)).collect();
     let (mut beaten_by, mut compared, mut beaten, mut cut_short) = (Vec::new(), 0, 0, 0);
@@ -274,7 +274,7 @@ fn below_every_peer(found: &WaitFree, of: Of) -> (Option<bool>, String) {
     let text = format!("below in {} of {compared} comparisons", compared - beaten);
     let text = if beaten == 0 { text } else { format!("{text}; not in {}", beaten_by.join("; ")) };
     let text = if cut_short == 0 { text } else { format!("{text}; {cut_short} were cut short") };
-    // What was cut short could be below.
+    // An incomplete case might be below.
     let is_known = compared > 0 && (beaten > 0 || cut_short == 0);
     (is_known.then_some(beaten == 0), text)
 }

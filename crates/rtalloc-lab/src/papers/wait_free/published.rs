@@ -3,10 +3,10 @@
 use crate::papers::wait_free::result::Case;
 use serde::Deserialize;
 
-/// Its allocators in its order: name there and here.
+/// Its allocators in the paper's order: name in the paper and here.
 pub const ALLOCATORS: [(&str, &str); 3] = [("our", "tree-buddy"), ("tlsf", "tlsf-mutex"), ("atops", "atomic-ops")];
 
-/// Its figures.
+/// The published figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WaitFree {
@@ -16,11 +16,11 @@ pub struct WaitFree {
     pub figure_10: Figure10,
 }
 
-/// Figure 10: its columns are cases, and its lines statistics with an allocator each.
+/// Figure 10: one column per case; each line has a statistic for one allocator.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure10 {
-    /// The order of the allocators in what follows.
+    /// The order of the allocators in the fields below.
     pub columns: [String; 3],
     #[serde(rename = "I")]
     first: Lines,
@@ -46,22 +46,22 @@ struct Lines {
 /// An allocator in a case, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Column {
-    /// Least.
+    /// Minimum.
     pub min: f64,
     /// Median.
     pub median: f64,
-    /// Most.
+    /// Maximum.
     pub max: f64,
     /// Mean.
     pub mean: f64,
     /// Coefficient of variation.
     pub cv: f64,
-    /// Requested bytes / bytes of the heap, where nothing is freed.
+    /// Requested bytes / bytes of the heap, for cases without frees.
     pub utilisation: Option<f64>,
 }
 
 impl Figure10 {
-    /// An allocator, by its place in [`ALLOCATORS`], in a case.
+    /// The figures of an allocator, by its index in [`ALLOCATORS`], in a case.
     #[must_use]
     pub fn column(&self, at: usize, case: Case) -> Column {
         let lines = match case {

@@ -1,57 +1,58 @@
-//! The schema of the wait-free paper's test cases and of what is measured beside them.
+//! The schema of the wait-free paper's test cases and of the additional measurements.
 
 pub use crate::papers::claims::Claim;
 use crate::result::schema::{Distribution, Environment, Origin};
 use rtalloc_subjects::shared::Refused;
 use serde::{Deserialize, Serialize};
 
-/// Everything.
+/// All results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WaitFree {
-    /// Where and with what it was measured.
+    /// The measurement environment.
     pub environment: Environment,
-    /// How it was measured.
+    /// The measurement settings.
     pub setting: Setting,
-    /// Who, in table order.
+    /// The allocators, in table order.
     pub subjects: Vec<Facts>,
     /// Test cases I to IV (figure 10).
     pub cells: Vec<Cell>,
     /// Steps: accesses to shared words.
     pub steps: Vec<Stepped>,
-    /// One thread alone on each of two heaps, in turns.
+    /// A single thread on each of two heaps, alternating.
     pub local: Option<Result<Local, String>>,
     /// Throughput, by threads.
     pub scaling: Vec<Scaling>,
-    /// Memory over the number of blocks that one thread allocates and another frees.
+    /// Memory over the number of remotely freed blocks.
     pub drift: Vec<Drift>,
-    /// What the paper says, held against our figures.
+    /// The paper's claims, compared with our figures.
     pub claims: Vec<Claim>,
-    /// What we want of our own, held against our figures.
+    /// Our goals, compared with our figures.
     pub targets: Vec<Claim>,
-    /// Time of all of it.
+    /// Total duration.
     pub seconds: f64,
 }
 
-/// How it was measured.
+/// The measurement settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setting {
     /// Bytes of the heap.
     pub heap_bytes: u64,
-    /// Processors the threads were pinned to, in turns; the least where results come from several machines.
+    /// Number of processors to which the threads were pinned in round-robin order; the minimum if results come from
+    /// several machines.
     pub processors: u32,
     /// Priority of the threads, or why it is not the highest.
     pub priority: Result<u32, String>,
-    /// Processors and priority of all results, where they are not the same.
+    /// Processors and priority of all results, if they differ.
     #[serde(default)]
     pub unlike: Vec<String>,
-    /// Pairs that each thread performs in case II.
+    /// Allocate-free pairs per thread in case II.
     pub pairs: u64,
-    /// How often cases I and II, and III and IV are repeated.
+    /// Repetitions of cases I and II, and of cases III and IV.
     pub repetitions: (u64, u64),
 }
 
 impl Setting {
-    /// Whether so many threads have a processor each.
+    /// Whether this number of threads has one processor per thread.
     #[must_use]
     pub fn is_comparable(&self, threads: u32) -> bool {
         threads <= self.processors
@@ -63,15 +64,15 @@ impl Setting {
 pub struct Facts {
     /// Name as `--on` takes it.
     pub name: String,
-    /// Whose it is.
+    /// Its origin.
     pub origin: Origin,
-    /// The kind of lock, where there is one.
+    /// The kind of lock, if it has one.
     pub lock: Option<String>,
-    /// Promised progress of allocate and deallocate.
+    /// Guaranteed progress of allocate and deallocate.
     pub progress: Option<(String, String)>,
-    /// Reasons it may refuse a request for, in the contract's words.
+    /// Its possible reasons for refusing a request, as named in the contract.
     pub refuses: Vec<String>,
-    /// The allocator that it is an option of.
+    /// The allocator of which it is a variant.
     pub option_of: Option<String>,
     /// Whether it takes its pages from the system.
     pub own_pages: bool,
@@ -80,18 +81,18 @@ pub struct Facts {
 /// A test case of section 3.5.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Case {
-    /// Allocate 948 B until that is refused.
+    /// Allocate 948 B until a request is refused.
     I,
     /// Allocate 948 B and free it.
     II,
-    /// Allocate 10 B, 12, 15, ... until that is refused.
+    /// Allocate 10 B, 12, 15, ... until a request is refused.
     III,
     /// The same, each freed at once; only the allocation is timed.
     IV,
 }
 
 impl Case {
-    /// All four.
+    /// All cases.
     pub const ALL: [Case; 4] = [Case::I, Case::II, Case::III, Case::IV];
 
     /// Its number in the paper.
@@ -105,7 +106,7 @@ impl Case {
         }
     }
 
-    /// What is done.
+    /// Its description.
     #[must_use]
     pub fn what(self) -> &'static str {
         match self {
@@ -117,33 +118,33 @@ impl Case {
     }
 }
 
-/// One allocator in one case with so many threads.
+/// One allocator in one case with one number of threads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
-    /// Who.
+    /// The allocator.
     pub subject: String,
-    /// What.
+    /// The case.
     pub case: Case,
     /// Threads.
     pub threads: u32,
-    /// Figures, or what went wrong.
+    /// Figures, or an error message.
     pub outcome: Result<Figures, String>,
 }
 
-/// What a cell's operations took.
+/// The figures of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// Ticks of every operation that succeeded, the timer's subtracted; the histogram is exact.
+    /// Ticks of every successful operation, without the timer overhead; the histogram is exact.
     pub ticks: Distribution,
-    /// The means of the repetitions.
+    /// The mean of each repetition.
     pub mean: Interval,
     /// Requested bytes / bytes of the heap when the last thread was refused.
     pub utilisation: Option<Interval>,
-    /// Requests refused, by reason.
+    /// Number of refused requests, by reason.
     pub refused: Refused,
-    /// Refusals although the memory was there; `None` where that cannot be known.
+    /// Spurious refusals, with memory available; `None` if this cannot be determined.
     pub spurious: Option<u64>,
-    /// Whether the time was over before the case was.
+    /// Whether the case was stopped at the time limit.
     pub unfinished: bool,
 }
 
@@ -155,7 +156,7 @@ impl Figures {
     }
 }
 
-/// A mean of independent values, and half of its 95 % interval (normal).
+/// A mean of independent values, and half of its 95 % confidence interval (normal distribution).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The mean.
@@ -167,27 +168,27 @@ pub struct Interval {
 /// Steps of an allocator's operations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stepped {
-    /// Who.
+    /// The allocator.
     pub subject: String,
-    /// The operations, or what went wrong.
+    /// The operations, or an error message.
     pub rows: Result<Vec<StepRow>, String>,
 }
 
-/// The most steps of an operation.
+/// The maximum steps of an operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepRow {
-    /// Which.
+    /// The operation.
     pub what: What,
-    /// Operations observed.
+    /// Number of operations observed.
     pub operations: u64,
-    /// Most read-modify-writes, loads, stores; each over all operations.
+    /// Maximum atomic RMWs, loads and stores, each over all operations.
     pub observed: [u64; 3],
     /// The published bound of each.
     pub bound: Option<[u64; 3]>,
 }
 
 impl StepRow {
-    /// Whether the bound holds; `None` where none is published.
+    /// Whether the bound holds; `None` if none is published.
     #[must_use]
     pub fn within(&self) -> Option<bool> {
         self.bound.map(|bound| self.observed.iter().zip(bound).all(|(observed, bound)| *observed <= bound))
@@ -197,15 +198,15 @@ impl StepRow {
 /// An operation whose steps are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
-    /// Allocate 948 B, nobody else there.
+    /// Allocate 948 B without contention.
     Allocate,
-    /// Free it, by the user who allocated it.
+    /// Free it from the slot that allocated it.
     FreeLocal,
-    /// Free it, by another user.
+    /// Free it from another slot.
     FreeRemote,
-    /// Allocate after another user freed.
+    /// Allocate after a remote free.
     AllocateAfterRemote,
-    /// A pair of case II among others.
+    /// A pair of case II under contention.
     Pair,
     /// An allocation that visits most nodes of a tree (the paper's figure 8), refused.
     AllocateWorst,
@@ -214,7 +215,7 @@ pub enum What {
 }
 
 impl What {
-    /// In words.
+    /// A description.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -229,50 +230,50 @@ impl What {
     }
 }
 
-/// Two heaps in the hand of one thread, in turns.
+/// Two heaps used by a single thread, alternating.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Local {
-    /// Who.
+    /// The first allocator.
     pub subject: String,
-    /// With whom.
+    /// The second allocator, the baseline.
     pub against: String,
-    /// What was performed.
+    /// The results by load.
     pub loads: Vec<LocalLoad>,
 }
 
 /// A load of [`Local`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LocalLoad {
-    /// What.
+    /// The load.
     pub what: String,
-    /// Mean ticks of an operation with each; medians over the rounds.
+    /// Mean ticks per operation for each allocator; medians over the rounds.
     pub ticks: [f64; 2],
     /// First, second and third quartile of the ratio over the rounds.
     pub ratio: [f64; 3],
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
 }
 
 /// Throughput of an allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scaling {
-    /// Who.
+    /// The allocator.
     pub subject: String,
-    /// Figures, or what went wrong.
+    /// Figures, or an error message.
     pub outcome: Result<Vec<Throughput>, String>,
 }
 
-/// A load that is performed by several threads.
+/// A load of several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Load {
-    /// Every thread performs the same mix, on blocks of its own.
+    /// Every thread performs the same mix on its own blocks.
     Mix,
     /// Half of the threads allocate, the others free.
     Remote,
 }
 
 impl Load {
-    /// In words.
+    /// A description.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -282,46 +283,47 @@ impl Load {
     }
 }
 
-/// Operations in a time.
+/// Operations per second.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Throughput {
-    /// What.
+    /// The load.
     pub load: Load,
     /// Threads.
     pub threads: u32,
-    /// Operations of all threads in a second, allocations and frees; the median over the rounds.
+    /// Operations of all threads per second, allocations and frees; the median over the rounds.
     pub operations_per_second: f64,
-    /// Quotient by that of one thread with the same load, round by round: quartiles.
+    /// Ratio to the throughput of one thread with the same load, by round: quartiles.
     pub speed_up: Option<[f64; 3]>,
-    /// Requests refused.
+    /// Number of refused requests.
     pub refused: u64,
 }
 
 /// Memory over remote frees.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
-    /// Who.
+    /// The allocator.
     pub subject: String,
-    /// Figures, or what went wrong.
+    /// Figures, or an error message.
     pub outcome: Result<Memory, String>,
 }
 
-/// A curve of memory.
+/// A memory curve.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Memory {
-    /// What is told: the end of the highest block, or resident pages.
+    /// The quantity: the end of the highest block, or resident pages.
     pub of: String,
-    /// Remote frees so far, and bytes: the most since the point before.
+    /// Remote frees so far, and bytes: the maximum since the previous point.
     pub points: Vec<(u64, u64)>,
-    /// Requests refused.
+    /// Number of refused requests.
     pub refused: u64,
 }
 
 impl Memory {
-    /// The growth that is none: what is live differs by a sixteenth, and the most of many curves by chance.
+    /// Growth up to this factor counts as none: live memory varies by a sixteenth, and the maximum over many curves
+    /// varies randomly.
     pub const STEADY: f64 = 1.25;
 
-    /// By how much more memory the last half of the frees needed at its most than the first tenth.
+    /// Maximum memory over the last half of the frees, divided by that over the first tenth.
     #[must_use]
     pub fn growth(&self) -> f64 {
         let most = |points: &[(u64, u64)]| points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(1);

@@ -1,13 +1,13 @@
-//! The loads of sections 5.2 and 5.3. What the paper leaves open, the parameters of the five tasks, is chosen here.
+//! The loads of sections 5.2 and 5.3. The paper omits the parameters of the five tasks; they are chosen here.
 
 use super::FULL_BYTES;
 use crate::trace::{Event, Op};
 use crate::workload::random::Random;
 
-/// Operations to perform, and which of them are measured.
+/// The operations of a load, and the index from which they are measured.
 pub(super) struct Load {
     pub(super) events: Vec<Event>,
-    /// Index of the first event that is measured.
+    /// Index of the first measured event.
     pub(super) from: u64,
 }
 
@@ -21,8 +21,8 @@ impl Script {
     }
 }
 
-/// Section 5.2: objects of 8, 12, 16, ... bytes until there are 7 MB of them; every second one is freed; those are
-/// allocated once more. Frees and the later allocations are measured.
+/// Section 5.2: allocates objects of 8, 12, 16, ... bytes up to a total of 7 MB, frees every second one, and allocates
+/// those again. The frees and the later allocations are measured.
 pub(super) fn incremental() -> Load {
     let mut script = Script { events: Vec::new() };
     let mut bytes = 0;
@@ -51,8 +51,8 @@ struct Periodic {
     objects: u64,
 }
 
-/// The five tasks of section 5.3, whose parameters the paper does not tell: two with small objects held shortly, three
-/// with large ones held long.
+/// The five tasks of section 5.3, whose parameters the paper omits: two with small, short-lived objects, three with
+/// large, long-lived ones.
 const PERIODIC: [Periodic; 5] = [
     Periodic { period: 10, hold: 20, sizes: (24, 100), objects: 4 },
     Periodic { period: 15, hold: 30, sizes: (32, 200), objects: 3 },
@@ -61,8 +61,8 @@ const PERIODIC: [Periodic; 5] = [
     Periodic { period: 100, hold: 1000, sizes: (788, 1272), objects: 2 },
 ];
 
-/// Section 5.3: at every tick, what was held long enough is freed, and then the tasks whose period begins allocate,
-/// those of the shortest period first.
+/// Section 5.3: at every tick, objects whose holding time has expired are freed; then the tasks released at this tick
+/// allocate, in rate-monotonic order.
 pub(super) fn rate_monotonic(seed: u64, times: u64, operations: usize) -> Load {
     let mut random = Random::new(seed);
     let mut script = Script { events: Vec::new() };

@@ -1,8 +1,7 @@
-//! The experiments of the Compact-fit paper (2008, section 5), with every allocator of it in the same run.
+//! The experiments of the Compact-fit paper (2008, section 5), with all of its allocators in the same run.
 //!
-//! What the paper leaves open is chosen here, and said below the tables: the heap of the experiments on time, which is
-//! large enough for every allocator, so that none fails; the parameters of the five tasks of figure 7; the sizes of
-//! figure 8.
+//! Parameters that the paper omits are chosen here and listed below the tables: the heap of the time experiments, which
+//! is large enough that no allocator fails; the parameters of the five tasks of figure 7; the sizes of figure 8.
 
 mod loads;
 mod promise;
@@ -28,23 +27,23 @@ use serde_json::Value;
 use std::ffi::c_void;
 use watch::counts;
 
-/// The heap of figures 6 and 7, in bytes: of the paper's 7 MB of objects, none of the allocators loses more than half.
+/// The heap of figures 6 and 7, in bytes: no allocator loses more than half of it for the paper's 7 MB of objects.
 pub const HEAP_BYTES: usize = 16 << 20;
 
 /// Bytes of objects that figure 6 allocates, and the heap of figure 8.
 const FULL_BYTES: usize = 7 << 20;
 
-/// Operations of figure 7.
+/// Number of operations of figure 7.
 const OPERATIONS: usize = 5000;
-/// Figure 7 once more with so many times the objects, since with ours no size class ever fills a page.
+/// Factor for the number of objects in the repetition of figure 7: with our tasks, no size class ever fills a page.
 const CROWD: u64 = 24;
-/// Operations of that.
+/// Number of operations of that repetition.
 const CROWDED_OPERATIONS: usize = 40_000;
 
-/// Heaps whose making is counted, in bytes.
+/// Heap sizes for which initialization is counted, in bytes.
 const INITIALISED: [usize; 2] = [64 << 10, 1 << 30];
 
-/// A panel of figures 6 and 7: its load, whose implementations, and which operations are counted.
+/// A panel of figures 6 and 7: its load, its implementations, and the counted operations.
 struct Drawn {
     figure: &'static str,
     what: &'static str,
@@ -58,7 +57,7 @@ struct Drawn {
 enum Loads {
     Incremental,
     RateMonotonic,
-    /// The same, [`CROWD`] times as many objects.
+    /// The same with [`CROWD`] times as many objects.
     Crowded,
 }
 
@@ -76,7 +75,7 @@ const fn drawn(figure: &'static str, what: &'static str, ours: &'static [Variant
     Drawn { figure, what, ours, load, frees }
 }
 
-/// Figures 6 and 7. With a star: once more, with more objects.
+/// Figures 6 and 7. A star marks the repetition with more objects.
 const PANELS: [Drawn; 9] = {
     use Loads::{Crowded, Incremental, RateMonotonic};
     let (full, wide, tuned) = (variants::FULL, variants::WIDE, variants::RATE_MONOTONIC);
@@ -93,7 +92,7 @@ const PANELS: [Drawn; 9] = {
     ]
 };
 
-/// What is not counted over a load.
+/// The tasks that are not counted over a load.
 #[derive(Serialize, Deserialize)]
 struct Facts {
     dereference: Vec<Dereference>,
@@ -103,7 +102,7 @@ struct Facts {
 
 /// Every experiment.
 pub struct Experiments<'a> {
-    /// The machine code that is counted.
+    /// The machine code whose instructions are counted.
     pub process: &'a Process,
     /// Seed of the tasks' sizes and of the random frees.
     pub seed: u64,
@@ -112,7 +111,7 @@ pub struct Experiments<'a> {
 /// Default seed.
 pub const SEED: u64 = 1;
 
-/// The tasks behind those of [`PANELS`].
+/// The tasks after those of [`PANELS`].
 const OTHERS: [(&str, u64); 4] =
     [("frames", 4), ("figure 8", 12), ("proposition 1", 1), ("dereference, initialisation, overhead", 1)];
 
@@ -209,8 +208,8 @@ impl Experiments<'_> {
     }
 }
 
-/// Section 5.4: a heap of 7 MB is filled with objects of 20 to 100 bytes, a fifth of them is freed at random, and then,
-/// on a heap of its own for each size, objects of one size are allocated until that is refused.
+/// Section 5.4: a heap of 7 MB is filled with objects of 20 to 100 bytes and a random fifth of them is freed; then
+/// objects of one size are allocated until a request is refused, in a separate heap for each size.
 fn fragmentation(seed: u64) -> Fragmentation {
     let mut sizes: Vec<u64> =
         (0..).map(|step| (20.0 * 1.15_f64.powi(step)).round() as u64).take_while(|size| *size < 16_000).collect();
@@ -233,7 +232,7 @@ fn left(subject: &Subject, seed: u64, sizes: &[u64]) -> Result<Left, String> {
     for size in sizes {
         let heap = Heap::new(subject, &mut region, FULL_BYTES).map_err(|error| error.to_string())?;
         let (entries, context) = (heap.entries, heap.context);
-        // SAFETY: the heap is live, and sizes are those of a `Layout`.
+        // SAFETY: the heap is live, and the sizes are those of a valid `Layout`.
         let allocate = |size: u64| unsafe { (entries.allocate)(context, size as usize, entries.natural_align_bytes) };
         let mut random = Random::new(seed);
         let mut blocks: Vec<(*mut u8, u64)> = Vec::new();
@@ -249,7 +248,7 @@ fn left(subject: &Subject, seed: u64, sizes: &[u64]) -> Result<Left, String> {
         left.live_bytes = blocks.iter().map(|(_, size)| size).sum();
         for _ in 0..left.objects / 5 {
             let (block, size) = blocks.swap_remove(random.below(blocks.len() as u64) as usize);
-            // SAFETY: the block is live and was asked for with this size.
+            // SAFETY: the block is live and was requested with this size.
             unsafe { (entries.deallocate)(context, block, size as usize, entries.natural_align_bytes) };
         }
         left.left_bytes = blocks.iter().map(|(_, size)| size).sum();
@@ -262,7 +261,7 @@ fn left(subject: &Subject, seed: u64, sizes: &[u64]) -> Result<Left, String> {
     Ok(left)
 }
 
-/// What a program executes to read a byte: a function of its own for each, the call apart.
+/// Instructions to read a byte of an object: one function per kind of reference, without the call.
 fn dereference(process: &Process) -> Vec<Dereference> {
     let published = COMPACT_FIT.section_3_5;
     let row =
@@ -272,35 +271,35 @@ fn dereference(process: &Process) -> Vec<Dereference> {
         row(ABSTRACT.into(), Some(published.moving), reads::abstract_read(process)),
     ];
     rows.extend(variants::FULL.iter().map(|(name, subject)| {
-        // The paper's handles of the non-moving implementation are all there is; those of the moving one are unchecked.
+        // The non-moving implementation has only the paper's handles; those of the moving one are unchecked.
         let published = (*name == "CFNM").then_some(published.non_moving);
         row(format!("a handle, {name}"), published, reads::counted_read(process, Some(subject)))
     }));
     rows
 }
 
-/// Through what an object is read.
+/// The kind of reference through which an object is read.
 pub(super) const POINTER: &str = "a pointer";
-/// The place where its address is kept.
+/// The location that stores its address.
 pub(super) const ABSTRACT: &str = "an abstract address, CFM";
 
-/// Instructions to make a heap of a subject whose objects move.
+/// Instructions to initialize a heap of a subject whose objects move.
 fn initialised(process: &Process, subject: &Subject, bytes: usize) -> Result<u64, String> {
     let handles = subject.entries.handles.ok_or("no allocator of objects that move")?;
     let region = Region::new(bytes, false).map_err(|error| error.to_string())?;
     let start = region.start();
     let mut made = std::ptr::null_mut();
     let count = reads::count_call(process, handles.initialise as usize as u64, |entry| {
-        // SAFETY: the copy of a function is called as the function is.
+        // SAFETY: the copy of a function has the same calling contract as the function.
         let initialise = unsafe { std::mem::transmute::<*const c_void, InitialiseEntry>(entry) };
-        // SAFETY: the region is nobody else's.
+        // SAFETY: the region is exclusively owned.
         made = unsafe { initialise(start, bytes) };
     })?;
     if made.is_null() { Err("the heap was refused".into()) } else { Ok(count) }
 }
 
-/// What pages and page-blocks cost, read off heaps: the directory's bytes for a page more, and what a page-block of the
-/// smallest class has beyond what its object may use.
+/// Overhead of pages and page-blocks, derived from heaps: the directory's bytes per additional page, and the bytes of
+/// the smallest class's page-block that its object cannot use.
 fn overhead() -> Vec<Overhead> {
     let (pages, page_blocks) = (&COMPACT_FIT.section_3_1, &COMPACT_FIT.section_3_2);
     let row = |what: &str, unit: &str, published: f64, ours| Overhead {
@@ -309,7 +308,8 @@ fn overhead() -> Vec<Overhead> {
         published,
         ours,
     };
-    // Of the moving implementation: virtual pages are at the other end of the region, where nobody looks from outside.
+    // For the moving implementation only: virtual pages are at the other end of the region, where they cannot be
+    // observed from outside.
     let kept = variants::FULL.first().and_then(|(_, subject)| kept(subject));
     let page_bytes = (pages.page_kilobytes << 10) as f64;
     let [bytes, share] = [kept.map(|(page, _)| page), kept.map(|(_, share)| 100.0 * share)];
@@ -321,12 +321,12 @@ fn overhead() -> Vec<Overhead> {
     ]
 }
 
-/// What a page keeps for itself.
+/// Overhead per page.
 pub(super) const PAGE: &str = "administration of a page of 16 KB";
-/// What a page-block does.
+/// Overhead per page-block.
 pub(super) const BACK_REFERENCE: &str = "of the smallest page-block not the object's";
 
-/// Bytes kept for each page, and the share of the smallest page-block that is not the object's.
+/// Bytes of overhead per page, and the share of the smallest page-block that is overhead.
 fn kept(subject: &Subject) -> Option<(f64, f64)> {
     const REGIONS: [usize; 2] = [16 << 20, 32 << 20];
     let view = subject.view?;
@@ -344,7 +344,7 @@ fn kept(subject: &Subject) -> Option<(f64, f64)> {
         Some(heap.control_bytes() as f64)
     });
     let [small, large] = control;
-    // A page costs its own bytes and those in the directory.
+    // A page's overhead is its own bytes plus those in the directory.
     let (more, page) = (large? - small?, view.contract.page_bytes as f64);
     let pages = ((REGIONS[1] - REGIONS[0]) as f64 - more) / page;
     Some((more / pages, share))

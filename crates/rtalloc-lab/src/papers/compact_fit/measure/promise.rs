@@ -1,6 +1,6 @@
-//! Proposition 1 (section 3.4): a free moves nothing while n_f < max_nr_nf_pages - 1, where n_f goes up by one with a
-//! free, and down to no less than 0 with an allocation. On the history that refutes it
-//! (`rtalloc::compact_fit::classes`), and on pseudo-random ones of one size class.
+//! Proposition 1 (section 3.4): a free moves nothing while n_f < max_nr_nf_pages - 1, where each free increments n_f,
+//! and each allocation decrements it, to no less than 0. Tested on the history that refutes it
+//! (`rtalloc::compact_fit::classes`), and on pseudo-random histories of one size class.
 
 use crate::papers::compact_fit::result::Promise;
 use crate::workload::random::Random;
@@ -8,22 +8,22 @@ use rtalloc_subjects::compact_fit::PARTIAL;
 use rtalloc_subjects::{Handles, Heap, Region, Subject};
 
 const HEAP_BYTES: usize = 4 << 20;
-/// Bytes of an object: its class has five page-blocks a page, so that pages become full and half full often.
+/// Bytes of an object: its class has five page-blocks per page, so that pages often become full and half full.
 const OBJECT_BYTES: usize = 3000;
-/// Page-blocks a page.
+/// Page-blocks per page.
 const BLOCKS: usize = 5;
 /// `max_nr_nf_pages` of the history that refutes the proposition.
 const REFUTED_WITH: u64 = 2;
 const OPERATIONS: u64 = 20_000;
-/// After so many operations a heap that grew shrinks.
+/// Number of operations after which a growing heap starts to shrink.
 const TURN: u64 = 300;
 
-/// With 1 to 9 not-full pages.
+/// For limits of 1 to 9 not-full pages.
 pub(super) fn tried(seed: u64) -> Vec<Result<Promise, String>> {
     (1..).zip(PARTIAL).map(|(pages, subject)| one(pages, subject, seed)).collect()
 }
 
-/// A heap of one size class, whose frees are watched.
+/// A heap of one size class that records whether frees move objects.
 struct Trial<'r> {
     heap: Heap<'r>,
     handles: Handles,
@@ -51,14 +51,14 @@ impl<'r> Trial<'r> {
         }
     }
 
-    /// Frees the object at a place of `live`, whose others keep their order.
+    /// Frees the object at an index of `live` and keeps the order of the others.
     fn free(&mut self, place: usize) {
         let block = self.live.remove(place);
         let (entries, context) = (&self.heap.entries, self.heap.context);
-        // SAFETY: blocks in `live` are.
+        // SAFETY: blocks in `live` are live.
         let places = || self.live.iter().map(|block| unsafe { (self.handles.dereference)(context, *block, 0) });
         let before: Vec<*mut u8> = places().collect();
-        // SAFETY: the block is live and was asked for with this size.
+        // SAFETY: the block is live and was requested with this size.
         unsafe { (entries.deallocate)(context, block, OBJECT_BYTES, entries.natural_align_bytes) };
         let moved = u64::from(places().zip(before).any(|(now, then)| now != then));
         if self.outstanding + 1 < self.promise.not_full_pages {
@@ -72,7 +72,7 @@ impl<'r> Trial<'r> {
         self.outstanding += 1;
     }
 
-    /// A page that loses its half goes to the front, and the allocations that n_f forgets it for go to another page:
+    /// A page that drops below half full moves to the front, but the allocations that decrement n_f go to another page:
     ///
     /// ```text
     /// [xxxxx][xxxxx][x....]   three frees in one page   [xxxxx][x...x][x....] n_f = 3

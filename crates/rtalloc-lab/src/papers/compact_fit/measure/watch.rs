@@ -1,4 +1,4 @@
-//! What an allocator executes for the operations of a load, and which of them move an object.
+//! Instruction counts of the operations of a load, and which of them move an object.
 
 use super::HEAP_BYTES;
 use super::loads::Load;
@@ -11,7 +11,7 @@ use rtalloc_subjects::{Entries, Heap, Region, Subject};
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-/// Counts the allocations or frees of a load. Code that only a computed jump reaches is found by trying.
+/// Counts the allocations or frees of a load. Code reachable only through computed jumps is found by retrying.
 pub(super) fn counts(process: &Process, subject: &Subject, load: &Load, frees: bool) -> Result<Counts, String> {
     const ROUNDS: usize = 24;
     let mut further = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn counts(process: &Process, subject: &Subject, load: &Load, frees: b
     Err("not all code that its computed jumps lead to was found".into())
 }
 
-/// Notes what every measured operation counts, and whether an object has moved.
+/// Records the count of every measured operation, and whether it moved an object.
 struct Watch<'a> {
     entries: Entries,
     context: *mut c_void,
@@ -43,9 +43,9 @@ struct Watch<'a> {
     frees: bool,
     before: u64,
     operations: Vec<(u32, u32)>,
-    /// Of the operations, those that moved an object.
+    /// Flags the operations that moved an object.
     movers: Vec<(u32, u32)>,
-    /// Where every live object is, where objects are contiguous and move.
+    /// The address of every live object, if objects are contiguous and move.
     places: Option<HashMap<usize, usize>>,
     moves: u64,
     last_move: Option<u64>,
@@ -85,7 +85,7 @@ impl Watch<'_> {
 
     fn counts(self) -> Counts {
         let (mean, deviation) = moments(self.operations.iter().map(|(_, count)| f64::from(*count)));
-        // What moves nothing is constant: the line is that of what moves something, where anything does.
+        // Operations that move nothing are constant, so the line is fitted to those that move something, if any.
         let (per_byte, explained) = line(if self.movers.is_empty() { &self.operations } else { &self.movers });
         let moves = self.places.is_some();
         Counts {
@@ -102,7 +102,7 @@ impl Watch<'_> {
     }
 }
 
-/// The line of least squares of counts over sizes: its climb, and the share of the variance that it explains.
+/// The least-squares line of counts over sizes: its slope, and the share of the variance that it explains.
 fn line(operations: &[(u32, u32)]) -> (f64, f64) {
     let (counts, sizes) =
         (operations.iter().map(|(_, count)| f64::from(*count)), operations.iter().map(|(size, _)| f64::from(*size)));
@@ -159,7 +159,7 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// What came of operations: size of the object and instructions.
+/// The results of operations: size of the object and instructions.
 #[cfg(test)]
 pub(in crate::papers::compact_fit) fn of_operations(operations: &[(u32, u32)]) -> Counts {
     let subject = rtalloc_subjects::one("tlsf").expect("a subject");

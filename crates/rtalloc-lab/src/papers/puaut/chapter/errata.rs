@@ -1,4 +1,4 @@
-//! What the paper errs in or leaves open.
+//! Errors and omissions of the paper.
 
 use crate::papers::puaut::published::ALLOCATORS;
 use crate::papers::puaut::result::{Load, published_charges, published_gap, share};

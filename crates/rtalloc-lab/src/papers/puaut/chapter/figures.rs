@@ -14,14 +14,14 @@ fn standings(found: &Puaut) -> Vec<Standing> {
     found.rows.iter().map(|row| named(&row.subject, &row.subject)).collect()
 }
 
-/// The looks of loads as titles of panels.
+/// The loads as panel titles.
 const LOADS: [&str; 2] = ["decoder", "MEAN model"];
 
 fn figure(name: &str, caption: (&str, &str), svg: String, standings: Vec<Standing>) -> Figure {
     Figure { name: name.into(), caption: (caption.0.into(), caption.1.into()), svg, standings }
 }
 
-/// Figure 1, as distributions where the paper has bars.
+/// Figure 1, drawn as distributions instead of the paper's bars.
 pub(super) fn distributions(found: &Puaut) -> Result<Option<Figure>, PlotError> {
     let standings = standings(found);
     let styles = palette::of(&standings);
@@ -52,7 +52,7 @@ pub(super) fn distributions(found: &Puaut) -> Result<Option<Figure>, PlotError> 
     Ok(svg.map(|svg| figure("figure-1", caption, svg, standings)))
 }
 
-/// Two panels, one for each load, of figures made from charges.
+/// Two panels, one per load, for figures based on charges.
 fn of_loads(found: &Puaut, of: impl Fn([f64; 3], Load, bool) -> Vec<f64>) -> Vec<Panel> {
     let panel = |(load, title): (Load, &str)| Panel {
         title: title.into(),

@@ -107,7 +107,7 @@ fn allocators(found: &Puaut) -> Tabled {
     Tabled::new(&columns, 2, rows)
 }
 
-/// Rows of three lines: published, ours and their ratio.
+/// Rows of three lines: published, ours, and their ratio.
 fn compared<const N: usize>(
     found: &Puaut,
     headings: [&str; N],
@@ -154,7 +154,7 @@ fn frees(found: &Puaut) -> Tabled {
     compared(found, headings, published, ours)
 }
 
-/// Published and own figure of both loads, of the observed and the scenario.
+/// Published figure and ours for both loads, observed and scenario.
 fn of_loads(found: &Puaut, figure: impl Fn(&Puaut, [f64; 3], Load, bool) -> [String; 2]) -> Vec<Vec<String>> {
     let rows = found.rows.iter().map(|row| {
         let cells = Load::ALL.into_iter().flat_map(|load| {
@@ -185,7 +185,7 @@ fn ratios(found: &Puaut) -> Tabled {
     Tabled::new(&columns, 1, rows.into_iter())
 }
 
-/// Shares in per cent of what a malloc may be charged with.
+/// Time shares in per cent for each cost that a malloc may be charged.
 fn of_gap(found: &Puaut, charges: [f64; 3], load: Load, published: bool) -> [f64; 3] {
     let gap = if published { published_gap(load) } else { found.gap(load) };
     charges.map(|charge| 100.0 * share(charge, gap))
@@ -270,7 +270,7 @@ fn growth(found: &Puaut) -> Tabled {
         found.rows.iter().flat_map(|row| row.growth().iter().map(|point| point.heap_bytes)).collect();
     heaps.sort_unstable();
     heaps.dedup();
-    // Every second one, from the largest down: the others are in the figure.
+    // Every second one, in decreasing order; the figure shows the others.
     let shown: Vec<u64> = heaps.into_iter().rev().step_by(2).collect::<Vec<_>>().into_iter().rev().collect();
     let columns: Vec<String> =
         std::iter::once("allocator".to_string()).chain(shown.iter().map(|heap| number::bytes(*heap))).collect();
@@ -288,7 +288,7 @@ fn whole(value: f64) -> String {
     number::grouped(value)
 }
 
-/// Three digits are enough for a ratio.
+/// Three digits suffice for a ratio.
 fn ratio(value: f64) -> String {
     match value {
         value if !value.is_finite() => MISSING.into(),

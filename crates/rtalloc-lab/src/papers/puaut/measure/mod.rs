@@ -1,10 +1,10 @@
-//! The experiments of Puaut (2002): the worst case of each of seven allocators beside its mean, what either means for a
-//! program, and how the worst case grows with the heap.
+//! The experiments of Puaut (2002): worst case and mean of seven allocators, the effect of either on a program's time,
+//! and the growth of the worst case with the heap.
 //!
-//! What she calls *analytical* is a measured scenario, not a bound: first- and best-fit's frees were observed above it.
-//! So there are three columns here, the [scenario], the most observed, and the static bound, and none stands for
-//! another. Hers are cycles of a Pentium 90, ours executed instructions. Everything is counted and nothing timed, so
-//! that all tasks may be performed at a time.
+//! The paper's *analytical* figures come from a measured scenario and are not bounds: first- and best-fit's frees were
+//! observed above them. So there are three separate columns here: the [scenario], the observed maximum, and the static
+//! bound. The paper's figures are cycles of a Pentium 90, ours are executed instructions. Everything is counted and
+//! nothing is timed, so all tasks may run in parallel.
 
 use crate::analysis::Analysis;
 use crate::campaign::store::Kept;
@@ -33,17 +33,17 @@ use serde_json::Value;
 /// The paper's heap, in bytes (section 3.4).
 pub const HEAP_BYTES: usize = 4 << 20;
 
-/// Heaps of figure 4, each twice the one before: the smallest, and the largest there are.
+/// Heaps of figure 4, each twice the previous one: the smallest, and the upper limit.
 pub const GROWTH_BYTES: (usize, usize) = (64 << 10, 64 << 20);
 
 /// Default seed of the MEAN model.
 pub const SEED: u64 = 1;
 
-/// Everything.
+/// The experiments and their inputs.
 pub struct Experiments<'a> {
-    /// The machine code that is counted.
+    /// The machine code whose instructions are counted.
     pub analysis: &'a Analysis,
-    /// The trace that stands for mpg123's, which today makes no allocation for a frame.
+    /// The trace that replaces mpg123's; today's mpg123 makes no allocation per frame.
     pub decoder: Vec<Event>,
     /// Seed of the MEAN model.
     pub seed: u64,
@@ -56,7 +56,7 @@ impl<'a> Experiments<'a> {
     ///
     /// # Errors
     ///
-    /// A binary that was built without it, or a system without room for temporary files.
+    /// If the binary was built without the trace, or the system has no room for temporary files.
     pub fn new(analysis: &'a Analysis, seed: u64, scale: Scale) -> anyhow::Result<Self> {
         let (_, most) = GROWTH_BYTES;
         let decoder = shipped::events("lame-decode")?;
@@ -64,7 +64,7 @@ impl<'a> Experiments<'a> {
     }
 }
 
-/// Tasks 0 to 6: tables of an allocator; 7 to 13: its worst cases over heap sizes.
+/// Tasks 0 to 6: the tables of one allocator; 7 to 13: its worst cases over heap sizes.
 impl Tasks for Experiments<'_> {
     fn name(&self) -> &'static str {
         "puaut"
@@ -122,10 +122,10 @@ impl Experiments<'_> {
     }
 }
 
-/// Seconds that the worst cases of one allocator take in heaps up to the largest.
+/// Time in seconds for the worst cases of one allocator in heaps up to the largest.
 const SECONDS_OF_GROWTH: usize = 20;
 
-/// An allocator by its names there and here.
+/// An allocator by its names in the paper and here.
 pub(super) fn row((published_as, name): (&str, &str), ours: Result<Ours, String>, growth: SubjectCosts) -> Row {
     Row {
         published_as: published_as.into(),
@@ -137,7 +137,7 @@ pub(super) fn row((published_as, name): (&str, &str), ours: Result<Ours, String>
     }
 }
 
-/// Mean time between two allocations, in the trace's ticks; `None` where it has no times.
+/// Mean time between two allocations, in the trace's ticks; `None` if it has no times.
 fn gap(events: &[Event]) -> Option<f64> {
     let ticks = || events.iter().filter(|event| matches!(event.op, Op::Allocate { .. })).map(|event| event.tick);
     let (first, last) = ticks().next().zip(ticks().next_back())?;
@@ -187,7 +187,7 @@ fn replayed(subject: &Subject, counted: &Counted, events: &[Event]) -> Result<Bo
     }
 }
 
-/// What the operations of a replay count.
+/// Instruction counts of every operation of a replay.
 #[derive(Default)]
 struct Seen {
     allocate: Counts,
@@ -223,7 +223,7 @@ mod tests {
         let subject = one("first-fit").expect("a subject");
         let ours = ours(&analysis, subject, &model, &model[..500]).expect("measured");
         assert!(ours.model.malloc.mean < ours.model.malloc.max as f64);
-        // How many instructions a step of the search has is the compiler's choice.
+        // The number of instructions per search step depends on the compiler.
         assert!(100 * ours.observed().malloc < ours.scenario.malloc, "{ours:?}");
         assert!(ours.decoder.malloc.mean > 10.0 && ours.bound.malloc.is_none(), "{ours:?}");
     }

@@ -1,19 +1,19 @@
-//! A game between an adversary and an allocator: requests in units, frees, and where everything lies.
+//! A game between an adversary and an allocator: requests in units, frees, and the addresses of all objects.
 
 use rtalloc_subjects::{Heap, Region, Subject, Unit};
 
-/// Bytes of the heap that is looked at, and blocks taken from it for each size.
+/// Bytes of the heap that is examined, and number of blocks allocated in it per size.
 const HEAP_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 8;
-/// No smallest block is larger.
+/// Upper limit for the smallest block.
 const MOST_BYTES: usize = 256;
 
-/// The unit of a subject, by experiment: the least distance of blocks of one byte, and the largest request that has the
-/// same distance.
+/// The unit of a subject, by experiment: the minimum distance of one-byte blocks, and the largest request with the same
+/// distance.
 ///
 /// # Errors
 ///
-/// A subject that makes no heap, or serves no small request.
+/// If the subject cannot create a heap, or does not serve small requests.
 pub fn unit_of(subject: &Subject) -> Result<Unit, String> {
     let bytes = distance(subject, 1)?;
     let mut most = 1;
@@ -23,7 +23,7 @@ pub fn unit_of(subject: &Subject) -> Result<Unit, String> {
     bytes.checked_sub(most).map(|header_bytes| Unit { bytes, header_bytes }).ok_or_else(|| "blocks overlap".into())
 }
 
-/// The least distance of neighbouring blocks of `request_bytes`.
+/// The minimum distance of neighbouring blocks of `request_bytes`.
 fn distance(subject: &Subject, request_bytes: usize) -> Result<usize, String> {
     let mut region = Region::new(HEAP_BYTES, false).map_err(|error| error.to_string())?;
     let heap = Heap::new(subject, &mut region, HEAP_BYTES).map_err(|error| error.to_string())?;
@@ -37,28 +37,28 @@ fn distance(subject: &Subject, request_bytes: usize) -> Result<usize, String> {
     distances.min().map(|distance| distance as usize).ok_or_else(|| "no blocks".into())
 }
 
-/// Names an object of a game.
+/// Identifies an object of a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(usize);
 
-/// How a game ends.
+/// The end of a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// The allocator refused a request: the heap did not suffice.
+    /// The allocator refused a request: the heap was too small.
     Refused,
-    /// The adversary has no more to ask for: the heap sufficed.
+    /// The adversary has no more requests: the heap was large enough.
     Spent,
 }
 
-/// A live object, where it is now.
+/// A live object with its current address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Which.
+    /// Its identifier.
     pub id: Id,
-    /// Its block's first byte, from the first address blocks may have on. Blocks whose header is elsewhere may begin
-    /// before it.
+    /// The block's first byte, relative to the first address available to blocks. Blocks whose header is elsewhere may
+    /// begin before it.
     pub at: i64,
-    /// Units.
+    /// Its size in units.
     pub units: usize,
 }
 
@@ -68,11 +68,11 @@ struct Object {
     units: usize,
 }
 
-/// A game on a fresh heap. At no time are more than `most_units` units live.
+/// A game on a fresh heap. At most `most_units` units are live at any time.
 #[derive(Debug)]
 pub struct Game<'h, 'r> {
     heap: &'h Heap<'r>,
-    /// What is counted in.
+    /// The size of a unit.
     pub unit: Unit,
     most_units: usize,
     live_units: usize,
@@ -80,12 +80,12 @@ pub struct Game<'h, 'r> {
     vacant: Vec<usize>,
     /// Requests served so far.
     pub served: u64,
-    /// The highest end of a block so far, in bytes from the first address blocks may have on.
+    /// The highest end of a block so far, in bytes from the first address available to blocks.
     pub highest_bytes: i64,
 }
 
 impl<'h, 'r> Game<'h, 'r> {
-    /// A game on a heap nobody used yet.
+    /// A game on an unused heap.
     #[must_use]
     pub fn new(heap: &'h Heap<'r>, unit: Unit, most_units: usize) -> Self {
         let (objects, vacant) = (Vec::new(), Vec::new());
@@ -102,14 +102,14 @@ impl<'h, 'r> Game<'h, 'r> {
     ///
     /// # Errors
     ///
-    /// [`Over::Spent`] where this would make too many units live; [`Over::Refused`] by the allocator.
+    /// [`Over::Spent`] if the limit on live units would be exceeded; [`Over::Refused`] by the allocator.
     pub fn take(&mut self, units: usize) -> Result<Id, Over> {
         if units > self.left() {
             return Err(Over::Spent);
         }
         let entries = &self.heap.entries;
         let bytes = self.unit.request_bytes(units);
-        // SAFETY: the heap is live, and at least one byte is asked for at its natural alignment.
+        // SAFETY: the heap is live, and at least one byte is requested at its natural alignment.
         let block = unsafe { (entries.allocate)(self.heap.context, bytes, entries.natural_align_bytes) };
         if block.is_null() {
             return Err(Over::Refused);
@@ -131,7 +131,7 @@ impl<'h, 'r> Game<'h, 'r> {
         Ok(id)
     }
 
-    /// Requests blocks of one size, as many as may be.
+    /// Requests as many blocks of one size as allowed.
     ///
     /// # Errors
     ///
@@ -148,13 +148,13 @@ impl<'h, 'r> Game<'h, 'r> {
         let Some(object) = self.objects[id.0].take() else { return };
         let entries = &self.heap.entries;
         let bytes = self.unit.request_bytes(object.units);
-        // SAFETY: the block is live, and was asked for with this size and alignment.
+        // SAFETY: the block is live, and was requested with this size and alignment.
         unsafe { (entries.deallocate)(self.heap.context, object.block, bytes, entries.natural_align_bytes) };
         self.live_units -= object.units;
         self.vacant.push(id.0);
     }
 
-    /// Frees those that are not to be kept.
+    /// Frees the objects that are not to be kept.
     pub fn give_all(&mut self, of: impl IntoIterator<Item = Placed>, keep: impl Fn(&Placed) -> bool) {
         for placed in of {
             if !keep(&placed) {
@@ -163,7 +163,7 @@ impl<'h, 'r> Game<'h, 'r> {
         }
     }
 
-    /// Where a live object's block begins.
+    /// Start address of a live object's block.
     #[must_use]
     pub fn at(&self, id: Id) -> i64 {
         self.objects[id.0].map_or(0, |object| {
@@ -172,7 +172,7 @@ impl<'h, 'r> Game<'h, 'r> {
         })
     }
 
-    /// Where a live object's block ends.
+    /// End address of a live object's block.
     #[must_use]
     pub fn end(&self, id: Id) -> i64 {
         self.at(id) + self.objects[id.0].map_or(0, |object| self.bytes(object.units))
@@ -184,7 +184,7 @@ impl<'h, 'r> Game<'h, 'r> {
         (units * self.unit.bytes) as i64
     }
 
-    /// Everything that is live, in the order of addresses.
+    /// All live objects in address order.
     #[must_use]
     pub fn placed(&self) -> Vec<Placed> {
         let live = self.objects.iter().enumerate().filter_map(|(place, object)| Some((Id(place), (*object)?)));

@@ -1,8 +1,8 @@
-//! Worst-case memory (Robson): what adversaries make each allocator need, and what theory says of it.
+//! Worst-case memory (Robson): the memory that adversaries make each allocator need, and the theoretical bounds.
 //!
-//! An adversary may have M units live, in requests of 1 to n units, and reads the addresses it is given
-//! ([`adversary`]). What it makes an allocator `need` is the smallest heap in which no request of it is refused; it was
-//! tried, and so was a heap that is smaller by one granule, in which one is.
+//! An adversary may have M live units, in requests of 1 to n units, and observes the addresses it receives
+//! ([`adversary`]). The allocator's `need` is the smallest heap in which none of its requests is refused; both this
+//! heap and one that is smaller by one granule, in which a request is refused, were tested.
 
 pub mod adversary;
 mod game;
@@ -22,24 +22,25 @@ use need::Question;
 use rtalloc_subjects::{SelectError, Subject, select};
 use serde_json::Value;
 
-/// What is to be found.
+/// The experiments and their parameters.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who is played against.
+    /// The allocators.
     pub subjects: Vec<&'static Subject>,
-    /// Units that may be live.
+    /// Maximum live units.
     pub m: usize,
-    /// The same for the comb, whose work grows with their square.
+    /// The same for the comb, whose work is quadratic in the number of units.
     pub comb_m: usize,
-    /// Largest requests: powers of two, at least 4, in ascending order.
+    /// Largest request sizes: powers of two, at least 4, in ascending order.
     pub sizes: Vec<usize>,
 }
 
-/// The allocators of a choice, all without one. Those with pages of their own have no heap that could be too small.
+/// The selected allocators, or all by default. Allocators with pages of their own are excluded: they have no heap that
+/// could be too small.
 ///
 /// # Errors
 ///
-/// A name that there is not.
+/// If a name is unknown.
 pub fn cast(choice: &[String]) -> Result<Vec<&'static Subject>, SelectError> {
     let chosen = if choice.is_empty() { select(&["all"])? } else { select(choice)? };
     Ok(chosen.into_iter().filter(|subject| !subject.own_pages).collect())
@@ -95,7 +96,7 @@ impl Tasks for Settings {
         let task = |number| {
             let (subject, adversary) = self.question(number);
             let (m, sizes) = (self.m_of(adversary), &self.sizes);
-            // 6 for a comb of 1024 units, whose work grows with their square; the others' grows with m.
+            // 6 for a comb of 1024 units, whose work is quadratic; that of the others is linear in m.
             let seconds = if adversary == Adversary::Comb { (6 * m * m).div_ceil(1 << 20) } else { m.div_ceil(4096) };
             let key = format!("robson on={} adversary={} m={m} n={sizes:?}", subject.name, adversary.name());
             Task::counted(key, seconds as u64)

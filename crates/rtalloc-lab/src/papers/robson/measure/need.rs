@@ -1,4 +1,4 @@
-//! How much memory an adversary makes a subject need.
+//! The memory that an adversary makes a subject need.
 
 use super::adversary::play;
 use super::game::{Game, Over};
@@ -6,27 +6,27 @@ use crate::papers::robson::result::{Adversary, Need};
 use rtalloc_subjects::Unit;
 use rtalloc_subjects::{Heap, Region, Subject};
 
-/// What is asked: an adversary with requests of up to `n` units of which `m` may be live.
+/// The parameters: an adversary with requests of up to `n` units, of which at most `m` may be live.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Who answers.
+    /// The allocator.
     pub subject: &'a Subject,
-    /// What is counted in.
+    /// The size of a unit.
     pub unit: Unit,
-    /// Who asks.
+    /// The adversary.
     pub adversary: Adversary,
-    /// Most units live.
+    /// Maximum live units.
     pub m: usize,
     /// Largest request in units: a power of two, at least 4.
     pub n: usize,
 }
 
-/// A game in a heap of a certain size.
+/// A game in a heap of a given size.
 #[derive(Clone, Copy, Debug)]
 pub struct Played {
     /// How it ended.
     pub over: Over,
-    /// Bytes of the region that blocks may have.
+    /// Bytes of the region available to blocks.
     pub area_bytes: usize,
     /// The highest end of a block.
     pub highest_bytes: usize,
@@ -35,7 +35,7 @@ pub struct Played {
 }
 
 impl Question<'_> {
-    /// Sizes of heaps are told apart so finely.
+    /// The granularity of heap sizes.
     #[must_use]
     pub fn granule_bytes(&self) -> usize {
         self.subject.view.map_or(1, |view| view.contract.granule_bytes).clamp(1, 16).next_power_of_two().max(8)
@@ -45,14 +45,14 @@ impl Question<'_> {
         self.subject.view.map_or(0, |view| view.contract.page_bytes)
     }
 
-    /// More than any of these adversaries can make anybody need.
+    /// More than any of these adversaries can make an allocator need.
     #[must_use]
     pub fn ample_bytes(&self) -> usize {
         let most = (self.m + 2) * self.n.max(self.page_bytes().div_ceil(self.unit.bytes)) * self.unit.bytes;
         (most + 64 * self.page_bytes() + (1 << 20)).next_multiple_of(4096)
     }
 
-    /// Plays in a fresh heap of so many bytes; `None` where the subject makes no heap of them.
+    /// Runs in a fresh heap of this many bytes; `None` if the subject cannot create a heap of this size.
     #[must_use]
     pub fn play(&self, region: &mut Region, bytes: usize) -> Option<Played> {
         let heap = Heap::new(self.subject, region, bytes).ok()?;
@@ -62,12 +62,12 @@ impl Question<'_> {
         Some(Played { over, area_bytes: heap.end - heap.start, highest_bytes, served: game.served })
     }
 
-    /// The smallest heap in which no request is refused, and next to which a heap smaller by one granule is too small.
-    /// Success is not monotone in the heap's size; what is returned was tried, in both sizes.
+    /// The smallest heap in which no request is refused and such that a heap smaller by one granule is too small.
+    /// Success is not monotone in the heap's size; both the returned size and the one below were tested.
     ///
     /// # Errors
     ///
-    /// No memory, or a subject that even ample memory does not suffice.
+    /// If memory is exhausted, or if the subject fails even with ample memory.
     pub fn need(&self) -> Result<Need, String> {
         let ample = self.ample_bytes();
         let mut region = Region::new(ample, false).map_err(|error| error.to_string())?;
@@ -78,7 +78,7 @@ impl Question<'_> {
             self.play(&mut region, bytes).filter(|played| played.over == Over::Spent)
         };
         let first = suffices(ample).ok_or("refused a request in ample memory")?;
-        // What was used of the ample heap is likely what is needed, unless the subject spreads its blocks.
+        // The memory used in an ample heap is a good estimate, unless the subject spreads its blocks.
         let guess = (ample - first.area_bytes + first.highest_bytes).next_multiple_of(granule).min(ample);
         let mut step = granule;
         let (mut least, mut enough);

@@ -5,7 +5,7 @@ use game::Over;
 use rtalloc_subjects::{Guarantee, Unit};
 use rtalloc_subjects::{Region, one};
 
-/// Units at the ends of a heap that are no blocks.
+/// Units at the ends of a heap that are unavailable for blocks.
 const ENDS: f64 = 4.0;
 
 fn question(name: &str, adversary: Adversary, m: usize, n: usize) -> Question<'static> {
@@ -13,7 +13,7 @@ fn question(name: &str, adversary: Adversary, m: usize, n: usize) -> Question<'s
     Question { subject, unit: unit_of(subject).expect("a unit"), adversary, m, n }
 }
 
-/// What is needed, having seen that it suffices and that a granule less does not.
+/// The memory needed, after verifying that it suffices and that one granule less does not.
 fn need(question: Question<'_>) -> Need {
     let what = format!("{} {} n = {}", question.subject.name, question.adversary.name(), question.n);
     let need = question.need().expect(&what);
@@ -23,7 +23,7 @@ fn need(question: Question<'_>) -> Need {
     assert_eq!(over(bytes), Some(Over::Spent), "{what}: {need:?}");
     match over(bytes - need.granule_bytes as usize) {
         Some(over) => assert_eq!(over, Over::Refused, "{what}: {need:?}"),
-        // The smallest heap there is, control included: in ample memory the adversary did not come to use as much.
+        // The smallest possible heap, control structure included: in ample memory the adversary did not use as much.
         None => assert!(need.ample_bytes < need.needed_bytes + need.control_bytes, "{what}: no smaller heap: {need:?}"),
     }
     need
@@ -59,7 +59,7 @@ fn robsons_program_needs_the_lower_bound_and_no_more_of_those_who_round_nothing(
     }
 }
 
-/// Every adversary against everybody with a guarantee.
+/// Every adversary against every allocator with a guarantee.
 #[test]
 fn adversaries_stay_below_guarantees_and_make_smaller_heaps_fail() {
     for subject in cast(&[]).expect("all") {
@@ -89,7 +89,7 @@ fn a_comb_leads_best_fit_far_beyond_what_first_fit_and_buddies_ever_need() {
     }
 }
 
-/// Where n - 1 and n - 2 units are of one class, it takes a larger step.
+/// If n - 1 and n - 2 units are in one class, it uses a larger step.
 #[test]
 fn a_comb_finds_the_classes_of_tlsf() {
     let need = need(question("tlsf", Adversary::Comb, 700, 128));
@@ -102,7 +102,7 @@ fn a_march_leads_next_fit_to_the_end_of_any_heap() {
     assert!(units(&need) >= (16 * (128 - 16)) as f64, "{need:?}");
 }
 
-/// What o1heap's documentation states of half-fit does not hold of the one here.
+/// The bound stated in o1heap's documentation for half-fit does not hold for the half-fit here.
 #[test]
 fn teeth_lead_half_fit_beyond_the_formula_that_was_printed_once() {
     for n in [16, 32] {
@@ -112,7 +112,7 @@ fn teeth_lead_half_fit_beyond_the_formula_that_was_printed_once() {
     }
 }
 
-/// The figures of the documents: M, n, and the least that is needed, over M.
+/// The figures in the documents: M, n, and the least memory needed, divided by M.
 #[test]
 fn teeth_lead_half_fit_to_all_but_n_times_m() {
     for (m, n, least) in [(1024, 16, 15.5), (1841, 256, 184.8), (16_384, 256, 248.0)] {
@@ -123,7 +123,7 @@ fn teeth_lead_half_fit_to_all_but_n_times_m() {
     }
 }
 
-/// The worked example that the book had: M = 1,841, n = 257, and a heap of 2M(1 + ceil(log2 n)) + 4 units.
+/// The worked example formerly in the book: M = 1,841, n = 257, and a heap of 2M(1 + ceil(log2 n)) + 4 units.
 #[test]
 fn half_fit_refuses_in_the_heap_of_the_worked_example_with_a_quarter_of_m_live() {
     use core::mem::MaybeUninit;
@@ -165,9 +165,9 @@ fn half_fit_refuses_in_the_heap_of_the_worked_example_with_a_quarter_of_m_live()
     assert_eq!((refused, live, most_live), (Some(129), 397, 654), "of 1,841 units");
 }
 
-/// The form in bytes, `a k + 2 l n M' (ceil(log2 n') + 1) / (l + n)` with M' = ceil(M / l), n' = ceil(n / l), k = M' -
-/// n' + 1, promises 2.67 M for sizes l and 2l alone. Blocks of l that stay leave gaps that half-fit does not take for
-/// l, then for 2l.
+/// The bound in bytes, `a k + 2 l n M' (ceil(log2 n') + 1) / (l + n)` with M' = ceil(M / l), n' = ceil(n / l), k = M' -
+/// n' + 1, is 2.67 M for the sizes l and 2l alone. Blocks of l that remain live leave gaps that half-fit uses neither
+/// for l nor, later, for 2l.
 #[test]
 fn two_sizes_alone_refute_the_form_in_bytes() {
     const UNITS: usize = 257;
@@ -192,8 +192,8 @@ fn two_sizes_alone_refute_the_form_in_bytes() {
     assert_eq!(play(promised).0, Over::Refused);
 }
 
-/// Blocks of n shrunk in place to one unit are teeth n apart in any allocator: guarantees by powers of two assume that
-/// there are none.
+/// Blocks of n shrunk in place to one unit are teeth n apart in any allocator; guarantees by powers of two assume that
+/// blocks are not shrunk in place.
 #[test]
 fn shrinking_in_place_voids_the_guarantees_by_powers_of_two() {
     use core::mem::MaybeUninit;
@@ -201,14 +201,14 @@ fn shrinking_in_place_voids_the_guarantees_by_powers_of_two() {
     const UNIT: usize = 16;
     const M: usize = 64;
     const N: usize = 16;
-    /// Units that are live when a request is refused.
+    /// Live units when a request is refused.
     fn live_at_refusal<'r, A: RegionAllocator<'r>>(mut heap: A, header_bytes: usize) -> usize {
         let bytes = |units: usize| units * UNIT - header_bytes;
         let mut live = 0;
-        // The next block is there when one shrinks: what becomes free ends in front of it.
+        // The next block is allocated before one shrinks, so that the freed space is followed by it.
         let mut last = heap.allocate_bytes(bytes(N), 8).expect("an empty heap");
         while let Ok(next) = heap.allocate_bytes(bytes(N), 8) {
-            // SAFETY: the block is live and of this heap.
+            // SAFETY: the block is live and belongs to this heap.
             let shrunk = unsafe { heap.reallocate_bytes(last, bytes(1), 8) };
             assert_eq!(shrunk, Ok(last), "it stays");
             (last, live) = (next, live + 1);
@@ -227,8 +227,8 @@ fn shrinking_in_place_voids_the_guarantees_by_powers_of_two() {
     assert!(refused_with <= M, "{refused_with}");
 }
 
-/// What the guarantees of gaps assume of the allocators as they are: at a refusal no free block has what the request is
-/// rounded up to, and no two free blocks lie side by side.
+/// The guarantees about gaps assume that when a request is refused, no free block is as large as the rounded request,
+/// and no two free blocks are adjacent.
 #[test]
 fn a_refusal_means_that_no_gap_is_large_enough() {
     for subject in cast(&[]).expect("all") {
@@ -286,7 +286,7 @@ fn claims_without_figures_are_neither_confirmed_nor_refuted() {
     assert!(found.claims.iter().all(|Claim { confirmed, .. }| confirmed.is_none()), "{:?}", found.claims);
 }
 
-/// What failed might have told otherwise.
+/// A missing result might have been a counterexample.
 #[test]
 fn who_did_not_run_makes_confirmation_impossible_and_not_refutation() {
     let subjects = cast(&[]).expect("all");
@@ -308,7 +308,7 @@ fn who_did_not_run_makes_confirmation_impossible_and_not_refutation() {
     let judged = |units: u64, failed: bool| {
         let failed_at = |task: usize| failed && task.is_multiple_of(Adversary::ALL.len());
         let answer = |task: usize| if failed_at(task) { Err("it did not run".into()) } else { Ok(vec![need(units)]) };
-        // Of every family one is left that did.
+        // One successful allocator per family remains.
         let mut families: Vec<&str> = Vec::new();
         let answers = (0..tasks).map(|task| {
             let family = settings.question(task).0.family;

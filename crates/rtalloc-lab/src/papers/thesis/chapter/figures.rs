@@ -12,7 +12,7 @@ use crate::present::standing::Standing;
 use crate::present::standing::named;
 use crate::result::schema::{Cell, Curve, Instructions, Outcome, Space, Time, TraceFacts, TraceResult};
 
-/// Used memory beyond this multiple of M is drawn at the edge: the thesis' regions come to 5.
+/// Used memory beyond this multiple of M is drawn at the edge; the thesis' regions reach 5.
 const HIGHEST_SHARE: f64 = 6.0;
 
 #[allow(clippy::cast_precision_loss)] // drawn
@@ -24,7 +24,7 @@ fn kib(bytes: u64) -> f64 {
     float(bytes) / 1024.0
 }
 
-/// Figures 14 to 17: allocations of every class.
+/// Figures 14 to 17: allocations by size class.
 pub(super) fn classes(found: &Thesis) -> Result<Figure, PlotError> {
     let panel = |trace: &OnTrace| {
         let bars = (0..)
@@ -52,7 +52,7 @@ pub(super) fn classes(found: &Thesis) -> Result<Figure, PlotError> {
     })
 }
 
-/// Figures 18 and 19: live memory of what was recorded.
+/// Figures 18 and 19: live memory of the recorded traces.
 pub(super) fn live(found: &Thesis) -> Result<Figure, PlotError> {
     let recorded = found.traces.iter().filter(|trace| trace.load.part.is_recorded());
     let panel = |trace: &OnTrace| Multiple {
@@ -75,12 +75,12 @@ pub(super) fn live(found: &Thesis) -> Result<Figure, PlotError> {
     })
 }
 
-/// Who is in the figures, in the thesis' order.
+/// The allocators in the figures, in the thesis' order.
 fn cast() -> Vec<Standing> {
     ALLOCATORS.iter().map(|(there, here)| named(there, here)).collect()
 }
 
-/// The trace as plots of traces take it.
+/// The trace in the form used by trace plots.
 fn as_result(trace: &OnTrace) -> TraceResult {
     let facts = &trace.facts;
     let used = |course: &[Moment]| Curve {
@@ -124,7 +124,7 @@ fn as_result(trace: &OnTrace) -> TraceResult {
     }
 }
 
-/// Numbers of the thesis' figures of a part: times, used memory, overhead, waste.
+/// Numbers of the thesis' figures for a part: times, used memory, overhead, waste.
 fn numbers(part: Part) -> Option<[&'static str; 4]> {
     match part {
         Part::Boot => Some(["20 and 21", "24", "26", "28 to 30"]),
@@ -156,7 +156,7 @@ pub(super) fn times(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     Ok(figures)
 }
 
-/// Figures 24 to 33: used and live memory, overhead, and total waste; nothing where the trace was not recorded.
+/// Figures 24 to 33: used and live memory, overhead, and total waste; empty if the trace was not recorded.
 pub(super) fn memory(trace: &OnTrace) -> Result<Vec<Figure>, PlotError> {
     let Some([_, used, overhead, waste]) = numbers(trace.load.part) else { return Ok(Vec::new()) };
     let standings = cast();

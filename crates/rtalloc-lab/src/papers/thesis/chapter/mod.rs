@@ -1,5 +1,5 @@
-//! What the experiments of the Bitframe thesis came to: tables 3 to 8, figures 14 to 33, what it left out, and what it
-//! proposes.
+//! The results of the Bitframe thesis' experiments: tables 3 to 8, figures 14 to 33, what the thesis left out, and the
+//! variants it proposes.
 
 mod figures;
 mod words;
@@ -15,7 +15,7 @@ use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
 use crate::result::schema::Distribution;
 
-/// Everything, in the thesis' order.
+/// The whole chapter, in the thesis' order.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub fn chapter(found: &Thesis) -> Result<Chapter, PlotError> {
     })
 }
 
-/// The thesis' allocators among the rows of a trace, by their names there.
+/// The thesis' allocators among the rows of a trace, by their names in the thesis.
 fn rows(trace: &OnTrace) -> impl Iterator<Item = &Row> {
     trace.rows.iter().filter(|row| ALLOCATORS.iter().any(|(name, _)| *name == row.name))
 }
@@ -54,7 +54,7 @@ fn dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".into(), text)
 }
 
-/// What the traces are: section 6.1, figures 14 to 19.
+/// The traces: section 6.1, figures 14 to 19.
 fn traces(found: &Thesis) -> Result<Section, PlotError> {
     let headings = [
         "\n\ntrace",
@@ -101,7 +101,7 @@ fn traces(found: &Thesis) -> Result<Section, PlotError> {
     })
 }
 
-/// Published cycles of an operation: most, mean, deviation.
+/// Published cycles of an operation: maximum, mean, deviation.
 fn cycles(part: Part, name: &str, operation: &str) -> Option<[u64; 3]> {
     let table = match part {
         Part::Boot => &THESIS.table_3,
@@ -112,7 +112,7 @@ fn cycles(part: Part, name: &str, operation: &str) -> Option<[u64; 3]> {
     Some([max, mean, deviation].map(|both| if operation == "malloc" { both.malloc } else { both.free }))
 }
 
-/// Tables 3 and 4, figures 20 to 23; and the same of the traces of which the thesis tells no times.
+/// Tables 3 and 4, figures 20 to 23, and the same for the traces without published times.
 fn time(found: &Thesis, part: Part) -> Result<Section, PlotError> {
     let replicas = match found.settings.replicas {
         0 => "not timed".to_string(),
@@ -140,7 +140,7 @@ fn time(found: &Thesis, part: Part) -> Result<Section, PlotError> {
     Ok(Section { title: title.into(), about: format!("{about}; {replicas}; instructions are exact."), tables, figures })
 }
 
-/// Most, mean and deviation.
+/// Maximum, mean and deviation.
 fn three(one: &Distribution) -> [String; 3] {
     [number::compact(float(one.max)), number::mean(one.mean), number::mean(one.std)]
 }
@@ -318,7 +318,7 @@ fn of_memory(trace: &OnTrace) -> Tabled {
     Tabled::new(&headings, 1, rows(trace).map(row))
 }
 
-/// What blocks lose inside.
+/// Internal fragmentation of blocks.
 fn sizes(found: &Thesis) -> Section {
     let headings = ["\nallocator", "worst from\n8 B on", "\ngranted", "\nlost %", "most\nlost B", "uniform\nlost %"];
     let row = |granted: &Granted| {
@@ -351,7 +351,7 @@ fn sizes(found: &Thesis) -> Section {
     }
 }
 
-/// What the thesis left out of bframe's time.
+/// Costs that the thesis left out of bframe's time.
 fn pages(found: &Thesis) -> Section {
     let headings = [
         "\nallocator",
@@ -383,7 +383,7 @@ fn pages(found: &Thesis) -> Section {
     }
 }
 
-/// What the thesis proposes for Bitframe, beside the base.
+/// The thesis' proposals for Bitframe, compared with the base.
 fn proposals(found: &Thesis) -> Section {
     let headings = [
         "\n\nallocator",

@@ -1,4 +1,4 @@
-//! What has to be known to read the tables, and where the thesis errs.
+//! Notes needed to read the tables, and the thesis' errata.
 
 use crate::number;
 use crate::papers::thesis::published::ALLOCATORS;
@@ -42,7 +42,7 @@ pub(super) fn notes(found: &Thesis) -> Vec<String> {
     notes
 }
 
-/// Where the thesis errs, contradicts itself, or leaves something open.
+/// Errors, contradictions and omissions of the thesis.
 pub(super) fn errata() -> Vec<String> {
     [
         "6.10 says that binary buddies take longer than TLSF in all cases, and the summary that TLSF's times lie below theirs; tables 3 \

@@ -1,6 +1,7 @@
-//! What the thesis says of its figures, held against ours by rules that stand in the claims' words.
+//! The thesis' claims, compared with our figures by rules that the claims state.
 //!
-//! A recording has claims of its own: the thesis' could not be had, and where two disagree a reader should see both.
+//! Each recording has its own claims: the thesis' recording is not available, and disagreements between two should be
+//! visible.
 
 #[cfg(test)]
 mod tests;
@@ -12,19 +13,19 @@ use crate::papers::thesis::result::{
 };
 use crate::result::schema::Distribution;
 
-/// The thesis' fastest four.
+/// The thesis' four fastest allocators.
 const FAST: [&str; 4] = ["regis1", "regis2", "sss", "reaps"];
 
 /// The regions.
 const REGIONS: [&str; 2] = ["regis1", "regis2"];
 
-/// Values of F that differ by less, in per cent, are taken for equal.
+/// Values of F that differ by less than this, in per cent, count as equal.
 const SAME_PERCENT: f64 = 0.1;
 
-/// H of Bitframe that took a page of each size of chunks.
+/// H of Bitframe after it has taken a page for each chunk size.
 const MOST_OF_TWO_PAGES: f64 = (2 * 16 * 1024 + 1024) as f64;
 
-/// Every claim.
+/// All claims.
 #[must_use]
 pub(super) fn claims(traces: &[OnTrace], sizes: &[Granted], pages: &[Opening]) -> Vec<Claim> {
     let mut recordings: Vec<&str> = traces.iter().filter_map(|trace| trace.load.recording.as_deref()).collect();
@@ -72,7 +73,7 @@ fn claim(claim: impl Into<String>, confirmed: Option<bool>, figures: impl Into<S
     Claim { claim: claim.into(), confirmed, figures: figures.into() }
 }
 
-/// How operations are measured.
+/// The ways to measure operations.
 #[derive(Clone, Copy)]
 enum Measure {
     Ticks,
@@ -116,10 +117,10 @@ fn percent(fraction: Option<f64>) -> String {
     told(fraction.map(|fraction| 100.0 * fraction), 1)
 }
 
-/// A way to a number of each allocator, which may be missing.
+/// Maps each allocator to a number, which may be missing.
 type Of<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
-/// Names and values in decreasing order; `None` where one is missing.
+/// Names and values in decreasing order; `None` if one is missing.
 fn ranked(of: Of<'_>) -> Option<Vec<(&'static str, f64)>> {
     let mut all: Vec<(&str, f64)> =
         ALLOCATORS.iter().map(|(name, _)| Some((*name, of(name)?))).collect::<Option<_>>()?;
@@ -127,7 +128,7 @@ fn ranked(of: Of<'_>) -> Option<Vec<(&'static str, f64)>> {
     Some(all)
 }
 
-/// The first few of a ranking.
+/// The first few entries of a ranking.
 fn named(
     ranking: Option<&Vec<(&str, f64)>>,
     places: impl Fn(usize) -> std::ops::Range<usize>,
@@ -147,7 +148,7 @@ struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// A trace; of a recording where it is a part of one.
+    /// A trace, with its recording if it is a part of one.
     fn trace(&self, part: Part, recording: &str) -> Option<&'a OnTrace> {
         self.traces.iter().find(|trace| {
             trace.load.part == part && (!part.is_recorded() || trace.load.recording.as_deref() == Some(recording))
@@ -214,7 +215,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Tables 3 and 4: whose times scatter most.
+    /// Tables 3 and 4: the allocators with the largest deviation.
     fn steadiness(&self, measure: Measure, recording: &str) -> Claim {
         let mut all = Some(true);
         let mut figures = Vec::new();
@@ -236,7 +237,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Section 6.10 against 6.7.
+    /// Section 6.10 compared with 6.7.
     fn buddy_is_slower(&self, measure: Measure, recording: &str) -> Claim {
         let mut all = Some(true);
         let mut figures = Vec::new();
@@ -283,7 +284,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Tables 5 and 6: who wastes least.
+    /// Tables 5 and 6: the least fragmentation.
     fn lowest(&self, recording: &str) -> Claim {
         let mut all = Some(true);
         let mut figures = Vec::new();
@@ -303,7 +304,7 @@ impl<'a> Judge<'a> {
         claim(format!("6.9, {recording}: tlsf has the lowest F (boot and stable)"), all, figures.join("; "))
     }
 
-    /// Table 8: who wastes least where blocks are small.
+    /// Table 8: the least fragmentation for small blocks.
     fn lowest_on_small(&self) -> Vec<Claim> {
         let judged = |what: &str, of: &dyn Fn(&Measured) -> Figures| {
             let ranking =
@@ -317,7 +318,7 @@ impl<'a> Judge<'a> {
         vec![judged("each up to its first failure", &|ours| ours.cut), judged("equal prefix", &|ours| ours.prefix)]
     }
 
-    /// Tables 5 to 8: who wastes most.
+    /// Tables 5 to 8: the most fragmentation.
     fn regions_waste_most(&self, recording: Option<&str>) -> Claim {
         let parts = if recording.is_some() { [Part::Boot, Part::Stable] } else { [Part::Uniform, Part::Small] };
         let mut all = Some(true);
@@ -341,14 +342,14 @@ impl<'a> Judge<'a> {
         claim(format!("6.9{of}: regis1 and regis2 have the two highest F ({parts})"), all, figures.join("; "))
     }
 
-    /// How far apart F of an allocator is on the four traces: the highest over the lowest.
+    /// The variation of an allocator's F over the four traces: the highest divided by the lowest.
     fn spread(&self, recording: &str, name: &str) -> Option<f64> {
         let all: Vec<f64> = Part::ALL.iter().map(|part| self.waste(*part, recording, name)).collect::<Option<_>>()?;
         let least = all.iter().copied().fold(f64::MAX, f64::min);
         Some(all.iter().copied().fold(0.0, f64::max) / least.max(0.01))
     }
 
-    /// Tables 5 to 8 together: whose F is least predictable.
+    /// Tables 5 to 8 together: the least predictable F.
     fn erratic(&self, recording: &str) -> Claim {
         let ranking = ranked(&|name| self.spread(recording, name));
         let published = ranked(&|name| {
@@ -452,7 +453,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Tables 5 to 8: who has the largest bookkeeping.
+    /// Tables 5 to 8: the largest bookkeeping.
     fn most_overhead(&self, recording: Option<&str>) -> Claim {
         let parts = if recording.is_some() { [Part::Boot, Part::Stable] } else { [Part::Uniform, Part::Small] };
         let mut all = Some(true);
@@ -507,7 +508,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Section 6.9: 3 % inside TLSF's blocks.
+    /// Section 6.9: 3 % internal fragmentation of TLSF's blocks.
     fn inside_tlsf(&self) -> Claim {
         let share = |trace: &OnTrace| {
             let course = &trace.of("tlsf")?.course;
@@ -532,7 +533,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Section 6.3: what was left out of the measurements.
+    /// Section 6.3: costs excluded from the measurements.
     fn opening(&self, pages: &[Opening]) -> Claim {
         let taken =
             pages.iter().find(|opening| opening.name == "bframe").and_then(|opening| opening.counts.as_ref().ok());
@@ -551,7 +552,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Section 6.1: how small *small* is.
+    /// Section 6.1: the definition of *small*.
     fn ninety_percent(&self) -> Claim {
         let share = self.trace(Part::Small, "").filter(|trace| trace.facts.mallocs > 0).map(|trace| {
             let small: u64 = trace.facts.classes[..(64 / CLASS_BYTES) as usize].iter().sum();
@@ -564,7 +565,7 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Section 5.8: what might reduce Bitframe's fragmentation.
+    /// Section 5.8: proposals to reduce Bitframe's fragmentation.
     fn proposals(&self) -> Vec<Claim> {
         let judged = |(base, name, what): (&str, &str, &str)| {
             let mut changes = Vec::new();
@@ -600,7 +601,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Sections 5.7 and 6.3: the worst request.
+/// Sections 5.7 and 6.3: the worst-case request.
 fn of_65_bytes(sizes: &[Granted]) -> Claim {
     let bframe = sizes.iter().find(|granted| granted.name == "bframe");
     let worst = bframe.and_then(|granted| granted.worst(8));

@@ -1,4 +1,4 @@
-//! The published figures, and others, held against the rules.
+//! Tests of the rules with the published figures and with others.
 
 use super::*;
 use crate::papers::thesis::result::{Facts, Load, Moment, Openings};
@@ -8,7 +8,7 @@ fn distribution(max: u64, mean: u64, deviation: u64) -> Distribution {
     Distribution { count: 1, mean: mean as f64, std, max, min: mean, ..Distribution::default() }
 }
 
-/// What the thesis published of `figures_of`, under the name of another.
+/// The published figures of `figures_of`, under another allocator's name.
 fn row(part: Part, name: &str, figures_of: &str) -> Row {
     let space = space(part, figures_of).expect("published");
     let cycles = cycles(part, figures_of).or(cycles(Part::Boot, figures_of)).expect("published");
@@ -37,7 +37,7 @@ fn row(part: Part, name: &str, figures_of: &str) -> Row {
     Row { name: name.into(), ours: Ok(ours), ticks: Some(Ok(costs)) }
 }
 
-/// The thesis' figures, everybody having those of the one so many places further.
+/// The thesis' figures, rotated: every allocator has those of another one.
 fn published(shift: usize) -> Vec<OnTrace> {
     let trace = |part: Part| OnTrace {
         load: Load { part, recording: part.is_recorded().then(|| "theirs".into()) },
@@ -58,7 +58,7 @@ fn judged(traces: &[OnTrace], (sizes, pages): &([Granted; 1], [Opening; 1])) -> 
     claims(traces, sizes, pages).into_iter().map(|claim| (claim.claim, claim.confirmed)).collect()
 }
 
-/// Where the thesis contradicts itself, and what it did not measure.
+/// The claims on which the thesis contradicts itself, and those it did not measure.
 const CONTRADICTED: [&str; 3] = [
     "6.10, theirs: binary buddies take longer",
     "6.9, theirs: regis1 and regis2 have the two highest F",
@@ -86,7 +86,7 @@ fn figures_that_say_otherwise_refute() {
     let shifts: Vec<_> = [2, 3, 5].map(|shift| judged(&published(shift), &others(72, 200))).into();
     let unshifted = judged(&published(0), &others(128, 300));
     for (place, (claim, _)) in unshifted.iter().enumerate() {
-        // Of these the figures do not depend on who is who.
+        // These figures are independent of the allocator's identity.
         let same = ["5.8", "6.1:", "6.9: tlsf loses", "6.9: small blocks increase"];
         if !same.iter().any(|start| claim.starts_with(start)) {
             assert!(shifts.iter().any(|claims| claims[place].1 == Some(false)), "{claim}");

@@ -1,20 +1,20 @@
-//! Who takes part: the thesis' seven allocators, and Bitframe with what the thesis proposes for it.
+//! The measured allocators: the thesis' seven, and Bitframe with the variants that the thesis proposes.
 
 use crate::papers::thesis::published::ALLOCATORS;
 use rtalloc_subjects::bitframes::VARIANTS;
 use rtalloc_subjects::{Subject, one};
 
-/// Names of everybody, the thesis' first.
+/// Names of all allocators, the thesis' first.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     ALLOCATORS.iter().map(|(name, _)| *name).chain(VARIANTS.iter().map(|(name, _)| *name)).collect()
 }
 
-/// The allocator of a name of [`names`].
+/// The allocator with one of these [`names`].
 ///
 /// # Errors
 ///
-/// A name that is none of them.
+/// If the name is none of them.
 pub fn subject(name: &str) -> Result<&'static Subject, String> {
     if let Some((_, subject)) = VARIANTS.iter().find(|(known, _)| *known == name) {
         return Ok(subject);

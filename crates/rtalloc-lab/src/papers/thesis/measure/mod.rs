@@ -1,12 +1,12 @@
-//! The experiments of the Bitframe thesis (2012), chapter 6: time, memory and fragmentation of seven allocators of
-//! small blocks on four traces, in a heap of 3 MiB; and Bitframe with what the thesis proposes for it.
+//! The experiments of the Bitframe thesis (2012), chapter 6: time, memory and fragmentation of seven small-block
+//! allocators on four traces, in a heap of 3 MiB; and the variants of Bitframe that the thesis proposes.
 //!
-//! The recordings *boot* and *stable* are not available: parts of other [recordings](traces) stand for them. The
-//! thesis' runs end at the first request that fails, so that its figures are of different lengths of a trace; beside
-//! them stand ours at the *equal prefix*, up to the first failure of any allocator.
+//! The recordings *boot* and *stable* are not available; parts of other [recordings](traces) replace them. The thesis'
+//! runs end at the first request that fails, so its figures cover different lengths of a trace; our figures are also
+//! given for the *equal prefix*, up to the first failure of any allocator.
 //!
 //! H includes the control structure here, as it must in the thesis, where it exceeds the heap. L, the *bookkeeping*, is
-//! the control structure, the headers of live blocks, and what pages keep for themselves.
+//! the control structure, the headers of live blocks, and the overhead of pages.
 
 mod cast;
 mod pages;
@@ -33,17 +33,17 @@ use traces::{RECORDINGS, Recording};
 /// The heap of the thesis, in bytes.
 pub const HEAP_BYTES: u64 = 3 << 20;
 
-/// Time an allocator may take for a trace.
+/// Time limit per allocator and trace.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The experiments that settings ask for.
+/// The experiments of the given settings.
 pub struct Experiments<'a> {
     analysis: &'a Analysis,
     settings: Settings,
     recordings: Vec<Recording>,
     loads: Vec<Load>,
     units: Vec<Unit>,
-    /// Where traces are written to be timed.
+    /// Directory of the trace files for timing.
     folder: tempfile::TempDir,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Experiments<'a> {
     ///
     /// # Errors
     ///
-    /// A binary that was built without them, or a system without room for temporary files.
+    /// If the binary was built without them, or if the system has no room for temporary files.
     pub fn new(analysis: &'a Analysis, settings: Settings) -> anyhow::Result<Self> {
         let recorded = |name: &str| Ok(Recording::new(name, &shipped::events(name)?));
         let recordings: Vec<Recording> = RECORDINGS.into_iter().map(recorded).collect::<anyhow::Result<_>>()?;
@@ -69,7 +69,7 @@ impl<'a> Experiments<'a> {
         Ok(Self { analysis, settings, recordings, loads, units, folder: folder()? })
     }
 
-    /// Measures a unit, in the process it is called in.
+    /// Measures a unit in the calling process.
     fn measured(&self, number: usize, board: &Board) -> Result<Found, String> {
         let process = self.analysis.process();
         Ok(match &self.units[number] {
@@ -90,7 +90,7 @@ impl<'a> Experiments<'a> {
         })
     }
 
-    /// Everybody on a trace: first as far as each comes, then as far as all come.
+    /// All allocators on a trace: first each as far as possible, then all up to the equal prefix.
     fn replayed(&self, load: &Load, events: &[Event]) -> Replayed {
         let run = |name: &str, events: &[Event]| -> Result<Run, String> {
             let mut run = self.apart(name, events)?;
@@ -114,8 +114,8 @@ impl<'a> Experiments<'a> {
         }
     }
 
-    /// A run in a process of its own. Where that was too slow or ended from outside, so is the task: how fast the
-    /// machine was must not become a result.
+    /// A run in a process of its own. If it times out or is killed, the task fails too: the machine's speed must not
+    /// become a result.
     fn apart(&self, name: &str, events: &[Event]) -> Result<Run, String> {
         let subject = cast::subject(name)?;
         let perform = |_: &Board| run::run(self.analysis.process(), subject, events, self.settings.heap_bytes as usize);
@@ -128,10 +128,10 @@ impl<'a> Experiments<'a> {
     }
 }
 
-/// Seed of the generators' traces that are timed and shown.
+/// Seed of the generated traces that are timed and shown.
 const FIRST_SEED: u64 = 1;
 
-/// Everything that settings ask for.
+/// All tasks of the given settings.
 fn units(loads: &[Load], Settings { seeds, replicas, .. }: Settings) -> Vec<Unit> {
     let mut units = vec![Unit::Sizes, Unit::Pages];
     for load in loads {
@@ -157,7 +157,7 @@ impl Tasks for Experiments<'_> {
             let parameters = serde_json::to_string(unit).expect("units can be written as JSON");
             let key = format!("thesis {parameters} heap={}", self.settings.heap_bytes);
             match unit {
-                // A tenth of a second for a replay of the longest trace.
+                // A tenth of a second per replay of the longest trace.
                 Unit::Time { replicas, .. } => Task::timed(key, u64::from(*replicas) / 10),
                 Unit::Replay { load, .. } if load.part.is_recorded() => Task::counted(key, 6),
                 Unit::Replay { .. } => Task::counted(key, 3),
@@ -206,7 +206,7 @@ fn concluded(
     Thesis { settings, names, traces, sizes, pages, claims }
 }
 
-/// What a unit came to.
+/// The result of a unit.
 fn found_of<'a, T>(
     mut cells: impl Iterator<Item = (&'a Unit, &'a Result<Found, String>)>,
     unit: &Unit,

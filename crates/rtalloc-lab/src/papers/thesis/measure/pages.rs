@@ -1,5 +1,5 @@
-//! What requests of every size are granted, and what taking a page costs Bitframe: both were left out of the thesis'
-//! measurements.
+//! The sizes granted for requests of every size, and the cost of taking a page in Bitframe; the thesis' measurements
+//! exclude both.
 
 use super::cast;
 use crate::papers::thesis::result::{Granted, LARGEST_BYTES, Opening, Openings};
@@ -13,10 +13,10 @@ use std::time::Duration;
 /// Alignment of the requests, in bytes.
 const ALIGN_BYTES: usize = 8;
 
-/// Time for an allocator.
+/// Time limit per allocator.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What every allocator grants for every size, in a heap where nothing else is.
+/// The size granted by every allocator for every request, in an otherwise empty heap.
 pub fn sizes(heap_bytes: usize) -> Vec<Granted> {
     let of = |name: &str| {
         let subject = cast::subject(name)?;
@@ -31,7 +31,8 @@ pub fn sizes(heap_bytes: usize) -> Vec<Granted> {
 
 fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
     let tells = heap.entries.granted.ok_or("it does not tell what it grants")?;
-    // SAFETY: size and alignment make a Layout; the block is live until it is freed, under what it was asked for with.
+    // SAFETY: size and alignment form a valid Layout; the block is live until it is freed with the same size and
+    // alignment.
     unsafe {
         let block = (heap.entries.allocate_at(ALIGN_BYTES))(heap.context, size, ALIGN_BYTES);
         if block.is_null() {
@@ -43,7 +44,7 @@ fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
     }
 }
 
-/// Instructions of Bitframe and its variants around the taking of a page.
+/// Instructions of Bitframe and its variants when a page is taken.
 pub fn openings(process: &Process, heap_bytes: usize) -> Vec<Opening> {
     let of = |name: &str| {
         let subject = cast::subject(name)?;
@@ -54,7 +55,7 @@ pub fn openings(process: &Process, heap_bytes: usize) -> Vec<Opening> {
 }
 
 fn opened(subject: &Subject, entries: Entries, heap_bytes: usize) -> Result<Openings, String> {
-    /// A chunk of small ones, and all large ones of a frame.
+    /// One small chunk, and all large chunks of a frame.
     const SIZES: [usize; 2] = [8, LARGEST_BYTES as usize];
     let [small, large] = SIZES.map(|size| {
         on_heap(subject, entries, heap_bytes, |heap| {
@@ -96,7 +97,7 @@ fn on_heap<T>(
     job(&heap)
 }
 
-/// Performs a job in a process of its own. Where that was too slow or ended from outside, so is the task.
+/// Runs a job in a process of its own. If it times out or is killed, the task fails too.
 fn apart<T: serde::Serialize + serde::de::DeserializeOwned>(
     job: impl FnOnce() -> Result<T, String>,
 ) -> Result<T, String> {

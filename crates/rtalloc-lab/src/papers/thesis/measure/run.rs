@@ -1,4 +1,4 @@
-//! An allocator on a trace: memory and instructions in one pass, up to the first request that fails; or ticks.
+//! Runs an allocator on a trace: memory and instructions in one pass, up to the first request that fails, or ticks.
 
 use crate::papers::thesis::result::{Costs, Figures, Moment, Run};
 use crate::probe::counting;
@@ -18,23 +18,23 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often the bookkeeping is added up in a run.
+/// Number of times the bookkeeping is computed in a run.
 const SAMPLES: usize = 200;
 
-/// Distance of the places at which a region is tried to begin.
+/// Step between the tried start addresses of a region.
 const PLACES_BYTES: usize = 8;
 
-/// Operations between two looks for a refused request.
+/// Operations between two checks for a refused request.
 const STRIDE: usize = 1024;
 
-/// Time for the replicas of a trace.
+/// Time limit for the replicas of a trace.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Replays events until the first request that fails.
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the run failed, with a message.
 pub fn run(process: &Process, subject: &Subject, events: &[Event], heap_bytes: usize) -> Result<Run, String> {
     counting(process, subject, |entries| of_entries(subject, entries, events, heap_bytes))
 }
@@ -50,7 +50,7 @@ fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes:
     let stride = events.len().div_ceil(SAMPLES).max(1);
     let mut course = Vec::new();
     for events in events.chunks(stride) {
-        // One by one, so that nothing happens behind a request that failed.
+        // One at a time, so that nothing is performed after a request that failed.
         for event in events {
             replay.run::<true, _>(&heap, std::slice::from_ref(event), &mut watch).map_err(|fault| fault.to_string())?;
             if replay.refused() > 0 {
@@ -89,12 +89,12 @@ fn of_entries(subject: &Subject, entries: Entries, events: &[Event], heap_bytes:
     })
 }
 
-/// Ticks of the operations up to the first request that fails: of each the least of `replicas`. The trace is written to
-/// `path` meanwhile.
+/// Ticks of the operations up to the first request that fails: each operation's minimum over `replicas`. The trace is
+/// written to `path` temporarily.
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the run failed, with a message.
 pub fn time(
     subject: &Subject,
     write: impl FnOnce(&Path, &[Event]) -> Result<(), String>,
@@ -123,7 +123,7 @@ pub fn time(
     }
 }
 
-/// How many operations are served before the first request that fails.
+/// The number of operations served before the first request that fails.
 fn served(subject: &Subject, events: &[Event], heap_bytes: usize) -> Result<usize, String> {
     let mut region = Region::new(heap_bytes, false).map_err(|error| error.to_string())?;
     let heap = Heap::new(subject, &mut region, heap_bytes).map_err(|refusal| refusal.to_string())?;
@@ -137,14 +137,14 @@ fn served(subject: &Subject, events: &[Event], heap_bytes: usize) -> Result<usiz
     Ok(events.len())
 }
 
-/// Bytes of the control structure, without those left free behind it so that the first page is aligned: the thesis
-/// (6.5) omits them. It is what lies in front of the first page in the region that ends in the fewest such bytes.
+/// Bytes of the control structure, without padding after it to align the first page: the thesis (6.5) omits the
+/// padding. Measured as the bytes before the first page, minimized over the start addresses of the region.
 fn unpadded(subject: &Subject, heap_bytes: usize) -> Result<usize, String> {
     let page_bytes = subject.view.as_ref().map_or(0, |view| view.contract.page_bytes);
     let region = Region::new(heap_bytes, false).map_err(|error| error.to_string())?;
     let control_bytes = |skipped_bytes: usize| {
-        // SAFETY: ours take regions at any address; this one is nobody else's, and the heaps are forgotten one after
-        // another. What is skipped is less than the region has.
+        // SAFETY: our allocators accept regions at any address; this region is exclusively owned, and the heaps are
+        // forgotten one after the other. The offset is less than the region's length.
         unsafe {
             let start = region.start().add(skipped_bytes);
             let made = (subject.make)(start, heap_bytes - skipped_bytes)?;
@@ -156,21 +156,21 @@ fn unpadded(subject: &Subject, heap_bytes: usize) -> Result<usize, String> {
     trials.map(control_bytes).try_fold(usize::MAX, |least, one| one.map(|one| least.min(one)))
 }
 
-/// What an allocator keeps for itself, the control structure apart.
+/// The memory overhead of an allocator, excluding the control structure.
 struct Own {
     /// Bytes below the highest address handed out.
     bytes: usize,
-    /// Of regions: what is left of the pages in use.
+    /// For regions: the unused rest of the pages in use.
     room_bytes: Option<usize>,
 }
 
-/// Adds up what the allocator keeps for itself in the area of blocks below the address `high`.
+/// Adds up the allocator's overhead in the block area below the address `high`.
 fn bookkeeping(heap: &Heap<'_>, view: &View, high: usize) -> Own {
     let mut fronts = 0;
     let mut blocks: Vec<Range<usize>> = Vec::new();
     let mut in_use: BTreeSet<usize> = BTreeSet::new();
     let page_bytes = view.contract.page_bytes;
-    // SAFETY: the context is that of a live heap.
+    // SAFETY: the context belongs to a live heap.
     unsafe {
         (view.walk)(heap.context, &mut |block| {
             let start = block.address - block.front_bytes;
@@ -188,17 +188,17 @@ fn bookkeeping(heap: &Heap<'_>, view: &View, high: usize) -> Own {
         let between = high - heap.start - blocks.iter().map(Range::len).sum::<usize>();
         return Own { bytes: fronts + between, room_bytes: None };
     }
-    // A page's blocks are of one class, or one behind the other: what is left at its end, too short for a block, is as
-    // lost as the inside of a block.
+    // A page's blocks are of one class, or laid out consecutively: the rest at its end, too short for a block, is lost
+    // like the inside of a block.
     let own_bytes = in_use.iter().map(|page| page_bytes - covered(&blocks, page * page_bytes, page_bytes)).min();
     let pages_bytes = in_use.len() * own_bytes.unwrap_or(0);
-    // A region's dead blocks wait for its last one; a reap's are taken again.
+    // A region's dead blocks stay unused until its last block dies; a reap reuses them.
     let wait = view.contract.name.starts_with("regis");
     let room_bytes = wait.then(|| in_use.len() * page_bytes - pages_bytes);
     Own { bytes: fronts + pages_bytes, room_bytes }
 }
 
-/// Bytes of the page at an address that belong to blocks, which are in the order of their addresses.
+/// Bytes of the page at an address that belong to blocks, which are in address order.
 fn covered(blocks: &[Range<usize>], page: usize, page_bytes: usize) -> usize {
     let end = page + page_bytes;
     let first = blocks.partition_point(|block| block.end <= page);
@@ -206,14 +206,14 @@ fn covered(blocks: &[Range<usize>], page: usize, page_bytes: usize) -> usize {
     overlapping.map(|block| block.end.min(end) - block.start.max(page)).sum()
 }
 
-/// Watches instructions, live memory and addresses.
+/// Records instructions, live memory and addresses.
 #[derive(Default)]
 struct Watch {
     malloc: Counts,
     free: Counts,
-    /// Of the operation underway.
+    /// For the operation in progress.
     instructions: u64,
-    /// Of the block that is being freed.
+    /// For the block that is being freed.
     freed_bytes: u64,
     high: usize,
     live_bytes: u64,
@@ -223,7 +223,7 @@ struct Watch {
 
 impl Watch {
     fn granted(heap: &Heap<'_>, address: *mut u8, size: usize, align: usize) -> usize {
-        // SAFETY: the block is live and was asked for with this size and alignment.
+        // SAFETY: the block is live and was requested with this size and alignment.
         heap.entries.granted.map_or(size, |granted| unsafe { granted(heap.context, address, size, align) })
     }
 }
@@ -233,7 +233,7 @@ impl Observer for Watch {
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
         let before = executed();
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         let block = unsafe { entry(heap.context, size, align) };
         self.instructions = executed().wrapping_sub(before);
         block
@@ -243,7 +243,7 @@ impl Observer for Watch {
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         self.freed_bytes = Self::granted(heap, block, size, align) as u64;
         let before = executed();
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
         self.instructions = executed().wrapping_sub(before);
     }
@@ -337,7 +337,7 @@ mod tests {
                 let taken = moment.live_bytes + moment.internal_bytes + moment.bookkeeping_bytes;
                 assert!(taken <= moment.used_bytes + 1024, "{name}: {moment:?}");
             }
-            // A 32nd of a block of 8-byte classes at the least, since sizes are uniform.
+            // At least a 32nd of a block for 8-byte classes, since sizes are uniform.
             assert!(last.internal_bytes > last.live_bytes / 100, "{name}: {last:?}");
         }
     }

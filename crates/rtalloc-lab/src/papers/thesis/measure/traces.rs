@@ -7,31 +7,31 @@ use crate::trace::{Event, Meta, Op, Origin, SlotTable, TickUnit, TraceError, Wri
 use crate::workload::Model;
 use std::path::Path;
 
-/// Alignment of every request: the thesis' blocks are aligned to 8 bytes and know no other alignment.
+/// Alignment of every request: the thesis' blocks are aligned to 8 bytes, and no other alignment is supported.
 const ALIGN_BYTES: u32 = 8;
 
-/// The share of the most live memory at which the heap is said to have stopped growing: above it single requests
-/// decide.
+/// The share of the peak live memory at which the heap counts as fully grown; above it, the curve depends on single
+/// requests.
 const GROWN: f64 = 0.9;
 
-/// Most points of a curve of live memory.
+/// Maximum number of points of a curve of live memory.
 const CURVE_POINTS: usize = 400;
 
-/// The recordings that stand for the thesis', which are not available. The first one has the live memory that is
-/// nearest to theirs, the second one as many operations.
+/// The recordings that replace the thesis', which are not available. The first has the live memory closest to theirs,
+/// the second the same number of operations.
 pub const RECORDINGS: [&str; 2] = ["sqlite-shop", "lua-entities"];
 
-/// A program's requests, in two parts.
+/// A program's requests, split into two parts.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Of the trace.
+    /// The properties of the trace.
     pub name: String,
     boot: Vec<Event>,
     stable: Vec<Event>,
 }
 
 impl Recording {
-    /// Small requests of a program up to where its heap stops growing, and those behind it.
+    /// Small requests of a program up to the point at which its heap stops growing, and the rest.
     #[must_use]
     pub fn new(name: &str, events: &[Event]) -> Self {
         let (boot, stable) = split(&small(events));
@@ -52,7 +52,7 @@ pub fn loads(recordings: &[Recording]) -> Vec<Load> {
 ///
 /// # Errors
 ///
-/// A recording that is not there.
+/// If the recording does not exist.
 pub fn events(recordings: &[Recording], load: &Load, seed: u64) -> Result<Vec<Event>, String> {
     let recorded = || {
         let recording = recordings.iter().find(|recording| Some(&recording.name) == load.recording.as_ref());
@@ -74,7 +74,7 @@ pub fn events(recordings: &[Recording], load: &Load, seed: u64) -> Result<Vec<Ev
 ///
 /// # Errors
 ///
-/// What the file system returned.
+/// Errors of the file system.
 pub fn write(path: &Path, load: &Load, events: &[Event]) -> Result<(), TraceError> {
     let meta = Meta {
         name: load.name(),
@@ -94,7 +94,7 @@ pub fn write(path: &Path, load: &Load, events: &[Event]) -> Result<(), TraceErro
     writer.finish().map(|_| ())
 }
 
-/// What is in a trace of this module.
+/// The contents of a trace of this module.
 #[must_use]
 pub fn facts(events: &[Event]) -> Facts {
     let mut facts = Facts {
@@ -151,7 +151,7 @@ impl Live {
     }
 }
 
-/// Collects events of one thread, one a tick.
+/// Collects events of one thread, one per tick.
 #[derive(Default)]
 struct Sequence {
     events: Vec<Event>,
@@ -168,7 +168,7 @@ impl Sequence {
         self.push(Op::Allocate { slot, size, align: ALIGN_BYTES });
     }
 
-    /// Nothing where the block is not in this sequence.
+    /// Does nothing if the block is not in this sequence.
     fn free(&mut self, name: u64) {
         if let Some(slot) = self.slots.free(name) {
             self.push(Op::Free { slot });
@@ -176,9 +176,9 @@ impl Sequence {
     }
 }
 
-/// The requests of up to 512 bytes. A reallocation is an allocation and a free, as the thesis (1.2) takes them.
+/// The requests of up to 512 bytes. A reallocation counts as an allocation and a free, as in the thesis (1.2).
 fn small(events: &[Event]) -> Vec<Event> {
-    /// No slot's number.
+    /// Not a valid slot number.
     const NEW: u64 = u64::MAX;
     let mut sequence = Sequence::default();
     for event in events {
@@ -197,9 +197,9 @@ fn small(events: &[Event]) -> Vec<Event> {
     sequence.events
 }
 
-/// The part up to the operation behind which [`GROWN`] of the most live memory was live, and the rest without the frees
-/// of what was allocated before: the thesis' *stable* begins with an empty heap too, since its live memory is below
-/// that of *boot*.
+/// The part up to the operation after which [`GROWN`] of the peak live memory is live, and the rest without the frees
+/// of blocks allocated before: the thesis' *stable* also starts with an empty heap, since its live memory is below that
+/// of *boot*.
 fn split(events: &[Event]) -> (Vec<Event>, Vec<Event>) {
     let mut live = Live::default();
     let after: Vec<u64> = events
@@ -267,7 +267,7 @@ mod tests {
             free(2),
             allocate(1, 65),
         ]);
-        // The most is 95, and 90 per cent of it were live behind the second operation.
+        // The peak is 95, and 90 per cent of it are live after the second operation.
         let (boot, stable) = split(&whole);
         assert_eq!(ops(&boot), [allocate(0, 50), allocate(1, 45)]);
         assert_eq!(ops(&stable), [allocate(0, 10), allocate(1, 20), free(1), allocate(1, 65)]);

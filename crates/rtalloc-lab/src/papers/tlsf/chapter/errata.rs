@@ -1,4 +1,4 @@
-//! Where the TLSF paper errs, contradicts itself, or is silent; what was chosen, and what ours say to it.
+//! Errors, contradictions and omissions of the TLSF paper, the choices made, and our results on them.
 
 use super::pools;
 use crate::papers::published::TLSF;
@@ -73,7 +73,7 @@ fn by_reading(found: &Tlsf) -> String {
     format!("Mean F in profile 1, published: {}; {}.", published.join(", "), told.join("; "))
 }
 
-/// Requests a period, from table III.
+/// Requests per period, from table III.
 fn shares() -> String {
     let shares: Vec<String> =
         TLSF.table_3.rows.values().map(|task| format!("{:.1}", task.g_bytes as f64 / task.mean_bytes as f64)).collect();
@@ -84,7 +84,7 @@ fn shares() -> String {
     )
 }
 
-/// What ours executes in the paper's worst case and in the worst known.
+/// Instructions of our TLSF in the paper's worst case and in the worst known case.
 fn worst(found: &Tlsf) -> String {
     let worsts = found.cells.iter().find_map(|cell| match (&cell.unit, &cell.found) {
         (Unit::Worst { subject }, Ok(Found::Worst(worsts))) if subject == "tlsf" => Some(worsts),

@@ -24,7 +24,7 @@ fn figure(name: &str, heading: &str, sentences: &str, svg: String, standings: Ve
     vec![Figure { name: name.into(), caption: (heading.into(), sentences.into()), svg, standings }]
 }
 
-/// A panel's place on the sheet.
+/// A panel's position on the sheet.
 #[derive(Clone, Copy)]
 struct Frame {
     top: i32,
@@ -32,13 +32,13 @@ struct Frame {
 }
 
 impl Frame {
-    /// The panel with this number, where all have this height.
+    /// The panel with this number; all panels have the same height.
     fn nth(number: i32, height: i32) -> Self {
         let top = HEAD + number * (HEAD + height + FOOT);
         Self { top, bottom: top + height }
     }
 
-    /// Title, grid and labels.
+    /// Draws title, grid and labels.
     fn draw(self, canvas: &mut Canvas<'_>, titles: [&str; 3], x: &Scale, y: &Scale) -> Result<(), PlotError> {
         let Self { top, bottom } = self;
         let [title, along_x, along_y] = titles;
@@ -56,7 +56,7 @@ impl Frame {
     }
 }
 
-/// A value at an axis, with a decimal where it is small.
+/// A value on an axis, with one decimal if it is small.
 fn short(value: f64) -> String {
     if value != 0.0 && value < 10.0 && value.fract() != 0.0 { format!("{value:.1}") } else { number::compact(value) }
 }
@@ -65,7 +65,7 @@ fn full_height(panels: i32, height: i32) -> u32 {
     (panels * (HEAD + height + FOOT) + 8).unsigned_abs()
 }
 
-/// Figure 6: the instructions of every operation against its number, in a colour for what it did.
+/// Figure 6: the instructions of every operation over its number, coloured by kind.
 pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
     const HEIGHT: i32 = 260;
     let standings: Vec<Standing> = Kind::ALL.iter().map(|kind| named(kind.name(), kind.name())).collect();
@@ -83,7 +83,7 @@ pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
             let title = format!("Figure 6: bands of {name}");
             frame.draw(canvas, [&title, &format!("number of the {name}"), "instructions"], &x, &y)?;
             for (index, kind) in Kind::ALL.into_iter().enumerate().filter(|(_, kind)| kind.is_malloc() == malloc) {
-                // What falls on one place is drawn once.
+                // Coincident points are drawn once.
                 let at = |seen: &Seen| (x.at(seen.index as f64), y.at(seen.instructions as f64));
                 let places: BTreeSet<(i32, i32)> = own().filter(|seen| seen.kind == kind).map(at).collect();
                 for (x, y) in places {
@@ -110,7 +110,7 @@ pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
     Ok(figure("figure-6", "Bands of instructions.", sentences, svg, standings))
 }
 
-/// Figure 7: sizes of table III's task set.
+/// Figure 7: request sizes of table III's task set.
 pub(super) fn sizes(bins: &[(u64, f64)]) -> Result<Vec<Figure>, PlotError> {
     const HEIGHT: i32 = 260;
     let standings = vec![named("requests", "requests")];
@@ -136,17 +136,17 @@ pub(super) fn sizes(bins: &[(u64, f64)]) -> Result<Vec<Figure>, PlotError> {
     Ok(figure("figure-7", "Sizes requested.", sentences, svg, standings))
 }
 
-/// The paper's allocators among the subjects, with the looks that they share in figures 8 and 9.
+/// The paper's allocators among the subjects, with the styles that figures 8 and 9 share.
 fn of_the_paper(found: &Tlsf) -> Vec<&str> {
     found.settings.subjects.iter().map(String::as_str).filter(|name| Paper::name_of(name).is_some()).collect()
 }
 
-/// Figure 8: cycles of malloc in profile 1; the paper's axis, what lies beyond pooled at its ends.
+/// Figure 8: cycles of malloc in profile 1, on the paper's axis; values beyond it are pooled in the end bins.
 pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
     const HEIGHT: i32 = 130;
-    /// The axis, in cycles; its last bin has all that took longer.
+    /// The axis, in cycles; its last bin includes all larger values.
     const AXIS: (u64, u64) = (0, 600);
-    /// Cycles in a bin.
+    /// Cycles per bin.
     const BIN: u64 = 3;
     let names = of_the_paper(found);
     let standings: Vec<Standing> = names.iter().map(|name| named(name, name)).collect();

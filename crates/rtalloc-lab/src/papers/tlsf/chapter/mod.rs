@@ -14,10 +14,10 @@ use crate::present::plot::PlotError;
 use crate::result::schema::Distribution;
 use crate::workload::Holding;
 
-/// The paper's task sets of each profile and mallocs of each.
+/// The paper's number of task sets per profile, and of mallocs per task set.
 const CAMPAIGN: (u64, u64) = (100, 1_000_000);
 
-/// Everything.
+/// The whole chapter.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ pub fn chapter(found: &Tlsf) -> Result<Chapter, PlotError> {
     })
 }
 
-/// The reading's pools of an allocator, in the order of profiles.
+/// An allocator's pools for the reading, by profile.
 fn pools<'a>(found: &'a Tlsf, subject: &'a str, holding: Holding) -> impl Iterator<Item = &'a Pool> {
     found.pools.iter().filter(move |pool| pool.subject == subject && pool.holding == holding)
 }
@@ -164,7 +164,7 @@ fn seen(cells: &[Cell]) -> &[Seen] {
 }
 
 fn bands(found: &Tlsf) -> Tabled {
-    /// Bands that are told by their values.
+    /// Bands that are identified by their values.
     const TOLD: usize = 2;
     let all = seen(&found.cells);
     let mut rows = Vec::new();
@@ -183,7 +183,7 @@ fn bands(found: &Tlsf) -> Tabled {
                 None => "-".into(),
             };
             let published = TLSF.figure_6.malloc.iter().chain(&TLSF.figure_6.free).find(|band| band.kind == kind);
-            // The paper has bands of exact reuse for small requests, and does not tell sizes of frees apart.
+            // The paper has exact-reuse bands for small requests, and does not separate frees by size.
             let published = published.filter(|_| small || !kind.is_malloc());
             rows.push(vec![
                 format!("{}, {}", if kind.is_malloc() { "malloc" } else { "free" }, kind.name()),
@@ -283,7 +283,7 @@ const FRAGMENTATION: [&str; 14] = [
     "least\nratio",
 ];
 
-/// The paper's F, and beside it the other ways to tell it.
+/// The paper's F, compared with the other definitions of F.
 fn fragmentation(found: &Tlsf) -> Vec<(String, Tabled)> {
     let (mut rows, mut others) = (Vec::new(), Vec::new());
     for subject in &found.settings.subjects {
@@ -383,7 +383,7 @@ fn notes(found: &Tlsf) -> Vec<String> {
     notes
 }
 
-/// A unit in words.
+/// A unit as text.
 fn told(unit: &Unit) -> String {
     match unit {
         Unit::Run(load) => format!("{}, {}, set {}", load.subject, load.profile.name(), load.set),

@@ -6,15 +6,15 @@ use crate::papers::tlsf::result::{Cell, Found, REST, Steps};
 use crate::present::page::Tabled;
 use std::collections::BTreeMap;
 
-/// What has to be known of the tables.
+/// Notes needed to read the tables.
 pub(super) const ABOUT: &str = "Instructions by the function that the debug information says they come from, under the load of figure 6. Ours are put into one \
      another by the compiler, which shares instructions between them: the parts are less sharp than their sum, which is exact. Our step \
      next_physical tests besides whether the block is live, and split keeps the counters.";
 
-/// So many different counts of a step are told one by one: as many as the paper has of any.
+/// Number of distinct counts of a step that are listed individually: the maximum that the paper lists.
 const VALUES: usize = 8;
 
-/// Both tables, each with the line above it; nothing where the steps were not measured.
+/// Both tables with captions; empty if the steps were not measured.
 pub(super) fn steps(cells: &[Cell]) -> Vec<(String, Tabled)> {
     let found = cells.iter().find_map(|cell| match &cell.found {
         Ok(Found::Steps(steps)) => Some(steps),

@@ -1,5 +1,5 @@
-//! Figure 6: what every malloc and free of TLSF executes, beside what it did, which the blocks before and behind it
-//! tell.
+//! Figure 6: the instructions of every malloc and free of TLSF by kind of operation, which the neighbouring blocks
+//! determine.
 
 use crate::papers::tlsf::result::{Kind, Octave, Seen};
 use crate::probe::counting;
@@ -17,12 +17,12 @@ const POOL_BYTES: usize = 16 << 20;
 /// The paper's small requests, in bytes.
 const SMALL_BYTES: usize = 128;
 
-/// The operations of a random load: sizes log-uniform in 16 B to 4 KiB, 400 blocks live, a random one replaced over and
-/// over.
+/// The operations of a random load: sizes log-uniform in 16 B to 4 KiB, 400 live blocks, of which a random one is
+/// replaced repeatedly.
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the load failed, with a message.
 pub fn bands(process: &Process, name: &str, seed: u64, mallocs: u64) -> Result<Vec<Seen>, String> {
     let (subject, view) = viewed(name)?;
     let events = load(seed, mallocs)?;
@@ -40,7 +40,7 @@ pub fn bands(process: &Process, name: &str, seed: u64, mallocs: u64) -> Result<V
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the load failed, with a message.
 pub(super) fn load(seed: u64, mallocs: u64) -> Result<Vec<Event>, String> {
     let model = Model::parse(&format!("loguniform --min 16 --max 4096 --live 400 --mallocs {mallocs}"));
     let mut events = Vec::new();
@@ -48,15 +48,15 @@ pub(super) fn load(seed: u64, mallocs: u64) -> Result<Vec<Event>, String> {
     Ok(events)
 }
 
-/// A subject whose heaps can be looked at.
+/// A subject whose heaps can be inspected.
 fn viewed(name: &str) -> Result<(&'static Subject, View), String> {
     let subject = one(name).map_err(|error| error.to_string())?;
     let view = subject.view.ok_or_else(|| format!("the blocks of {name} cannot be looked at"))?;
     Ok((subject, view))
 }
 
-/// The list of TLSF that holds free blocks of a size, for J = 5 and a granule of 16 bytes: below 2^5 granules a list
-/// for each size, from there on 2^5 lists between powers of two.
+/// The TLSF list that holds free blocks of a size, for J = 5 and a granule of 16 bytes: below 2^5 granules one list per
+/// size, above that 2^5 lists between powers of two.
 fn list_of(block_bytes: usize) -> (u32, usize) {
     const GRANULE_BYTES: usize = 16;
     const J: u32 = 5;
@@ -78,7 +78,7 @@ struct Watch {
 impl Watch {
     fn blocks(&self, heap: &Heap<'_>) -> Vec<Block> {
         let mut blocks = Vec::new();
-        // SAFETY: the context is that of a live heap.
+        // SAFETY: the context belongs to a live heap.
         unsafe { (self.view.walk)(heap.context, &mut |block| blocks.push(block)) };
         blocks
     }
@@ -95,7 +95,7 @@ impl Observer for Watch {
         let before = self.blocks(heap);
         let entry = heap.entries.allocate_at(align);
         let start = executed();
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         let address = unsafe { entry(heap.context, size, align) };
         let instructions = executed() - start;
         let taken = before.iter().find(|block| block.address == address as usize);
@@ -116,7 +116,7 @@ impl Observer for Watch {
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
         let before = self.blocks(heap);
         let start = executed();
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         unsafe { (heap.entries.deallocate)(heap.context, block, size, align) };
         let instructions = executed() - start;
         if let Some(place) = before.iter().position(|other| other.address == block as usize) {
@@ -131,16 +131,16 @@ impl Observer for Watch {
     }
 }
 
-/// What requests lose in their own block at the most, between powers of two from 512 B to 4 MiB: each at all borders of
-/// 32 lists and beside them, alone in an empty pool.
+/// Maximum internal fragmentation per request between powers of two from 512 B to 4 MiB: requests at and near all
+/// boundaries of the 32 lists, each alone in an empty pool.
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the measurement failed, with a message.
 pub fn internal(name: &str) -> Result<Vec<Octave>, String> {
     const OCTAVES: std::ops::Range<u32> = 9..22;
     const LISTS: usize = 32;
-    /// How far beside a border: headers and granules are shorter.
+    /// Maximum distance from a boundary: more than headers and granules.
     const BESIDE: usize = 32;
     let subject = one(name).map_err(|error| error.to_string())?;
     let mut region = Region::new(POOL_BYTES, false).map_err(|error| error.to_string())?;
@@ -148,7 +148,7 @@ pub fn internal(name: &str) -> Result<Vec<Octave>, String> {
     let granted_entry = subject.entries.granted.ok_or_else(|| format!("{name} does not tell what it grants"))?;
     let align = subject.entries.natural_align_bytes;
     let granted = |size: usize| -> Result<usize, String> {
-        // SAFETY: a live heap, a block of its own that is given back with the size and alignment it was asked for with.
+        // SAFETY: the heap is live, and the block is freed with the size and alignment it was requested with.
         unsafe {
             let block = (heap.entries.allocate)(heap.context, size, align);
             if block.is_null() {
@@ -196,7 +196,7 @@ mod tests {
         let process = Process::current().expect("this process");
         let seen = bands(&process, "tlsf", 1, 1500).expect("seen");
         let mallocs = seen.iter().filter(|seen| seen.kind.is_malloc()).count();
-        // All but the 400 that are live at the end are freed.
+        // All blocks are freed except the 400 that are live at the end.
         assert_eq!((mallocs, seen.len() - mallocs), (1500, 1100));
         let least = |kind: Kind| seen.iter().filter(|seen| seen.kind == kind).map(|seen| seen.instructions).min();
         assert!(Kind::ALL.into_iter().all(|kind| least(kind).is_some()), "{seen:?}");

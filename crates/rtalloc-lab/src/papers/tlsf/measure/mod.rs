@@ -1,8 +1,8 @@
 //! The experiments of the TLSF paper (2008), sections 5.3, 6 and 7.
 //!
-//! Whatever is measured is a [`Unit`]: its parameters determine instructions and memory, bit for bit, and each is
-//! measured in a process of its own. What is printed is made of the [cells](Cell) alone: [`pools()`] puts the task sets
-//! of a profile together, `claims` holds what the paper says against them.
+//! Each measurement is a [`Unit`]: its parameters determine instructions and memory, bit for bit, and each runs in a
+//! process of its own. The output is computed from the [cells](Cell) alone: [`pools()`] combines the task sets of a
+//! profile, `claims` evaluates the paper's claims.
 
 pub mod bands;
 pub mod load;
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// The paper's pool, in bytes.
 pub const POOL_BYTES: u64 = 16 << 20;
 
-/// Beside the paper's four: the others of ours that serve requests of any size, without their variants.
+/// In addition to the paper's four: our other allocators that serve requests of any size, without their variants.
 pub const OTHERS: [&str; 10] = [
     "quick-fit",
     "kingsley",
@@ -47,11 +47,11 @@ pub const OTHERS: [&str; 10] = [
 /// Allocations of figure 6.
 const BAND_MALLOCS: u64 = 3000;
 
-/// Time for one unit.
+/// Time limit per unit.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// The allocators of a choice, the paper's four first, since nothing can be judged without them; all of [`OTHERS`]
-/// besides where nothing was chosen.
+/// The selected allocators, with the paper's four always included first, since the claims need them; [`OTHERS`] by
+/// default.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ impl Settings {
     }
 }
 
-/// Everything that settings ask for; what is timed comes last, and is done one by one.
+/// All units of the given settings; timed units come last and run one at a time.
 #[must_use]
 pub fn units(settings: &Settings) -> Vec<Unit> {
     let paper = |subject: &&String| published::Tlsf::name_of(subject).is_some();
@@ -120,11 +120,11 @@ pub fn units(settings: &Settings) -> Vec<Unit> {
     units
 }
 
-/// Measures a unit, in the process it is called in. Traces are written to `folder`.
+/// Measures a unit in the calling process. Traces are written to `folder`.
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the measurement failed, with a message.
 pub fn measured(analysis: &Analysis, folder: &Path, unit: &Unit, board: &Board) -> Result<Found, String> {
     let process = analysis.process();
     Ok(match unit {
@@ -138,23 +138,23 @@ pub fn measured(analysis: &Analysis, folder: &Path, unit: &Unit, board: &Board) 
     })
 }
 
-/// The experiments that settings ask for.
+/// The experiments of the given settings.
 pub struct Experiments<'a> {
-    /// The machine code that is counted.
+    /// The machine code whose instructions are counted.
     pub analysis: &'a Analysis,
-    /// What is asked for.
+    /// The settings.
     pub settings: Settings,
-    /// Where traces are written to be replayed.
+    /// Directory of the trace files for replays.
     folder: tempfile::TempDir,
     units: Vec<Unit>,
 }
 
 impl<'a> Experiments<'a> {
-    /// Experiments with a folder for traces.
+    /// Experiments with a trace directory.
     ///
     /// # Errors
     ///
-    /// The system's refusal of a folder.
+    /// If the system cannot create a directory.
     pub fn new(analysis: &'a Analysis, settings: Settings) -> anyhow::Result<Self> {
         let units = units(&settings);
         Ok(Self { analysis, settings, folder: folder()?, units })
@@ -170,7 +170,7 @@ impl Tasks for Experiments<'_> {
         let task = |unit: &Unit| {
             let parameters = serde_json::to_string(unit).expect("units can be written as JSON");
             let timed = matches!(unit, Unit::Time { .. });
-            // Half a microsecond for an operation, five for one that is replayed and timed.
+            // Half a microsecond per operation, five per operation that is replayed and timed.
             let seconds = self.settings.mallocs / if timed { 100_000 } else { 1_000_000 };
             Task { timed, limit: LIMIT, ..Task::counted(format!("tlsf {parameters}"), seconds) }
         };
@@ -202,8 +202,8 @@ impl Experiments<'_> {
     }
 }
 
-/// Figure 7: how many of a thousand requests of table III's task set have a size, by bins. A task makes as many
-/// requests in a period as its mean goes into g.
+/// Figure 7: the number per thousand requests of table III's task set in each size bin. A task makes g divided by its
+/// mean size requests per period.
 fn sizes(bin_bytes: u64) -> Vec<(u64, f64)> {
     const REQUESTS: u64 = 100_000;
     let mut random = Random::new(1);
@@ -263,7 +263,7 @@ mod tests {
         let bins = sizes(1000);
         assert!((bins.iter().map(|(_, share)| share).sum::<f64>() - 1000.0).abs() < 0.1);
         let near = |bytes: u64| bins.iter().filter(|(bin, _)| bin.abs_diff(bytes) < 3000).map(|(_, n)| n).sum::<f64>();
-        // 1/60, 1/96, 1/98, 4/120 and 4/150 a tick.
+        // 1/60, 1/96, 1/98, 4/120 and 4/150 per tick.
         for (bytes, rate) in [(18_198, 1.0 / 60.0), (41_636, 1.0 / 96.0), (13_998, 4.0 / 120.0)] {
             assert!(near(bytes) > 900.0 * rate / 0.097_3, "{bytes}: {}", near(bytes));
         }

@@ -1,4 +1,4 @@
-//! All task sets of a profile together: the paper's tables IV to VI are of these.
+//! Combines all task sets of a profile: the basis of the paper's tables IV to VI.
 
 use crate::papers::tlsf::result::{Cell, Costs, Found, Load, Pool, Profile, Run, Unit, Variants};
 use crate::probe::Counts;
@@ -69,7 +69,7 @@ fn together(costs: &[&Costs]) -> Costs {
     Costs { malloc: malloc.distribution(), free: free.distribution() }
 }
 
-/// Mean, population standard deviation, largest, smallest.
+/// Mean, population standard deviation, maximum, minimum.
 fn four(values: &[f64]) -> [f64; 4] {
     if values.is_empty() {
         return [0.0; 4];

@@ -1,10 +1,10 @@
-//! Tables I and II: what the steps of TLSF's malloc and free execute.
+//! Tables I and II: the instructions of the steps of TLSF's malloc and free.
 //!
-//! The paper's steps are functions; ours are functions too, which the compiler has put into one another. Every executed
-//! instruction belongs to the innermost function of `STEPS` that the debug information says it comes from, the rest to
-//! [`REST`], and so does what an operation executes again (nothing in a release build, where no function is called
-//! twice): an optimiser shares instructions between functions and moves them, so that the parts are less sharp than
-//! their sum, which is exact.
+//! The paper's steps are functions; so are ours, but the compiler inlines them. Every executed instruction is
+//! attributed to the innermost function of `STEPS` according to the debug information, and otherwise to [`REST`], as
+//! are instructions that an operation executes repeatedly (none in a release build, where no function is called twice).
+//! An optimizer merges and moves instructions across functions, so the parts are less precise than their sum, which is
+//! exact.
 
 use super::bands::load;
 use crate::papers::tlsf::result::{REST, Steps};
@@ -15,8 +15,8 @@ use pathbound::image::{Image as _, Process, Source};
 use rtalloc_subjects::{Heap, Region, Subject, one};
 use std::collections::{BTreeMap, HashMap};
 
-/// Our functions, file and name, and the paper's steps. Ours look for the next block when they test whether the one to
-/// be freed is live.
+/// Our functions (file and name) and the paper's steps. Ours look up the next block when they check whether the block
+/// to be freed is live.
 const STEPS: [(&str, &str, &str); 10] = [
     ("size_class.rs", "class_for", "mapping_search"),
     ("bitmap.rs", "find", "find_suitable_block"),
@@ -30,7 +30,7 @@ const STEPS: [(&str, &str, &str); 10] = [
     ("boundary_tag/mod.rs", "make_free", "merge"),
 ];
 
-/// The step that an instruction belongs to, whose functions are told from the innermost on.
+/// The step of an instruction, given its functions from the innermost outwards.
 fn step(sources: &[Source]) -> &'static str {
     let is = |source: &Source, file: &str, function: &str| {
         source.file.ends_with(file) && source.function.as_deref().is_some_and(|name| bare(name) == function)
@@ -39,7 +39,7 @@ fn step(sources: &[Source]) -> &'static str {
     sources.iter().find_map(of).map_or(REST, |(.., step)| step)
 }
 
-/// The name of a function without the path to it and without types, both of which debug information may tell or not.
+/// The name of a function without its path and types, both of which are optional in debug information.
 fn bare(name: &str) -> String {
     let mut depth = 0;
     let mut plain = String::new();
@@ -58,7 +58,7 @@ fn bare(name: &str) -> String {
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the replay failed, with a message.
 pub fn steps(process: &Process, name: &str, seed: u64, mallocs: u64) -> Result<Steps, String> {
     let subject = one(name).map_err(|error| error.to_string())?;
     let events = load(seed, mallocs)?;
@@ -83,7 +83,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Performs an operation, and notes what each of its steps executed.
+    /// Performs an operation and records the instructions of each step.
     fn note<R>(&mut self, malloc: bool, operation: impl FnOnce() -> R) -> R {
         self.counted.counter().clear_coverage();
         let before = executed();
@@ -109,12 +109,12 @@ impl Watch<'_> {
 impl Observer for Watch<'_> {
     unsafe fn allocate(&mut self, heap: &Heap<'_>, size: usize, align: usize) -> *mut u8 {
         let entry = heap.entries.allocate_at(align);
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.note(true, || unsafe { entry(heap.context, size, align) })
     }
 
     unsafe fn deallocate(&mut self, heap: &Heap<'_>, block: *mut u8, size: usize, align: usize) {
-        // SAFETY: the caller's promise; the entry points and the context belong together.
+        // SAFETY: guaranteed by the caller; the entry points and the context belong together.
         self.note(false, || unsafe { (heap.entries.deallocate)(heap.context, block, size, align) });
     }
 }
@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(step(&[]), REST);
     }
 
-    /// Which steps this build has is up to its optimiser: one that puts a function elsewhere, or makes one of two that
-    /// are alike, leaves others in the debug information. `ci/steps.sh` looks for all of them in the release build,
-    /// whose figures are told.
+    /// The steps that a build contains depend on its optimizer: moving a function, or merging two identical ones,
+    /// changes the functions named in the debug information. `ci/steps.sh` checks for all steps in the release build,
+    /// whose figures are published.
     #[test]
     fn steps_add_up_to_what_operations_execute() {
         let process = Process::current().expect("this process");

@@ -1,4 +1,4 @@
-//! Section 6.1: worst-case scenarios, the papers' and harder ones, and static bounds.
+//! Section 6.1: worst-case scenarios (the papers' and harder ones), and static bounds.
 
 use crate::analysis::Analysis;
 use crate::observe::scenario::{self, Recipe};
@@ -7,11 +7,11 @@ use crate::papers::tlsf::result::{Scenario, Worst};
 use crate::probe::counting;
 use rtalloc_subjects::one;
 
-/// Both operations of an allocator.
+/// The results for both operations of an allocator.
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If the measurement failed, with a message.
 pub fn worst(analysis: &Analysis, name: &str) -> Result<Vec<Worst>, String> {
     let subject = one(name).map_err(|error| error.to_string())?;
     let scenarios = counting(analysis.process(), subject, |entries| {

@@ -1,9 +1,9 @@
-//! Where the wait-free paper errs, contradicts itself, or is silent; and what was chosen.
+//! Errors, contradictions and omissions of the wait-free paper, and the choices made.
 
 use crate::number;
 use crate::papers::wait_free::result::WaitFree;
 
-/// As sentences.
+/// The errata as sentences.
 pub(super) fn errata(found: &WaitFree) -> Vec<String> {
     let (_, many) = found.setting.repetitions;
     let samples = format!(

@@ -1,4 +1,4 @@
-//! The figures of the wait-free paper's test cases, and of what is measured beside them.
+//! The figures of the wait-free paper's test cases, and of the additional measurements.
 
 use super::{threads, with_threads};
 use crate::number;
@@ -10,7 +10,7 @@ use crate::present::plot::{Cast, PlotError};
 use crate::present::sharers::{RARITY, Sharer, rarity};
 use crate::present::standing::Standing;
 
-/// Everybody, and how they look in every figure. An option is called by what it has beyond the allocator it is one of.
+/// All allocators and their styles in every figure. A variant is labelled by its difference from its base allocator.
 fn everybody(found: &WaitFree) -> (Vec<Standing>, Vec<Style>) {
     let standings: Vec<Standing> = found
         .subjects
@@ -33,7 +33,7 @@ fn everybody(found: &WaitFree) -> (Vec<Standing>, Vec<Style>) {
     (standings, styles)
 }
 
-/// A figure for each case, one for the options, for throughput, and for memory.
+/// One figure per case, one for the variants, one for throughput, and one for memory.
 pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     let (standings, styles) = everybody(found);
     let cast = Cast { standings: &standings, styles: &styles };
@@ -100,12 +100,12 @@ pub(super) fn drawn(found: &WaitFree) -> Result<Vec<Figure>, PlotError> {
     Ok(drawn)
 }
 
-/// The curves that have a point.
+/// The curves with at least one point.
 fn drawn_of(subjects: &[(usize, &Facts)], points: impl Fn(&Facts) -> Vec<(f64, f64)>) -> Vec<(usize, Vec<(f64, f64)>)> {
     subjects.iter().map(|(index, facts)| (*index, points(facts))).filter(|(_, points)| !points.is_empty()).collect()
 }
 
-/// Operations in a second, by threads.
+/// Operations per second over the number of threads.
 fn of_throughput(found: &WaitFree, subjects: &[(usize, &Facts)], load: Load) -> Panel {
     let points = |facts: &Facts| {
         let scaling = found.scaling.iter().find(|scaling| scaling.subject == facts.name);
@@ -131,7 +131,7 @@ fn of_throughput(found: &WaitFree, subjects: &[(usize, &Facts)], load: Load) -> 
     }
 }
 
-/// How long operations take, from the usual to the rarest.
+/// The durations of operations, from typical to rare.
 fn of_quantiles(found: &WaitFree, subjects: &[(usize, &Facts)], case: Case, threads: u32) -> Panel {
     let cell = |facts: &Facts| {
         found.cells.iter().find(|cell| cell.subject == facts.name && cell.case == case && cell.threads == threads)

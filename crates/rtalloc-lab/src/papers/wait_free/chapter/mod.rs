@@ -13,7 +13,7 @@ use crate::present::page::Tabled;
 use crate::present::plot::PlotError;
 use std::fmt::Write as _;
 
-/// Everything.
+/// The whole chapter.
 ///
 /// # Errors
 ///
@@ -77,14 +77,14 @@ pub fn chapter(found: &WaitFree) -> Result<Chapter, PlotError> {
     })
 }
 
-/// What is wanted, and whether it came out.
+/// The goals, and whether they were reached.
 fn targets(found: &WaitFree) -> Tabled {
     let rows =
         found.targets.iter().map(|target| vec![verdict(target).into(), target.claim.clone(), target.figures.clone()]);
     Tabled::new(&["verdict", "wanted", "figures"], 3, rows)
 }
 
-/// Two allocators for one thread beside each other.
+/// Two single-threaded allocators, compared.
 fn local(found: &WaitFree) -> Vec<(String, Tabled)> {
     let Some(Ok(local)) = &found.local else { return Vec::new() };
     let rows = local.loads.iter().map(|load| {
@@ -96,7 +96,7 @@ fn local(found: &WaitFree) -> Vec<(String, Tabled)> {
     vec![(String::new(), Tabled::new(&headings, 1, rows))]
 }
 
-/// Numbers of threads, those with a processor each first, the most first.
+/// Numbers of threads in decreasing order, first those with one processor per thread.
 fn threads(found: &WaitFree) -> Vec<u32> {
     let mut threads: Vec<u32> = found.cells.iter().map(|cell| cell.threads).collect();
     threads.sort_by_key(|threads| (!found.setting.is_comparable(*threads), std::cmp::Reverse(*threads)));
@@ -148,7 +148,7 @@ fn of_case(found: &WaitFree, case: Case, threads: u32) -> Tabled {
     Tabled::new(columns, 1, rows)
 }
 
-/// Ours / published, column by column.
+/// Ours / published, by column.
 fn of_ratios(name: String, published: &Column, ours: &Figures) -> Vec<String> {
     let ticks = &ours.ticks;
     let ratio = |ours: f64, published: f64| format!("{:.2}", ours / published);
@@ -355,7 +355,7 @@ fn notes(found: &WaitFree) -> Vec<String> {
     notes
 }
 
-/// One line for each cell of cases I to IV.
+/// One line per cell of cases I to IV.
 #[must_use]
 pub fn csv(found: &WaitFree) -> String {
     let mut text = String::from(

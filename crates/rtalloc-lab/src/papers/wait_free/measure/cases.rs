@@ -1,11 +1,11 @@
 //! Test cases I to IV.
 //!
-//! A repetition has a heap of its own and threads of their own, which begin together. What is timed is the call and
-//! nothing else: counts, purses and the question whether the time is over come after the second reading of the clock.
+//! Each repetition has its own heap and its own threads, which start together. Only the call is timed: counters,
+//! budgets and the check for the time limit follow the second reading of the clock.
 //!
-//! *Spurious* refusals. In case I and III nothing is freed. So if a request that was refused is served when all threads
-//! have stopped, the memory was there all along. In case II every thread has one block at a time, so that every refusal
-//! is spurious. In case IV nobody can tell.
+//! *Spurious* refusals. Nothing is freed in cases I and III, so if a refused request is served after all threads have
+//! stopped, the memory was available. In case II every thread has one block at a time, so every refusal is spurious. In
+//! case IV this cannot be determined.
 
 use super::crew::Crew;
 use crate::papers::wait_free::result::{Case, Figures, Interval};
@@ -17,13 +17,13 @@ use rtalloc_subjects::shared::{Refused, SharedHeap, SharedSubject, User};
 use rtalloc_subjects::steps;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-/// Bytes of cases I and II: what the paper's node of 64 B leaves of 15 of them.
+/// Block size of cases I and II, in bytes: 15 of the paper's nodes of 64 B, minus the header.
 pub(super) const SIZE: usize = 948;
-/// The first size of cases III and IV, and by how much each is larger than the one before.
+/// The first size of cases III and IV, and the growth factor.
 const FIRST_SIZE: f64 = 10.0;
 const GROWTH: f64 = 1.25;
 
-/// The sizes of cases III and IV: beyond the heap at last, so that every thread is refused.
+/// The sizes of cases III and IV: the last one exceeds the heap, so every thread is eventually refused.
 pub(super) fn sizes(heap_bytes: usize) -> Vec<usize> {
     let next = |size: &f64| Some(size * GROWTH);
     let sizes = std::iter::successors(Some(FIRST_SIZE), next).map(|size| size as usize);
@@ -32,18 +32,18 @@ pub(super) fn sizes(heap_bytes: usize) -> Vec<usize> {
     sizes
 }
 
-/// How much is measured.
+/// The amount of measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub heap_bytes: usize,
     pub pairs: u64,
     pub repetitions: u64,
-    /// Time for all repetitions, in ticks.
+    /// Time limit for all repetitions, in ticks.
     pub limit_ticks: u64,
     pub clock: Clock,
 }
 
-/// What an operation takes.
+/// The cost of an operation.
 pub(super) trait Meter {
     fn begin() -> u64;
     fn end(begun: u64) -> u64;
@@ -64,7 +64,7 @@ impl Meter for Timer {
     }
 }
 
-/// Accesses to shared words, packed.
+/// Accesses to shared words, packed into one word.
 pub(super) struct Stepper;
 
 const FIELD: u32 = 21;
@@ -83,16 +83,16 @@ impl Meter for Stepper {
 
 const MOST: u64 = (1 << FIELD) - 1;
 
-/// What [`Stepper`] packed: read-modify-writes, loads, stores.
+/// Unpacks the counts of [`Stepper`]: atomic RMWs, loads, stores.
 pub(super) fn unpacked(sample: u64) -> [u64; 3] {
     [sample >> (2 * FIELD), sample >> FIELD & MOST, sample & MOST]
 }
 
-/// What the threads of a repetition share.
+/// State shared by the threads of a repetition.
 struct Common {
-    /// Bytes that may still be requested, where the heap is not limited.
+    /// Bytes that may still be requested, if the heap itself cannot be limited.
     purse: Option<AtomicI64>,
-    /// Case IV: who was refused and has not been served since, and how often anybody was served.
+    /// Case IV: the threads that were refused and have not been served since, and the total number of requests served.
     failing: Vec<AtomicBool>,
     served: AtomicU64,
     end_ticks: u64,
@@ -124,7 +124,7 @@ impl Common {
     }
 }
 
-/// What a thread brings home.
+/// The results of a thread.
 struct Log<'heap> {
     user: User<'heap>,
     samples: Vec<u64>,
@@ -177,7 +177,7 @@ impl Log<'_> {
                 }
                 continue;
             }
-            // SAFETY: live, and forgotten here.
+            // SAFETY: the block is live, and not used again.
             unsafe { self.user.deallocate(block, SIZE, 1) };
             let taken = M::end(begun);
             self.samples.push(taken);
@@ -201,7 +201,7 @@ impl Log<'_> {
                     let block = self.allocate::<M>(*size);
                     if let Some(block) = block {
                         common.failing[number].store(false, Ordering::SeqCst);
-                        // SAFETY: live, and forgotten here.
+                        // SAFETY: the block is live, and not used again.
                         unsafe { self.user.deallocate(block, *size, 1) };
                     }
                     common.repay(*size);
@@ -221,7 +221,7 @@ impl Log<'_> {
     }
 }
 
-/// The most operations of a thread in a repetition.
+/// Maximum number of operations of a thread in a repetition.
 fn capacity(case: Case, plan: &Plan, sizes: &[usize]) -> usize {
     match case {
         Case::I => plan.heap_bytes / SIZE + 2,
@@ -230,7 +230,7 @@ fn capacity(case: Case, plan: &Plan, sizes: &[usize]) -> usize {
     }
 }
 
-/// What all repetitions found.
+/// The results of all repetitions.
 pub(super) struct Found {
     pub samples: Counts,
     pub means: Vec<f64>,
@@ -240,7 +240,7 @@ pub(super) struct Found {
     pub unfinished: bool,
 }
 
-/// Performs a case with so many threads, repetition by repetition, in this process.
+/// Runs a case with the given number of threads, one repetition after the other, in this process.
 pub(super) fn perform<M: Meter>(
     subject: &'static SharedSubject,
     crew: &Crew,
@@ -278,7 +278,7 @@ pub(super) fn perform<M: Meter>(
         let mut logs = crew.perform(users, |user, barrier| {
             let number = user.number();
             let capacity = capacity(case, plan, &sizes);
-            // Every page is touched before the clock runs.
+            // Touches every page before timing starts.
             let (mut samples, mut blocks) = (vec![1; capacity], vec![(1, 1); capacity]);
             samples.clear();
             blocks.clear();
@@ -301,7 +301,7 @@ pub(super) fn perform<M: Meter>(
     Ok(found)
 }
 
-/// Verifies, adds up and frees what the threads of a repetition brought.
+/// Verifies, adds up and frees the blocks of the threads of a repetition.
 fn conclude(
     subject: &SharedSubject,
     case: Case,
@@ -340,7 +340,7 @@ fn conclude(
             let block = log.user.allocate(size, 1);
             if !block.is_null() {
                 found.spurious += 1;
-                // SAFETY: live, and forgotten here.
+                // SAFETY: the block is live, and not used again.
                 unsafe { log.user.deallocate(block, size, 1) };
             }
         }
@@ -352,7 +352,7 @@ fn conclude(
     if subject.own_pages {
         for log in logs {
             for (block, size) in std::mem::take(&mut log.blocks) {
-                // SAFETY: live, and forgotten here.
+                // SAFETY: the block is live, and not used again.
                 unsafe { log.user.deallocate(block as *mut u8, size, 1) };
             }
         }
@@ -379,7 +379,7 @@ pub(super) fn timed(
     })
 }
 
-/// The mean and half of its 95 % interval.
+/// The mean, and half of its 95 % confidence interval.
 pub(super) fn interval(values: &[f64]) -> Interval {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count.max(1.0);
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(unpacked(packed), [3, 1_048_574, 7]);
     }
 
-    /// Under a lock nothing is spurious, and every case ends by itself.
+    /// With a lock, no refusal is spurious, and every case ends by itself.
     #[test]
     fn every_case_ends() {
         let crew = Crew::without_priority();
@@ -436,7 +436,7 @@ mod tests {
                     Case::I => assert!(found.utilisations.iter().all(|share| (0.95..1.0).contains(share))),
                     Case::II => assert_eq!((operations, found.refused.total()), (1000 * threads as u64, 0)),
                     Case::III => assert!(found.utilisations.iter().all(|share| (0.3..1.0).contains(share))),
-                    // Alone a thread gets every size but the last one or two.
+                    // A single thread gets every size except the last one or two.
                     Case::IV => assert!(operations >= 2 * 50 && found.refused.total() >= 2 * threads as u64),
                 }
                 if case == Case::I || case == Case::III {
@@ -446,7 +446,7 @@ mod tests {
         }
     }
 
-    /// Whose heap cannot be limited gets so many bytes and no more.
+    /// An allocator whose heap cannot be limited gets exactly this many bytes.
     #[test]
     fn a_purse_limits_what_the_heap_does_not() {
         let crew = Crew::without_priority();

@@ -1,4 +1,4 @@
-//! Steps of operations, alone and among others, beside the published bounds.
+//! Steps of operations, with and without contention, compared with the published bounds.
 
 use super::cases::{Plan, SIZE, Stepper, perform, unpacked};
 use super::crew::Crew;
@@ -8,14 +8,14 @@ use rtalloc_subjects::Region;
 use rtalloc_subjects::shared::{SharedHeap, SharedSubject, User};
 use rtalloc_subjects::steps::taken;
 
-/// Blocks that are allocated, and freed here or there.
+/// Number of blocks that are allocated, and freed locally or remotely.
 const BLOCKS: usize = 2000;
-/// A request that a single node of 64 B does not serve, whatever its header.
+/// A request that is too large for a single node of 64 B, whatever its header.
 const TWO_NODES: usize = 100;
-/// A request that one does.
+/// A request that fits a single node.
 const ONE_NODE: usize = 40;
 
-/// The most steps of an operation so far.
+/// The maximum steps of an operation so far.
 #[derive(Default)]
 struct Most {
     operations: u64,
@@ -46,7 +46,7 @@ fn each(steps: Steps) -> [u64; 3] {
     [steps.read_modify_writes, steps.loads, steps.stores].map(|count| count as u64)
 }
 
-/// Counts the steps of a subject that tells them.
+/// Counts the steps of a subject that reports them.
 pub(super) fn measure(subject: &SharedSubject, told: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Stepped {
     Stepped { subject: subject.name.into(), rows: rows(told, crew, plan) }
 }
@@ -65,18 +65,18 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
         let (mut allocate, mut local) = (Most::default(), Most::default());
         let blocks = fill(&mut one, BLOCKS, SIZE, &mut allocate);
         for block in blocks {
-            // SAFETY: live, and forgotten here.
+            // SAFETY: the block is live, and not used again.
             local.call(|| unsafe { one.deallocate(block, SIZE, 1) });
         }
         let (mut remote, mut after) = (Most::default(), Most::default());
         for batch in [1, 2, 7, BLOCKS / 2] {
             let blocks = fill(&mut one, batch, SIZE, &mut Most::default());
             for block in blocks {
-                // SAFETY: live, and forgotten here.
+                // SAFETY: the block is live, and not used again.
                 remote.call(|| unsafe { other.deallocate(block, SIZE, 1) });
             }
             for block in fill(&mut one, batch, SIZE, &mut after) {
-                // SAFETY: live, and forgotten here.
+                // SAFETY: the block is live, and not used again.
                 unsafe { one.deallocate(block, SIZE, 1) };
             }
         }
@@ -88,7 +88,7 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
         let size = plan.heap_bytes / 4 - 64;
         let block = one.allocate(size, 1);
         if !block.is_null() {
-            // SAFETY: live, and forgotten here.
+            // SAFETY: the block is live, and not used again.
             large.call(|| unsafe { one.deallocate(block, size, 1) });
             rows.push(large.row(What::FreeLarge, heap.most_steps(frees(size))));
         }
@@ -120,7 +120,7 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
     Ok(rows)
 }
 
-/// Whether only complete subtrees are allocated, so that figure 8 applies.
+/// Whether only complete subtrees are allocated, which figure 8 assumes.
 fn is_a_tree(subject: &SharedSubject) -> bool {
     subject.name == super::TREE || subject.option_of == Some(super::TREE)
 }
@@ -130,7 +130,7 @@ fn fill(user: &mut User<'_>, blocks: usize, size: usize, most: &mut Most) -> Vec
     blocks.filter(|block| !block.is_null()).collect()
 }
 
-/// The paper's figure 8: every second leaf is free, and its neighbour is not.
+/// The paper's figure 8: every second leaf is free, and the leaf next to it is not.
 fn fragment(user: &mut User<'_>) {
     let mut blocks = Vec::new();
     loop {
@@ -141,9 +141,9 @@ fn fragment(user: &mut User<'_>) {
         blocks.push(block);
     }
     blocks.sort_unstable();
-    // Two leaves and the node above them lie side by side, in this order; that node is never a block of its own.
+    // Two leaves and their parent are adjacent, in this order; the parent is never a block of its own.
     for leaf in blocks.into_iter().step_by(2) {
-        // SAFETY: live, and forgotten here.
+        // SAFETY: the block is live, and not used again.
         unsafe { user.deallocate(leaf, ONE_NODE, 1) };
     }
 }

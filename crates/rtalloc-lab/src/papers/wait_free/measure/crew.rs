@@ -1,22 +1,21 @@
-//! Threads as the paper has them: each on a processor, at the highest real-time priority where that is permitted.
+//! Threads as in the paper: each pinned to a processor, at the highest real-time priority if permitted.
 
 use std::sync::Barrier;
 
-/// Where threads work.
+/// The placement of threads.
 #[derive(Clone, Debug)]
 pub(super) struct Crew {
     processors: Vec<usize>,
-    /// The priority, or why there is none.
+    /// The priority, or why it could not be set.
     pub priority: Result<i32, String>,
 }
 
 impl Crew {
-    /// The processors this process may use, no more of them than the system gives it time for, and the highest priority
-    /// it may have.
+    /// The processors this process may use, limited to its CPU quota, and the highest permitted priority.
     pub fn here() -> Self {
         let mut processors = Vec::new();
         let parallelism = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-        // SAFETY: plain system calls on a set of processors and a parameter that are values of ours.
+        // SAFETY: plain system calls on a set of processors and a parameter that are local values.
         let priority = unsafe {
             let mut allowed: libc::cpu_set_t = std::mem::zeroed();
             if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) == 0 {
@@ -34,27 +33,28 @@ impl Crew {
         Self { processors, priority }
     }
 
-    /// The same at the priority that this process has.
+    /// The same at the current priority of this process.
     #[cfg(test)]
     pub fn without_priority() -> Self {
         Self { priority: Err("not wanted".into()), ..Self::here() }
     }
 
-    /// Processors.
+    /// Number of processors.
     pub fn size(&self) -> usize {
         self.processors.len().max(1)
     }
 
-    /// Gives the calling thread the priority of the workers, for what it does when they are done: some locks are for no
-    /// other.
+    /// Gives the calling thread the priority of the workers for its work after they have finished: some locks require
+    /// all users to have the same priority.
     pub fn lead(&self) {
         if let Ok(priority) = self.priority {
-            // What was permitted before is permitted now; if it is not, the figures are those of an ordinary thread.
+            // Permitted before, so permitted now; if it fails nevertheless, the figures are those of an ordinary
+            // thread.
             let _ = prioritise(priority);
         }
     }
 
-    /// Lets every worker work at a time, each in a thread of its own, and gives what they bring home.
+    /// Runs all workers concurrently, each in a thread of its own, and returns their results.
     pub fn perform<W: Send, R: Send>(&self, workers: Vec<W>, work: impl Fn(W, &Barrier) -> R + Sync) -> Vec<R> {
         let barrier = Barrier::new(workers.len());
         std::thread::scope(|scope| {
@@ -76,10 +76,10 @@ impl Crew {
         })
     }
 
-    /// Sends the calling thread to its processor, at the priority.
+    /// Pins the calling thread to its processor, and sets the priority.
     fn enter(&self, number: usize) {
         if let Some(processor) = self.processors.get(number % self.size()) {
-            // SAFETY: a plain system call on a set that is a value of ours.
+            // SAFETY: a plain system call on a set that is a local value.
             unsafe {
                 let mut chosen: libc::cpu_set_t = std::mem::zeroed();
                 libc::CPU_SET(*processor, &mut chosen);
@@ -91,7 +91,7 @@ impl Crew {
 }
 
 fn prioritise(priority: i32) -> Result<(), String> {
-    // SAFETY: a plain system call on a parameter of ours.
+    // SAFETY: a plain system call on a local parameter.
     let refused = unsafe {
         let mut parameter: libc::sched_param = std::mem::zeroed();
         parameter.sched_priority = priority;

@@ -1,15 +1,15 @@
-//! The wait-free paper's evaluation (2010, section 3.5), with every shared allocator in the same run, and what its text
-//! leads to: steps, throughput, memory over time.
+//! The wait-free paper's evaluation (2010, section 3.5), with every shared allocator in the same run, and related
+//! measurements: steps, throughput, memory over time.
 //!
-//! Every cell is a process of its own, whose threads are pinned to processors in turns and run at the highest real-time
-//! priority where that is permitted. What the paper leaves open is chosen here:
+//! Every cell runs in a process of its own, whose threads are pinned to the processors in round-robin order and run at
+//! the highest real-time priority if permitted. Parameters that the paper omits are chosen here:
 //!
 //! - The sizes of cases III and IV are the whole parts of 10 · 1.25^k.
 //! - Only requests that are served are timed; the others are counted.
-//! - In case IV a thread whose request is refused tries again, until nobody has been served since its attempt began and
-//!   everybody was refused last.
-//! - A heap is the paper's 2^26 bytes. Trees, which are complete or nothing, get their counters besides
-//!   ([`region_bytes`]). Whose memory comes from the system gets requests of 2^26 bytes and no more.
+//! - In case IV, a thread whose request is refused retries until no thread has been served since its attempt began and
+//!   every thread's last request was refused.
+//! - A heap has the paper's 2^26 bytes. Tree buddies, which need a complete tree, get additional memory for their
+//!   counters ([`region_bytes`]). An allocator whose memory comes from the system gets requests of 2^26 bytes in total.
 
 mod cases;
 mod counted;
@@ -39,13 +39,13 @@ use std::time::{Duration, Instant};
 
 /// The heap of the paper, in bytes.
 pub const HEAP_BYTES: usize = 64 << 20;
-/// Numbers of threads.
+/// Default numbers of threads.
 pub const THREADS: [u8; 3] = [1, 2, 16];
-/// Pairs of case II.
+/// Allocate-free pairs of case II.
 pub const PAIRS: u64 = 20_000;
 /// The paper's own allocator.
 pub(super) const TREE: &str = ALLOCATORS[0].1;
-/// What we recommend where there are several cores.
+/// Our recommendation for several cores.
 pub(super) const ARENAS: &str = "arenas";
 
 /// A part of the experiment.
@@ -63,30 +63,30 @@ pub enum Part {
     Drift,
 }
 
-/// What is measured.
+/// The settings of the measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Who.
+    /// The allocators.
     pub subjects: Vec<&'static SharedSubject>,
-    /// What.
+    /// The parts of the experiment.
     pub parts: Vec<Part>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
     /// Bytes of the heap.
     pub heap_bytes: usize,
-    /// Pairs that each thread performs in case II.
+    /// Allocate-free pairs per thread in case II.
     pub pairs: u64,
-    /// How often cases I and II, and III and IV are repeated.
+    /// Repetitions of cases I and II, and of cases III and IV.
     pub repetitions: (u64, u64),
-    /// Allocations of a thread in a round of throughput.
+    /// Allocations per thread in a round of throughput.
     pub allocations: u64,
-    /// Most rounds of throughput.
+    /// Maximum number of throughput rounds.
     pub rounds: usize,
-    /// Remote frees of a drift.
+    /// Remote frees of a drift measurement.
     pub frees: u64,
-    /// Time for one cell; what is not done by then is told as far as it is.
+    /// Time limit per cell; a cell that reaches it reports partial results.
     pub limit: Duration,
-    /// Time for one drift.
+    /// Time limit per drift measurement.
     pub drift_limit: Duration,
 }
 
@@ -110,17 +110,17 @@ impl Settings {
     }
 }
 
-/// Bytes of the region that `subject` gets for a heap of `heap_bytes`.
+/// Bytes of the region of `subject` for a heap of `heap_bytes`.
 #[must_use]
 pub fn region_bytes(subject: &SharedSubject, heap_bytes: usize) -> usize {
-    /// Room for the control structure itself.
+    /// Room for the control structure.
     const CONTROL_BYTES: usize = 4096;
     let tree = subject.name == TREE || subject.option_of == Some(TREE);
-    // A counter of 4 bytes for each node; the smallest node of the options is one of 32 bytes.
+    // One counter of 4 bytes per node; the smallest node of the variants has 32 bytes.
     if tree { heap_bytes + heap_bytes / 8 + CONTROL_BYTES } else { heap_bytes }
 }
 
-/// Something that a process of its own does.
+/// A measurement in a process of its own.
 #[derive(Clone, Copy)]
 enum Work {
     Cell(&'static SharedSubject, Case, usize),
@@ -157,7 +157,7 @@ fn work(settings: &Settings) -> Vec<Work> {
     work
 }
 
-/// A result with the circumstances of its threads.
+/// A result with the placement of its threads.
 #[derive(Serialize, Deserialize)]
 struct Noted<T> {
     processors: u32,
@@ -171,9 +171,9 @@ impl Tasks for Settings {
     }
 
     fn tasks(&self) -> Vec<Task> {
-        /// For what cannot be stopped in between.
+        /// Time for the parts that cannot be interrupted.
         const GRACE: Duration = Duration::from_secs(20);
-        // A task ends by itself after its time, in which every processor may be at work.
+        // A task stops at its own time limit, with all processors possibly in use.
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         let task = |work| Task {
             limit: (self.limit_of(work) + GRACE) * processors,
@@ -190,7 +190,7 @@ impl Tasks for Settings {
 
     fn died(&self, task: usize, what: &str) -> Option<Value> {
         let failed = json!({ "Err": what });
-        // Whoever sends figures or what went wrong sends a `Result`; the others, a row with one in it.
+        // Cells and single-thread comparisons are sent as a `Result`, the others as a row that contains one.
         let found = match work(self)[task] {
             Work::Cell(..) | Work::Local => failed,
             Work::Steps(subject, _) => json!({ "subject": subject.name, "rows": failed }),
@@ -206,7 +206,7 @@ fn noted(crew: &Crew, found: Value) -> Value {
 }
 
 impl Settings {
-    /// What decides a result.
+    /// The parameters that determine a result.
     fn key(&self, work: Work) -> String {
         let what = match work {
             Work::Cell(subject, case @ (Case::I | Case::II), threads) => format!(
@@ -279,16 +279,16 @@ impl Settings {
     }
 }
 
-/// In what circumstances results came about.
+/// The placements under which results were measured.
 struct Circumstances {
-    /// The least of all.
+    /// The minimum over all results.
     processors: u32,
     priority: Result<u32, String>,
-    /// All of them, where there are several.
+    /// All placements, if there are several.
     unlike: Vec<String>,
 }
 
-/// Those of results that may come from several machines.
+/// The placements of results that may come from several machines.
 fn circumstances(kept: &[Kept]) -> serde_json::Result<Circumstances> {
     let (mut least, mut lowest) = (u32::MAX, Ok(u32::MAX));
     let mut all: Vec<(String, u64)> = Vec::new();
@@ -324,7 +324,7 @@ fn facts(subject: &SharedSubject) -> Facts {
     }
 }
 
-/// What all tasks have in common.
+/// The properties shared by all tasks.
 #[derive(Clone, Copy)]
 struct Stage<'a> {
     settings: &'a Settings,
@@ -378,7 +378,7 @@ impl Stage<'_> {
     }
 }
 
-/// Whether the crew's threads can use it, and the calling one, which becomes one of them.
+/// Whether the crew's threads can use the subject, and also the calling thread, which joins them.
 fn ready(crew: &Crew, subject: &'static SharedSubject) -> Result<(), String> {
     crew.lead();
     subject.ready()
@@ -404,7 +404,7 @@ fn note(found: &mut WaitFree, work: Work, result: Value) -> serde_json::Result<(
     Ok(())
 }
 
-/// Whether it is a peer, or one of ours under a lock: what a wait-free allocator is compared with.
+/// Whether it is a peer, or one of ours with a lock: the baselines for wait-free allocators.
 pub(super) fn is_a_peer(facts: &Facts) -> bool {
     facts.origin != Origin::Ours || facts.lock.is_some()
 }

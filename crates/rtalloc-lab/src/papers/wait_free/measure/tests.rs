@@ -26,7 +26,7 @@ fn the_fewest_processors_and_the_lowest_priority_count() {
     assert!(unlike.unlike.len() == 2 && unlike.unlike[0].starts_with("2 results: 16 of"), "{:?}", unlike.unlike);
 }
 
-/// What the paper's figure 10 has of its own allocator and of locked TLSF.
+/// The figures of the paper's own allocator and of locked TLSF in figure 10.
 fn published() -> WaitFree {
     let cell = |(at, case): (usize, Case)| {
         let column = WAIT_FREE.figure_10.column(at, case);
@@ -72,7 +72,7 @@ fn published() -> WaitFree {
     }
 }
 
-/// All but those on steps, which the paper tells of no run.
+/// All except those on steps, for which the paper publishes no measurement.
 const OF_FIGURE_10: usize = 4;
 
 #[test]
@@ -82,7 +82,7 @@ fn the_published_figures_pass_the_rules() {
     }
 }
 
-/// Two threads do not contend as sixteen do: their ticks neither confirm nor refute; memory does.
+/// Two threads contend less than sixteen: their ticks neither confirm nor refute; memory does.
 #[test]
 fn ticks_of_fewer_threads_than_the_papers_are_not_judged() {
     let mut found = published();

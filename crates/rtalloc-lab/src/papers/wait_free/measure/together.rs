@@ -1,5 +1,4 @@
-//! Threads that work for a while: throughput with own blocks, with blocks that another thread frees, and memory over
-//! time.
+//! Continuously running threads: throughput with local frees and with remote frees, and memory over time.
 
 use super::cases::SIZE;
 use super::crew::Crew;
@@ -14,31 +13,31 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Blocks on their way from one thread to the other.
+/// Queue length in blocks from one thread to the other.
 const RING: usize = 256;
-/// By how many blocks the threads may be ahead of each other while memory is watched: all others of a ring are live.
+/// Maximum lead of one thread in blocks while memory is measured: all other blocks of a ring are live.
 const LEAD: usize = 16;
-/// Tries before a thread that waits lets others go first.
+/// Number of attempts before a waiting thread yields.
 const PATIENCE: u32 = 64;
-/// Points of a curve of memory.
+/// Points of a memory curve.
 const POINTS: u64 = 200;
 
-/// How much is measured.
+/// The amount of measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub heap_bytes: usize,
-    /// Allocations of a round.
+    /// Allocations per round.
     pub allocations: u64,
     pub rounds: usize,
-    /// Remote frees of a drift.
+    /// Remote frees per drift measurement.
     pub frees: u64,
     pub end: Instant,
 }
 
-/// An operation of the mix: slot, and bytes to allocate or 0 to free.
+/// An operation of the mix: slot, and bytes to allocate, or 0 to free.
 type Step = (u32, u32);
 
-/// The mix: the TLSF paper's third profile, and what it leaves live freed.
+/// The mix: the TLSF paper's third profile, followed by frees of all live blocks.
 struct Mix {
     steps: Vec<Step>,
     slots: usize,
@@ -72,7 +71,7 @@ impl Mix {
         self.steps.iter().filter(|(_, size)| *size > 0).map(|(_, size)| *size as usize)
     }
 
-    /// Performs it once.
+    /// Performs the mix once.
     #[inline(always)]
     fn perform(&self, user: &mut User<'_>, slots: &mut [(*mut u8, usize)]) {
         for (slot, size) in &self.steps {
@@ -80,7 +79,7 @@ impl Mix {
             if *size > 0 {
                 *place = (user.allocate(*size as usize, 1), *size as usize);
             } else if !place.0.is_null() {
-                // SAFETY: live, and forgotten here.
+                // SAFETY: the block is live, and not used again.
                 unsafe { user.deallocate(place.0, place.1, 1) };
                 place.0 = null_mut();
             }
@@ -88,7 +87,7 @@ impl Mix {
     }
 }
 
-/// Blocks on their way.
+/// Blocks in transit.
 struct Ring {
     blocks: Vec<AtomicPtr<u8>>,
 }
@@ -138,7 +137,7 @@ pub(super) fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     [0.25, 0.5, 0.75].map(|share| at(share).unwrap_or(0.0))
 }
 
-/// Throughput with each number of threads, in turns.
+/// Throughput with each number of threads, alternating.
 pub(super) fn scaling(
     subject: &'static SharedSubject,
     crew: &Crew,
@@ -196,7 +195,7 @@ fn throughput(
     Ok(rows.collect())
 }
 
-/// What a round gives: operations, refusals, and from when to when each thread worked.
+/// The results of a round: operations, refusals, and the start and end times of each thread.
 type Round = (u64, u64, Vec<(u64, u64)>);
 
 fn own(crew: &Crew, users: Vec<User<'_>>, mix: &Mix) -> Round {
@@ -227,7 +226,7 @@ fn remote(crew: &Crew, users: Vec<User<'_>>, mix: &Mix, blocks: u64) -> Round {
                 ring.send(number_of_block, wait(|| Some(user.allocate(size, 1)).filter(|block| !block.is_null())));
             } else {
                 let size = next();
-                // SAFETY: live, handed over, and forgotten here.
+                // SAFETY: the block is live, was handed over, and is not used again.
                 unsafe { user.deallocate(ring.receive(number_of_block), size, 1) };
             }
         }
@@ -276,7 +275,7 @@ fn memory(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<M
             } else {
                 let size = next();
                 let place = ring.place(number);
-                // All but a few blocks of a ring are live, so that memory tells how it is used and not who is ahead.
+                // All but a few blocks of a ring are live, so the memory used does not depend on which thread is ahead.
                 let later = number + (RING - LEAD) as u64;
                 let behind = ring.place(later);
                 let block = wait(|| {
@@ -289,7 +288,7 @@ fn memory(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<M
                     break;
                 }
                 place.store(null_mut(), Ordering::Release);
-                // SAFETY: live, handed over, and forgotten here.
+                // SAFETY: the block is live, was handed over, and is not used again.
                 unsafe { user.deallocate(block, size, 1) };
                 freed.fetch_add(1, Ordering::Relaxed);
             }
@@ -313,7 +312,7 @@ fn resident_bytes() -> usize {
     pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)
 }
 
-/// One thread with our heap and with a sequential one, in turns.
+/// A single thread with our heap and with a sequential one, alternating.
 pub(super) fn local(name: &str, crew: &Crew, clock: Clock, plan: &Plan) -> Result<Local, String> {
     let subjects = [one(name).map_err(|unknown| unknown.to_string())?, alone()];
     let mix = Mix::new(plan.allocations);
@@ -338,7 +337,7 @@ pub(super) fn local(name: &str, crew: &Crew, clock: Clock, plan: &Plan) -> Resul
                 let begun = ticks();
                 for _ in 0..plan.allocations {
                     let block = user.allocate(SIZE, 1);
-                    // SAFETY: live (a heap with one block is never full), and forgotten here.
+                    // SAFETY: the block is live (a heap with one block is never full), and not used again.
                     unsafe { user.deallocate(block, SIZE, 1) };
                 }
                 loads[0][who].push((ticks() - begun) as f64 / (2 * plan.allocations) as f64);
@@ -374,7 +373,7 @@ pub(super) fn local(name: &str, crew: &Crew, clock: Clock, plan: &Plan) -> Resul
     Ok(Local { subject: subjects[0].name.into(), against: subjects[1].name.into(), loads })
 }
 
-/// The sum of the ticks of every operation of the mix.
+/// The total ticks of all operations of the mix.
 fn timed(mix: &Mix, user: &mut User<'_>, slots: &mut [(*mut u8, usize)], timer: u64) -> u64 {
     let mut total = 0;
     for (slot, size) in &mix.steps {
@@ -386,7 +385,7 @@ fn timed(mix: &Mix, user: &mut User<'_>, slots: &mut [(*mut u8, usize)], timer: 
             *place = (block, *size as usize);
         } else if !place.0.is_null() {
             let begun = ticks();
-            // SAFETY: live, and forgotten here.
+            // SAFETY: the block is live, and not used again.
             unsafe { user.deallocate(place.0, place.1, 1) };
             total += (ticks() - begun).saturating_sub(timer);
             place.0 = null_mut();

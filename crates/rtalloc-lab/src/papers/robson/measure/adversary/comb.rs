@@ -1,15 +1,14 @@
-//! Combs: objects of one unit, as far from each other as the largest request is long.
+//! Combs: objects of one unit, as far apart as the largest request is long.
 //!
 //! # Against best-fit
 //!
-//! Best-fit takes the smallest gap that suffices, so that a small object cannot simply be put where one wants it: it
-//! goes to the smallest gap there is. Robson (1977) found how it can be led nevertheless; exercise 42 of Knuth's
-//! section 2.5 (The Art of Computer Programming, volume 1, third edition) tells the idea, and this is an own working
-//! out, with a step `c` that Robson needs to be 1. Let R be what is live and F what is free, n the largest request, p =
-//! n - 2c, f = 2p - n - c.
+//! Best-fit takes the smallest gap that suffices, so the adversary cannot place a small object freely: it goes to the
+//! smallest gap. Robson (1977) found a way around this; exercise 42 of Knuth's section 2.5 (The Art of Computer
+//! Programming, volume 1, third edition) gives the idea. This is our own construction, with a step `c`, which is 1 in
+//! Robson's. Let R denote live units and F free units, n the largest request, p = n - 2c, f = 2p - n - c.
 //!
-//! The state is `R_p (F_(p-1) R_1)*`: each tooth of one unit takes p units of memory, and a request of p finds none of
-//! the gaps large enough. A tooth more is made so:
+//! The state is `R_p (F_(p-1) R_1)*`: each tooth of one unit uses p units of memory, and no gap is large enough for a
+//! request of p. A tooth is added as follows:
 //!
 //! ```text
 //! ... R_1                      two blocks of p: nothing but the end of the heap is large enough
@@ -19,7 +18,7 @@
 //! ... F_n R_f R_1              a tooth that is n + f = 2p - c behind the one before: one is missing between them
 //! ```
 //!
-//! The missing tooth cannot be put there, but the place where it is missing can be moved towards the start of the heap,
+//! The missing tooth cannot be placed there directly, but its position can be moved towards the start of the heap,
 //! tooth by tooth:
 //!
 //! ```text
@@ -29,29 +28,28 @@
 //! F_n R_f R_1   F_(p-1) R_1    (2c + f = p - c, and c - 1 units lie between the 1 and 2c)
 //! ```
 //!
-//! until it meets `R_p`. With that the same step leaves `F_n R_f R_1` in front of everything, where f is freed and p
-//! requested: `R_p (F_(p-1) R_1)*` with one tooth more, for p units of memory and one unit live. (Where c is not 1, a
-//! gap here and there has p - c units.) Some 4n units are needed besides, so that (M - 4n + 11)(n - 2) units of ample
-//! memory are used (c = 1).
+//! until it reaches `R_p`. The same step then leaves `F_n R_f R_1` before everything else; f is freed and p requested.
+//! The result is `R_p (F_(p-1) R_1)*` with one more tooth, for p units of memory and one live unit. (If c is not 1,
+//! some gaps have p - c units.) About 4n further units are needed, so (M - 4n + 11)(n - 2) units of ample memory are
+//! used (c = 1).
 //!
-//! In a heap that is about to be full, the end of the heap is a gap like the others, and may be chosen instead of the
-//! one that is meant. Two blocks of n tell that it is not yet so: they are refused, or the end has more than 2p. They
-//! cost n units more, and so heaps of up to (M - 5n)(n - 2) units are sure to be too small; of larger ones, most.
+//! In a heap that is almost full, the end of the heap is a gap like the others, and may be chosen instead of the
+//! intended one. Two blocks of n detect this case: either they are refused, or the end has more than 2p units. They
+//! cost n more units, so heaps of up to (M - 5n)(n - 2) units are certain to be too small; of larger ones, most are.
 //!
-//! A class of sizes must not hold both p - 1 and p, or both f and p - 1; `c` is the distance of classes that can be
-//! told apart.
+//! No size class may contain both p - 1 and p, or both f and p - 1; `c` is the resolution of the size classes.
 //!
 //! # Against next-fit
 //!
-//! Next-fit goes on where it was, so that whatever is requested next lies behind what was requested last: n - 1, then
-//! 1, and n - 1 is freed. So that the next search does not begin with the gap that this leaves, n is requested, for
-//! which it is too small, and freed.
+//! Next-fit continues from its last position, so each request is placed after the previous one: n - 1, then 1, and n -
+//! 1 is freed. To keep the next search from starting at the resulting gap, a block of n, for which the gap is too
+//! small, is requested and freed.
 //!
 //! # Against half-fit
 //!
-//! Half-fit takes the block that was freed last of a list, and never searches the list that a request's own size
-//! belongs to, unless the size is a power of two. With n a power of two, F = n - 1 and A = B = n/2 + 1 units, all of
-//! which are of one list and ask for the next one:
+//! Half-fit takes the most recently freed block of a list, and never searches the list of the request's own size,
+//! unless the size is a power of two. Let n be a power of two, F = n - 1, and A = B = n/2 + 1 units; all of these
+//! belong to one list, and requests for them search the next one:
 //!
 //! ```text
 //! ... R_F                      A and B go to the end of the heap
@@ -60,11 +58,11 @@
 //! ... [ F ] R_1 R_F            a tooth more, for n units of memory and one unit live
 //! ```
 //!
-//! It goes on until 2n units are left: (M - 2n) n units.
+//! This continues until 2n units are left: (M - 2n) n units.
 
 use super::super::game::{Game, Id, Over};
 
-/// The comb with the smallest step that goes on until too little is left.
+/// The comb with the smallest step that runs until too few units are left.
 pub(super) fn comb(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     let mut step = 1;
     while 5 * step < n {
@@ -78,10 +76,10 @@ pub(super) fn comb(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     Ok(())
 }
 
-/// Why a comb ends.
+/// Why a comb stops.
 enum End {
     Over(Over),
-    /// A block is not where it was expected.
+    /// A block is not at the expected address.
     Elsewhere,
 }
 
@@ -91,16 +89,16 @@ impl From<Over> for End {
     }
 }
 
-/// A comb that is being made.
+/// A comb under construction.
 struct Comb<'g, 'h, 'r> {
     game: &'g mut Game<'h, 'r>,
     n: usize,
     step: usize,
-    /// In the order of addresses.
+    /// In address order.
     teeth: Vec<Id>,
 }
 
-/// The place where a tooth is missing: `F_n R_f R_1`.
+/// The position of the missing tooth: `F_n R_f R_1`.
 struct Missing {
     /// Where it begins.
     at: i64,
@@ -128,9 +126,9 @@ impl Comb<'_, '_, '_> {
         }
     }
 
-    /// Makes a tooth more; returns the block of p in front of all of them.
+    /// Adds a tooth; returns the block of p before all teeth.
     fn one_more(&mut self, wall: Id) -> Result<Id, End> {
-        // Those in front of the missing one, the wall first.
+        // The teeth before the missing one, starting with the wall.
         let mut before: Vec<Id> = std::iter::once(wall).chain(self.teeth.iter().copied()).collect();
         let Some(last) = before.pop() else { return Err(End::Elsewhere) };
         let first = self.game.take(self.period())?;
@@ -164,8 +162,8 @@ impl Comb<'_, '_, '_> {
         self.expect(self.period(), missing.at)
     }
 
-    /// Sees to it that the end of the heap is a larger gap than any other, of 2p at the most: where two blocks of n
-    /// have no room there, the heap does not suffice. As long as there are units enough to ask.
+    /// Ensures that the end of the heap is larger than any other gap, which has at most 2p: if two blocks of n do not
+    /// fit there, the heap is too small. Applies only while enough unused units are left for the requests.
     fn probe(&mut self) -> Result<(), Over> {
         let mut probes = Vec::new();
         for _ in 0..2 {
@@ -180,7 +178,7 @@ impl Comb<'_, '_, '_> {
         Ok(())
     }
 
-    /// `F_2p` becomes `F_n R_f R_1`, and at most c - 1 units behind it that nothing needs.
+    /// `F_2p` becomes `F_n R_f R_1`, followed by at most c - 1 unused units.
     fn teeth_apart(&mut self, begin: i64) -> Result<Missing, End> {
         let large = self.expect(self.n, begin)?;
         let filler = self.expect(2 * self.period() - self.n - self.step, self.game.end(large))?;
@@ -195,7 +193,7 @@ impl Comb<'_, '_, '_> {
     }
 }
 
-/// Two blocks at a time, of which the smaller stays.
+/// Allocates two blocks at a time and keeps the smaller.
 pub(super) fn march(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     loop {
         let gap = game.take(n - 1)?;
@@ -206,7 +204,7 @@ pub(super) fn march(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     }
 }
 
-/// Blocks of a list that requests of their size never search, with a tooth behind each.
+/// Allocates blocks of a list that requests of their size never search, each followed by a tooth.
 pub(super) fn teeth(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     let mut gap = game.take(n - 1)?;
     loop {

@@ -1,8 +1,8 @@
-//! Adversaries: programs that read the addresses they are given, and spend at most M units to make an allocator need as
-//! much memory as they can.
+//! Adversaries: programs that observe the addresses they receive, and use at most M live units to make an allocator
+//! need as much memory as possible.
 //!
-//! Each is aimed at one kind of allocator, and each plays against all of them: what does not go as it expects, it gives
-//! up.
+//! Each targets one kind of allocator, and each is run against all of them; it gives up when the allocator does not
+//! behave as expected.
 
 mod comb;
 mod pages;
@@ -12,8 +12,8 @@ pub(super) mod sieve;
 use super::game::{Game, Over};
 use crate::papers::robson::result::Adversary;
 
-/// Plays with requests of at most `n` units (a power of two, at least 4) against pages of so many bytes, 0 where there
-/// are none. At the end the largest request that is left is made, for which there is no room if all went well.
+/// Runs with requests of at most `n` units (a power of two, at least 4) against pages of this many bytes, 0 if there
+/// are none. Finally the largest remaining request is made; it is refused if the adversary succeeded.
 #[must_use]
 pub fn play(adversary: Adversary, game: &mut Game<'_, '_>, n: usize, page_bytes: usize) -> Over {
     let played = match adversary {
@@ -37,8 +37,8 @@ pub fn play(adversary: Adversary, game: &mut Game<'_, '_>, n: usize, page_bytes:
     }
 }
 
-/// Requests of the sizes 1, 2, 3, 5, 9, ... up to `n`: each but the first is the least that needs the next power of
-/// two.
+/// Requests of the sizes 1, 2, 3, 5, 9, ... up to `n`: each except the first is the smallest that is rounded up to the
+/// next power of two.
 fn just_above_powers(n: usize) -> impl Iterator<Item = usize> {
     std::iter::once(1).chain((0..n.ilog2()).map(|power| (1 << power) + 1))
 }

@@ -1,10 +1,10 @@
-//! Against memory that is tied to a size: by blocks for ever, or by pages until they are empty.
+//! Against memory that is bound to one size: blocks that are never coalesced, or pages until they are empty.
 
 use super::super::game::{Game, Over};
 use super::just_above_powers;
 use super::sieve::one_of_each;
 
-/// All that may be requested in one size, freed again, then in the next one.
+/// Requests as much as possible in one size, frees it, then repeats with the next size.
 pub(super) fn classes(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     for size in 1..=n {
         game.take_all(size)?;
@@ -13,8 +13,8 @@ pub(super) fn classes(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     Ok(())
 }
 
-/// All that may be requested in one size, of which one object stays in each page; again, as long as that makes more
-/// pages, then in the next size.
+/// Requests as much as possible in one size and keeps one object per page; repeats this as long as the number of pages
+/// grows, then continues with the next size.
 pub(super) fn pages(game: &mut Game<'_, '_>, n: usize, page_bytes: usize) -> Result<(), Over> {
     if page_bytes == 0 {
         return Ok(());

@@ -1,12 +1,13 @@
-//! Robson's program P_R (1971, 1974): requests are powers of two, each phase twice as large as the one before.
+//! Robson's program P_R (1971, 1974): requests are powers of two, doubled in each phase.
 
 use super::super::game::{Game, Over, Placed};
 
-/// M objects of one unit; then for i = 1 .. log2 n: of f and f + 2^(i-1) that one whose objects are worth more, an
-/// object that covers an address = f modulo 2^i being worth 2^i - its size; the others are freed, and what may be
-/// requested is, as blocks of 2^i.
+/// Allocates M objects of one unit; then, for i = 1 .. log2 n, selects from f and f + 2^(i-1) the offset whose objects
+/// have the higher value, where an object that covers an address = f modulo 2^i has the value 2^i - its size. It frees
+/// the other objects and requests as many blocks of 2^i as allowed.
 ///
-/// An object that is kept makes the 2^i addresses around it useless for blocks of 2^i: hence its worth.
+/// A retained object makes the 2^i addresses around it unusable for blocks of 2^i, which is why its value is defined in
+/// this way.
 pub(super) fn play(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     game.take_all(1)?;
     let origin = game.placed().first().map_or(0, |first| first.at);

@@ -1,4 +1,4 @@
-//! Sieves: of all objects only so many stay that no gap between them serves the next request.
+//! Sieves: keep a minimal set of objects such that no gap between them can serve the next request.
 //!
 //! ```text
 //! objects  [1][1][1][1][1][1][2   ][2   ]
@@ -14,14 +14,14 @@ pub(super) fn sizes(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     rounds(game, (1..=n).map(|size| (size, size - 1)))
 }
 
-/// Requests just above powers of two behind gaps that are one unit less than the next power. Half-fit takes no block
-/// for them that could be too small, although these all suffice.
+/// Requests just above powers of two, with gaps one unit smaller than the next power. Half-fit does not use such gaps,
+/// because their list might contain blocks that are too small, although all of these suffice.
 pub(super) fn halves(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     rounds(game, just_above_powers(n).map(|size| (size, size.next_power_of_two() - 1)))
 }
 
-/// For each size and gap in turn: of all objects so few stay that no gap is larger, and the rest is requested in the
-/// size.
+/// For each size and gap in turn: keeps as few objects as possible such that no gap is larger, and requests the
+/// remaining units in blocks of the size.
 pub fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize)>) -> Result<(), Over> {
     for (size, gap) in sizes {
         let placed = game.placed();
@@ -32,8 +32,8 @@ pub fn rounds(game: &mut Game<'_, '_>, sizes: impl Iterator<Item = (usize, usize
     Ok(())
 }
 
-/// Objects that are as few units as possible, with no gap above `gap_bytes` between them, in front of them, or behind
-/// them up to the highest end so far. Where gaps are larger already, they stay as they are.
+/// The objects with the fewest total units that leave no gap above `gap_bytes` between them, before them, or after them
+/// up to the highest end so far. Gaps that are already larger remain.
 fn lightest(game: &Game<'_, '_>, placed: &[Placed], gap_bytes: i64) -> HashSet<Id> {
     struct Chain {
         end: i64,
@@ -42,7 +42,7 @@ fn lightest(game: &Game<'_, '_>, placed: &[Placed], gap_bytes: i64) -> HashSet<I
     }
     let Some(first) = placed.first() else { return HashSet::new() };
     let mut before: Vec<Option<usize>> = Vec::with_capacity(placed.len());
-    // Chains that an object may go on with: rising in their ends and in their units.
+    // Chains that an object can extend, in increasing order of both end and units.
     let mut chains = VecDeque::from([Chain { end: first.at.min(0), units: 0, last: None }]);
     for (place, object) in placed.iter().enumerate() {
         while chains.len() > 1 && object.at - chains[0].end > gap_bytes {
@@ -71,8 +71,8 @@ fn lightest(game: &Game<'_, '_>, placed: &[Placed], gap_bytes: i64) -> HashSet<I
     kept
 }
 
-/// As [`halves`], where of each block of the next power of two, counted from the first address blocks may have on, one
-/// object stays: the smallest. A buddy system takes no such block for any request of that size.
+/// As [`halves`], but keeps one object, the smallest, in each block of the next power of two, counted from the first
+/// address available to blocks. A buddy system uses no such block for a request of that size.
 pub(super) fn buddies(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     for size in just_above_powers(n) {
         let block = game.bytes(size.next_power_of_two());
