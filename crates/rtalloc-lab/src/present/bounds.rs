@@ -1,4 +1,4 @@
-//! Bounds for the terminal: the table of a study, and paths with their source.
+//! Bounds for the terminal: the table of a study, and paths with source lines.
 
 use super::table::Look;
 use super::verdict::wrapped;
@@ -11,7 +11,7 @@ use pathbound::Assumption;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The table of a study and its notes, with what stands in the way of each missing bound where `reasons` are wanted.
+/// The table of a study and its notes, with the obstacle to each missing bound if `reasons` is set.
 #[must_use]
 pub fn table(study: &Study, reasons: bool, look: Look) -> String {
     let observed = !study.observed_in.is_empty();
@@ -44,7 +44,7 @@ pub fn table(study: &Study, reasons: bool, look: Look) -> String {
         text.push('\n');
     }
     for note in notes(study, reasons) {
-        // Lists have a line for each item.
+        // Lists have one line per item.
         for (number, line) in note.split('\n').enumerate() {
             text.push_str(&wrapped(line, look.columns, if number == 0 { 0 } else { 2 }));
             text.push('\n');
@@ -123,7 +123,7 @@ fn row(subject: &SubjectBounds, operation: &OperationBounds, first: bool, observ
         None => number(None),
     });
     if observed {
-        // What was seen in a heap larger than the bound is of says nothing of the gap.
+        // An observation in a larger heap than that of the bound says nothing about the gap.
         row.push(number(bounded.zip(seen.max(scenario)).and_then(|(bounded, most)| bounded.most.checked_sub(most))));
     }
     if let Answer::Declined { brief, .. } = &operation.answer {
@@ -136,7 +136,7 @@ fn operations(study: &Study) -> impl Iterator<Item = (&SubjectBounds, &Operation
     study.subjects.iter().flat_map(|subject| subject.operations.iter().map(move |operation| (subject, operation)))
 }
 
-/// What the table's numbers mean, and what they rest on.
+/// The meaning of the table's numbers, and their assumptions.
 fn notes(study: &Study, reasons: bool) -> Vec<String> {
     let mut notes = vec![
         format!(
@@ -215,14 +215,14 @@ fn notes(study: &Study, reasons: bool) -> Vec<String> {
     notes
 }
 
-/// What bounds take for granted, in one sentence; `None` where there are no bounds.
+/// The assumptions of the bounds, in one sentence; `None` if there are no bounds.
 #[must_use]
 pub fn assumptions(assumed: BTreeSet<Assumption>) -> Option<String> {
     let texts: Vec<&str> = assumed.into_iter().map(Assumption::text).collect();
     (!texts.is_empty()).then(|| format!("Assumed (METHODOLOGY.md): {}.", texts.join("; ")))
 }
 
-/// What stands in the way of each missing bound. Entry points of one subject often meet the same obstacle.
+/// The obstacle to each missing bound. Entry points of one subject often share the same obstacle.
 fn declines(study: &Study) -> Vec<String> {
     let mut notes = Vec::new();
     for subject in &study.subjects {
@@ -242,7 +242,7 @@ fn declines(study: &Study) -> Vec<String> {
     notes
 }
 
-/// An entry point's longest path, instruction by instruction, with what was seen of it.
+/// An entry point's longest path by instruction, with the observations of each.
 #[must_use]
 pub fn explanation(subject: &SubjectBounds, operation: &OperationBounds) -> String {
     let mut text = format!("{} {}", subject.subject, operation.operation);
@@ -286,7 +286,7 @@ fn path(text: &mut String, bounded: &Bounded) {
     }
 }
 
-/// Why the observed maximum stays below the bound: what of the path was not executed, run by run of instructions.
+/// Why the observed maximum is below the bound: the parts of the path that were not executed, as runs of instructions.
 fn reasons(bounded: &Bounded) -> String {
     let mut text = String::new();
     let mut runs: Vec<(&PathStep, u64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The results of stores: for other programs, and two of them beside each other.
+//! The results of stores: exported for other programs, or compared with those of another store.
 
 use super::csv::quoted;
 use super::table::Look;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Everything as JSON.
+/// All results as JSON.
 ///
 /// # Errors
 ///
-/// None, as far as is known.
+/// Not expected to fail.
 pub fn json(origin: &Origin, results: &[Kept]) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct Everything<'a> {
@@ -26,7 +26,7 @@ pub fn json(origin: &Origin, results: &[Kept]) -> serde_json::Result<String> {
     document::compact(Schema::EXPORT, &Everything { origin, results })
 }
 
-/// A line for each figure: whose, where it was measured, its place within the result, and its value.
+/// One line per figure: allocator, place of measurement, path within the result, and value.
 #[must_use]
 pub fn csv(results: &[Kept]) -> String {
     let mut text = String::from("experiment,task,cpu,figure,value\n");
@@ -44,7 +44,7 @@ pub fn csv(results: &[Kept]) -> String {
     text
 }
 
-/// What changed between two stores, by experiment, and whether it matters.
+/// The differences between two stores by experiment, and their significance.
 #[must_use]
 pub fn differences(difference: &Difference, look: Look) -> String {
     const HEADINGS: [&str; 7] = [
@@ -86,7 +86,7 @@ pub fn differences(difference: &Difference, look: Look) -> String {
     text
 }
 
-/// Changed tasks of an experiment that are shown.
+/// Maximum number of changed tasks that are shown per experiment.
 const SHOWN: usize = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The catalogue for the terminal: a table of allocators, and the full card of one.
+//! The catalogue for the terminal: a table of allocators, and the full summary of one.
 
 use super::table::Look;
 use super::verdict::wrapped;
@@ -8,7 +8,7 @@ use crate::result::schema::Origin;
 use comfy_table::{Attribute, Cell, CellAlignment};
 use std::fmt::Write as _;
 
-/// Columns beyond which nothing gets better.
+/// Maximum useful width in columns.
 pub const WIDEST: usize = 150;
 
 /// A column of the table.
@@ -16,7 +16,7 @@ struct Column {
     heading: &'static str,
     text: fn(&Card) -> String,
     alignment: CellAlignment,
-    /// Columns with the highest number leave first when the terminal is narrow.
+    /// On a narrow terminal, columns with the highest number are dropped first.
     dispensable: u8,
 }
 
@@ -38,7 +38,7 @@ fn name(card: &Card) -> String {
     format!("{}{}", card.name, if card.in_dozen { " *" } else { "" })
 }
 
-/// The policy in at most 20 letters; the card has all of them.
+/// The policy in at most 20 characters; the summary has the full text.
 fn policy(card: &Card) -> String {
     if card.policy.chars().count() <= 20 {
         return card.policy.clone();
@@ -46,7 +46,7 @@ fn policy(card: &Card) -> String {
     card.policy.chars().take(19).chain(['…']).collect()
 }
 
-/// The paper without its title and sections: `Puaut 2002`.
+/// The paper without title and sections: `Puaut 2002`.
 fn paper(card: &Card) -> String {
     match card.origin {
         Origin::Ours => {
@@ -85,7 +85,7 @@ fn largest(card: &Card) -> String {
     card.blocks.largest_request_bytes.map_or_else(|| "heap".into(), number::bytes)
 }
 
-/// The table: a line per allocator, by family.
+/// The table: one line per allocator, grouped by family.
 #[must_use]
 pub fn table(cards: &[Card], look: Look) -> String {
     let mut columns: Vec<&Column> = COLUMNS.iter().collect();
@@ -158,10 +158,10 @@ fn notes(cards: &[Card], left_out: &[String]) -> Vec<String> {
     notes
 }
 
-/// Column at which the facts of a card begin.
+/// Column at which the values of a summary start.
 const MARGIN: usize = 22;
 
-/// Everything that is known of an allocator.
+/// All known properties of an allocator.
 #[must_use]
 pub fn card(card: &Card, look: Look) -> String {
     let mut page = Page { text: String::new(), columns: look.columns.min(100) };
@@ -265,7 +265,7 @@ impl Page {
         }
     }
 
-    /// A name and what belongs to it, continued under itself.
+    /// A name and its value, wrapped with a hanging indent.
     fn fact(&mut self, name: &str, value: &str) {
         let wrapped = wrapped(value, self.columns.saturating_sub(MARGIN), 0);
         for (place, line) in wrapped.lines().enumerate() {

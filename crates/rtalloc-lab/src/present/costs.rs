@@ -1,4 +1,4 @@
-//! Cost classes for the terminal, and as a figure of its own.
+//! Cost classes for the terminal, and as a separate figure.
 
 use super::palette;
 use super::plot::{self, Cast, PlotError};
@@ -12,7 +12,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color};
 /// The table of cost classes and its notes.
 #[must_use]
 pub fn table(costs: &Costs, look: Look) -> String {
-    // Of the sizes in between the smallest goes first.
+    // Of the intermediate sizes, the smallest is dropped first.
     let mut heaps = costs.heap_bytes.clone();
     let mut text = loop {
         let text = of_heaps(costs, &heaps, look);
@@ -31,7 +31,7 @@ pub fn table(costs: &Costs, look: Look) -> String {
     text
 }
 
-/// The table with columns for these sizes of the heap alone.
+/// The table with columns for only these heap sizes.
 fn of_heaps(costs: &Costs, heaps: &[u64], look: Look) -> String {
     let mut table = look.table();
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
@@ -68,7 +68,7 @@ fn of_heaps(costs: &Costs, heaps: &[u64], look: Look) -> String {
     text
 }
 
-/// What was found, in a column's width.
+/// The result, in a column's width.
 fn told(operation: &OperationCosts) -> String {
     match &operation.finding {
         Finding::AsStated(fit) => formula(fit),
@@ -86,14 +86,14 @@ fn formula(fit: &Fit) -> String {
         Class::Logarithmic => "log2 H",
         Class::LinearInFreeBlocks => "n",
         Class::LinearInRegion => {
-            // For a page of memory: the share of a byte would be no number to read.
+            // Per page of memory: the slope per byte would be unreadably small.
             return sum(fit.base, fit.step * 4096.0, "H/4K");
         }
     };
     sum(fit.base, fit.step, variable)
 }
 
-/// A line with a rising slope; what is taken away stands behind.
+/// A line with positive slope; a negative intercept comes last.
 fn sum(base: f64, step: f64, variable: &str) -> String {
     if base < -0.5 {
         format!("{step:.2} {variable} - {:.0}", -base)
@@ -130,12 +130,12 @@ fn notes(costs: &Costs, left_out: &[String]) -> Vec<String> {
     notes
 }
 
-/// `64 KiB`: without decimals.
+/// `64 KiB`, without decimals.
 fn heap(bytes: u64) -> String {
     if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
 }
 
-/// The figure as a file of its own; `None` where nothing was measured.
+/// The figure as a separate file; `None` if nothing was measured.
 ///
 /// # Errors
 ///

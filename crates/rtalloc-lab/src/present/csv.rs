@@ -1,10 +1,10 @@
 //! Results as comma-separated values.
 //!
-//! One line per trace and allocator. The heading is stable: columns are only ever added at the end. Units are in the
-//! names: `ticks` of the time-stamp counter, `instructions`, `bytes`; `fragmentation` is a fraction. An empty field
-//! means that there is no such figure. `outcome` is `completed`, `failures`, `timed-out`, `not-measured` (the machine
-//! was busy) or `broken`; `outcome_detail` is the sentence the tables show. A maximum of
-//! instructions includes refused requests, which are in no other statistic.
+//! One line per trace and allocator. The header is stable: columns are only added, at the end. Names include units:
+//! `ticks` of the time-stamp counter, `instructions`, `bytes`; `fragmentation` is a fraction. An empty field means that
+//! the figure does not exist. `outcome` is `completed`, `failures`, `timed-out`, `not-measured` (the machine was busy)
+//! or `broken`; `outcome_detail` is the sentence shown in the tables. A maximum of instructions includes refused
+//! requests, which no other statistic includes.
 
 use super::metric;
 use crate::result::schema::{Cell, Distribution, Instructions, Origin, Outcome, Run, TraceResult};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 const STATISTICS: [&str; 8] = ["count", "min", "mean", "std", "p50", "p99", "p999", "max"];
 const OPERATIONS: [&str; 3] = ["allocate", "free", "reallocate"];
 
-/// Every figure of a run, one line per trace and allocator; distributions as their statistics.
+/// Every figure of a run, one line per trace and allocator; distributions by their statistics.
 #[must_use]
 pub fn csv(run: &Run) -> String {
     let mut text = heading().join(",");
@@ -132,7 +132,7 @@ fn statistics(distribution: Option<&Distribution>) -> [String; STATISTICS.len()]
     ]
 }
 
-/// A field as RFC 4180 wants it.
+/// Quotes a field according to RFC 4180.
 pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into() }
 }

@@ -1,4 +1,4 @@
-//! Pairs of allocators for the terminal: a table for each pair, a row for each trace.
+//! A/B comparisons for the terminal: one table per pair, one row per trace.
 
 use super::page::measured;
 use super::printable;
@@ -9,7 +9,7 @@ use crate::result::duel::{Duels, Figures, Side};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use std::fmt::Write as _;
 
-/// A table for each pair and what is to be said of all.
+/// One table per pair, and notes on all of them.
 #[must_use]
 pub fn tables(duels: &Duels, look: Look) -> String {
     let mut text = String::new();
@@ -97,7 +97,7 @@ fn of_pair(duels: &Duels, pair: usize, look: Look) -> String {
     text
 }
 
-/// Whether the first is the slower one, as far as the table shows digits.
+/// Whether the first is slower, to the precision of the table.
 fn is_slower(ratio: Option<f64>) -> bool {
     ratio.is_some_and(|ratio| ratio >= 1.005)
 }
@@ -109,7 +109,7 @@ fn ratios_of(figures: &Figures) -> [Option<f64>; 3] {
     [figures.allocate_ratio(), figures.free_ratio(), Some(figures.replay_ratio())]
 }
 
-/// The columns behind the operations.
+/// The columns after the operations.
 fn texts(figures: &Figures) -> Vec<String> {
     let ticks = |ticks: Option<f64>| ticks.map_or_else(|| "-".into(), number::mean);
     let nanoseconds = |side: &Side| number::mean(side.replay_nanoseconds);
@@ -139,7 +139,7 @@ fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| (sum / f64::from(count)).exp())
 }
 
-/// On how many traces the first is the slower one.
+/// The number of traces on which the first is slower.
 fn standing(first: &str, compared: &[[Option<f64>; 3]]) -> String {
     let slower = |which: usize| compared.iter().filter(|ratios| is_slower(ratios[which])).count();
     format!(

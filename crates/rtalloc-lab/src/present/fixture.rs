@@ -1,4 +1,4 @@
-//! Runs made up for tests: deterministic, and of the shape real ones have.
+//! Synthetic runs for tests: deterministic, with the structure of real ones.
 
 use crate::result::schema::{
     Cell, Curve, Distribution, Environment, Instructions, Origin, Outcome, Run, Space, SubjectFacts, Time, TraceFacts,
@@ -8,7 +8,7 @@ use crate::result::schema::{
 /// A subject: its name, origin, family and cost; typical and worst instructions; heap needed / M.
 pub type Profile = (&'static str, Origin, &'static str, &'static str, u64, u64, f64);
 
-/// A cast like the real one.
+/// A selection of subjects like a real one.
 pub const CAST: [Profile; 12] = [
     ("tlsf", Origin::Ours, "two-level segregated", "O(1)", 70, 131, 1.12),
     ("tlsf-exact", Origin::Ours, "two-level segregated", "O(1)", 68, 133, 1.14),
@@ -55,7 +55,7 @@ pub fn distribution(typical: u64, worst: u64, count: u64) -> Distribution {
     }
 }
 
-/// Completed, every probe, from a profile.
+/// A completed cell with every probe, from a profile.
 pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
     let (name, origin, family, cost, typical, worst, heap) = *profile;
     let factor = if heap > 0.0 { heap } else { 1.3 };
@@ -96,7 +96,7 @@ pub fn cell(profile: &Profile, peak_live_bytes: u64) -> Cell {
     }
 }
 
-/// A trace replayed by `cast`.
+/// A trace with results for `cast`.
 pub fn trace(name: &str, peak_live_bytes: u64, cast: &[Profile]) -> TraceResult {
     TraceResult {
         trace: TraceFacts {
@@ -120,7 +120,7 @@ pub fn trace(name: &str, peak_live_bytes: u64, cast: &[Profile]) -> TraceResult 
     }
 }
 
-/// A run of the given traces.
+/// A run with the given traces.
 pub fn run(traces: Vec<TraceResult>) -> Run {
     Run {
         costs: None,
@@ -140,11 +140,11 @@ pub fn run(traces: Vec<TraceResult>) -> Run {
     }
 }
 
-/// Three traces on the whole cast, with one failure, one time-out and one breakage.
+/// Three traces with all subjects, with one failure, one timeout and one broken cell.
 pub fn usual() -> Run {
     let mut run =
         run(vec![trace("lua", 498_000, &CAST), trace("lame", 461_000, &CAST), trace("gcc", 3_200_000, &CAST)]);
-    // Sequential fits get worse with the heap.
+    // The cost of sequential fits grows with the heap.
     for (result, divisor) in run.traces.iter_mut().zip([4, 6, 1]) {
         for (cell, profile) in result.cells.iter_mut().zip(&CAST) {
             if profile.2 == "sequential" {

@@ -7,7 +7,7 @@ use crate::number;
 use crate::result::interleave::{Explored, Interleaved, OperationSteps};
 use std::fmt::Write as _;
 
-/// A table for each allocator, and what is to be said of all.
+/// One table per allocator, and notes on all of them.
 #[must_use]
 pub fn tables(found: &Interleaved, look: Look) -> String {
     let head = format!(

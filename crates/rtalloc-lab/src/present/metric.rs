@@ -1,9 +1,9 @@
-//! The columns of every table: one list for the terminal, the report and their footnotes.
+//! The columns of every table: one list for the terminal, the report and the footnotes.
 
 use crate::number;
 use crate::result::schema::{Cell, Distribution, Instructions, Outcome, TraceFacts};
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Ticks of the time-stamp counter.
@@ -12,23 +12,23 @@ pub enum Unit {
     Instructions,
     /// Hundredths.
     Percent,
-    /// Bytes; shown in one binary unit per table.
+    /// Bytes, shown in one binary unit per table.
     Bytes,
 }
 
-/// One figure of a cell.
+/// A figure of a cell.
 pub struct Metric {
-    /// First line of the heading: what is measured.
+    /// First line of the heading: the measured quantity.
     pub group: &'static str,
-    /// Second line: which figure of it.
+    /// Second line: the statistic.
     pub name: &'static str,
     /// Third line.
     pub unit: Unit,
-    /// The figure; smaller is better in every metric.
+    /// The figure; for every metric, smaller is better.
     pub value: fn(&Cell) -> Option<f64>,
-    /// Columns with the highest number leave first when the terminal is narrow.
+    /// On a narrow terminal, columns with the highest number are dropped first.
     pub dispensable: u8,
-    /// Whether the smallest value of a table may be called the best: not where it is noise.
+    /// Whether the smallest value of a table may be marked as the best: not if it is noise.
     pub ranked: bool,
 }
 
@@ -58,7 +58,7 @@ fn free_instructions(cell: &Cell) -> Option<&Distribution> {
     cell.instructions.as_ref().and_then(|instructions| sampled(&instructions.free))
 }
 
-/// Every metric, in the order of the columns.
+/// Every metric in column order.
 pub const ALL: [Metric; 13] = [
     Metric {
         group: "allocate",
@@ -166,10 +166,10 @@ pub const ALL: [Metric; 13] = [
     },
 ];
 
-/// The binary unit that all byte figures of one table share.
+/// The binary unit shared by all byte figures of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// As the heading shows it.
+    /// The name in the heading.
     pub name: &'static str,
     bytes: f64,
 }
@@ -200,7 +200,7 @@ impl Metric {
         }
     }
 
-    /// The figure as a table shows it; a dash where there is none.
+    /// The figure as shown in a table; a dash if it does not exist.
     #[must_use]
     pub fn text(&self, cell: &Cell, scale: Scale) -> String {
         let Some(value) = (self.value)(cell) else {
@@ -215,7 +215,7 @@ impl Metric {
         }
     }
 
-    /// The smallest value among the cells that served the whole trace: only those did the same work.
+    /// The smallest value among the cells that served the whole trace: only those performed the same work.
     #[must_use]
     pub fn best(&self, cells: &[&Cell]) -> Option<f64> {
         if !self.ranked {
@@ -229,7 +229,7 @@ impl Metric {
     }
 }
 
-/// The outcome in a word or two.
+/// The outcome in one or two words.
 #[must_use]
 pub fn outcome_word(cell: &Cell, trace: &TraceFacts) -> String {
     match &cell.outcome {
@@ -249,20 +249,20 @@ pub fn outcome_word(cell: &Cell, trace: &TraceFacts) -> String {
     }
 }
 
-/// A part of a trace's requests, in percent: never 0 % of more than none.
+/// A share of a trace's requests, in per cent: a nonzero share is never shown as 0 %.
 fn share(requests: u64, trace: &TraceFacts) -> String {
     #[allow(clippy::cast_precision_loss)] // shown with one decimal
     let percent = requests as f64 * 100.0 / (trace.allocations + trace.reallocations).max(1) as f64;
     if percent < 0.1 { "<0.1 %".into() } else { format!("{percent:.1} %") }
 }
 
-/// Operations of a trace of any kind.
+/// Number of operations of all kinds in a trace.
 #[must_use]
 pub fn operations(trace: &TraceFacts) -> u64 {
     trace.allocations + trace.frees + trace.reallocations
 }
 
-/// What happened, as a sentence; `None` where nothing did.
+/// The outcome as a sentence; `None` if the trace completed without failures.
 #[must_use]
 pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
     let place = |index: u64| format!("operation {} of {}", number::grouped(index), number::grouped(operations(trace)));
@@ -296,7 +296,7 @@ pub fn outcome_sentence(cell: &Cell, trace: &TraceFacts) -> Option<String> {
     }
 }
 
-/// Whether all that happened is that requests were beyond what the allocator ever serves.
+/// Whether the only failures are requests that no heap of this allocator serves.
 #[must_use]
 pub fn is_only_beyond_reach(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Failures { failed, beyond_reach, .. } if failed == beyond_reach)

@@ -1,7 +1,7 @@
-//! Tables, plots and the report: what a person sees of results.
+//! Tables, plots and the report: the presentation of results.
 //!
-//! Everything here is computed from a [`Run`](crate::result::schema::Run) alone, so that what was measured yesterday
-//! can be shown again today.
+//! Everything here is computed from a [`Run`](crate::result::schema::Run) alone, so that earlier measurements can be
+//! displayed again.
 
 pub mod bounds;
 pub mod campaign;
@@ -29,7 +29,7 @@ pub use csv::csv;
 pub use page::measured;
 pub use verdict::verdict;
 
-/// Text that came with a trace as a terminal may see it: a crafted file must not steer the terminal.
+/// Sanitizes text from a trace for the terminal: a crafted file must not inject escape sequences.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()

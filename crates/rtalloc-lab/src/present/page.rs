@@ -1,4 +1,4 @@
-//! A page of results: one HTML file with everything in it, and nothing loaded from anywhere.
+//! A page of results: one self-contained HTML file that loads no external resources.
 
 use super::palette::{self, Style};
 use super::table::Look;
@@ -7,7 +7,7 @@ use crate::number;
 use crate::result::schema::Environment;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// A document whose figures are drawn in these styles; `links` are the ids of its sections, and what they are called.
+/// A document with the styles of its figures; `links` has the ids and titles of its sections.
 pub(crate) fn page(title: &str, heading: &str, styles: &[Style], links: &[(String, String)], body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -15,7 +15,7 @@ pub(crate) fn page(title: &str, heading: &str, styles: &[Style], links: &[(Strin
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                // The browser itself is told to load nothing.
+                // A content security policy that forbids external resources.
                 meta http-equiv="Content-Security-Policy"
                     content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
                 link rel="icon" href="data:,";
@@ -33,7 +33,7 @@ pub(crate) fn page(title: &str, heading: &str, styles: &[Style], links: &[(Strin
     page.into_string()
 }
 
-/// A figure that scrolls in itself on narrow screens; nothing where there is no figure.
+/// A figure that scrolls horizontally on narrow screens; empty if there is no figure.
 pub(crate) fn figure(svg: Option<&str>, caption: &Markup) -> Markup {
     html! {
         @if let Some(svg) = svg {
@@ -50,11 +50,11 @@ pub(crate) fn name_cell(index: usize, name: &str) -> Markup {
     html! { th scope="row" class={ "c" (index) } data-allocator=(index) data-v=(name) { (name) } }
 }
 
-/// A table for the terminal and for a page.
+/// A table for both the terminal and a page.
 pub(crate) struct Tabled {
-    /// Of one line or two.
+    /// Headings of one or two lines.
     pub(crate) headings: Vec<String>,
-    /// How many of the first columns are words.
+    /// Number of leading text columns.
     pub(crate) words: usize,
     pub(crate) rows: Vec<Vec<String>>,
 }
@@ -69,8 +69,8 @@ impl Tabled {
         table(&headings, self.words, self.rows.iter().cloned(), look)
     }
 
-    /// Where the first column has the name of an allocator, it is in its colour. Rows of the same name are told by it
-    /// one by one, since a page lets rows be sorted.
+    /// A name of an allocator in the first column has its colour. Empty first cells repeat the name above, since rows
+    /// can be sorted.
     pub(crate) fn html(&self, index: &dyn Fn(&str) -> Option<usize>) -> Markup {
         let mut rows = self.rows.clone();
         for place in 1..rows.len() {
@@ -112,12 +112,12 @@ impl Tabled {
     }
 }
 
-/// Whether a cell's text takes several lines.
+/// Whether a cell's text has several lines.
 fn is_long(text: &str) -> bool {
     text.chars().count() > 44
 }
 
-/// What a cell is sorted by: numbers by their value, whatever follows them.
+/// The sort key of a cell: numbers by value, whatever text follows them.
 fn sorted_by(text: &str) -> Option<String> {
     if text.is_empty() || text == "-" {
         return None;
@@ -126,13 +126,13 @@ fn sorted_by(text: &str) -> Option<String> {
     Some(if number.parse::<f64>().is_ok() { number } else { text.into() })
 }
 
-/// When figures were measured, and by which code.
+/// The time of the measurement, and the version of the code.
 #[must_use]
 pub fn measured(environment: &Environment) -> String {
     format!("Measured {} by rtalloc {}.", number::date(environment.unix_time), environment.rtalloc)
 }
 
-/// The program, and the machines that timed something, if they are several: in full the first.
+/// The program, and the machines that performed timings; if there are several, only the first one in full.
 pub(crate) fn environments(all: &[Environment]) -> Markup {
     html! {
         @if let [first, others @ ..] = all {

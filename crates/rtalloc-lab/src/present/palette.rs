@@ -1,6 +1,6 @@
-//! How each allocator looks in every figure: one hue per family, one tone, dash and marker per member, so that no two
-//! allocators differ by colour alone. What looks how is decided by the tables of subjects, not by who else is in a
-//! figure.
+//! The style of each allocator in every figure: one hue per family, one tone, dash pattern and marker per member, so
+//! that no two allocators differ by colour alone. The tables of subjects determine the style, independent of the other
+//! allocators in a figure.
 
 use super::sharers;
 use super::standing::Standing;
@@ -12,13 +12,13 @@ use rtalloc_subjects::shared;
 pub enum Marker {
     /// A disc.
     Circle,
-    /// A square on its side.
+    /// A square with horizontal and vertical sides.
     Square,
-    /// A square on its tip.
+    /// A square rotated by 45 degrees.
     Diamond,
-    /// A triangle on its side.
+    /// A triangle pointing up.
     Up,
-    /// A triangle on its tip.
+    /// A triangle pointing down.
     Down,
     /// A cross.
     Cross,
@@ -29,14 +29,15 @@ pub enum Marker {
 const MARKERS: [Marker; 7] =
     [Marker::Circle, Marker::Square, Marker::Diamond, Marker::Up, Marker::Down, Marker::Cross, Marker::Plus];
 
-/// Dash patterns by member of a family; ours are thick besides.
+/// Dash patterns by member of a family; our allocators also have thick lines.
 const DASHES: [&str; 7] = ["none", "7 3", "2 2", "9 3 2 3", "4 4", "12 4", "14 3 2 3 2 3"];
 
-/// Hue in degrees, saturation in per cent, and by how many per cent it is darkened to look as light as the others.
+/// Hue in degrees, saturation in per cent, and the darkening in per cent that gives it the same perceived lightness as
+/// the others.
 type Hue = (i16, u8, u8);
 
-/// The hue of each family, in every figure. Hues that the usual kinds of colour blindness keep apart come first (after
-/// Okabe and Ito); what takes its pages from the system is grey.
+/// The hue of each family, in every figure. The first hues are distinguishable with common forms of colour blindness
+/// (after Okabe and Ito); allocators that take their pages from the system are grey.
 const FAMILIES: [(&str, Hue); 9] = [
     ("segregated", (208, 90, 0)),
     ("sequential", (22, 90, 2)),
@@ -49,33 +50,32 @@ const FAMILIES: [(&str, Hue); 9] = [
     ("hybrid", (220, 10, 0)),
 ];
 
-/// The family of what keeps threads apart by a lock, whatever is under it.
+/// The family of allocators with a lock, whatever the underlying allocator.
 pub(super) const LOCKED: &str = "locked";
 
-/// By how many degrees the members of a family stray from its hue: less than half of what families are apart.
+/// Hue offsets of a family's members, in degrees: less than half of the distance between families.
 const SHADES: [i16; 6] = [0, 8, -8, 14, -12, 4];
 
-/// Lightness in per cent by member of a family, on a light and on a dark ground.
+/// Lightness in per cent by member of a family, on a light and on a dark background.
 const TONES: [(u8, u8); 4] = [(37, 62), (48, 76), (26, 52), (43, 70)];
 
-/// One allocator's looks.
+/// The style of one allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// CSS colour on a light ground.
+    /// CSS colour on a light background.
     pub light: String,
-    /// CSS colour on a dark ground.
+    /// CSS colour on a dark background.
     pub dark: String,
     /// CSS dash pattern of its lines.
     pub dash: &'static str,
     /// Shape of its points.
     pub marker: Marker,
-    /// Width of its lines: ours stand out.
+    /// Width of its lines: wider for our allocators.
     pub line_width: u32,
 }
 
-/// The looks of every allocator, by index into `standings`. One of the table of subjects looks the same whoever is
-/// beside it; only where a list has it several times, under several labels, do these look like further members of its
-/// family.
+/// The styles of all allocators, by index into `standings`. A listed subject always has the same style; if a list
+/// contains it several times under several labels, the further ones are styled as additional members of its family.
 #[must_use]
 pub fn of(standings: &[Standing]) -> Vec<Style> {
     let mut taken: Vec<(&str, usize)> = Vec::new();
@@ -114,8 +114,8 @@ fn members(family: &str) -> Vec<&'static str> {
     names
 }
 
-/// The looks of a member of a family, of which there are so many that no two agree in colour and dash, or colour and
-/// marker.
+/// The style of a member of a family of the given size; no two members share both colour and dash pattern, or both
+/// colour and marker.
 fn style(family: usize, member: usize, ours: bool) -> Style {
     let (hue, saturation, darker) = FAMILIES[family % FAMILIES.len()].1;
     let hue = (hue + SHADES[member % SHADES.len()]).rem_euclid(360);
@@ -129,7 +129,7 @@ fn style(family: usize, member: usize, ours: bool) -> Style {
     }
 }
 
-/// The rules that give every class of a figure its colour: `sK` strokes and `fK` fills in the colour of allocator K.
+/// The CSS rules for a figure's colours: the classes `sK` and `fK` set stroke and fill to the colour of allocator K.
 #[must_use]
 pub fn css(styles: &[Style]) -> String {
     let mut light = String::new();
@@ -163,7 +163,7 @@ mod tests {
         distinct(&standings);
         let everybody: Vec<Standing> = rtalloc_subjects::all().iter().map(|one| named(one.name, one.name)).collect();
         distinct(&everybody);
-        // One of them under many labels.
+        // One of them with many labels.
         let labels: Vec<String> = (1..=9).map(|pages| format!("CFM {pages}")).collect();
         distinct(&labels.iter().map(|label| named(label, "compact-fit-paper")).collect::<Vec<_>>());
     }

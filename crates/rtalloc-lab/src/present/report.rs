@@ -1,4 +1,4 @@
-//! The report: one HTML file with everything in it, and nothing loaded from anywhere.
+//! The report: one self-contained HTML file that loads no external resources.
 
 use super::metric::{self, Metric, Scale};
 use super::page::{environment, figure, measured, name_cell, page};
@@ -72,7 +72,7 @@ fn verdict_section(verdict: &Verdict, cast: Cast<'_>) -> Result<Markup, PlotErro
     })
 }
 
-/// What worst cases cost over heap sizes; nothing where that was not measured.
+/// Worst cases over heap sizes; empty if not measured.
 fn worst_cases(run: &Run, cast: Cast<'_>) -> Result<Markup, PlotError> {
     let Some(costs) = &run.costs else { return Ok(html! {}) };
     let picture = plot::costs(costs, cast)?;
@@ -198,7 +198,7 @@ fn trace(index: usize, result: &TraceResult, cast: Cast<'_>) -> Result<Markup, P
     })
 }
 
-/// The table of the terminal, sortable, every column.
+/// The terminal's table, sortable, with every column.
 fn figures_table(result: &TraceResult, cast: Cast<'_>) -> Markup {
     let scale = Scale::for_bytes(result.trace.peak_live_bytes);
     let rows: Vec<(usize, &Cell)> = cast
@@ -268,7 +268,7 @@ fn heading(metric: &Metric, scale: Scale) -> Markup {
     }
 }
 
-/// What every word, number and dash of the report means.
+/// The definitions of the report's terms, numbers and dashes.
 fn methods() -> Markup {
     html! {
         section id="methods" {
@@ -344,16 +344,16 @@ mod tests {
     use super::super::fixture;
     use super::*;
 
-    /// Elements that have no end.
+    /// Elements without an end tag.
     const VOID: [&str; 5] = ["meta", "link", "br", "hr", "img"];
 
-    /// Walks the tags of a document; every one must be closed in order.
+    /// Checks that every tag of a document is closed in order.
     fn assert_balanced(html: &str) {
         let mut open: Vec<String> = Vec::new();
         let mut rest = html;
         while let Some(at) = rest.find('<') {
             rest = &rest[at + 1..];
-            // Between quotes a '>' does not end the tag.
+            // Within quotes, a '>' does not end the tag.
             let mut quoted = false;
             let end = rest
                 .char_indices()
@@ -398,11 +398,11 @@ mod tests {
         unique.sort_unstable();
         unique.dedup();
         assert_eq!(ids.len(), unique.len(), "{ids:?}");
-        // Every link within the page arrives.
+        // Every link within the page has a target.
         for target in attributes(&page, "href").iter().filter_map(|target| target.strip_prefix('#')) {
             assert!(ids.contains(&target), "{target}");
         }
-        // The verdict's picture, and four figures per trace.
+        // The verdict's figure, and four figures per trace.
         assert_eq!(page.matches("<svg ").count(), 1 + 4 * run.traces.len());
         assert!(page.find("Take tlsf.").expect("the verdict") < page.find("trace-0\"").expect("a trace") + 2000);
         assert!(page.contains("stopped by the limit of processor time at operation 150,000 of 200,000"));
@@ -448,7 +448,7 @@ mod tests {
         let bare = html(&bare).expect("drawn");
         assert_balanced(&bare);
         assert_eq!(bare.matches("<svg ").count(), 0);
-        // A trace of nothing, on one allocator that took one instruction.
+        // An empty trace, on one allocator that executed one instruction.
         let mut tiny = fixture::run(vec![fixture::trace("nothing", 0, &[("a", Origin::Ours, "f", "O(1)", 5, 6, 1.0)])]);
         tiny.traces[0].trace.live.points.clear();
         assert_balanced(&html(&tiny).expect("drawn"));

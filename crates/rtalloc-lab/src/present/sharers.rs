@@ -1,4 +1,4 @@
-//! What the figures of allocators that threads share have in common: who looks how, and the curve of what is rare.
+//! Common parts of the figures of shared allocators: styles, and the curve of rare durations.
 
 use super::palette;
 use super::standing::Standing;
@@ -16,7 +16,7 @@ pub(crate) struct Sharer<'a> {
 }
 
 impl Sharer<'_> {
-    /// Who a curve is of.
+    /// The label of a curve.
     pub(crate) fn standing(self) -> Standing {
         let subject = SubjectFacts {
             name: self.name.into(),
@@ -31,7 +31,7 @@ impl Sharer<'_> {
     }
 }
 
-/// The family, as figures of one thread have it; whatever a lock keeps threads out of is another.
+/// The family, as in single-threaded figures; allocators with a lock are a family of their own.
 pub(crate) fn family(name: &str, lock: Option<&str>) -> &'static str {
     match name {
         _ if lock.is_some() => palette::LOCKED,
@@ -42,10 +42,10 @@ pub(crate) fn family(name: &str, lock: Option<&str>) -> &'static str {
     }
 }
 
-/// What the x of a [`rarity`] is called.
+/// The x-axis label of a [`rarity`].
 pub(crate) const RARITY: &str = "of so many operations one takes as long or longer";
 
-/// Of how many operations one takes as many ticks, or more.
+/// For each duration in ticks, the number of operations per one that takes at least as long.
 #[allow(clippy::cast_precision_loss)] // drawn
 pub(crate) fn rarity(ticks: &Distribution) -> Vec<(f64, f64)> {
     let mut shorter = 0;

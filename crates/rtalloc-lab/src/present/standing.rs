@@ -1,4 +1,4 @@
-//! How every allocator did over all traces together.
+//! Summary of every allocator over all traces.
 
 use super::metric;
 use super::printable;
@@ -9,32 +9,32 @@ use crate::result::schema::{Cell, Origin, Outcome, Run, SubjectFacts, TraceResul
 /// One allocator over all traces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// Who.
+    /// The label.
     pub subject: SubjectFacts,
-    /// Name in the tables of subjects, where a figure calls it otherwise.
+    /// Name in the tables of subjects, if a figure uses a different label.
     pub identity: String,
-    /// Most instructions an allocate or a free executed; `None` unless counted on every trace.
+    /// Maximum instructions of an allocate or a free; `None` unless counted on every trace.
     pub worst: Option<Worst>,
-    /// Largest heap it needed relative to the live memory; `None` unless found on every trace.
+    /// Maximum heap needed relative to the live memory; `None` unless determined on every trace.
     pub heap: Option<HeapNeed>,
-    /// Worst operation on the trace of fewest and of most live blocks, where both were counted and differ.
+    /// Worst operation on the traces with the fewest and the most live blocks, if both were counted and differ.
     pub growth: Option<Growth>,
-    /// Traces that it did not serve completely, and what happened there in words.
+    /// Traces that it did not serve completely, with the reason as text.
     pub troubles: Vec<(String, String)>,
-    /// Whether all that happened is that requests were larger, or at larger alignments, than it ever serves.
+    /// Whether its only failures are requests whose size or alignment exceeds its limits.
     pub only_beyond_reach: bool,
-    /// Whether it takes its pages from the system instead of the region given to every other.
+    /// Whether it takes its pages from the system instead of the given region.
     pub own_pages: bool,
 }
 
-/// The most instructions an operation executed.
+/// The maximum instructions of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worst {
-    /// How many.
+    /// Their number.
     pub instructions: u64,
     /// `allocate` or `free`.
     pub operation: &'static str,
-    /// In which trace; fit for a terminal, as every text of a standing.
+    /// The trace; sanitized for a terminal, like every text of a standing.
     pub trace: String,
 }
 
@@ -43,7 +43,7 @@ pub struct Worst {
 pub struct HeapNeed {
     /// Smallest heap that served the trace / M.
     pub ratio: f64,
-    /// In which trace; fit for a terminal, as every text of a standing.
+    /// The trace; sanitized for a terminal, like every text of a standing.
     pub trace: String,
 }
 
@@ -61,7 +61,7 @@ pub struct Growth {
 }
 
 impl Standing {
-    /// Somebody of whom no figures over traces are known.
+    /// An allocator without figures over traces.
     #[must_use]
     pub fn of(subject: SubjectFacts) -> Self {
         Self {
@@ -82,9 +82,9 @@ impl Standing {
         cost_rank(&self.subject.cost) == 0
     }
 
-    /// Whether its author states a logarithmic cost, and its worst operation grew no more than that allows, with a
-    /// factor of two for what one trace asks and another does not. Where traces of different sizes are missing, ours
-    /// are believed: tests hold their statements against counts.
+    /// Whether its author states a logarithmic cost, and the growth of its worst operation is consistent with it, with
+    /// a tolerance of a factor of two for differences between traces. Without traces of different sizes, the statements
+    /// of our allocators are accepted: tests compare them with counts.
     #[must_use]
     pub fn keeps_to_its_logarithm(&self) -> bool {
         let growth = |growth: &Growth| {
@@ -97,7 +97,7 @@ impl Standing {
         cost_rank(&self.subject.cost) == 1 && self.growth.as_ref().map_or(self.subject.origin == Origin::Ours, growth)
     }
 
-    /// Worst instructions and heap / M, where it served every trace and both are known: what the verdict compares.
+    /// Worst instructions and heap / M, if it served every trace and both are known: the input of the verdict.
     #[must_use]
     pub fn figures(&self) -> Option<(&Worst, &HeapNeed)> {
         match (&self.worst, &self.heap) {
@@ -107,7 +107,7 @@ impl Standing {
     }
 }
 
-/// Position of a cost class: constant, logarithmic, linear, anything else.
+/// Rank of a cost class: constant, logarithmic, linear, other.
 fn cost_rank(cost: &str) -> u8 {
     match cost.trim() {
         "O(1)" => 0,
@@ -125,8 +125,8 @@ fn origin_rank(origin: Origin) -> u8 {
     }
 }
 
-/// Every allocator of a run in the order of every table and figure: ours, peers, system; in each the constant ones
-/// first, then by their worst operation.
+/// Every allocator of a run, in the order of all tables and figures: ours, peers, system; within each group constant
+/// ones first, then by worst operation.
 #[must_use]
 pub fn all(run: &Run) -> Vec<Standing> {
     let mut subjects: Vec<&SubjectFacts> = Vec::new();
@@ -213,7 +213,7 @@ pub fn worst_in_words(worst: &Worst) -> String {
     format!("{} ({}, on {})", number::counted(worst.instructions, "instruction"), worst.operation, worst.trace)
 }
 
-/// Who a curve is of, under the name that the figure gives it.
+/// The label of a curve.
 pub(crate) fn named(label: &str, name: &str) -> Standing {
     let known = rtalloc_subjects::one(name).ok().map(catalogue::facts);
     let facts = known.unwrap_or_else(|| SubjectFacts {

@@ -11,20 +11,20 @@ use comfy_table::{Attribute, CellAlignment, Color, ContentLineStyle, LineStyle, 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-/// What the terminal at hand allows.
+/// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns of text.
+    /// Width in characters.
     pub columns: usize,
-    /// Whether the best values are emphasised by escape sequences.
+    /// Whether the best values are emphasized by escape sequences.
     pub colour: bool,
 }
 
 impl Look {
-    /// Width of tables that do not go to a terminal.
+    /// Width of tables that are not printed to a terminal.
     const PIPE_COLUMNS: usize = 120;
 
-    /// What standard output allows: plain, and wide unless `COLUMNS` says otherwise, in a pipe, colour only where
+    /// The capabilities of standard output: in a pipe, plain and wide unless `COLUMNS` is set; colour only if
     /// `NO_COLOR` is not set.
     #[must_use]
     pub fn of_stdout() -> Self {
@@ -37,7 +37,7 @@ impl Look {
         Self { columns: usize::from(console::Term::stdout().size().1), colour: !no_colour && !dumb }
     }
 
-    /// An empty table of this look.
+    /// An empty table in this style.
     pub(super) fn table(self) -> Table {
         let mut table = Table::new();
         table.load_style(STYLE);
@@ -50,7 +50,7 @@ impl Look {
     }
 }
 
-/// Rules under the heading and below the table, nothing between columns but space.
+/// Rules below the heading and below the table, only spaces between columns.
 const STYLE: TableStyle = TableStyle::new()
     .top_border(LineStyle::none().fill('-').junction('-'))
     .header_lines(ContentLineStyle::none())
@@ -64,7 +64,7 @@ pub fn run(run: &Run) -> String {
     render(run, Look::of_stdout())
 }
 
-/// The tables of a run: one per trace, and the notes that hold for all.
+/// The tables of a run: one per trace, and common notes.
 #[must_use]
 pub fn render(run: &Run, look: Look) -> String {
     let standings = standing::all(run);
@@ -85,7 +85,7 @@ pub fn render(run: &Run, look: Look) -> String {
     text
 }
 
-/// The facts of a trace in one line, and the heap it was replayed in.
+/// A trace's properties in one line, and the size of the replay's heap.
 #[must_use]
 pub fn facts(result: &TraceResult) -> String {
     let trace = &result.trace;
@@ -103,7 +103,7 @@ pub fn facts(result: &TraceResult) -> String {
     )
 }
 
-/// The notes that hold for every table.
+/// The notes that apply to every table.
 fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
     let cells = || run.traces.iter().flat_map(|result| &result.cells);
     let mut notes = Vec::new();
@@ -159,7 +159,8 @@ fn notes(run: &Run, left_out: &[String]) -> Vec<String> {
     notes
 }
 
-/// The first outcome of a table that tells a share of requests too large, and the largest that would not be.
+/// The first outcome of a table that reports a share of requests that are too large, and the largest request within the
+/// limits.
 fn beyond_reach(result: &TraceResult) -> Option<(String, u64)> {
     result.cells.iter().filter(|cell| metric::is_only_beyond_reach(&cell.outcome)).find_map(|cell| {
         let limit = cell.subject.largest_request_bytes.filter(|limit| result.trace.largest_request_bytes > *limit)?;
@@ -183,7 +184,7 @@ fn trace(result: &TraceResult, standings: &[Standing], look: Look, left_out: &mu
     let table = loop {
         let table = build(result, &cells, &columns, with_cost, look);
         let width = table.lines().next().map_or(0, |line| line.chars().count());
-        // The cost class leaves after the raw maxima and H, before any other figure.
+        // The cost class is dropped after the raw maxima and H, before any other figure.
         let most_dispensable = columns.iter().map(|metric| metric.dispensable).max().unwrap_or(0);
         if width <= look.columns || (most_dispensable == 0 && !with_cost) {
             break table;
@@ -257,7 +258,7 @@ fn build(result: &TraceResult, cells: &[&Cell], columns: &[&Metric], with_cost: 
     table.to_string()
 }
 
-/// A table whose first columns are names.
+/// A table whose first columns are text.
 pub(crate) fn table(headings: &[&str], names: usize, rows: impl Iterator<Item = Vec<String>>, look: Look) -> String {
     let cell = |(place, text): (usize, String)| {
         comfy_table::Cell::new(text).set_alignment(if place < names {
@@ -266,7 +267,7 @@ pub(crate) fn table(headings: &[&str], names: usize, rows: impl Iterator<Item = 
             CellAlignment::Right
         })
     };
-    // Of so many columns that they would not fit the terminal with more.
+    // Tables with more columns than this have less padding, to fit the terminal.
     const MANY: usize = 12;
     let apart = if headings.len() > MANY { 1 } else { 2 };
     let mut table = look.table();
@@ -289,12 +290,12 @@ mod tests {
         render(&fixture::usual(), Look { columns, colour: false })
     }
 
-    /// On one line, whatever was wrapped.
+    /// On one line, with wrapping removed.
     fn plain_of(run: &Run) -> String {
         render(run, Look { columns: 140, colour: false }).replace('\n', " ")
     }
 
-    /// The first table as it must look; a change of the layout is a change of this file.
+    /// The expected first table; a change of the layout changes this file.
     #[test]
     fn the_table_of_the_fixture() {
         let text = plain(140);

@@ -1,4 +1,4 @@
-//! Traces replayed by threads for the terminal, as comma-separated values, and as a page.
+//! Traces replayed by several threads, for the terminal, as comma-separated values, and as a page.
 
 mod report;
 
@@ -14,7 +14,7 @@ use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTime, ThreadedTr
 use rtalloc_subjects::shared::Refused;
 use std::fmt::Write as _;
 
-/// Two tables for each trace: ticks, and memory with what was refused; and what is to be said of all.
+/// Two tables per trace (ticks; memory and refused requests), and notes on all of them.
 #[must_use]
 pub fn tables(run: &ThreadedRun, look: Look) -> String {
     let mut text = String::new();
@@ -28,7 +28,7 @@ pub fn tables(run: &ThreadedRun, look: Look) -> String {
     text
 }
 
-/// What was replayed, in a sentence.
+/// A description of the replay, in one sentence.
 fn head(trace: &ThreadedTrace, ordering: &str) -> String {
     let facts = &trace.trace;
     let copies = match trace.copies {
@@ -57,7 +57,7 @@ fn of_trace(trace: &ThreadedTrace, ordering: &str, look: Look) -> String {
     text
 }
 
-/// Times of each allocator and operation.
+/// Times by allocator and operation.
 fn ticks(trace: &ThreadedTrace) -> Tabled {
     let headings =
         ["\nallocator", "\noperation", "\ncount", "ticks\nmin", "\nmedian", "\nmean", "\np99.9", "\nmax", "\ncv"];
@@ -84,7 +84,7 @@ fn ticks(trace: &ThreadedTrace) -> Tabled {
     Tabled::new(&headings, 2, rows)
 }
 
-/// Memory, and what was refused.
+/// Memory, and refused requests.
 fn memory(trace: &ThreadedTrace) -> Tabled {
     let headings = [
         "\nallocator",
@@ -119,7 +119,7 @@ fn memory(trace: &ThreadedTrace) -> Tabled {
     Tabled::new(&headings, 3, rows)
 }
 
-/// What happened to whom.
+/// The outcomes other than success, by allocator.
 fn sentences(trace: &ThreadedTrace) -> impl Iterator<Item = String> {
     trace.cells.iter().filter_map(|cell| Some(format!("{}: {}", cell.subject, sentence(cell)?)))
 }
@@ -138,7 +138,7 @@ fn variation(ticks: &Distribution) -> Option<f64> {
     (ticks.mean > 0.0).then(|| ticks.std / ticks.mean)
 }
 
-/// Refused in the replay that verified, and in those that were timed.
+/// Requests refused in the verifying replay, and in the timed ones.
 fn refused(cell: &ThreadedCell) -> Option<Refused> {
     let both = [cell.space.map(|space| space.refused), cell.time.as_ref().map(|time| time.refused)];
     both.into_iter().flatten().reduce(|mut sum, refused| {

@@ -1,4 +1,4 @@
-//! What a trace says of Compact-fit's parameters: tables, and a figure.
+//! Compact-fit's parameters derived from a trace: tables, and a figure.
 
 use super::palette;
 use super::plot::curves::{Panel, Spacing, curves};
@@ -11,10 +11,10 @@ use crate::number;
 use crate::result::tune::{Choice, Tuning};
 use std::fmt::Write as _;
 
-/// Size classes drawn: those of the longest runs of frees.
+/// Number of size classes drawn: those with the longest runs of frees.
 const DRAWN: usize = 9;
 
-/// Everything for the terminal.
+/// All results, for the terminal.
 #[must_use]
 pub fn tables(tuning: &Tuning, look: Look) -> String {
     let name = super::printable(&tuning.trace);
@@ -113,7 +113,7 @@ fn classes(tuning: &Tuning, look: Look) -> String {
     table(&headings, 0, rows, look)
 }
 
-/// The limits of a choice, where not all are 1.
+/// The limits of a choice, if not all are 1.
 fn limits(tuning: &Tuning, choice: &Choice) -> String {
     const SHOWN: usize = 6;
     let above: Vec<String> = tuning

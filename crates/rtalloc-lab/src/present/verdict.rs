@@ -1,17 +1,17 @@
-//! The verdict: which allocator to take, by a rule that can be checked against the tables.
+//! The verdict: the recommended allocator, by a rule that can be verified against the tables.
 //!
-//! **The rule.** A *candidate* is an allocator whose author states constant cost for allocate and free, which served
-//! every trace without a failure, and of which both figures are known on every trace: the most instructions an allocate
-//! or a free was observed to execute, and the smallest heap relative to the live memory M (the worst of the traces
-//! counts, in both). Where TLSF is a candidate it is taken: it is the default, by what is known of it, not by a formula
-//! of two observed figures. Else each figure is divided by the best candidate's, and the candidate with the smallest
-//! product of the two quotients is named. Ties go to the fewer instructions, then to ours, then to the name that sorts
-//! first. Candidates whose product differs from the choice's by at most 5 % are named beside it: other traces could
-//! reverse so small a difference.
+//! **The rule.** A *candidate* is an allocator whose author states constant cost for allocate and free, that served
+//! every trace without a failure, and for which both figures are known on every trace: the observed maximum of
+//! instructions of an allocate or a free, and the smallest heap relative to the live memory M (for both, the worst
+//! trace counts). If TLSF is a candidate, it is selected: it is the default because of its known properties, not
+//! because of a formula over two observed figures. Otherwise each figure is divided by the best candidate's, and the
+//! candidate with the smallest product of the two ratios is selected. Ties are resolved in favour of fewer
+//! instructions, then of our allocators, then by name. Candidates whose product differs from that of the selected one
+//! by at most 5 % are listed with it: other traces could reverse so small a difference.
 //!
-//! Of the others, those whose authors state a logarithmic cost and whose worst operation did not contradict it (it grew
-//! from the trace of fewest live blocks to that of most at most twice as much as their logarithm) are told apart from
-//! those to avoid: for a heap of known size they are bounded too.
+//! Among the others, allocators whose authors state a logarithmic cost that is consistent with their worst operations
+//! (the growth from the trace with the fewest live blocks to that with the most is at most twice the growth of the
+//! logarithm) are listed separately from those to avoid: for a heap of known size, they are bounded too.
 //!
 //! Every number in the sentences is computed from the results.
 
@@ -20,35 +20,34 @@ use crate::number;
 use crate::result::schema::{Origin, Run};
 use std::fmt::Write as _;
 
-/// From here on an operation is said to have grown with the heap: worst on the trace of most live blocks / worst on
-/// the trace of fewest.
+/// Threshold above which an operation counts as growing with the heap: worst on the trace with the most live blocks /
+/// worst on the trace with the fewest.
 const GROWTH_WORTH_NAMING: f64 = 2.0;
 
-/// Taken wherever it is a candidate.
+/// Always selected if it is a candidate.
 const DEFAULT: &str = "tlsf";
 
-/// Up to this quotient of products two candidates are as good as each other.
+/// Up to this ratio of products, two candidates count as equivalent.
 const AS_GOOD_AS: f64 = 1.05;
 
-/// What a run says about which allocator to take.
+/// The recommendations that follow from a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// Every allocator over all traces, in table order.
     pub standings: Vec<Standing>,
-    /// The one to take, as an index into `standings`; `None` where no allocator satisfies the rule.
+    /// The selected allocator, as an index into `standings`; `None` if no allocator satisfies the rule.
     pub take: Option<usize>,
-    /// The candidates that no other candidate beats in one figure without losing in the other, fewest instructions
-    /// first; indices into `standings`.
+    /// The Pareto front of the candidates in both figures, by increasing instructions; indices into `standings`.
     pub front: Vec<usize>,
     /// The verdict in one line.
     pub headline: String,
-    /// Why, and when to take another: one paragraph each.
+    /// The reasons, and when to choose another: one paragraph each.
     pub reasons: Vec<String>,
-    /// Whom to avoid, and what the verdict does not say: one paragraph each; lines after the first are a list.
+    /// The allocators to avoid, and the limits of the verdict: one paragraph each; lines after the first are a list.
     pub cautions: Vec<String>,
 }
 
-/// The two figures compared.
+/// The two compared figures.
 #[derive(Clone, Copy)]
 pub(crate) struct Figures {
     pub(crate) instructions: f64,
@@ -60,7 +59,7 @@ pub(crate) fn figures_of(standing: &Standing) -> Option<Figures> {
     standing.figures().map(|(worst, heap)| Figures { instructions: worst.instructions as f64, heap: heap.ratio })
 }
 
-/// Judges a run by the rule of this module.
+/// Applies the rule of this module to a run.
 #[must_use]
 pub fn verdict(run: &Run) -> Verdict {
     let standings = standing::all(run);
@@ -92,7 +91,8 @@ pub fn verdict(run: &Run) -> Verdict {
     Verdict { standings, take, front, headline, reasons, cautions }
 }
 
-/// The default, if it is a candidate; else the smallest product of the quotients of both figures and the best.
+/// The default, if it is a candidate; otherwise the candidate with the smallest product of both figures' ratios to the
+/// best.
 pub(crate) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) -> Option<usize> {
     if let Some((default, _)) = candidates.iter().find(|(index, _)| is_default(&standings[*index])) {
         return Some(*default);
@@ -113,12 +113,12 @@ pub(crate) fn choose(candidates: &[(usize, Figures)], standings: &[Standing]) ->
         .map(|(index, _)| *index)
 }
 
-/// Whether this is the allocator that is taken by default.
+/// Whether this is the default allocator.
 pub(crate) fn is_default(standing: &Standing) -> bool {
     standing.subject.name == DEFAULT
 }
 
-/// What is to be said beside the advice to take an allocator for its instructions alone.
+/// A caveat to the advice to choose an allocator for its instructions alone.
 pub(crate) fn memory_caution(standing: &Standing) -> &'static str {
     if standing.subject.name == "half-fit" {
         " Its worst-case memory is n times M, n being the largest request in units of its smallest block, rounded up to a power of two: an \
@@ -128,7 +128,7 @@ pub(crate) fn memory_caution(standing: &Standing) -> &'static str {
     }
 }
 
-/// The candidates that are not beaten: by increasing instructions, decreasing heap.
+/// The Pareto front of the candidates, by increasing instructions and decreasing heap.
 pub(crate) fn front(candidates: &[(usize, Figures)]) -> Vec<usize> {
     let mut sorted = candidates.to_vec();
     sorted.sort_by(|(_, a), (_, b)| a.instructions.total_cmp(&b.instructions).then(a.heap.total_cmp(&b.heap)));
@@ -197,7 +197,7 @@ fn praise(run: &Run, taken: &Standing, candidates: usize) -> String {
     text
 }
 
-/// Who is as good as the choice.
+/// The candidates equivalent to the selected one.
 fn ties(standings: &[Standing], take: usize, candidates: &[(usize, Figures)]) -> Option<String> {
     let product = |figures: &Figures| figures.instructions.max(1.0) * figures.heap;
     let best = candidates.iter().find(|(index, _)| *index == take).map(|(_, figures)| product(figures))?;
@@ -217,7 +217,7 @@ fn ties(standings: &[Standing], take: usize, candidates: &[(usize, Figures)]) ->
     })
 }
 
-/// The ends of the front, and what a user without deadlines would take.
+/// The ends of the front, and the recommendation for users without deadlines.
 fn alternatives(standings: &[Standing], take: usize, front: &[usize]) -> Option<String> {
     let mut sentences = Vec::new();
     let (taken_worst, taken_heap) = standings[take].figures()?;
@@ -268,7 +268,7 @@ fn times(of: u64, reference: u64) -> String {
     if quotient < 10.0 { format!("{quotient:.1} times") } else { format!("{} times", number::compact(quotient)) }
 }
 
-/// Whose worst operation is bounded by a logarithm, as stated and as seen, the fewest instructions first.
+/// Allocators whose worst operation is logarithmic, as stated and as observed, by increasing instructions.
 fn logarithmic(standings: &[Standing], take: Option<usize>) -> Option<String> {
     let reference = take.and_then(|take| standings[take].worst.as_ref());
     let mut entries: Vec<(u64, String)> = standings
@@ -295,7 +295,7 @@ fn logarithmic(standings: &[Standing], take: Option<usize>) -> Option<String> {
     })
 }
 
-/// Whose worst operation is not bounded or who failed, the worst first.
+/// Allocators whose worst operation is unbounded or that failed, the worst first.
 fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
     let reference = take.and_then(|take| standings[take].worst.as_ref());
     let mut entries: Vec<(u64, String)> = Vec::new();
@@ -330,7 +330,7 @@ fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
     Some(format!("Avoid where a deadline has to hold:\n{}.", list.join(".\n")))
 }
 
-/// The most instructions seen even where not every trace was counted.
+/// The observed maximum instructions, even if not every trace was counted.
 fn most_seen(standing: &Standing) -> Option<&super::standing::Worst> {
     standing.worst.as_ref().or(standing
         .growth
@@ -370,7 +370,7 @@ fn why_not_constant(
     text
 }
 
-/// Who serves small blocks alone, where the traces have others too.
+/// Allocators that serve only small blocks, if the traces contain others too.
 fn small_blocks(standings: &[Standing]) -> Option<String> {
     let limited: Vec<&Standing> = standings.iter().filter(|standing| standing.only_beyond_reach).collect();
     let limits: Vec<u64> = limited.iter().filter_map(|standing| standing.subject.largest_request_bytes).collect();
@@ -405,7 +405,7 @@ fn not_judged(standings: &[Standing]) -> Option<String> {
     })
 }
 
-/// Whether instructions were counted, so that something is to be said of the maxima.
+/// Whether instructions were counted, which the notes on maxima require.
 pub(crate) fn counted(run: &Run) -> bool {
     run.traces.iter().flat_map(|result| &result.cells).any(|cell| cell.instructions.is_some())
 }
@@ -435,8 +435,8 @@ impl Verdict {
     }
 }
 
-/// Breaks a line at spaces so that none is longer than `columns`, where words allow; `indent` spaces before the
-/// first and two more before the following lines.
+/// Breaks a line at spaces so that no line is longer than `columns` if possible; the first line is indented by `indent`
+/// spaces, the following ones by two more.
 #[must_use]
 pub fn wrapped(line: &str, columns: usize, indent: usize) -> String {
     let mut text = " ".repeat(indent);
@@ -494,7 +494,7 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
 
-    /// The product of two observed figures is no ground to leave the default.
+    /// The product of two observed figures is no reason to deviate from the default.
     #[test]
     fn a_smaller_product_does_not_displace_tlsf() {
         let two = [
@@ -567,7 +567,7 @@ mod tests {
             ("eta", Origin::Ours, "segregated", "O(1)", 50, 100, 1.2),
         ];
         assert_eq!(taken(&verdict(&fixture::run(vec![fixture::trace("lua", 1 << 20, &twins)]))), Some("eta"));
-        // Equal products: fewer instructions win.
+        // For equal products, fewer instructions win.
         let traded = [
             ("lean", Origin::Ours, "segregated", "O(1)", 50, 200, 1.0),
             ("quick", Origin::Peer, "segregated", "O(1)", 50, 100, 2.0),

@@ -1,40 +1,40 @@
-//! A sheet to draw on in SVG, and the scales that map values to it.
+//! An SVG canvas, and the scales that map values to its coordinates.
 //!
-//! Colours are not drawn but named: every shape carries a class (`sK`, `fK` for allocator K, `ink-...` for the rest),
-//! and the report's style sheet decides what it looks like on a light, a dark or a printed page.
+//! Colours are not part of the drawing: every shape has a class (`sK`, `fK` for allocator K, `ink-...` for the rest),
+//! and the report's style sheet defines its appearance on a light, a dark or a printed page.
 
 use super::super::palette::Marker;
 use plotters::prelude::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, RGBAColor, RGBColor, ShapeStyle, TextStyle};
 
-/// A position on the sheet in pixels from the upper left.
+/// A position in pixels from the upper left corner.
 pub type Point = (i32, i32);
 
-/// The drawing did not succeed; only a full memory or a defect in here can be the reason.
+/// Drawing failed: out of memory, or a bug in this module.
 #[derive(Debug, thiserror::Error)]
 #[error("a figure could not be drawn: {0}")]
 pub struct PlotError(String);
 
-/// What a shape is drawn in.
+/// The ink of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     /// The colour of allocator K.
     Allocator(usize),
     /// Titles.
     Text,
-    /// Numbers at the axes and notes.
+    /// Axis numbers and notes.
     Faint,
     /// Grid lines.
     Grid,
     /// Live memory.
     Live,
-    /// What was chosen.
+    /// The selected allocator.
     Chosen,
 }
 
 impl Ink {
-    /// The colour under which the ink passes through the SVG backend, to be turned into a class afterwards.
+    /// The placeholder colour that represents this ink in the SVG backend, replaced by a class afterwards.
     fn key(self) -> RGBColor {
         #[allow(clippy::cast_possible_truncation)] // 65,536 allocators
         match self {
@@ -47,7 +47,7 @@ impl Ink {
         }
     }
 
-    /// What a stroke or a fill in this ink is called in the style sheet.
+    /// The style-sheet class of a stroke or a fill in this ink.
     fn class(self, stroke: bool) -> String {
         let role = if stroke { "s" } else { "f" };
         match self {
@@ -61,7 +61,7 @@ impl Ink {
     }
 }
 
-/// Where a text sits relative to its point; always centred vertically.
+/// The position of a text relative to its point; vertically, it is always centred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// The point is the text's left end.
@@ -72,21 +72,21 @@ pub enum Anchor {
     Right,
 }
 
-/// A sheet that is being drawn on.
+/// A canvas being drawn.
 pub struct Canvas<'a> {
     backend: SVGBackend<'a>,
-    /// What is told of places, as elements.
+    /// Tooltips of positions, as elements.
     told: String,
 }
 
-/// What lies at a place: along x, along y.
+/// The tooltip values of a position: along x, along y.
 pub type Told = (Point, f64, f64);
 
 /// Draws a figure and returns it as an `svg` element for inclusion in HTML.
 ///
 /// # Errors
 ///
-/// As [`PlotError`] says.
+/// See [`PlotError`].
 pub fn sheet(
     width: u32,
     height: u32,
@@ -104,7 +104,7 @@ pub fn sheet(
     Ok(finished(&svg, allocators, description).replacen("</svg>", &format!("{told}</svg>"), 1))
 }
 
-/// The same figure where allocator K is called `places[K]`: for a page on which several figures share the allocators.
+/// The same figure with allocator K renumbered to `places[K]`, for pages whose figures share the allocators.
 #[must_use]
 pub fn renumbered(svg: &str, places: &[usize]) -> String {
     let mut text = String::with_capacity(svg.len());
@@ -125,7 +125,7 @@ pub fn renumbered(svg: &str, places: &[usize]) -> String {
     text
 }
 
-/// Turns keys into classes and leaves out what the style sheet says or HTML implies.
+/// Replaces placeholder colours with classes, and removes attributes that the style sheet or HTML implies.
 fn finished(svg: &str, allocators: usize, description: &str) -> String {
     let mut text = svg
         .replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
@@ -147,7 +147,7 @@ fn finished(svg: &str, allocators: usize, description: &str) -> String {
     text.replacen("<svg", &format!("<svg class=\"plot\" role=\"img\" aria-label=\"{label}\""), 1)
 }
 
-/// What the backend reports, in our words.
+/// Converts an error of the backend.
 fn refused(error: impl std::fmt::Display) -> PlotError {
     PlotError(error.to_string())
 }
@@ -165,7 +165,7 @@ impl Canvas<'_> {
     ///
     /// # Errors
     ///
-    /// As [`PlotError`] says; so for every shape below.
+    /// See [`PlotError`]; the same applies to every shape below.
     pub fn text(&mut self, text: &str, at: Point, anchor: Anchor, size: u32, ink: Ink) -> Result<(), PlotError> {
         let horizontal = match anchor {
             Anchor::Left => HPos::Left,
@@ -179,7 +179,7 @@ impl Canvas<'_> {
         self.backend.draw_text(text, &style, at).map_err(refused)
     }
 
-    /// A straight or broken line.
+    /// A line or polyline.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Canvas<'_> {
         self.backend.draw_rect(from, to, &Self::fill(ink, opacity), true).map_err(refused)
     }
 
-    /// A circle line.
+    /// A circle outline.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Canvas<'_> {
         self.backend.draw_circle(at, radius, &Self::stroke(ink, 2), false).map_err(refused)
     }
 
-    /// A point in an allocator's shape, filled or hollow.
+    /// A marker in an allocator's shape, filled or hollow.
     ///
     /// # Errors
     ///
@@ -244,15 +244,14 @@ impl Canvas<'_> {
         if filled {
             self.area(outline, 1.0, ink)
         } else {
-            // Edge by edge, since a line as a whole takes the allocator's dashes.
+            // Edge by edge, since a polyline would get the allocator's dash pattern.
             let next = outline.iter().cycle().skip(1);
             outline.iter().zip(next).try_for_each(|(from, to)| self.edge(*from, *to, 2, ink))
         }
     }
 
-    /// Lays down what lies at some places of allocator `index`, for whoever points there on a page. `axes` are what is
-    /// counted along x and y. Of places closer together than a pointer tells apart, the first and those at the ends are
-    /// kept.
+    /// Adds tooltips at positions of allocator `index`, for pointers on a page. `axes` are the quantities along x and
+    /// y. Of positions that a pointer cannot distinguish, the first one and those at the ends are kept.
     pub fn tell(&mut self, whose: (usize, &str), axes: [&str; 2], places: impl IntoIterator<Item = Told>) {
         const APART: i32 = 14;
         let mut kept: Vec<Told> = Vec::new();
@@ -282,7 +281,7 @@ impl Canvas<'_> {
         );
     }
 
-    /// A straight line that no style sheet dashes.
+    /// A straight line that is never dashed.
     ///
     /// # Errors
     ///
@@ -292,7 +291,7 @@ impl Canvas<'_> {
     }
 }
 
-/// A value with as many digits as are read off a figure; whole ones with all of them.
+/// A value with as many digits as can be read off a figure; integers with all digits.
 fn brief(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 1000.0 {
         return format!("{value:.0}");
@@ -300,7 +299,7 @@ fn brief(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// A scale: values from `low` to `high` on pixels from `start` to `end`.
+/// A scale that maps values from `low` to `high` to pixels from `start` to `end`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     low: f64,
@@ -311,20 +310,20 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A scale on which equal differences are equally long.
+    /// A linear scale.
     #[must_use]
     pub fn linear((low, high): (f64, f64), (start, end): (i32, i32)) -> Self {
         Self { low, high: if high > low { high } else { low + 1.0 }, start, end, logarithmic: false }
     }
 
-    /// A scale on which equal quotients are equally long. Values must be positive.
+    /// A logarithmic scale. Values must be positive.
     #[must_use]
     pub fn logarithmic((low, high): (f64, f64), (start, end): (i32, i32)) -> Self {
         let low = low.max(f64::MIN_POSITIVE);
         Self { low, high: if high > low { high } else { low * 10.0 }, start, end, logarithmic: true }
     }
 
-    /// Where a value lies; beyond the ends, at the end.
+    /// The position of a value, clamped to the ends.
     #[must_use]
     pub fn at(&self, value: f64) -> i32 {
         let value = value.clamp(self.low, self.high);
@@ -338,7 +337,7 @@ impl Scale {
         self.start + offset
     }
 
-    /// Whether a value lies beyond the upper end.
+    /// Whether a value is beyond the upper end.
     #[must_use]
     pub fn is_beyond(&self, value: f64) -> bool {
         value > self.high
@@ -350,7 +349,7 @@ impl Scale {
         if self.logarithmic { self.logarithmic_ticks(gap) } else { self.linear_ticks(gap) }
     }
 
-    /// As [`Scale::ticks`], round in multiples of `unit` rather than of one.
+    /// As [`Scale::ticks`], with values that are round in units of `unit`.
     #[must_use]
     pub fn ticks_in(&self, unit: f64, gap: i32) -> Vec<f64> {
         let scaled = Self { low: self.low / unit, high: self.high / unit, ..*self };

@@ -1,5 +1,5 @@
-//! Worst cases over heap sizes: one panel for each operation, both axes logarithmic, so that a constant is level and
-//! what is linear climbs by the same angle whoever it is of. Puaut's figure 4, measured.
+//! Worst cases over heap sizes: one panel per operation with logarithmic axes, so that constant costs are horizontal
+//! and linear costs have the same slope for all allocators. Puaut's figure 4, measured.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
@@ -17,10 +17,10 @@ const LEAST_HEIGHT: i32 = 260;
 /// Room below each panel, for its axis.
 const FOOT: i32 = 44;
 
-/// A panel's curves: who, and its points.
+/// A panel's curves: allocator, and points.
 type Curve<'a> = (usize, &'a OperationCosts);
 
-/// The worst case of every operation of every allocator of the cast over heap sizes; `None` where nothing was measured.
+/// The worst case of every operation of every allocator over heap sizes; `None` if nothing was measured.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ fn draw(
     Ok(())
 }
 
-/// `64 KiB`: without decimals.
+/// `64 KiB`, without decimals.
 fn heap(bytes: u64) -> String {
     if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
 }

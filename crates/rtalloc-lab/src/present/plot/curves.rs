@@ -1,4 +1,4 @@
-//! Curves of many points: panels one below the other, each with its own scales and with its curves' names beside it.
+//! Line charts with many points: panels stacked vertically, each with its own scales and with curve labels beside it.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
@@ -15,36 +15,36 @@ const LEAST_HEIGHT: i32 = 250;
 /// Room below each panel, for its axis.
 const FOOT: i32 = 46;
 
-/// What the values of an axis are spaced by.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// Their differences, from 0 on.
+    /// Linear, starting at 0.
     Even,
-    /// Their quotients; values of 0 lie at the lower end.
+    /// Logarithmic; values of 0 are at the lower end.
     Logarithmic,
-    /// Their quotients, with every power of two labelled.
+    /// Logarithmic, with every power of two labelled.
     Doubling,
 }
 
 /// A panel.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What is counted along x, and how.
+    /// The quantity along x, and its scale.
     pub x: (String, Spacing),
-    /// What is counted along y, and how.
+    /// The quantity along y, and its scale.
     pub y: (String, Spacing),
-    /// The curves: index into the cast, and points in the order of x.
+    /// The curves: index of the allocator, and points in the order of x.
     pub curves: Vec<(usize, Vec<(f64, f64)>)>,
-    /// Whether every curve ends in a marker, and has some on its way.
+    /// Whether every curve has markers, including one at its end.
     pub marked: bool,
 }
 
-/// The family of what is no allocator but live memory: the area below its curve is shaded.
+/// The family of live memory, which is not an allocator: the area below its curve is shaded.
 pub const LIVE: &str = "live memory";
 
-/// Draws panels; `None` where there is no point at all.
+/// Draws panels; `None` if there are no points.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
         canvas.edge((LEFT, y.at(tick)), (RIGHT, y.at(tick)), 1, Ink::Grid)?;
         canvas.text(&told(tick), (LEFT - 8, y.at(tick)), Anchor::Right, 11, Ink::Faint)?;
     }
-    // What is counted in whole numbers has no ticks between them.
+    // Integer quantities have no fractional ticks.
     let is_whole = points().all(|(x, _)| x.fract() == 0.0);
     let ticks = match panel.x.1 {
         Spacing::Even | Spacing::Logarithmic => x.ticks(70),
@@ -103,7 +103,7 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
         canvas.text(&number::compact(tick), (x.at(tick), bottom + 14), Anchor::Middle, 11, Ink::Faint)?;
     }
     canvas.text(&panel.x.0, ((LEFT + RIGHT) / 2, bottom + 32), Anchor::Middle, 13, Ink::Text)?;
-    // Below everything else.
+    // Drawn first, below everything else.
     for (_, points) in panel.curves.iter().filter(|(index, _)| cast.standings[*index].subject.family == LIVE) {
         let mut shade = thinned(points.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
         let ends = shade.first().zip(shade.last()).map(|(first, last)| [(last.0, bottom), (first.0, bottom)]);
@@ -145,18 +145,19 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
     Ok(())
 }
 
-/// A value; small ones that are not whole have a decimal.
+/// A value; a small non-integer has one decimal.
 fn told(value: f64) -> String {
     if value.fract() == 0.0 { number::compact(value) } else { number::mean(value) }
 }
 
-/// Those from the least of some values to the most.
+/// The range of some values, from minimum to maximum.
 fn powers_of_two(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
     let (least, most) = (values.clone().fold(f64::MAX, f64::min), values.fold(0.0, f64::max));
     (0..64).map(|power| 2_f64.powi(power)).filter(|power| (least..=most).contains(power)).collect()
 }
 
-/// Of all points in one column of pixels, the first, the lowest, the highest and the last: the line looks the same.
+/// Keeps the first, the lowest, the highest and the last point of each pixel column, which does not change the line's
+/// appearance.
 fn thinned(points: impl Iterator<Item = (i32, i32)>) -> Vec<(i32, i32)> {
     let mut line: Vec<(i32, i32)> = Vec::new();
     let mut column: Vec<(i32, i32)> = Vec::new();
@@ -181,7 +182,7 @@ fn thinned(points: impl Iterator<Item = (i32, i32)>) -> Vec<(i32, i32)> {
     line
 }
 
-/// Without the points that lie on the straight way between those beside them: the line is the same.
+/// Removes points on the straight line between their neighbours, which does not change the line.
 fn straightened(line: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut kept: Vec<(i32, i32)> = Vec::with_capacity(line.len());
     for point in line {

@@ -1,7 +1,7 @@
 //! Distributions: one row per allocator, allocate to the left and free to the right.
 //!
-//! The height of a row is logarithmic in the share of samples, so that an operation seen once in a hundred thousand
-//! is seen in the figure too: in real time the rare ones count.
+//! The height of a row is logarithmic in the share of samples, so that an operation observed once in a hundred thousand
+//! remains visible: rare operations matter in real-time systems.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Told, sheet};
 use super::{Cast, NAMES, ROW, WIDTH, row_middle, row_names, rows_height};
@@ -10,12 +10,13 @@ use crate::present::palette::Marker;
 use crate::present::standing;
 use crate::result::schema::{Cell, Distribution, TraceResult};
 
-/// What is distributed.
+/// The measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Executed instructions; drawn to the maximum.
+    /// Executed instructions, drawn up to the maximum.
     Instructions,
-    /// Ticks of the time-stamp counter; drawn to a few times the largest 99.9th percentile, since maxima are noise.
+    /// Ticks of the time-stamp counter, drawn up to a multiple of the largest 99.9th percentile, since maxima are
+    /// noise.
     Ticks,
 }
 
@@ -37,25 +38,25 @@ impl Measure {
 
 /// Bins per factor of ten.
 const BINS_PER_DECADE: f64 = 30.0;
-/// How many times the largest 99.9th percentile of ticks is drawn.
+/// The multiple of the largest 99.9th percentile of ticks up to which the axis extends.
 const TICKS_BEYOND_P999: f64 = 4.0;
-/// How far below its median a distribution may reach before it is drawn at the edge: one reading of the counter that
-/// came out as 0 would take a third of the sheet.
+/// How far below its median a distribution may extend before it is drawn at the edge: a single reading of 0 would take
+/// a third of the axis.
 const FURTHEST_BELOW_MEDIAN: u64 = 10;
 const TOP: i32 = 44;
 const GAP: i32 = 24;
 
-/// One of two panels: distributions by allocator, and a worst case of each beside them, where there is one.
+/// One of two panels: distributions by allocator, with a worst case for each, if there is one.
 pub struct Side<'a> {
-    /// What is distributed.
+    /// Title of the measure.
     pub title: String,
-    /// Of each allocator.
+    /// By allocator.
     pub rows: Vec<Option<&'a Distribution>>,
-    /// Of each allocator; empty where nothing is marked.
+    /// By allocator; empty if nothing is marked.
     pub worst: Vec<Option<u64>>,
 }
 
-/// The distributions of one measure on one trace; `None` where no allocator has any.
+/// The distributions of one measure on one trace; `None` if no allocator has any.
 ///
 /// # Errors
 ///
@@ -73,7 +74,7 @@ pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> 
     drawn(&[side(0, "allocate"), side(1, "free")], measure, cast, &description)
 }
 
-/// Two panels of exact counts, each drawn to its worst case; means are marked. `None` where no allocator has any.
+/// Two panels of exact counts, each drawn up to its worst case; means are marked. `None` if no allocator has any.
 ///
 /// # Errors
 ///
@@ -111,7 +112,7 @@ fn drawn(
     let bottom = TOP + rows_height(cast.standings.len());
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_wrap)] // a sheet of positive size
     let svg = sheet(WIDTH, (bottom + 40) as u32, cast.standings.len(), description, |canvas| {
-        // On the right there is room for half of the widest label, five digits.
+        // Room on the right for half of the widest label, five digits.
         let panel = (WIDTH as i32 - NAMES - GAP - 24) / 2;
         row_names(canvas, cast, TOP)?;
         for (number, side) in (0..).zip(sides) {
@@ -134,7 +135,7 @@ fn drawn(
     Ok(Some(svg))
 }
 
-/// The mean, and a worst case with a line to it from the most observed.
+/// The mean, and a worst case with a line from the observed maximum.
 fn beyond(
     canvas: &mut Canvas<'_>,
     x: &Scale,
@@ -195,7 +196,7 @@ fn row(
     }
 }
 
-/// What lies under a row.
+/// The baseline of a row.
 fn quantiles(x: &Scale, index: usize, distribution: &Distribution) -> impl Iterator<Item = Told> {
     let Distribution { p50, p99, p999, max, .. } = *distribution;
     let (x, middle) = (*x, row_middle(TOP, index));
@@ -206,7 +207,7 @@ fn quantiles(x: &Scale, index: usize, distribution: &Distribution) -> impl Itera
     })
 }
 
-/// The histogram in bins that are equally wide on the scale, as runs of steps without empty bins.
+/// The histogram in bins of equal width on the scale, as runs of steps without empty bins.
 fn outline(distribution: &Distribution, x: &Scale, base: i32, decades: f64) -> Vec<Vec<(i32, i32)>> {
     let mut bins: Vec<(i32, u64)> = Vec::new();
     for (value, samples) in &distribution.histogram {
@@ -236,7 +237,7 @@ fn outline(distribution: &Distribution, x: &Scale, base: i32, decades: f64) -> V
         let steps = [(from, top), (to, top)];
         match runs.last_mut() {
             Some(run) if previous == Some(bin - 1) => {
-                // Equal neighbours are one step.
+                // Merges equal neighbours into one step.
                 if run.last().is_some_and(|last| last.1 == top) {
                     run.pop();
                     run.push((to, top));

@@ -1,4 +1,4 @@
-//! Memory beyond the live memory, per allocator: fragmentation F, and the excess of the smallest heap over M.
+//! Memory in excess of live memory, per allocator: fragmentation F, and the excess of the smallest heap over M.
 
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
 use super::{Cast, NAMES, WIDTH, row_middle, row_names, rows_height};
@@ -7,10 +7,10 @@ use crate::result::schema::TraceResult;
 
 const TOP: i32 = 28;
 const RIGHT: i32 = 840;
-/// What needs more than this many per cent is drawn at the edge; its number stands beside it.
+/// Values above this, in per cent, are drawn at the edge with their number.
 const HIGHEST_PERCENT: f64 = 220.0;
 
-/// F and the smallest heap's excess in per cent of M; `None` where no allocator has either.
+/// F and the smallest heap's excess in per cent of M; `None` if no allocator has either.
 ///
 /// # Errors
 ///

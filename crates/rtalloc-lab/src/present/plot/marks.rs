@@ -1,29 +1,28 @@
-//! Marks on a scale: a row for each allocator, what was published above what is ours, and panels side by side with one
-//! scale.
+//! Dot plots: one row per allocator with the published values above ours, and panels side by side on a common scale.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
 use super::{Cast, NAMES, WIDTH, row_middle, row_names, rows_height};
 use crate::number;
 use crate::present::palette::Marker;
 
-/// The shapes of the values of a row, in their order.
+/// The shapes of the values of a row, in order.
 const SHAPES: [Marker; 3] = [Marker::Circle, Marker::Diamond, Marker::Square];
 const TOP: i32 = 44;
 const GAP: i32 = 24;
 /// Room below the rows for the axis and the legend.
 const FOOT: i32 = 62;
-/// By how much published marks are above the middle of a row, and ours below it.
+/// Vertical offset of published marks above, and of ours below, the middle of a row.
 const LANE: i32 = 5;
 
 /// A panel.
 pub struct Panel {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What was published and what is ours, by allocator; values in the order of the marks.
+    /// Published values and ours, by allocator; values in the order of the marks.
     pub rows: Vec<[Option<Vec<f64>>; 2]>,
 }
 
-/// Draws panels; `marks` are what the values of a row are.
+/// Draws panels; `marks` are the names of a row's values.
 ///
 /// # Errors
 ///
@@ -94,7 +93,7 @@ fn legend(canvas: &mut Canvas<'_>, marks: &[&str], y: i32) -> Result<(), PlotErr
     canvas.text("grey: the paper; in colour: ours", (left, y), Anchor::Left, 12, Ink::Text)
 }
 
-/// A value at the axis.
+/// A value on the axis.
 fn short(value: f64) -> String {
     if value < 1.0 { format!("{value}") } else { number::compact(value) }
 }

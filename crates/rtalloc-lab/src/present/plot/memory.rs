@@ -1,4 +1,4 @@
-//! Memory over the course of a trace: what was live, and what each allocator used for it.
+//! Memory over a trace: live memory, and the memory that each allocator used for it.
 
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
@@ -11,12 +11,12 @@ const RIGHT: i32 = 790;
 const TOP: i32 = 16;
 const BOTTOM: i32 = 376;
 const LABEL: i32 = 15;
-/// Used memory beyond this multiple of M is drawn at the upper edge, so that one glutton does not flatten the rest.
+/// Used memory beyond this multiple of M is drawn at the upper edge, so that one outlier does not compress the rest.
 pub const HIGHEST_SHARE: f64 = 2.0;
-/// Points of a curve; more do not show at this width.
+/// Maximum points of a curve; more are not visible at this width.
 const POINTS: usize = 240;
 
-/// Live and used memory over the operations of a trace, up to a multiple of M; `None` where no allocator has a curve.
+/// Live and used memory over the operations of a trace, up to a multiple of M; `None` if no allocator has a curve.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Resul
             let mut points = thinned(&cell.space.as_ref()?.used);
             let (_, end) = *points.last()?;
             if !matches!(cell.outcome, Outcome::TimedOut { .. }) {
-                // After its last change it stays level to the end of the trace.
+                // After its last change, it stays constant to the end of the trace.
                 points.push((metric::operations(&result.trace), end));
             }
             Some((index, points))
@@ -102,7 +102,7 @@ fn byte_unit(peak: f64) -> f64 {
     }
 }
 
-/// Horizontal from point to point: used memory does not change between the operations that change it.
+/// A step curve: used memory is constant between the operations that change it.
 fn steps(points: impl Iterator<Item = (i32, i32)>) -> Vec<(i32, i32)> {
     let mut path: Vec<(i32, i32)> = Vec::new();
     for (x, y) in points {
@@ -118,7 +118,7 @@ fn steps(points: impl Iterator<Item = (i32, i32)>) -> Vec<(i32, i32)> {
     path
 }
 
-/// At most [`POINTS`] points, of each group the highest, and the last of all.
+/// At most [`POINTS`] points: the maximum of each group, and the last point.
 fn thinned(curve: &Curve) -> Vec<(u64, u64)> {
     let group = curve.points.len().div_ceil(POINTS).max(1);
     let mut points: Vec<(u64, u64)> =

@@ -24,16 +24,16 @@ use canvas::{Anchor, Canvas, Ink};
 /// Width of every figure in pixels.
 pub const WIDTH: u32 = 1000;
 
-/// What every figure needs to know of the whole run: who is who, and who looks how.
+/// Data about the whole run that every figure needs: the allocators and their styles.
 #[derive(Clone, Copy)]
 pub struct Cast<'a> {
     /// Every allocator in table order.
     pub standings: &'a [Standing],
-    /// Their looks, by the same index.
+    /// Their styles, by the same index.
     pub styles: &'a [Style],
 }
 
-/// A figure as a file of its own: within a page the style is the page's, and HTML implies the name space.
+/// A figure as a separate file: within a page, the page supplies the style, and HTML implies the namespace.
 #[must_use]
 pub fn standalone(figure: &str, styles: &[Style]) -> String {
     let css = format!("{}{}svg.plot{{background:var(--page)}}", include_str!("../report.css"), palette::css(styles));
@@ -43,10 +43,10 @@ pub fn standalone(figure: &str, styles: &[Style]) -> String {
 
 /// Height of the rows of figures with one row per allocator.
 const ROW: i32 = 24;
-/// Room for the names to the left of such rows.
+/// Width of the row labels to the left.
 const NAMES: i32 = 150;
 
-/// The names to the left of rows, each with its marker; `top` is the upper edge of the first row.
+/// The row labels, each with its marker; `top` is the upper edge of the first row.
 fn row_names(canvas: &mut Canvas<'_>, cast: Cast<'_>, top: i32) -> Result<(), PlotError> {
     for (index, (standing, style)) in cast.standings.iter().zip(cast.styles).enumerate() {
         let middle = row_middle(top, index);
@@ -73,7 +73,7 @@ fn rows_height(rows: usize) -> i32 {
     rows as i32 * ROW
 }
 
-/// A text cut to a number of characters.
+/// A text truncated to a number of characters.
 fn shortened(text: &str, characters: usize) -> String {
     if text.chars().count() <= characters {
         return text.to_owned();
@@ -81,7 +81,7 @@ fn shortened(text: &str, characters: usize) -> String {
     text.chars().take(characters - 1).chain(['\u{2026}']).collect()
 }
 
-/// Centres of labels `height` apart that stay as near as they can to `wanted` (increasing) between `top` and `bottom`.
+/// Centres of labels `height` apart, as close as possible to `wanted` (increasing), between `top` and `bottom`.
 fn spread(wanted: &[i32], height: i32, top: i32, bottom: i32) -> Vec<i32> {
     let mut placed: Vec<i32> = Vec::with_capacity(wanted.len());
     for want in wanted {

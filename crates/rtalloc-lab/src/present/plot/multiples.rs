@@ -1,4 +1,4 @@
-//! Small multiples: many small panels side by side, each of bars or of areas one upon another.
+//! Small multiples: many small panels side by side, each with bars or stacked areas.
 
 use super::WIDTH;
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, sheet};
@@ -7,7 +7,7 @@ use crate::number;
 
 /// Room to the left of each panel, for the labels of its axis.
 const LEFT: i32 = 62;
-/// Room between a panel and the next one's labels.
+/// Gap between a panel and the next one's labels.
 const RIGHT: i32 = 18;
 /// Room above each panel, for its title.
 const HEAD: i32 = 40;
@@ -16,17 +16,17 @@ const HEIGHT: i32 = 150;
 /// Room below each panel, for its axis.
 const FOOT: i32 = 42;
 
-/// What a panel shows.
+/// The content of a panel.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Bars: from, to, height.
     Bars(Vec<(f64, f64, f64)>),
-    /// Areas from the bottom up: opacity, and heights by place, at the same places in all of them.
+    /// Stacked areas from the bottom up: opacity, and heights by position; all have the same positions.
     Areas(Vec<(f64, Vec<(f64, f64)>)>),
 }
 
 impl Shape {
-    /// The largest place and the least and the largest height that is not 0.
+    /// The largest position, and the minimum and maximum of the nonzero heights.
     fn extent(&self) -> (f64, f64, f64) {
         let mut extent = (0.0_f64, f64::MAX, 0.0_f64);
         let mut note = |x: f64, y: f64| {
@@ -43,21 +43,21 @@ impl Shape {
 /// A panel.
 #[derive(Clone, Debug)]
 pub struct Multiple {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// A number to be remembered from it, beside the title; may be empty.
+    /// A key figure beside the title; may be empty.
     pub remark: String,
-    /// What is counted along x.
+    /// The quantity along x.
     pub x: String,
-    /// What is counted along y, and how.
+    /// The quantity along y, and its scale.
     pub y: (String, Spacing),
-    /// Index into the cast: whose colour it has.
+    /// Index of the allocator whose colour it has.
     pub index: usize,
-    /// What is drawn.
+    /// The content.
     pub shape: Shape,
 }
 
-/// Draws panels in so many columns, row by row, in the colours of `allocators` allocators.
+/// Draws panels in the given number of columns, row by row, in the colours of `allocators` allocators.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ fn one(
     canvas.edge((left, bottom), (right, bottom), 1, Ink::Faint)
 }
 
-/// A value at an axis, with a decimal where it is small.
+/// A value on an axis, with one decimal if it is small.
 fn label(value: f64) -> String {
     if value < 10.0 && value.fract() != 0.0 { format!("{value:.1}") } else { number::compact(value) }
 }

@@ -1,5 +1,4 @@
-//! The verdict's picture: the worst operation's instructions, observed or proved, against the heap needed, over all
-//! traces.
+//! The verdict's figure: the worst operation's instructions, observed or bounded, over the heap needed, for all traces.
 
 use super::canvas::{Anchor, Canvas, Ink, PlotError, Point, Scale, sheet};
 use super::{WIDTH, shortened};
@@ -12,29 +11,29 @@ const LEFT: i32 = 84;
 const RIGHT: i32 = 976;
 const TOP: i32 = 20;
 const BOTTOM: i32 = 430;
-/// Height of the band of those whose instructions are not known.
+/// Height of the band for allocators with unknown instruction counts.
 const UNKNOWN: i32 = 84;
 const TEXT: u32 = 13;
 
-/// What is drawn.
+/// The content of the figure.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
-    /// Everybody; those are drawn who served every trace, and whose heap is known.
+    /// All allocators; those that served every trace and whose heap is known are drawn.
     pub standings: &'a [Standing],
-    /// Whom nobody beats, fewest instructions first.
+    /// The Pareto front, by increasing instructions.
     pub front: &'a [usize],
-    /// Who has a ring.
+    /// The allocator marked with a ring.
     pub take: Option<usize>,
-    /// What the instructions are of.
+    /// The instruction counts' origin.
     pub worst: &'a str,
-    /// Where those are drawn whose instructions are not known, if anywhere: what is written there.
+    /// The label of the band for allocators with unknown instruction counts; `None` if they are not drawn.
     pub unknown: Option<&'a str>,
-    /// The figure in words.
+    /// The figure's description.
     pub description: &'a str,
 }
 
 impl<'a> Field<'a> {
-    /// Who was judged, by what was observed.
+    /// The allocators of a verdict, by observed instructions.
     #[must_use]
     pub fn of(verdict: &'a Verdict) -> Self {
         Self {
@@ -48,7 +47,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The allocators that served every trace, and the front; `None` where there are none.
+/// The allocators that served every trace, and the front; `None` if there are none.
 ///
 /// # Errors
 ///
@@ -68,7 +67,7 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
     let Some(instructions) = range(figures.iter().filter_map(|figure| figure.1)) else { return Ok(None) };
     let Some(heap) = range(figures.iter().map(|figure| figure.2)) else { return Ok(None) };
     let x = Scale::logarithmic((heap.0 / 1.03, heap.1 * 1.12), (LEFT, RIGHT));
-    // Above all instructions is room for those of whom none are known.
+    // Above the instruction axis is room for the allocators with unknown counts.
     let top = if field.unknown.is_some() { TOP + UNKNOWN } else { TOP };
     let y = Scale::logarithmic((instructions.0.max(1.0) / 1.4, instructions.1 * 1.5), (BOTTOM, top));
     let at = |worst: Option<f64>, ratio: f64| (x.at(ratio), worst.map_or(TOP + UNKNOWN / 2, |worst| y.at(worst)));
@@ -125,7 +124,7 @@ fn axes(canvas: &mut Canvas<'_>, field: Field<'_>, x: &Scale, y: &Scale) -> Resu
     canvas.text(field.worst, (LEFT + 6, TOP - 10), Anchor::Left, 13, Ink::Text)
 }
 
-/// The steps that no candidate is below and to the left of.
+/// The staircase below and to the left of which there are no candidates.
 fn front_path(field: Field<'_>, points: &[(usize, Point)]) -> Vec<Point> {
     let at = |member: &usize| points.iter().find(|(index, _)| index == member).map(|(_, at)| *at);
     let members: Vec<Point> = field.front.iter().filter_map(at).collect();
@@ -140,42 +139,42 @@ fn front_path(field: Field<'_>, points: &[(usize, Point)]) -> Vec<Point> {
     path
 }
 
-/// A rectangle that a label covers: left, top, right, bottom.
+/// The rectangle of a label: left, top, right, bottom.
 type Covered = (i32, i32, i32, i32);
 
-/// Half the edge of the square that a point keeps free of labels.
+/// Half the edge of the square around a point that is kept free of labels.
 const MARKER: i32 = 8;
-/// How far a label without a leader may be from its point.
+/// Maximum distance of a label without a leader line from its point.
 const NEAR: i32 = 24;
-/// By how much every other point must be farther from a label without a leader than its own.
+/// The margin by which a label without a leader line must be closer to its own point than to any other.
 const MARGIN: i32 = 8;
 
-/// A point that wants a label.
+/// A point to be labelled.
 struct Named {
     at: Point,
     /// Width of the label.
     width: i32,
-    /// How close to the point the label may come.
+    /// Minimum distance of the label from the point.
     own: i32,
 }
 
-/// Where a label stands.
+/// The position of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     at: Point,
     anchor: Anchor,
-    /// Where a line from the point meets the label, where it cannot be told otherwise whose label it is.
+    /// The end of the leader line from the point, if the label would otherwise be ambiguous.
     leader: Option<Point>,
 }
 
-/// Names beside their points, where they cover neither each other nor a point nor the front.
+/// Labels points such that labels overlap neither each other, nor a point, nor the front.
 fn labels(
     canvas: &mut Canvas<'_>,
     field: Field<'_>,
     points: &[(usize, Point)],
     front: &[Point],
 ) -> Result<(), PlotError> {
-    // The choice takes the best place, since its label is what the figure is looked at for.
+    // The selected allocator gets the best position, since its label is the most important.
     let mut points = points.to_vec();
     points.sort_by_key(|(index, _)| field.take != Some(*index));
     let names: Vec<String> =
@@ -199,7 +198,7 @@ fn labels(
     Ok(())
 }
 
-/// A place for every label, in the order of `named`: the first has the choice of all.
+/// A position for every label, in the order of `named`: earlier labels have priority.
 fn arranged(named: &[Named], front: &[Point]) -> Vec<Place> {
     let mut taken: Vec<Covered> =
         named.iter().map(|Named { at: (x, y), .. }| (x - MARKER, y - MARKER, x + MARKER, y + MARKER)).collect();
@@ -227,7 +226,7 @@ fn covered((x, y): Point, anchor: Anchor, width: i32) -> Covered {
     (left, y - 8, left + width, y + 8)
 }
 
-/// The point of a rectangle that is nearest to another.
+/// The point of a rectangle closest to another point.
 fn nearest((left, top, right, bottom): Covered, (x, y): Point) -> Point {
     (x.clamp(left, right), y.clamp(top, bottom))
 }
@@ -236,7 +235,7 @@ fn distance((a, b): Point, (c, d): Point) -> f64 {
     f64::from(a - c).hypot(f64::from(b - d))
 }
 
-/// How close the straight line between two points comes to a third.
+/// The distance of a point from the line segment between two others.
 fn passes(from: Point, to: Point, third: Point) -> f64 {
     let along = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
     let offset = (f64::from(third.0 - from.0), f64::from(third.1 - from.1));
@@ -245,7 +244,7 @@ fn passes(from: Point, to: Point, third: Point) -> f64 {
     (offset.0 - share * along.0).hypot(offset.1 - share * along.1)
 }
 
-/// The nearest free place on the sheet at which it is plain whose label it is: by itself, or else by a leader that
+/// The nearest free position at which the label is unambiguous: by its distance alone, or with a leader line that
 /// passes no other point.
 fn place(point: &Named, others: &[Point], taken: &[Covered]) -> Place {
     let ((x, y), own) = (point.at, point.own);
@@ -297,7 +296,7 @@ fn place(point: &Named, others: &[Point], taken: &[Covered]) -> Place {
 mod tests {
     use super::*;
 
-    /// Clusters as real runs have them, and points on top of each other.
+    /// Clusters like those of real runs, and coincident points.
     fn crowds() -> Vec<Vec<Point>> {
         vec![
             (0..8).map(|step| (300 + step, 200)).collect(),

@@ -1,4 +1,4 @@
-//! Traces replayed by threads as a page: how long each kind of operation takes, with however many threads.
+//! Traces replayed by several threads as a page: the duration of each kind of operation, by number of threads.
 
 use super::{head, memory, notes, operations, sentences, ticks};
 use crate::number;
@@ -11,7 +11,7 @@ use crate::present::standing::Standing;
 use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTrace};
 use maud::{Markup, html};
 
-/// Everything as one HTML document.
+/// The whole report as an HTML document.
 ///
 /// # Errors
 ///
@@ -22,7 +22,7 @@ pub fn html(run: &ThreadedRun) -> Result<String, PlotError> {
     let standings: Vec<Standing> = everybody.iter().map(|cell| standing(cell)).collect();
     let styles = palette::of(&standings);
     let cast = Cast { standings: &standings, styles: &styles };
-    // Those of one trace stand together, by numbers of threads.
+    // Entries of one trace are grouped, ordered by number of threads.
     let groups: Vec<&[ThreadedTrace]> = run.traces.chunk_by(|one, other| one.trace.name == other.trace.name).collect();
     let figures = groups.iter().map(|group| figures(group, cast)).collect::<Result<Vec<_>, _>>()?;
     let body = html! {
@@ -67,7 +67,7 @@ fn standing(cell: &ThreadedCell) -> Standing {
     .standing()
 }
 
-/// A figure for each kind of operation, of everybody but options; and those of options.
+/// One figure per kind of operation for all allocators except variants, and one for the variants.
 fn figures(group: &[ThreadedTrace], cast: Cast<'_>) -> Result<Vec<Markup>, PlotError> {
     let kinds = operations(&Default::default()).map(|(name, _)| name);
     let is_option = |cell: &ThreadedCell| cell.option_of.is_some();
@@ -121,7 +121,7 @@ fn panel(trace: &ThreadedTrace, kind: usize, wanted: &dyn Fn(&ThreadedCell) -> b
     }
 }
 
-/// With a capital letter.
+/// Capitalizes the first letter.
 fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
