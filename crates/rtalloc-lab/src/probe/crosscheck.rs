@@ -1,8 +1,8 @@
-//! Checks the counter against an independent witness: another process that single-steps the same operations by
+//! Checks the counter against an independent reference: another process that single-steps the same operations by
 //! `ptrace`.
 //!
-//! The counts of every operation must be equal, and every step that the witness observes must be an edge of the copied
-//! and bounded graph.
+//! The counts of every operation must be equal, and every step of the reference must be an edge of the copied and
+//! bounded graph.
 
 use crate::probe::Counted;
 use crate::replay::isolate::{Child, SharedMemory};
@@ -31,7 +31,7 @@ const HEAP_BYTES: usize = 1 << 20;
 /// Operations performed, at most.
 const OPERATIONS: Tiers<usize> = Tiers { daily: 1_000, full: 3_000 };
 
-/// A third of them where each may search the heap: single-stepping takes some thousand times as long as executing.
+/// A third of them if each may search the heap: single-stepping is some thousand times slower than executing.
 fn operations(subject: &Subject) -> usize {
     let searches = !subject.cost.starts_with("O(1)") && !subject.cost.starts_with("O(log");
     OPERATIONS.now() / if searches { 3 } else { 1 }
@@ -58,13 +58,13 @@ impl Counting<'_> {
     }
 }
 
-/// Stops at a breakpoint right before the call of every operation, for the witness.
+/// Stops at a breakpoint right before the call of every operation, for the reference process.
 struct Announced;
 
 impl Announced {
     unsafe fn call(&mut self, entry: *const c_void, arguments: [usize; 5]) -> usize {
         let result: usize;
-        // SAFETY: the caller guarantees the call; the witness handles the breakpoint.
+        // SAFETY: the caller guarantees the call; the reference process handles the breakpoint.
         unsafe {
             asm!(
                 "int3",
@@ -162,8 +162,8 @@ fn forked(subject: &Subject, events: &[Event], observer: &mut impl Observer, tra
     }
 }
 
-/// The counts of every operation by the copy and by the witness, and the pairs of consecutive instructions that the
-/// witness observed.
+/// The counts of every operation by the copy and by the reference, and the pairs of consecutive instructions that the
+/// reference executed.
 fn both(subject: &Subject, counted: &Counted, events: &[Event]) -> (Vec<u64>, Vec<u64>, BTreeSet<(u64, u64)>) {
     let shared = SharedMemory::new(1 + OPERATIONS.now()).expect("shared memory");
     let mut counting = Counting { counts: shared.words(), next: 0 };

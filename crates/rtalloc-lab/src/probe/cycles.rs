@@ -338,7 +338,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Replays the trace in batches, until it ends or the coordinator is gone. Returns the error message, or an empty
+    /// Replays the trace in batches, until it ends or the coordinator exits. Returns the error message, or an empty
     /// text.
     fn play(&mut self, trace: &Path, subject: &Subject, heap_bytes: usize) -> String {
         match self.replay(trace, subject, heap_bytes) {
@@ -356,7 +356,7 @@ impl Stage<'_> {
         let mut rest = 0..0;
         let mut replay = Replay::new();
         let mut timing = Timing { samples: vec![0; BATCH], place: 0 };
-        // The lines that the first batch would fault in.
+        // Touches the pages of the samples, so that the first batch does not fault.
         for word in self.samples.words() {
             word.store(0, Ordering::Relaxed);
         }
@@ -384,12 +384,12 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Sends an answer to the coordinator. If the coordinator is gone, there is no next order either.
+    /// Sends an answer to the coordinator. If the coordinator has exited, there is no next order either.
     fn answer(&mut self, operations: u64) {
         let _ = self.answers.write_all(&operations.to_le_bytes());
     }
 
-    /// The next order, or `None` if the coordinator is gone.
+    /// The next order, or `None` if the coordinator has exited.
     fn order(&mut self) -> Option<Order> {
         let mut order = [0; 8];
         self.orders.read_exact(&mut order).ok().map(|()| Order::from_bytes(order))

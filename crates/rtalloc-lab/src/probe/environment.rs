@@ -1,4 +1,4 @@
-//! Where and with what a run was measured.
+//! The environment of a run.
 
 use super::cycles::{Clock, ticks};
 use crate::result::schema::Environment;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 impl Environment {
-    /// Looks around. What the system does not tell is "unknown".
+    /// Collects the environment. Unavailable values are "unknown".
     #[must_use]
     pub fn here(clock: Clock) -> Self {
         let unknown = || "unknown".to_string();
@@ -41,22 +41,22 @@ fn kernel_release() -> Option<String> {
     Some(format!("{} {}", read("ostype")?.trim(), read("osrelease")?.trim()))
 }
 
-/// SHA-256 of the running binary: figures of two runs come from the same code if it is equal. It is found once in a
-/// process.
+/// SHA-256 of the running binary: if it is equal, the figures of two runs come from the same code. It is computed once
+/// per process.
 fn binary_checksum() -> Option<String> {
     static CHECKSUM: OnceLock<Option<String>> = OnceLock::new();
     let found = || Some(written(&Sha256::digest(fs::read("/proc/self/exe").ok()?)));
     CHECKSUM.get_or_init(found).clone()
 }
 
-/// A checksum in words.
+/// A checksum as text.
 #[must_use]
 pub(crate) fn written(sha256: &[u8]) -> String {
     sha256.iter().fold("sha256:".into(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// Calibrates the time-stamp counter against the monotonic clock. The pairs at both ends are taken as close together
-/// as a few tries allow, so that an interruption between the two readings does not count.
+/// Calibrates the time-stamp counter against the monotonic clock. At both ends, the closest pair of several readings is
+/// used, so that an interruption between two readings has no effect.
 pub(crate) fn ticks_per_second() -> u64 {
     const SPAN: Duration = Duration::from_millis(40);
     let pair = || {

@@ -22,7 +22,7 @@ use rtalloc_subjects::{Heap, Region};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Maximum number of replays, each with more code copied. Each finds the targets of the code copied last.
+/// Maximum number of replays, each with more code copied: each finds the targets of the most recently copied code.
 pub const ROUNDS: usize = 24;
 
 /// The outcome of a replay: its report, or the addresses it missed.

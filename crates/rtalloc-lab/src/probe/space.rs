@@ -134,7 +134,7 @@ struct Search<'a> {
 pub(super) enum Verdict {
     Serves,
     Fails,
-    /// No time is left to find out.
+    /// The time limit was reached.
     Unknown,
 }
 
@@ -172,9 +172,9 @@ impl Search<'_> {
     }
 }
 
-/// Gallops from a first guess to two sizes one step apart, the smaller of which fails and the larger serves; returns
-/// the larger. `hopeless` is known to fail, and nothing above `most` is tried; `None` where nothing serves or no time
-/// is left.
+/// Gallops from a first guess to two sizes one step apart, of which the smaller fails and the larger succeeds; returns
+/// the larger. `hopeless` is known to fail, and nothing above `most` is tried; `None` if no size succeeds or the time
+/// limit is reached.
 pub(super) fn least_that_serves(
     guess: u64,
     hopeless: u64,
