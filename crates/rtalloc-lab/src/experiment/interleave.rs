@@ -93,7 +93,7 @@ const fn candidate<H: Tuned + 'static>(name: &'static str, heap_bytes: usize) ->
     Candidate { name, heap_bytes, progress, perform: Execution::perform::<H> }
 }
 
-/// Explores every candidate; `progress` is called after each of the [`steps`] steps.
+/// Explores every candidate; `progress` is called at each step, [`steps`] times in total.
 pub fn measure(candidates: &[Candidate], settings: &Settings, progress: &mut dyn FnMut(u64, &str)) -> Interleaved {
     let mut done = 0;
     let allocators = candidates

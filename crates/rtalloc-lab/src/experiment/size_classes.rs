@@ -60,7 +60,7 @@ struct Seen {
     moving: Option<u64>,
 }
 
-/// Object sizes that fall in one class for every ladder, with or without a back reference.
+/// Object sizes that belong to this class for every ladder, with or without a back reference.
 fn sizes(block: usize) -> std::ops::RangeInclusive<usize> {
     (block - block / 9 + 1).min(block - 4)..=block - 4
 }

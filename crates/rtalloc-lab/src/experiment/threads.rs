@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Time beyond its limit after which a process is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What is replayed, and how.
+/// The settings of a replay.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Bytes of the heap; `None` selects them from the trace.

@@ -35,9 +35,9 @@ pub static COMPACT_FIT: LazyLock<&super::compact_fit::published::CompactFit> = L
 /// A value for each of the two operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Both<T> {
-    /// Of malloc.
+    /// For malloc.
     pub malloc: T,
-    /// Of free.
+    /// For free.
     pub free: T,
 }
 

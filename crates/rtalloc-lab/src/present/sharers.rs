@@ -9,7 +9,7 @@ use crate::result::schema::{Distribution, Origin, SubjectFacts};
 pub(crate) struct Sharer<'a> {
     pub(crate) name: &'a str,
     pub(crate) origin: Origin,
-    /// The kind of lock, where there is one.
+    /// The kind of lock, if it has one.
     pub(crate) lock: Option<&'a str>,
     /// Whether it takes its pages from the system.
     pub(crate) own_pages: bool,

@@ -90,7 +90,7 @@ impl Counted {
 ///
 /// # Errors
 ///
-/// What went wrong, in words.
+/// If counting failed, with a message.
 pub fn counting<R>(
     process: &Process,
     subject: &Subject,

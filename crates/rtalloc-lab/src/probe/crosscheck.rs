@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const HEAP_BYTES: usize = 1 << 20;
-/// Operations performed, at most.
+/// Maximum number of operations.
 const OPERATIONS: Tiers<usize> = Tiers { daily: 1_000, full: 3_000 };
 
 /// A third of them if each may search the heap: single-stepping is some thousand times slower than executing.

@@ -230,7 +230,7 @@ impl Kind {
     const LEFT_OUT: u64 = 5;
 }
 
-/// What a replica does in its next batch.
+/// The next batch of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Order {
     operations: usize,

@@ -1,4 +1,4 @@
-//! Probes: what is measured during an operation.
+//! Probes: the measurement of each operation.
 //!
 //! A probe is an [`Observer`](crate::replay::Observer) of a replay and a function that measures one cell with it, in
 //! the calling process. [`space`] records addresses, [`instructions`] counts the instructions of every operation,
@@ -52,10 +52,10 @@ impl<'a> Task<'a> {
     }
 }
 
-/// What a probe reports of a cell: how the replay ended, and the figures if there are any.
+/// A probe's report on a cell: the outcome of the replay, and the figures, if any.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report<T> {
-    /// How the replay ended.
+    /// The outcome of the replay.
     pub outcome: Outcome,
     /// The figures.
     pub figures: Option<T>,

@@ -14,7 +14,7 @@ use crate::replay::{Block, Nobody, Observer, Replay};
 use crate::result::schema::{Curve, Outcome, Space};
 use rtalloc_subjects::{Heap, Region};
 
-/// Most points of the curve of H.
+/// Maximum number of points of the curve of H.
 const CURVE_POINTS: u64 = 400;
 
 /// Measures one cell. A subject with its own pages is replayed, and thereby tested, but has no figures.

@@ -62,7 +62,7 @@ pub struct Blocks {
     pub granule_bytes: Option<u64>,
     /// Smallest block, header included.
     pub smallest_bytes: Option<u64>,
-    /// Natural alignment of every block.
+    /// Guaranteed alignment of every block.
     pub alignment_bytes: u64,
     /// Largest request that a heap of any size can serve.
     pub largest_request_bytes: Option<u64>,

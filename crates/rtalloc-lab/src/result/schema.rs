@@ -88,7 +88,7 @@ pub struct Cell {
     pub subject: SubjectFacts,
     /// Size of the replay's heap in bytes; `None` if the subject takes its own pages.
     pub heap_bytes: Option<u64>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
     /// Cycle probe, if requested and available.
     pub time: Option<Time>,
@@ -120,7 +120,7 @@ pub struct SubjectFacts {
     pub read_instructions: Option<u64>,
 }
 
-/// How the replay of a trace ended.
+/// The outcome of a trace's replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {

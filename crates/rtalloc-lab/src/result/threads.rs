@@ -50,7 +50,7 @@ pub struct ThreadedCell {
     pub deallocate: Option<String>,
     /// Bytes of the heap; `None` if it takes its own pages.
     pub heap_bytes: Option<u64>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
     /// Time of operations.
     pub time: Option<ThreadedTime>,

@@ -52,7 +52,7 @@ impl Adversary {
 
     /// The scheduler for this number of schedules.
     pub(super) fn scheduler(self, seed: u64, schedules: usize, threads: usize) -> Box<dyn Scheduler + Send> {
-        /// Number of priority changes plus one: the preemption depth.
+        /// Number of priority changes plus one: the depth of PCT.
         const PCT_DEPTH: usize = 4;
         let own = |tactic: Box<dyn Tactic + Send>| -> Box<dyn Scheduler + Send> {
             Box::new(Own { tactic, run: 0, runs: schedules, choices: Vec::new() })

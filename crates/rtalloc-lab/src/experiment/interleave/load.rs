@@ -5,7 +5,7 @@ use super::world::{self, Block, Kind};
 use crate::workload::random::Random;
 use rtalloc::contract::{Operation, SharedAllocator, SharedError, Slot, Steps};
 
-/// What every thread of an execution does.
+/// The operations of every thread of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// The paper's case I: allocate blocks of 948 bytes until a request is refused; free none.

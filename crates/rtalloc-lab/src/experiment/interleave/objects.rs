@@ -256,7 +256,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
 
 impl<const IOTA: usize> Drop for Worker<'_, IOTA> {
     fn drop(&mut self) {
-        // A thread that never ends keeps its objects.
+        // An unwinding thread keeps its objects.
         if !std::thread::panicking() {
             self.let_go();
             // SAFETY: it is not used again.

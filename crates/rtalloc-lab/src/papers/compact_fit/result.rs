@@ -31,7 +31,7 @@ pub struct CompactFit {
 pub struct Panel {
     /// "6a".
     pub figure: String,
-    /// What is measured.
+    /// The measured quantity.
     pub what: String,
     /// One curve per allocator.
     pub series: Vec<Series>,

@@ -64,7 +64,7 @@ pub struct Bands {
     pub malloc: Vec<Band>,
     /// Bands of free.
     pub free: Vec<Band>,
-    /// The instructions between the two malloc bands.
+    /// Difference between the two malloc bands, in instructions.
     pub more_for_the_last: u64,
 }
 

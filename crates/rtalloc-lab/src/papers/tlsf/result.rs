@@ -273,9 +273,9 @@ pub const REST: &str = "rest";
 /// instruction count of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
-    /// Of malloc, table I.
+    /// malloc, table I.
     pub malloc: BTreeMap<String, BTreeMap<u64, u64>>,
-    /// Of free, table II.
+    /// free, table II.
     pub free: BTreeMap<String, BTreeMap<u64, u64>>,
 }
 

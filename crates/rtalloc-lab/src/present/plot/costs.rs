@@ -10,7 +10,7 @@ const LEFT: i32 = 78;
 const RIGHT: i32 = 760;
 /// Room above each panel, for its title.
 const HEAD: i32 = 34;
-/// Height of a label beside a panel.
+/// Height of a label next to a panel.
 const LABEL: i32 = 14;
 /// Height of a panel with few labels.
 const LEAST_HEIGHT: i32 = 260;
@@ -107,7 +107,7 @@ fn draw(
     for curve in &curves {
         let style = &cast.styles[curve.0];
         canvas.line(at(curve), style.line_width, Ink::Allocator(curve.0))?;
-        #[allow(clippy::cast_precision_loss)] // told
+        #[allow(clippy::cast_precision_loss)] // tooltip value
         let told = at(curve).into_iter().zip(&curve.1.points);
         let told = told.map(|(at, point)| (at, point.heap_bytes as f64, point.instructions as f64));
         let name = &cast.standings[curve.0].subject.name;

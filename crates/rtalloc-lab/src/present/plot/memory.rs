@@ -70,7 +70,7 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Resul
         canvas.area(shade, 1.0, Ink::Live)?;
         for (index, points) in curves.iter().rev() {
             canvas.line(steps(points.iter().map(at)), cast.styles[*index].line_width, Ink::Allocator(*index))?;
-            #[allow(clippy::cast_precision_loss)] // told
+            #[allow(clippy::cast_precision_loss)] // tooltip value
             let told = points.iter().map(|point| (at(point), point.0 as f64, point.1 as f64));
             canvas.tell((*index, &cast.standings[*index].subject.name), ["operations", "bytes used"], told);
         }

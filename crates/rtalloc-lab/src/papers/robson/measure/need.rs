@@ -24,7 +24,7 @@ pub struct Question<'a> {
 /// A game in a heap of a given size.
 #[derive(Clone, Copy, Debug)]
 pub struct Played {
-    /// How it ended.
+    /// The outcome.
     pub over: Over,
     /// Bytes of the region available to blocks.
     pub area_bytes: usize,

@@ -50,8 +50,8 @@ const BAND_MALLOCS: u64 = 3000;
 /// Time limit per unit.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// The selected allocators, with the paper's four always included first, since the claims need them; [`OTHERS`] by
-/// default.
+/// The paper's four allocators, which the claims need, followed by the selected ones, or by [`OTHERS`] if none are
+/// selected.
 ///
 /// # Errors
 ///

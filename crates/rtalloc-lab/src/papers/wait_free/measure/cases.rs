@@ -136,7 +136,7 @@ struct Log<'heap> {
 }
 
 impl Log<'_> {
-    /// One allocation; `None` where it was refused.
+    /// One allocation; `None` if it was refused.
     #[inline(always)]
     fn allocate<M: Meter>(&mut self, size: usize) -> Option<*mut u8> {
         let begun = M::begin();

@@ -11,20 +11,20 @@
 //! request of p. A tooth is added as follows:
 //!
 //! ```text
-//! ... R_1                      two blocks of p: nothing but the end of the heap is large enough
+//! ... R_1                      two blocks of p: only the end of the heap is large enough
 //! ... R_1 R_p R_p              the last tooth and the first block are freed: the only gap above p - 1
-//! ... [    F_2p   ]            n, then f: both go there, and leave the smallest gap of all; so 1 goes there, too
+//! ... [    F_2p   ]            n, then f: both are placed there and leave the smallest gap, so 1 is placed there too
 //! ... R_n R_f R_1              n is freed
-//! ... F_n R_f R_1              a tooth that is n + f = 2p - c behind the one before: one is missing between them
+//! ... F_n R_f R_1              a tooth n + f = 2p - c after the previous one: one is missing between them
 //! ```
 //!
 //! The missing tooth cannot be placed there directly, but its position can be moved towards the start of the heap,
 //! tooth by tooth:
 //!
 //! ```text
-//! F_(p-1) R_1   F_n R_f R_1    p goes to the gap of n, and 2c fills it
+//! F_(p-1) R_1   F_n R_f R_1    p is placed in the gap of n, and 2c fills it
 //! F_(p-1) R_1 R_p R_2c R_f R_1 the left tooth and p are freed: a gap of 2p, the only one above p - 1
-//! R_n R_f R_1      R_2c R_f R_1  n, f and 1 go there as above; n, 2c and the right f are freed
+//! R_n R_f R_1      R_2c R_f R_1  n, f and 1 are placed as above; n, 2c and the right f are freed
 //! F_n R_f R_1   F_(p-1) R_1    (2c + f = p - c, and c - 1 units lie between the 1 and 2c)
 //! ```
 //!
@@ -52,10 +52,10 @@
 //! belong to one list, and requests for them search the next one:
 //!
 //! ```text
-//! ... R_F                      A and B go to the end of the heap
-//! ... R_F R_A R_B              A is freed; 1 takes it, the last block of the first list that is not empty: a tooth
-//! ... R_F R_1 [   ] R_B        F and B are freed; F is requested: the gap of n - 1 is of the wrong list
-//! ... [ F ] R_1 R_F            a tooth more, for n units of memory and one unit live
+//! ... R_F                      A and B are placed at the end of the heap
+//! ... R_F R_A R_B              A is freed; 1 takes it, the last block of the first nonempty list: a tooth
+//! ... R_F R_1 [   ] R_B        F and B are freed; F is requested: the gap of n - 1 is in the wrong list
+//! ... [ F ] R_1 R_F            one more tooth, for n units of memory and one live unit
 //! ```
 //!
 //! This continues until 2n units are left: (M - 2n) n units.

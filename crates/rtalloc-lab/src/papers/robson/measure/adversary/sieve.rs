@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! objects  [1][1][1][1][1][1][2   ][2   ]
-//! stay     [1]      [1]      [2   ]          no gap of 3: the next requests, of 3, go behind all of them
+//! stay     [1]      [1]      [2   ]          no gap of 3: the next requests, of 3, are placed after all of them
 //! ```
 
 use super::super::game::{Game, Id, Over, Placed};
 use super::just_above_powers;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// Requests of 1, 2, 3, ... n units, each behind gaps of one unit less.
+/// Requests of 1, 2, 3, ... n units, each with all gaps at least one unit smaller.
 pub(super) fn sizes(game: &mut Game<'_, '_>, n: usize) -> Result<(), Over> {
     rounds(game, (1..=n).map(|size| (size, size - 1)))
 }
