@@ -5,10 +5,10 @@
 //! kernel keeps it even if the process is killed. `rtalloc recover FILE` reads it.
 //!
 //! Shared pages are shared with forked children too, and a part of the heap is on them. So during a fork the process
-//! has a private copy; the child keeps it, and the parent returns to the file. If there is no memory for a copy, the child
-//! ends with a message before it runs. (A child that is created without the
-//! handlers of `fork`, by `clone`, must not allocate.) Of several programs that run with the same variables, each
-//! replaces the file; `%p` in its name is the number of the process.
+//! has a private copy; the child keeps it, and the parent returns to the file. If there is no memory for a copy, the
+//! child ends with a message before it runs. (A child that is created without the handlers of `fork`, by `clone`, must
+//! not allocate.) Of several programs that run with the same variables, each replaces the file; `%p` in its name is the
+//! number of the process.
 
 use crate::output::refuse_to_run;
 use crate::state::STATE;

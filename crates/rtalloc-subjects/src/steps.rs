@@ -48,12 +48,12 @@ pub fn before_each(call: Option<fn(Step)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtalloc::concurrent::atomics::{Shared, Told};
+    use rtalloc::concurrent::atomics::{Shared, WithListener};
     use std::sync::atomic::Ordering;
 
     #[test]
     fn steps_are_counted_by_their_kind_and_thread() {
-        let word: Shared<u32, Told<Counting>> = Shared::new(1);
+        let word: Shared<u32, WithListener<Counting>> = Shared::new(1);
         let _ = taken();
         word.store(2, Ordering::Relaxed);
         word.fetch_add(word.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_registered_function_is_called_before_steps() {
         thread_local!(static CALLS: Cell<usize> = const { Cell::new(0) });
-        let word: Shared<u32, Told<Counting>> = Shared::new(1);
+        let word: Shared<u32, WithListener<Counting>> = Shared::new(1);
         before_each(Some(|_| CALLS.set(CALLS.get() + 1)));
         let _ = word.load(Ordering::Relaxed);
         before_each(None);

@@ -660,8 +660,8 @@ fn a_wait_counts_as_one_instruction() {
 
 #[test]
 fn a_prefixed_branch_is_declined_on_every_processor() {
-    // Intel and AMD processors would take the branch to different targets: the argument avoids it here. On AMD the displacement has two
-    // bytes, and the other two are `add [rax], al`, which needs an address.
+    // Intel and AMD processors would take the branch to different targets: the argument avoids it here. On AMD the
+    // displacement has two bytes, and the other two are `add [rax], al`, which needs an address.
     let text = assembly(&format!(
         "{FUNCTION}lea rax, [rsp - 64]\ntest edi, edi\n.byte 0x66, 0x0f, 0x88, 4, 0, 0, 0\nmov eax, 1\nret\nmov ecx, 50\n1: dec ecx\njnz 1b\nret\n\
          .size f, . - f"

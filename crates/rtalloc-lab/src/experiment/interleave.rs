@@ -24,7 +24,7 @@ pub use turn::Turnstile;
 use crate::result::interleave::{Explored, Interleaved, OperationSteps};
 use load::Worker;
 use rtalloc::concurrent::arenas::Arenas;
-use rtalloc::concurrent::atomics::Told;
+use rtalloc::concurrent::atomics::WithListener;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
 use rtalloc::contract::{Progress, SharedAllocator};
@@ -74,12 +74,12 @@ pub struct Candidate {
 }
 
 /// A tree buddy whose steps are interleaved.
-type Tree<L, O> = TreeBuddy<'static, 64, L, O, Told<Turnstile>>;
+type Tree<L, O> = TreeBuddy<'static, 64, L, O, WithListener<Turnstile>>;
 
 /// All candidates.
 pub const CANDIDATES: &[Candidate] = &[
-    candidate::<Arenas<'static, Tlsf<'static>, Told<Turnstile>>>("arenas", 16 << 10),
-    candidate::<BitmapBuddy<'static, 64, Told<Turnstile>>>("bitmap-buddy", 16 << 10),
+    candidate::<Arenas<'static, Tlsf<'static>, WithListener<Turnstile>>>("arenas", 16 << 10),
+    candidate::<BitmapBuddy<'static, 64, WithListener<Turnstile>>>("bitmap-buddy", 16 << 10),
     candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Faithful>>("tree-buddy", 16 << 10),
     candidate::<Tree<tree_buddy::InBand, tree_buddy::Faithful>>("tree-buddy-in-band", 16 << 10),
     candidate::<Tree<tree_buddy::OutOfBand, tree_buddy::Everything>>("tree-buddy-everything", 16 << 10),

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! of a module's documentation stands a table with a row for each allocator named; for how long they hold locks,
-//! between `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p rtalloc-lab --test command figures` writes those
-//! that changed anew, with the day and the commit. The bounds are those in `bounds/x86_64.json`.
+//! between `holds: tlsf` and the same end. `UPDATE_FIGURES=1 cargo test -p rtalloc-lab --test command figures` writes
+//! those that changed anew, with the day and the commit. The bounds are those in `bounds/x86_64.json`.
 
 use rtalloc_lab::number::{bytes, date, grouped};
 use rtalloc_lab::observe::scenario::HEAP_BYTES;

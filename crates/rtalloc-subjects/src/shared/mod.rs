@@ -19,7 +19,7 @@ use crate::adapter::{Made, Release};
 use crate::steps::Counting;
 use crate::{Entries, Origin, Reach, Refusal, Region, WalkEntry};
 use rtalloc::concurrent::arenas::Arenas;
-use rtalloc::concurrent::atomics::Told;
+use rtalloc::concurrent::atomics::WithListener;
 use rtalloc::concurrent::bitmap_buddy::BitmapBuddy;
 use rtalloc::concurrent::tree_buddy::{self, TreeBuddy};
 use rtalloc::contract::{Block, Operation, Progress, SharedError, Steps};
@@ -298,16 +298,16 @@ pub fn all() -> &'static [SharedSubject] {
 }
 
 static ARENAS_STEPPED: SharedSubject =
-    adapter::together::<Arenas<'static, Tlsf<'static>, Told<Counting>>>("arenas", None);
+    adapter::together::<Arenas<'static, Tlsf<'static>, WithListener<Counting>>>("arenas", None);
 
 static BITMAP_BUDDY_STEPPED: SharedSubject =
-    adapter::together::<BitmapBuddy<'static, 64, Told<Counting>>>("bitmap-buddy", None);
+    adapter::together::<BitmapBuddy<'static, 64, WithListener<Counting>>>("bitmap-buddy", None);
 
 /// A tree buddy and the same with reported steps; the others are options of the first.
 macro_rules! tree {
     ($name:literal, $node:literal, $layout:ty, $options:ty, $option_of:expr) => {{
         static STEPPED: SharedSubject =
-            adapter::together::<TreeBuddy<'static, $node, $layout, $options, Told<Counting>>>($name, None);
+            adapter::together::<TreeBuddy<'static, $node, $layout, $options, WithListener<Counting>>>($name, None);
         SharedSubject {
             option_of: $option_of,
             ..refusing(

@@ -1,7 +1,7 @@
 //! The one source of atomic words.
 //!
 //! Every word that several threads access is a [`Shared`], in the region like all state. Its parameter [`Atomics`]
-//! decides what an access does. [`Native`] executes the processor's instructions. [`Told`] first calls a listener,
+//! decides what an access does. [`Native`] executes the processor's instructions. [`WithListener`] first calls a listener,
 //! which counts accesses or schedules threads, and then does the same. The tests implement it with a model checker.
 //!
 //! An implementation of `Atomics` can identify the access in the source by the caller's location. `Native` does not use
@@ -228,35 +228,35 @@ pub unsafe trait Listener: Copy + Default + Send + Sync + 'static {
 
 /// The processor's atomic instructions, with a call of `L` before each: to count them, or to schedule other threads.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told<L: Listener>(PhantomData<L>);
+pub struct WithListener<L: Listener>(PhantomData<L>);
 
 // SAFETY: each access is that of `Native`, after a function that does not access the word.
-unsafe impl<L: Listener> Atomics for Told<L> {
+unsafe impl<L: Listener> Atomics for WithListener<L> {
     #[track_caller]
     unsafe fn load<W: Word>(cell: *mut W, order: Ordering) -> W {
         L::before(Step::Load);
-        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
+        // SAFETY: `cell` is valid, aligned and accessed through `WithListener<L>` alone, by the contract of `Atomics::load`.
         unsafe { Native::load(cell, order) }
     }
 
     #[track_caller]
     unsafe fn store<W: Word>(cell: *mut W, value: W, order: Ordering) {
         L::before(Step::Store);
-        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
+        // SAFETY: `cell` is valid, aligned and accessed through `WithListener<L>` alone, by the contract of `Atomics::load`.
         unsafe { Native::store(cell, value, order) }
     }
 
     #[track_caller]
     unsafe fn modify<W: Word>(cell: *mut W, rmw: Rmw, operand: W, order: Ordering) -> W {
         L::before(Step::Modify(rmw));
-        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
+        // SAFETY: `cell` is valid, aligned and accessed through `WithListener<L>` alone, by the contract of `Atomics::load`.
         unsafe { Native::modify(cell, rmw, operand, order) }
     }
 
     #[track_caller]
     unsafe fn compare_exchange<W: Word>(cell: *mut W, current: W, new: W, order: Ordering) -> Result<W, W> {
         L::before(Step::CompareExchange);
-        // SAFETY: `cell` is valid, aligned and accessed through `Told<L>` alone, by the contract of `Atomics::load`.
+        // SAFETY: `cell` is valid, aligned and accessed through `WithListener<L>` alone, by the contract of `Atomics::load`.
         unsafe { Native::compare_exchange(cell, current, new, order) }
     }
 }

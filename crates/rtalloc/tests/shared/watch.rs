@@ -1,13 +1,13 @@
 //! Sees every step of a heap under test before it happens: counts it, checks it against the promised bound, and runs an
 //! event: a switch to another thread, a signal, or the stop of a process.
 
-use rtalloc::concurrent::atomics::{Listener, Step, Told};
+use rtalloc::concurrent::atomics::{Listener, Step, WithListener};
 use rtalloc::contract::Steps;
 use std::cell::Cell;
 use std::panic::Location;
 
 /// The atomics of a heap under test.
-pub type Watched = Told<Watch>;
+pub type Watched = WithListener<Watch>;
 
 /// The listener.
 #[derive(Clone, Copy, Debug, Default)]

@@ -164,7 +164,7 @@ impl Outputs {
 
 impl Opened<'_> {
     /// Performs a paper's experiments and prints their results.
-    fn tell<'a>(self, paper: &dyn Paper<'a>, keeping: &Keeping) -> anyhow::Result<ExitCode> {
+    fn show<'a>(self, paper: &dyn Paper<'a>, keeping: &Keeping) -> anyhow::Result<ExitCode> {
         let store = performed(paper, keeping)?;
         let reproduced = paper.reproduce(&store)?;
         let environments = environments(&[paper], &store)?;

@@ -65,5 +65,5 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let outputs = arguments.outputs.open(&arguments.keeping)?;
     let analysis = Analysis::of_this_program()?;
-    outputs.tell(&Experiments::new(&analysis, settings)?, &arguments.keeping)
+    outputs.show(&Experiments::new(&analysis, settings)?, &arguments.keeping)
 }

@@ -13,7 +13,7 @@ use super::world::{self, Kind};
 use super::{Candidate, Execution};
 use crate::workload::random::Random;
 use rtalloc::compact_fit::Geometric;
-use rtalloc::concurrent::atomics::Told;
+use rtalloc::concurrent::atomics::WithListener;
 use rtalloc::concurrent::compact_fit::{
     CompactFitSlot, Guard, Operation, PinError, SharedCompactFit, SharedCompactFitConfig,
 };
@@ -21,7 +21,7 @@ use rtalloc::contract::{Corruption, Handle, HandleError, Progress, SharedError, 
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
-type A = Told<Turnstile>;
+type A = WithListener<Turnstile>;
 /// Pages of 1 KiB.
 type Ladder = Geometric<1024, 32, 8>;
 type Heap<const IOTA: usize> = SharedCompactFit<'static, IOTA, Ladder, A>;

@@ -150,7 +150,7 @@ unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> Slot for Hand<'_, 
     }
 }
 
-type Told = rtalloc::concurrent::atomics::Told<Turnstile>;
+type Scheduled = rtalloc::concurrent::atomics::WithListener<Turnstile>;
 
 const BYTES: usize = 16 << 10;
 
@@ -164,7 +164,7 @@ fn few() -> Settings {
 
 #[test]
 fn a_wait_free_pool_keeps_its_bound_and_every_adversary_plays() {
-    let explored = found::<Pool<false, false, Told>>(&few());
+    let explored = found::<Pool<false, false, Scheduled>>(&few());
     assert_eq!(explored.fault, None);
     // Three schedules without interleaving, sixty of each of the five other adversaries, on each of the six loads.
     assert_eq!(explored.schedules, (3 + 5 * 60) * 6);
@@ -180,24 +180,25 @@ fn a_wait_free_pool_keeps_its_bound_and_every_adversary_plays() {
 fn a_loop_that_others_can_keep_turning_is_found() {
     // Without contention, it takes one step for the load and one for the cell.
     let alone = Settings { threads: 1, ..few() };
-    assert_eq!(found::<Pool<true, false, Told>>(&alone).fault, None);
+    assert_eq!(found::<Pool<true, false, Scheduled>>(&alone).fault, None);
     // Other threads must interfere CELLS times, which is unlikely in this small number of random schedules.
     for load in [Load::II, Load::Mixed] {
         let settings = Settings { threads: 4, schedules: 400, loads: vec![load], ..Settings::default() };
-        let fault = found::<Pool<true, false, Told>>(&settings).fault.expect("the bound is exceeded");
+        let fault = found::<Pool<true, false, Scheduled>>(&settings).fault.expect("the bound is exceeded");
         assert!(fault.contains("its bound is"), "{fault}");
     }
 }
 
 #[test]
 fn two_owners_of_a_block_are_found() {
-    let fault = found::<Pool<false, true, Told>>(&few()).fault.expect("two threads read the same word");
+    let fault = found::<Pool<false, true, Scheduled>>(&few()).fault.expect("two threads read the same word");
     assert!(fault.contains("overlaps"), "{fault}");
 }
 
 #[test]
 fn the_same_seed_finds_the_same_and_another_one_something_else() {
-    let explored = |seed| found::<Pool<false, false, Told>>(&Settings { seed, schedules: 30, ..Settings::default() });
+    let explored =
+        |seed| found::<Pool<false, false, Scheduled>>(&Settings { seed, schedules: 30, ..Settings::default() });
     let first = explored(1);
     assert_eq!(first, explored(1));
     assert_ne!(first.decisions, explored(2).decisions);

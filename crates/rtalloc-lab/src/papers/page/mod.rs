@@ -303,7 +303,7 @@ mod tests {
 
     fn chapter(id: &'static str) -> Chapter {
         let svg = sheet(100, 100, 1, "a curve", |canvas| {
-            canvas.tell((0, "TLSF"), ["x", "y"], [((1, 1), 1.0, 2.0)]);
+            canvas.tooltips((0, "TLSF"), ["x", "y"], [((1, 1), 1.0, 2.0)]);
             Ok(())
         });
         let figure = Figure {

@@ -42,7 +42,7 @@ fn powers(found: &Robson) -> Result<Section, PlotError> {
     Ok(Section {
         title: "Robson's program for powers of two: memory needed over M".into(),
         about: {
-            let bound = |law: &Law| format!(" {}: what everyone needs who moves nothing, {}.", law.name, law.formula);
+            let bound = |law: &Law| format!(" {}: what every non-moving allocator needs, {}.", law.name, law.formula);
             format!("By the largest request n, in units.{}", found.laws.first().map(bound).unwrap_or_default())
         },
         tables: vec![(String::new(), table)],
@@ -74,14 +74,14 @@ fn worst(found: &Robson) -> Result<Section, PlotError> {
     let caption = (
         "The worst of all adversaries",
         "Memory needed against the worst adversary for requests of up to n units, over what is live at the most. Both axes are \
-         logarithmic. Curves of theory among those of allocators: what no one who moves nothing can be below, and the guarantees of \
-         first-fit in address order and of whoever refuses only what no gap holds.",
+         logarithmic. Curves of theory among those of allocators: the least that any non-moving allocator needs, and the guarantees \
+         of first-fit in address order and of allocators that refuse a request only if no gap holds it.",
     );
     Ok(Section {
         title: "The worst of all adversaries: memory needed over M".into(),
         about: format!(
-            "The letter says whose doing it is: {}. Whoever may ask for n units may ask for less, so that no figure is below the one to \
-             its left, where one number of units is live.",
+            "The letter names the adversary: {}. A program that may request n units may request fewer, so no figure is below the one to its \
+             left, where the same number of units is live.",
             letters.join(", ")
         ),
         tables: vec![(String::new(), table), ("What is guaranteed to suffice, over M".into(), guaranteed)],

@@ -79,7 +79,7 @@ impl Adversary {
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Powers => "Robson's program, against everyone who moves nothing",
+            Self::Powers => "Robson's program, against every non-moving allocator",
             Self::Sizes => "requests of every size behind gaps of one unit less",
             Self::Halves => "requests just above powers of two, against half-fit",
             Self::Buddies => "the same, with one object in each buddy",

@@ -80,7 +80,7 @@ pub struct Canvas<'a> {
 }
 
 /// The tooltip values of a position: along x, along y.
-pub type Told = (Point, f64, f64);
+pub type Tooltip = (Point, f64, f64);
 
 /// Draws a figure and returns it as an `svg` element for inclusion in HTML.
 ///
@@ -252,12 +252,12 @@ impl Canvas<'_> {
 
     /// Adds tooltips at positions of allocator `index`, for pointers on a page. `axes` are the quantities along x and
     /// y. Of positions that a pointer cannot distinguish, the first one and those at the ends are kept.
-    pub fn tell(&mut self, whose: (usize, &str), axes: [&str; 2], places: impl IntoIterator<Item = Told>) {
+    pub fn tooltips(&mut self, whose: (usize, &str), axes: [&str; 2], places: impl IntoIterator<Item = Tooltip>) {
         const APART: i32 = 14;
-        let mut kept: Vec<Told> = Vec::new();
+        let mut kept: Vec<Tooltip> = Vec::new();
         let mut last = None;
         for place in places {
-            let near = |other: &Told| (place.0.0 - other.0.0).abs().max((place.0.1 - other.0.1).abs()) < APART;
+            let near = |other: &Tooltip| (place.0.0 - other.0.0).abs().max((place.0.1 - other.0.1).abs()) < APART;
             if !kept.last().is_some_and(near) {
                 kept.push(place);
             }
@@ -455,8 +455,8 @@ mod tests {
     fn what_lies_at_a_place_is_told_once_and_the_ends_are_kept() {
         let svg = sheet(100, 50, 2, "values", |canvas| {
             let places = [((0, 0), 1.0, 0.25), ((3, 3), 2.0, 3.0), ((50, 3), 2.5, 1e6), ((52, 3), 7.0, 8.0)];
-            canvas.tell((1, "a<b"), ["bytes", "ticks"], places);
-            canvas.tell((0, "nobody"), ["bytes", "ticks"], []);
+            canvas.tooltips((1, "a<b"), ["bytes", "ticks"], places);
+            canvas.tooltips((0, "nobody"), ["bytes", "ticks"], []);
             Ok(())
         })
         .expect("drawn");

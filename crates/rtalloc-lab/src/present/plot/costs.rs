@@ -111,7 +111,7 @@ fn draw(
         let told = at(curve).into_iter().zip(&curve.1.points);
         let told = told.map(|(at, point)| (at, point.heap_bytes as f64, point.instructions as f64));
         let name = &cast.standings[curve.0].subject.name;
-        canvas.tell((curve.0, name), ["bytes of heap", "instructions"], told);
+        canvas.tooltips((curve.0, name), ["bytes of heap", "instructions"], told);
         for point in at(curve) {
             canvas.marker(point, 3, style.marker, true, Ink::Allocator(curve.0))?;
         }

@@ -124,7 +124,7 @@ fn one(canvas: &mut Canvas<'_>, cast: Cast<'_>, panel: &Panel, (top, bottom): (i
         let end = line.last().copied().unwrap_or((RIGHT, bottom));
         ends.push((*index, end, last.1));
         let values = points.iter().map(|(along, value)| ((x.at(*along), y.at(*value)), *along, *value));
-        canvas.tell((*index, name), [&panel.x.0, &panel.y.0], values);
+        canvas.tooltips((*index, name), [&panel.x.0, &panel.y.0], values);
         canvas.line(straightened(&line), style.line_width, Ink::Allocator(*index))?;
     }
     ends.sort_by_key(|(_, (_, y), _)| *y);

@@ -3,7 +3,7 @@
 //! The height of a row is logarithmic in the share of samples, so that an operation observed once in a hundred thousand
 //! remains visible: rare operations matter in real-time systems.
 
-use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Told, sheet};
+use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Tooltip, sheet};
 use super::{Cast, NAMES, ROW, WIDTH, row_middle, row_names, rows_height};
 use crate::number;
 use crate::present::palette::Marker;
@@ -124,7 +124,7 @@ fn drawn(
                 row(canvas, &x, index, distribution, decades)?;
                 let name = &cast.standings[index].subject.name;
                 let axes = [measure.unit(), "% take at most that"];
-                canvas.tell((index, name), axes, quantiles(&x, index, distribution));
+                canvas.tooltips((index, name), axes, quantiles(&x, index, distribution));
                 if let Some(worst) = side.worst.get(index).copied().flatten() {
                     beyond(canvas, &x, index, distribution, worst)?;
                 }
@@ -197,7 +197,7 @@ fn row(
 }
 
 /// The baseline of a row.
-fn quantiles(x: &Scale, index: usize, distribution: &Distribution) -> impl Iterator<Item = Told> {
+fn quantiles(x: &Scale, index: usize, distribution: &Distribution) -> impl Iterator<Item = Tooltip> {
     let Distribution { p50, p99, p999, max, .. } = *distribution;
     let (x, middle) = (*x, row_middle(TOP, index));
     [(p50, 50.0), (p99, 99.0), (p999, 99.9), (max, 100.0)].into_iter().map(move |(value, share)| {

@@ -63,7 +63,7 @@ pub fn fragmentation(result: &TraceResult, cast: Cast<'_>) -> Result<Option<Stri
             let told = heap.iter().map(|heap| ((x.at(*heap), middle), *f, *heap));
             let told = std::iter::once(((x.at(*f), middle), *f, heap.unwrap_or(*f))).chain(told);
             let axes = ["F in %", "smallest heap above M in %"];
-            canvas.tell((index, &cast.standings[index].subject.name), axes, told);
+            canvas.tooltips((index, &cast.standings[index].subject.name), axes, told);
             if let Some(heap) = heap {
                 canvas.edge((x.at(*f), middle), (x.at(*heap), middle), 1, ink)?;
                 canvas.marker((x.at(*heap), middle), 5, shape, false, ink)?;

@@ -57,7 +57,7 @@ pub fn marks(panels: &[Panel], marks: &[&str], cast: Cast<'_>, description: &str
                     let told =
                         ours.iter().zip(published).map(|(ours, published)| ((x.at(*ours), y), *ours, *published));
                     let axes = [&format!("{}, ours", panel.title), "paper"];
-                    canvas.tell((index, &cast.standings[index].subject.name), axes, told);
+                    canvas.tooltips((index, &cast.standings[index].subject.name), axes, told);
                 }
                 for (values, is_ours) in
                     lanes.iter().zip([false, true]).filter_map(|(lane, ours)| Some((lane.as_ref()?, ours)))

@@ -72,7 +72,7 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Resul
             canvas.line(steps(points.iter().map(at)), cast.styles[*index].line_width, Ink::Allocator(*index))?;
             #[allow(clippy::cast_precision_loss)] // tooltip value
             let told = points.iter().map(|point| (at(point), point.0 as f64, point.1 as f64));
-            canvas.tell((*index, &cast.standings[*index].subject.name), ["operations", "bytes used"], told);
+            canvas.tooltips((*index, &cast.standings[*index].subject.name), ["operations", "bytes used"], told);
         }
         canvas.edge((LEFT, BOTTOM), (RIGHT, BOTTOM), 1, Ink::Faint)?;
         let ends: Vec<(i32, i32)> = curves.iter().filter_map(|(_, points)| points.last().map(at)).collect();

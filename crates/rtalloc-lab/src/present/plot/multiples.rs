@@ -124,7 +124,7 @@ fn one(
         Shape::Areas(areas) => stacked(areas).pop().unwrap_or_default(),
     };
     let told = told.into_iter().map(|(along, height)| ((x.at(along), y.at(height)), along, height));
-    canvas.tell((panel.index, &panel.title), [&panel.x, &panel.y.0], told);
+    canvas.tooltips((panel.index, &panel.title), [&panel.x, &panel.y.0], told);
     match &panel.shape {
         Shape::Bars(bars) => {
             for (from, to, height) in bars.iter().filter(|(.., height)| *height > 0.0) {

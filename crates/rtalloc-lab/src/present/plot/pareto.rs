@@ -88,7 +88,7 @@ pub fn pareto(field: Field<'_>, styles: &[Style]) -> Result<Option<String>, Plot
             }
             let worst_is = if worst.is_some() { field.worst } else { field.unknown.unwrap_or_default() };
             let told = (*at, *ratio, worst.unwrap_or(0.0));
-            canvas.tell((*index, &standing.subject.name), ["heap / M", worst_is], [told]);
+            canvas.tooltips((*index, &standing.subject.name), ["heap / M", worst_is], [told]);
         }
         labels(canvas, field, &points, &front)
     })?;

@@ -2,7 +2,7 @@
 
 extern crate std;
 use super::*;
-use crate::concurrent::atomics::{Listener, Rmw, Step, Told};
+use crate::concurrent::atomics::{Listener, Rmw, Step, WithListener};
 use crate::contract::{Claim, Misuse};
 use crate::hook::set_misuse_hook;
 use std::boxed::Box;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Once;
 use std::{vec, vec::Vec};
 
-type Heap = Arenas<'static, Tlsf<'static>, Told<Script>>;
+type Heap = Arenas<'static, Tlsf<'static>, WithListener<Script>>;
 type User<'h> = Claim<'h, 'static, Heap>;
 
 /// An action before a step of an operation; steps are numbered from 0.
@@ -174,11 +174,11 @@ fn every_step_of_taking_back_survives_two_producers() {
 #[test]
 fn producers_that_share_a_bit_are_all_found() {
     const PRODUCERS: usize = 5;
-    type Shares = PendingBits<Told<Script>, 2>;
+    type Shares = PendingBits<WithListener<Script>, 2>;
     for step in 0..16 {
         for late in 0..PRODUCERS {
-            let links: [Link<Told<Script>>; 2 * PRODUCERS] = Default::default();
-            let boxes: [RemoteQueue<Told<Script>>; PRODUCERS] = Default::default();
+            let links: [Link<WithListener<Script>>; 2 * PRODUCERS] = Default::default();
+            let boxes: [RemoteQueue<WithListener<Script>>; PRODUCERS] = Default::default();
             let pending_bits = Shares::new();
             let send = |number: usize| {
                 let producer = number % PRODUCERS;

@@ -3,7 +3,7 @@
 extern crate std;
 use super::shape::longest_run;
 use super::{BitmapBuddy, BitmapConfig, Shape, Trimmed, Whole, tag};
-use crate::concurrent::atomics::{Listener, Step, Told};
+use crate::concurrent::atomics::{Listener, Step, WithListener};
 use crate::contract::{Operation, SharedAllocator, SharedError, Slot, Steps};
 use core::cell::{Cell, RefCell};
 use core::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use std::vec::Vec;
 
 const LEAF: usize = 16;
 
-type Heap<S> = BitmapBuddy<'static, LEAF, Told<Interrupter>, S>;
+type Heap<S> = BitmapBuddy<'static, LEAF, WithListener<Interrupter>, S>;
 type Answer = Result<NonNull<u8>, SharedError>;
 
 std::thread_local! {

@@ -3,7 +3,7 @@
 extern crate std;
 use super::*;
 use crate::compact_fit::Geometric;
-use crate::concurrent::atomics::{Listener, Step, Told};
+use crate::concurrent::atomics::{Listener, Step, WithListener};
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::{vec, vec::Vec};
 
 /// Pages of 1 KiB; 32 page-blocks of the smallest class.
 type Ladder = Geometric<1024, 32, 8>;
-type Heap<const IOTA: usize = 64> = SharedCompactFit<'static, IOTA, Ladder, Told<Count>>;
-type User<'h, const IOTA: usize> = CompactFitSlot<'h, 'static, IOTA, Ladder, Told<Count>>;
+type Heap<const IOTA: usize = 64> = SharedCompactFit<'static, IOTA, Ladder, WithListener<Count>>;
+type User<'h, const IOTA: usize> = CompactFitSlot<'h, 'static, IOTA, Ladder, WithListener<Count>>;
 /// An action before a step.
 type Event = (usize, Box<dyn FnOnce()>);
 
@@ -339,7 +339,7 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
         {
             let mut users = [heap.claim(0).unwrap(), heap.claim(1).unwrap()];
             let mut live: Vec<(Handle, usize, u8)> = Vec::new();
-            let mut guards: BTreeMap<Handle, (Guard<'_, Told<Count>>, usize)> = BTreeMap::new();
+            let mut guards: BTreeMap<Handle, (Guard<'_, WithListener<Count>>, usize)> = BTreeMap::new();
             for round in 0..4000 {
                 let who = next(2);
                 match next(20) {

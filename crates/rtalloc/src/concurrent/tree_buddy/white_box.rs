@@ -4,7 +4,7 @@ extern crate std;
 
 use super::shape::{Node, leaves, nodes};
 use super::*;
-use crate::concurrent::atomics::{Listener, Step, Told};
+use crate::concurrent::atomics::{Listener, Step, WithListener};
 use crate::hook::set_misuse_hook;
 use core::cell::{Cell, RefCell};
 use std::boxed::Box;
@@ -49,7 +49,7 @@ unsafe impl Listener for Scripted {
     }
 }
 
-type Heap<L = OutOfBand, O = Faithful, const NODE: usize = 64> = TreeBuddy<'static, NODE, L, O, Told<Scripted>>;
+type Heap<L = OutOfBand, O = Faithful, const NODE: usize = 64> = TreeBuddy<'static, NODE, L, O, WithListener<Scripted>>;
 
 /// A heap of exactly this depth, in memory that is never freed.
 fn heap<L: Layout, O: Options, const NODE: usize>(depth: u32) -> &'static mut Heap<L, O, NODE> {
@@ -63,7 +63,7 @@ fn heap<L: Layout, O: Options, const NODE: usize>(depth: u32) -> &'static mut He
 }
 
 impl<L: Layout, O: Options, const NODE: usize> Heap<L, O, NODE> {
-    fn user(&self, number: usize) -> TreeSlot<'_, NODE, L, O, Told<Scripted>> {
+    fn user(&self, number: usize) -> TreeSlot<'_, NODE, L, O, WithListener<Scripted>> {
         // SAFETY: a slot's number is only a hint.
         unsafe { self.slot(number) }
     }
@@ -92,7 +92,7 @@ impl<L: Layout, O: Options, const NODE: usize> Heap<L, O, NODE> {
     fn counter(&self, at: usize) -> isize {
         // SAFETY: every node has a counter.
         let word = unsafe { L::counter(self.tree.control().place, NODE, at).read() };
-        Tree::<NODE, L, O, Told<Scripted>>::count(word)
+        Tree::<NODE, L, O, WithListener<Scripted>>::count(word)
     }
 
     /// The counters of all nodes of a height, from left to right.

@@ -92,7 +92,7 @@ pub(super) fn bands(seen: &[Seen]) -> Result<Vec<Figure>, PlotError> {
                 let told =
                     own().filter(|seen| seen.kind == kind).map(|seen| (seen.index as f64, seen.instructions as f64));
                 let told = told.map(|(along, value)| ((x.at(along), y.at(value)), along, value));
-                canvas.tell((index, kind.name()), [&format!("number of the {name}"), "instructions"], told);
+                canvas.tooltips((index, kind.name()), [&format!("number of the {name}"), "instructions"], told);
                 #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // six kinds
                 let row = frame.top + 12 + 34 * (index as i32 % 3);
                 canvas.bar((RIGHT + 14, row - 5), (RIGHT + 24, row + 5), 1.0, Ink::Allocator(index))?;
@@ -129,7 +129,7 @@ pub(super) fn sizes(bins: &[(u64, f64)]) -> Result<Vec<Figure>, PlotError> {
         }
         let middle = |bin: u64| x.at((bin + SIZE_BIN_BYTES / 2) as f64);
         let told = bins.iter().map(|(bin, share)| ((middle(*bin), y.at(*share)), *bin as f64, *share));
-        canvas.tell((0, "requests"), ["bytes, from", "of a thousand"], told);
+        canvas.tooltips((0, "requests"), ["bytes, from", "of a thousand"], told);
         Ok(())
     })?;
     let sentences = "One hump for each task: sizes are Normal about what it asks for at a time.";
@@ -182,7 +182,7 @@ pub(super) fn cycles(found: &Tlsf) -> Result<Vec<Figure>, PlotError> {
             let told = bins
                 .iter()
                 .map(|(bin, samples)| ((x.at(*bin as f64), y.at(share(*samples))), *bin as f64, share(*samples)));
-            canvas.tell((index, name), ["ticks, from", "% of mallocs"], told);
+            canvas.tooltips((index, name), ["ticks, from", "% of mallocs"], told);
             canvas.marker((RIGHT + 18, frame.top + 12), 4, styles[index].marker, true, Ink::Allocator(index))?;
             canvas.text(name, (RIGHT + 30, frame.top + 12), Anchor::Left, 12, Ink::Allocator(index))?;
             let beyond = own.histogram.iter().filter(|(value, _)| *value >= AXIS.1).map(|(_, samples)| samples).sum();
