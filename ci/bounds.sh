@@ -29,10 +29,10 @@ for subject in json.load(open(sys.argv[1]))["subjects"]:
         name = f"{subject['subject']} {operation['operation']}"
         if bound is None:
             # The constant-time operations of TLSF and half-fit must have one.
-            if subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-thorough", "half-fit") and operation["operation"] != "reallocate":
+            if subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-full-validation", "half-fit") and operation["operation"] != "reallocate":
                 failures.append(f"{name}: no bound: {operation['answer']['declined']['why']}")
             continue
-        if bound["never_returning"] and subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-thorough", "half-fit"):
+        if bound["never_returning"] and subject["subject"] in ("tlsf", "tlsf-exact", "tlsf-full-validation", "half-fit"):
             failures.append(f"{name}: a panic edge to {bound['never_returning']}")
         if seen:
             compared += 1

@@ -54,7 +54,7 @@ attributed() {
 failures=0
 compared=0
 printf '%-14s | %-16s | %10s | %12s | %14s | %12s | %s\n' allocator "entry point" operations counter "under valgrind" callgrind equal
-for subject in tlsf tlsf-thorough half-fit first-fit best-fit rlsf talc dlmalloc; do
+for subject in tlsf tlsf-full-validation half-fit first-fit best-fit rlsf talc dlmalloc; do
     "$count" $subject $trace $operations >"$work/alone"
     valgrind --tool=callgrind --callgrind-out-file="$work/profile" --compress-strings=no --compress-pos=no \
         --log-file="$work/log" "$count" $subject $trace $operations >"$work/counted" || { cat "$work/log" >&2; exit 1; }

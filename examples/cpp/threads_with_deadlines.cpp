@@ -18,7 +18,7 @@ alignas(std::max_align_t) static std::byte memory[64 << 10];
 
 int main() {
     rtalloc::shared_heap<arenas> heap(memory, 2);
-    const auto free = heap.most_steps(RT_OPERATION_FREE, sizeof(phrase), alignof(phrase));
+    const auto free = heap.max_steps(RT_OPERATION_FREE, sizeof(phrase), alignof(phrase));
     std::printf("a free takes at most %zu atomic changes, whatever the other thread does\n", free->read_modify_writes);
 
     std::atomic<phrase*> mailbox{nullptr};

@@ -110,7 +110,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     let mut heap: Arenas<'_> = Arenas::new(&mut memory, config)?;
     let allocate = Operation::Allocate { size_bytes: size_of::<Note>(), align_bytes: align_of::<Note>() };
     let free = Operation::Deallocate { size_bytes: size_of::<Phrase>(), align_bytes: align_of::<Phrase>() };
-    println!("steps of an operation are bounded: {}", [allocate, free].iter().all(|&o| heap.most_steps(o).is_some()));
+    println!("steps of an operation are bounded: {}", [allocate, free].iter().all(|&o| heap.max_steps(o).is_some()));
 
     let mailbox = AtomicPtr::<Phrase>::default();
     let (phrases, notes, dropped, loudest) = thread::scope(|scope| {

@@ -15,7 +15,7 @@ static MEMORY: Memory<{ 64 << 20 }> = Memory::new();
 
 /// One slot more than there are threads. Each has an equal share of the memory and refuses larger requests.
 const CONFIG: ArenasConfig<TagConfig> =
-    ArenasConfig { slots: 8, taken_back: 2, taken_back_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
+    ArenasConfig { slots: 8, reclaim_budget: 2, reclaim_budget_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
 
 #[global_allocator]
 static HEAP: Global<Arenas<'static>, ThreadSlots> = Global::configured(&MEMORY, ThreadSlots::new(), CONFIG);
@@ -45,6 +45,6 @@ fn main() {
 
     // Operations that used the last slot because no other was free. Requests that found their slot full and asked other
     // slots are not counted.
-    println!("operations that shared a slot: {}", HEAP.current().crowded());
+    println!("operations that shared a slot: {}", HEAP.current().overflow_operations());
     println!("requests refused: {}", heap.refusals().exhausted);
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p rtalloc --features std --example global_locked_tlsf`
 
-use rtalloc::adapt::{Anyone, Global, Locked, Memory, Patient};
+use rtalloc::adapt::{AnySlot, BackoffLock, Global, Locked, Memory};
 use rtalloc::{RegionAllocator, SharedAllocator, Tlsf};
 use std::collections::BTreeMap;
 use std::thread;
@@ -12,9 +12,9 @@ const BYTES: usize = 8 << 20;
 /// Takes no space in the executable file.
 static MEMORY: Memory<BYTES> = Memory::new();
 
-/// `Patient` waits without busy-waiting. Firmware uses `Masked` instead: interrupts off.
+/// `BackoffLock` waits without busy-waiting. Firmware uses `Masked` instead: interrupts off.
 #[global_allocator]
-static HEAP: Global<Locked<'static, Tlsf<'static>, Patient>, Anyone> = Global::new(&MEMORY, Anyone);
+static HEAP: Global<Locked<'static, Tlsf<'static>, BackoffLock>, AnySlot> = Global::new(&MEMORY, AnySlot);
 
 fn main() {
     let workers: Vec<_> = (0..4)

@@ -3,19 +3,19 @@
 //! `cargo run -p rtalloc --features std,allocator-api2 --example static_heap`
 
 use allocator_api2::vec::Vec;
-use rtalloc::adapt::{Anyone, Global, Local, Locked, Memory, Patient};
+use rtalloc::adapt::{AnySlot, BackoffLock, Global, Local, Locked, Memory};
 use rtalloc::contract::SharedError;
 use rtalloc::{HalfFit, Tlsf};
 
 /// A heap that is shared under a lock and created on first use. It is not the global allocator, which needs an
 /// attribute.
-type Shared<H> = Global<Locked<'static, H, Patient>, Anyone>;
+type Shared<H> = Global<Locked<'static, H, BackoffLock>, AnySlot>;
 
 static NETWORK_MEMORY: Memory<{ 16 << 10 }> = Memory::new();
-static NETWORK: Shared<Tlsf<'static>> = Global::new(&NETWORK_MEMORY, Anyone);
+static NETWORK: Shared<Tlsf<'static>> = Global::new(&NETWORK_MEMORY, AnySlot);
 
 static LOG_MEMORY: Memory<{ 4 << 10 }> = Memory::new();
-static LOG: Shared<HalfFit<'static>> = Global::new(&LOG_MEMORY, Anyone);
+static LOG: Shared<HalfFit<'static>> = Global::new(&LOG_MEMORY, AnySlot);
 
 /// Memory for one owner, which needs no lock.
 static CONTROL_MEMORY: Memory<{ 4 << 10 }> = Memory::new();

@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ptr::{NonNull, null_mut};
-use rtalloc::adapt::{Alone, Failing, Guarded, Quota, Traced};
+use rtalloc::adapt::{Failing, Guarded, Quota, SingleUser, Traced};
 use rtalloc::bitmapped::bitframe::{Bitframe4, Bitframe16, BitframeCrossing, BitframeEager};
 use rtalloc::compact_fit::DefaultLadder;
 use rtalloc::concurrent::atomics::Native;
@@ -155,7 +155,7 @@ face!(
     weighted_reallocate
 );
 face!(DoubleBuddy<'static>, double_new, double_allocate, double_aligned, double_deallocate, double_reallocate);
-type Tree<L, O> = Alone<'static, TreeBuddy<'static, 64, L, O>>;
+type Tree<L, O> = SingleUser<'static, TreeBuddy<'static, 64, L, O>>;
 face!(
     Tree<OutOfBand, Faithful>,
     tree_buddy_new,
@@ -217,11 +217,18 @@ face!(
     crossing_deallocate,
     crossing_reallocate
 );
-face!(Alone<'static, BitmapBuddy<'static>>, bits_new, bits_allocate, bits_aligned, bits_deallocate, bits_reallocate);
-type WholeBits = Alone<'static, BitmapBuddy<'static, 16, Native, Whole>>;
+face!(
+    SingleUser<'static, BitmapBuddy<'static>>,
+    bits_new,
+    bits_allocate,
+    bits_aligned,
+    bits_deallocate,
+    bits_reallocate
+);
+type WholeBits = SingleUser<'static, BitmapBuddy<'static, 16, Native, Whole>>;
 face!(WholeBits, whole_bits_new, whole_bits_allocate, whole_bits_aligned, whole_bits_deallocate, whole_bits_reallocate);
 face!(
-    Alone<'static, Arenas<'static>>,
+    SingleUser<'static, Arenas<'static>>,
     arenas_new,
     arenas_allocate,
     arenas_aligned,
@@ -352,7 +359,7 @@ macro_rules! handle_face {
         pub unsafe extern "C" fn $locate(heap: *mut c_void, handle: NonZeroU64, offset: usize) -> *mut u8 {
             // SAFETY: a heap is one pointer.
             let heap = unsafe { core::mem::transmute::<*mut c_void, $heap>(heap) };
-            heap.locate_to_write(Handle::from_bits(handle), offset).map_or(null_mut(), |(place, _)| place.as_ptr())
+            heap.locate_mut(Handle::from_bits(handle), offset).map_or(null_mut(), |(place, _)| place.as_ptr())
         }
 
         /// # Safety

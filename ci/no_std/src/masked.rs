@@ -5,7 +5,7 @@ use core::arch::asm;
 use core::ptr::null_mut;
 use critical_section::{Impl, RawRestoreState, set_impl};
 use rtalloc::Tlsf;
-use rtalloc::adapt::{Anyone, Global, Locked, Masked, Memory};
+use rtalloc::adapt::{AnySlot, Global, Locked, Masked, Memory};
 
 /// The interrupts of a Cortex-M core.
 struct Interrupts;
@@ -29,7 +29,7 @@ unsafe impl Impl for Interrupts {
 }
 
 static MEMORY: Memory<{ 32 << 10 }> = Memory::new();
-static HEAP: Global<Locked<'static, Tlsf<'static>, Masked>, Anyone> = Global::new(&MEMORY, Anyone);
+static HEAP: Global<Locked<'static, Tlsf<'static>, Masked>, AnySlot> = Global::new(&MEMORY, AnySlot);
 
 /// `malloc`.
 #[unsafe(no_mangle)]

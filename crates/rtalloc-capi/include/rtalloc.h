@@ -113,7 +113,7 @@ typedef enum {
     // The heap has no such slot, or the slot is claimed.
     RT_ERROR_SLOT = 20,
     // This heap keeps no statistics.
-    RT_ERROR_NO_TALLIES = 21,
+    RT_ERROR_NO_STATS = 21,
     // The object has the maximum number of pins.
     RT_ERROR_PINS = 22,
     // There is no bound: the operation may have to wait for other threads.
@@ -267,7 +267,7 @@ typedef enum {
     // All free neighbours, immediately.
     RT_COALESCING_NEIGHBOURS,
     // As the inner heap, but deferred: a freed block first stays in quarantine.
-    RT_COALESCING_LATER,
+    RT_COALESCING_DEFERRED,
 } rt_coalescing;
 
 // The progress guarantee of an operation, whatever other threads do.
@@ -339,7 +339,7 @@ typedef struct {
 // The properties and guarantees of a shared allocator.
 typedef struct {
     // Its contract for a single user.
-    rt_contract alone;
+    rt_contract single_user;
     // Progress of malloc, aligned_alloc and allocate.
     rt_progress allocate;
     // Progress of free.
@@ -457,7 +457,7 @@ typedef size_t rt_region;
 // rt_error rt_HEAP_stats(const rt_HEAP *heap, rt_stats *stats);
 //
 // Stores the heap's statistics at `stats`.
-// Errors: RT_ERROR_NULL. RT_ERROR_NO_TALLIES if the heap keeps no statistics; then every field except
+// Errors: RT_ERROR_NULL. RT_ERROR_NO_STATS if the heap keeps no statistics; then every field except
 // `largest_free_bytes` is 0.
 // Requires: As `rt_HEAP_malloc`.
 // Time: As `rt_HEAP_largest`.
@@ -799,7 +799,7 @@ RT_DECLARE_REGION_HEAP(rt_tlsf, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf);
 
 // TLSF without statistics: a few instructions fewer per operation.
 // Time: malloc O(1), free O(1), realloc O(1).
-RT_DECLARE_REGION_HEAP(rt_lean_tlsf, rt_heap_config); RT_DECLARE_REGIONS(rt_lean_tlsf);
+RT_DECLARE_REGION_HEAP(rt_tlsf_no_stats, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_no_stats);
 
 // TLSF that grants the requested size instead of the size of the class.
 // Time: malloc O(1), free O(1), realloc O(1).
@@ -807,7 +807,7 @@ RT_DECLARE_REGION_HEAP(rt_tlsf_exact, rt_heap_config); RT_DECLARE_REGIONS(rt_tls
 
 // TLSF that validates every related tag when a block is freed.
 // Time: malloc O(1), free O(1), realloc O(1).
-RT_DECLARE_REGION_HEAP(rt_tlsf_thorough, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_thorough);
+RT_DECLARE_REGION_HEAP(rt_tlsf_full_validation, rt_heap_config); RT_DECLARE_REGIONS(rt_tlsf_full_validation);
 
 // Half-fit: a list for each power of two. Fewer instructions than TLSF but more memory: up to n times the live memory,
 // where n is the largest request in smallest blocks, rounded up to a power of two.
@@ -929,7 +929,7 @@ typedef uint64_t rt_handle;
 // The configuration of a handle heap.
 typedef struct {
     // Maximum number of not-full pages of a size class. 0 means 1. Fewer pages mean more moves and less lost memory.
-    uint32_t most_not_full;
+    uint32_t max_not_full;
     // Separate maxima for the first `classes` size classes. May be NULL if `classes` is 0.
     const uint32_t *class_not_full;
     // Number of maxima at `class_not_full`.
@@ -1032,7 +1032,7 @@ typedef struct {
 // Requires: As `rt_HEAP_allocate`. The buffer has that many bytes and is outside the heap's region.
 // Time: O(bytes).
 
-// size_t rt_HEAP_owed(const rt_HEAP *heap);
+// size_t rt_HEAP_pending_bytes(const rt_HEAP *heap);
 //
 // Returns the pending compaction: the bytes still to be moved. 0 unless the heap compacts incrementally.
 // Requires: As `rt_HEAP_allocate`.
@@ -1099,7 +1099,7 @@ typedef struct {
     rt_error rt_HEAP##_locate(rt_HEAP *heap, rt_handle handle, size_t offset, void **place, size_t *piece); \
     rt_error rt_HEAP##_read(const rt_HEAP *heap, rt_handle handle, size_t offset, void *buffer, size_t bytes); \
     rt_error rt_HEAP##_write(rt_HEAP *heap, rt_handle handle, size_t offset, const void *buffer, size_t bytes); \
-    size_t rt_HEAP##_owed(const rt_HEAP *heap); \
+    size_t rt_HEAP##_pending_bytes(const rt_HEAP *heap); \
     size_t rt_HEAP##_step(rt_HEAP *heap, size_t budget); \
     size_t rt_HEAP##_largest(const rt_HEAP *heap); \
     rt_error rt_HEAP##_stats(const rt_HEAP *heap, rt_stats *stats); \
@@ -1141,9 +1141,9 @@ typedef struct {
     // Maximum number of blocks freed by other slots that an allocation reclaims before it serves its request. 0 means
     // 2. From 2 on, every block is eventually reclaimed if its owner continues to allocate. Must be 0 for heaps whose
     // blocks have no owner.
-    size_t taken_back;
+    size_t reclaim_budget;
     // Maximum number of blocks that an allocation reclaims when it finds no free block, before it retries. 0 means 32.
-    size_t taken_back_on_miss;
+    size_t reclaim_budget_on_miss;
 } rt_shared_config;
 
 // Numbers of requests that a shared heap refused, by reason.
@@ -1306,7 +1306,7 @@ typedef struct {
 // Requires: As `rt_HEAP_slots`, and nothing else uses the heap during the call.
 // Time: O(H).
 
-// rt_error rt_HEAP_most_steps(const rt_HEAP *heap, rt_operation operation, size_t align, size_t size,
+// rt_error rt_HEAP_max_steps(const rt_HEAP *heap, rt_operation operation, size_t align, size_t size,
 //     rt_steps *steps);
 //
 // Stores at `steps` the most steps that an operation takes, whatever other threads do: `malloc`, which ignores `align`;
@@ -1346,7 +1346,7 @@ typedef struct {
     rt_error rt_HEAP##_refusals(const rt_HEAP *heap, rt_refusals *refusals); \
     rt_error rt_HEAP##_walk(const rt_HEAP *heap, rt_visitor visitor, void *context); \
     rt_error rt_HEAP##_check(const rt_HEAP *heap, rt_corruption *where); \
-    rt_error rt_HEAP##_most_steps(const rt_HEAP *heap, rt_operation operation, size_t align, size_t size, \
+    rt_error rt_HEAP##_max_steps(const rt_HEAP *heap, rt_operation operation, size_t align, size_t size, \
         rt_steps *steps); \
     const rt_shared_contract *rt_HEAP##_contract(void); \
     uint64_t rt_HEAP##_bound(rt_operation operation)
@@ -1378,11 +1378,11 @@ typedef struct {
     size_t objects;
     // Maximum number of objects freed by other slots that an allocation reclaims before it serves its request. 0 means
     // 2.
-    size_t taken_back;
+    size_t reclaim_budget;
     // Maximum number of objects that an allocation reclaims when it finds no memory, before it retries. 0 means 32.
-    size_t taken_back_on_miss;
+    size_t reclaim_budget_on_miss;
     // Maximum number of not-full pages of a size class of a slot. 0 means 1.
-    uint32_t most_not_full;
+    uint32_t max_not_full;
 } rt_shared_objects_config;
 
 // A pinned object: it stays in place until it is unpinned. Several threads may pin an object. A write at `address`
@@ -1472,7 +1472,7 @@ size_t rt_shared_compact_fit_step(rt_shared_compact_fit *heap, size_t slot, size
 // in progress.
 // Requires: As `rt_shared_compact_fit_allocate`.
 // Time: O(1).
-bool rt_shared_compact_fit_owes(rt_shared_compact_fit *heap, size_t slot);
+bool rt_shared_compact_fit_has_pending_compaction(rt_shared_compact_fit *heap, size_t slot);
 
 // Pins an object of any slot: until it is unpinned, it stays in place, and its memory is not reused even if it is
 // freed. Needs no slot. Stores the pin at `pin`, which a refusal leaves unchanged.

@@ -100,9 +100,9 @@
 /// The region heaps, one line each. `MORE`: further regions can be added. `ONE`: only one region.
 #define RTALLOC_ALLOCATORS(MORE, ONE)                                                                                  \
     MORE(tlsf)                                                                                                         \
-    MORE(lean_tlsf)                                                                                                    \
+    MORE(tlsf_no_stats)                                                                                                \
     MORE(tlsf_exact)                                                                                                   \
-    MORE(tlsf_thorough)                                                                                                \
+    MORE(tlsf_full_validation)                                                                                         \
     MORE(half_fit)                                                                                                     \
     ONE(quick_fit)                                                                                                     \
     ONE(simple_segregated)                                                                                             \
@@ -377,9 +377,9 @@ struct region_id {
         static rt_error walk(const heap_type* heap, rt_visitor visitor, void* context) noexcept {                      \
             return ::rt_##X##_walk(heap, visitor, context);                                                            \
         }                                                                                                              \
-        static rt_error most_steps(const heap_type* heap, rt_operation operation, std::size_t align, std::size_t bytes,\
+        static rt_error max_steps(const heap_type* heap, rt_operation operation, std::size_t align, std::size_t bytes, \
                                    rt_steps* steps) noexcept {                                                         \
-            return ::rt_##X##_most_steps(heap, operation, align, bytes, steps);                                        \
+            return ::rt_##X##_max_steps(heap, operation, align, bytes, steps);                                         \
         }                                                                                                              \
         static const rt_shared_contract& contract() noexcept { return *::rt_##X##_contract(); }                        \
     };
@@ -411,7 +411,7 @@ struct region_id {
                           std::size_t bytes) noexcept {                                                                \
         return ::rt_##X##_write(heap, handle, offset, buffer, bytes);                                                  \
     }                                                                                                                  \
-    static std::size_t owed(const heap_type* heap) noexcept { return ::rt_##X##_owed(heap); }                          \
+    static std::size_t pending_bytes(const heap_type* heap) noexcept { return ::rt_##X##_pending_bytes(heap); }        \
     static std::size_t step(heap_type* heap, std::size_t budget) noexcept { return ::rt_##X##_step(heap, budget); }    \
     static std::size_t largest(const heap_type* heap) noexcept { return ::rt_##X##_largest(heap); }                    \
     static rt_error stats(const heap_type* heap, rt_stats* stats) noexcept { return ::rt_##X##_stats(heap, stats); }   \
@@ -481,7 +481,7 @@ template <class Allocator> struct in_slot {
     }
     static std::size_t largest(reference to) noexcept { return Allocator::largest(to.heap, to.slot); }
     static bool same_heap(reference one, reference other) noexcept { return one.heap == other.heap; }
-    static const rt_contract& contract() noexcept { return Allocator::contract().alone; }
+    static const rt_contract& contract() noexcept { return Allocator::contract().single_user; }
 };
 
 /// Frees an object of `make_unique`.
@@ -925,9 +925,9 @@ template <class Allocator> class shared_heap {
     }
     /// Most steps on shared words that an operation on `bytes` bytes at a multiple of `align` takes, whatever other
     /// threads do; nothing if it may have to wait.
-    std::optional<rt_steps> most_steps(rt_operation operation, std::size_t bytes, std::size_t align) const noexcept {
+    std::optional<rt_steps> max_steps(rt_operation operation, std::size_t bytes, std::size_t align) const noexcept {
         rt_steps steps{};
-        const rt_error why = Allocator::most_steps(heap_, operation, align, bytes, &steps);
+        const rt_error why = Allocator::max_steps(heap_, operation, align, bytes, &steps);
         return why == RT_OK ? std::optional<rt_steps>(steps) : std::nullopt;
     }
     /// Calls the visitor for every block, `const rt_block&`. Nothing else may use the heap meanwhile.
@@ -1100,7 +1100,7 @@ template <class Allocator = compact_fit> class objects {
     object_type adopt(rt_handle handle) noexcept { return object_type(heap_, handle); }
 
     /// Pending compaction: bytes still to be moved.
-    std::size_t owed() const noexcept { return Allocator::owed(heap_); }
+    std::size_t pending_bytes() const noexcept { return Allocator::pending_bytes(heap_); }
     /// For idle time: does pending compaction. Moves at most `budget` bytes and returns the bytes moved.
     std::size_t step(std::size_t budget) noexcept { return Allocator::step(heap_, budget); }
     /// The size of a request that is guaranteed to succeed now.
@@ -1221,7 +1221,9 @@ class shared_objects {
         /// For idle time: does pending compaction. Moves at most `budget` bytes and returns the bytes moved.
         std::size_t step(std::size_t budget) noexcept { return rt_shared_compact_fit_step(heap_, number_, budget); }
         /// Whether compaction is pending.
-        bool owes() const noexcept { return rt_shared_compact_fit_owes(heap_, number_); }
+        bool has_pending_compaction() const noexcept {
+            return rt_shared_compact_fit_has_pending_compaction(heap_, number_);
+        }
 
       private:
         friend class shared_objects;

@@ -46,11 +46,11 @@ region_heaps! {
     /// TLSF: two levels of size-class lists, no search. The allocator to start with.
     rt_tlsf, tlsf: Tlsf<'static, 5, RoundUp, Offset32, WithStats>, "O(1)" "O(1)" "O(1)", regions;
     /// TLSF without statistics: a few instructions fewer per operation.
-    rt_lean_tlsf, lean_tlsf: Tlsf<'static>, "O(1)" "O(1)" "O(1)", regions;
+    rt_tlsf_no_stats, tlsf_no_stats: Tlsf<'static>, "O(1)" "O(1)" "O(1)", regions;
     /// TLSF that grants the requested size instead of the size of the class.
     rt_tlsf_exact, tlsf_exact: Tlsf<'static, 5, Exact, Offset32, WithStats>, "O(1)" "O(1)" "O(1)", regions;
     /// TLSF that validates every related tag when a block is freed.
-    rt_tlsf_thorough, tlsf_thorough: Tlsf<'static, 5, RoundUp, Offset32, WithStats, Full>, "O(1)" "O(1)" "O(1)", regions;
+    rt_tlsf_full_validation, tlsf_full_validation: Tlsf<'static, 5, RoundUp, Offset32, WithStats, Full>, "O(1)" "O(1)" "O(1)", regions;
     /// Half-fit: a list for each power of two. Fewer instructions than TLSF but more memory: up to n times the live
     /// memory, where n is the largest request in smallest blocks, rounded up to a power of two.
     rt_half_fit, half_fit: HalfFit<'static, Offset32, WithStats>, "O(1)" "O(1)" "O(1)", regions;
@@ -95,22 +95,22 @@ region_heaps! {
 }
 
 /// TLSF inside adapters: the adapters keep the statistics, and TLSF validates every tag before it trusts one.
-type Beneath = Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>;
+type Inner = Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>;
 
 region_heaps! {
     /// TLSF with guards: fences around blocks, fill patterns and a quarantine detect and classify misuse. For tests and
     /// for debugging.
-    rt_guarded_tlsf, guarded_tlsf: Guarded<'static, Beneath>, "O(H)" "O(H)" "O(H)" by rt_guarded_tlsf_config, guarded [];
+    rt_guarded_tlsf, guarded_tlsf: Guarded<'static, Inner>, "O(H)" "O(H)" "O(H)" by rt_guarded_tlsf_config, guarded [];
     /// TLSF that refuses requests on purpose, to test how a program handles exhaustion.
     rt_failing_tlsf, failing_tlsf: Failing<'static, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>, "O(1)" "O(1)" "O(1)"
         by rt_failing_tlsf_config, regions, failing [];
     /// TLSF shared by several components, each limited to its quota.
-    rt_quota_tlsf, quota_tlsf: Quota<'static, Beneath>, "O(1)" "O(1)" "O(1)" by rt_quota_tlsf_config, quota [];
+    rt_quota_tlsf, quota_tlsf: Quota<'static, Inner>, "O(1)" "O(1)" "O(1)" by rt_quota_tlsf_config, quota [];
     /// TLSF with a flight recorder: records the last operations in its region, for a dump.
     rt_traced_tlsf, traced_tlsf: Traced<'static, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>, "O(1)" "O(1)" "O(1)"
         by rt_traced_tlsf_config, regions, traced [];
     /// TLSF with all four adapters: guards, then injected failures, then quotas, then the flight recorder.
-    rt_debug_tlsf, debug_tlsf: Guarded<'static, Failing<'static, Quota<'static, Traced<'static, Beneath>>>>, "O(H)" "O(H)" "O(H)"
+    rt_debug_tlsf, debug_tlsf: Guarded<'static, Failing<'static, Quota<'static, Traced<'static, Inner>>>>, "O(H)" "O(H)" "O(H)"
         by rt_debug_tlsf_config, guarded [], failing [.inner()], quota [.inner().inner()], traced [.inner().inner().inner()];
 }
 

@@ -55,7 +55,7 @@ pub enum rt_coalescing {
     /// All free neighbours, immediately.
     RT_COALESCING_NEIGHBOURS,
     /// As the inner heap, but deferred: a freed block first stays in quarantine.
-    RT_COALESCING_LATER,
+    RT_COALESCING_DEFERRED,
 }
 
 /// The progress guarantee of an operation, whatever other threads do.
@@ -170,7 +170,7 @@ impl rt_contract {
 #[repr(C)]
 pub struct rt_shared_contract {
     /// Its contract for a single user.
-    pub alone: rt_contract,
+    pub single_user: rt_contract,
     /// Progress of malloc, aligned_alloc and allocate.
     pub allocate: rt_progress,
     /// Progress of free.
@@ -185,7 +185,7 @@ impl rt_shared_contract {
     /// The contract for C; `words` as for [`rt_contract::of`].
     pub(crate) const fn of(contract: SharedContract, words: [*const c_char; 3]) -> Self {
         rt_shared_contract {
-            alone: rt_contract::of(contract.alone, words),
+            single_user: rt_contract::of(contract.single_user, words),
             allocate: progress(contract.allocate),
             deallocate: progress(contract.deallocate),
             slots_are_exclusive: contract.slots_are_exclusive,
@@ -223,7 +223,7 @@ const fn coalescing(coalescing: Coalescing) -> rt_coalescing {
         Coalescing::Pages => rt_coalescing::RT_COALESCING_PAGES,
         Coalescing::Buddies => rt_coalescing::RT_COALESCING_BUDDIES,
         Coalescing::Neighbours => rt_coalescing::RT_COALESCING_NEIGHBOURS,
-        Coalescing::Later => rt_coalescing::RT_COALESCING_LATER,
+        Coalescing::Deferred => rt_coalescing::RT_COALESCING_DEFERRED,
     }
 }
 

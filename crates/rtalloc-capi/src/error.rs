@@ -69,7 +69,7 @@ errors! {
         /// The heap has no such slot, or the slot is claimed.
         RT_ERROR_SLOT = 20 => c"no such slot, or the slot is claimed",
         /// This heap keeps no statistics.
-        RT_ERROR_NO_TALLIES = 21 => c"this heap keeps no statistics",
+        RT_ERROR_NO_STATS = 21 => c"this heap keeps no statistics",
         /// The object has the maximum number of pins.
         RT_ERROR_PINS = 22 => c"the object has the maximum number of pins",
         /// There is no bound: the operation may have to wait for other threads.

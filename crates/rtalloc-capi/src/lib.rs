@@ -6,7 +6,7 @@
 //! memory. Each function is implemented once for all allocators ([`heap`]) and is exported and documented once for each
 //! kind of heap by a macro (`verbs`). The macros take tables of one line for each allocator ([`allocators`]). Unlike
 //! the default of the Rust library, the heaps keep statistics: C has no type parameter to request the high-water mark.
-//! `rt_lean_tlsf` keeps none.
+//! `rt_tlsf_no_stats` keeps none.
 //!
 //! # Building
 //!

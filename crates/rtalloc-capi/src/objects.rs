@@ -34,11 +34,11 @@ pub struct rt_shared_objects_config {
     pub objects: usize,
     /// Maximum number of objects freed by other slots that an allocation reclaims before it serves its request. 0 means
     /// 2.
-    pub taken_back: usize,
+    pub reclaim_budget: usize,
     /// Maximum number of objects that an allocation reclaims when it finds no memory, before it retries. 0 means 32.
-    pub taken_back_on_miss: usize,
+    pub reclaim_budget_on_miss: usize,
     /// Maximum number of not-full pages of a size class of a slot. 0 means 1.
-    pub most_not_full: u32,
+    pub max_not_full: u32,
 }
 
 /// A pinned object: it stays in place until it is unpinned.
@@ -81,7 +81,8 @@ pub unsafe extern "C" fn rt_shared_compact_fit_init(
     slots: usize,
 ) -> *mut rt_shared_compact_fit {
     let mut heap = null_mut();
-    let config = rt_shared_objects_config { slots, objects: 0, taken_back: 0, taken_back_on_miss: 0, most_not_full: 0 };
+    let config =
+        rt_shared_objects_config { slots, objects: 0, reclaim_budget: 0, reclaim_budget_on_miss: 0, max_not_full: 0 };
     // SAFETY: the region is writable and exclusive to the heap; configuration and place are local variables.
     unsafe { rt_shared_compact_fit_init_with(region, bytes, &config, &mut heap) };
     heap
@@ -111,14 +112,15 @@ pub unsafe extern "C" fn rt_shared_compact_fit_init_with(
     // SAFETY: the configuration is null or readable.
     let config = match unsafe { config.as_ref() } {
         Some(config) => {
-            let rt_shared_objects_config { slots, objects, taken_back, taken_back_on_miss, most_not_full } = *config;
+            let rt_shared_objects_config { slots, objects, reclaim_budget, reclaim_budget_on_miss, max_not_full } =
+                *config;
             let compaction_config =
-                rt_compact_fit_config { most_not_full, class_not_full: null(), classes: 0, reserved_pages: 0 };
+                rt_compact_fit_config { max_not_full, class_not_full: null(), classes: 0, reserved_pages: 0 };
             SharedCompactFitConfig {
                 slots,
                 objects: or(objects, default.objects),
-                taken_back: or(taken_back, default.taken_back),
-                taken_back_on_miss: or(taken_back_on_miss, default.taken_back_on_miss),
+                reclaim_budget: or(reclaim_budget, default.reclaim_budget),
+                reclaim_budget_on_miss: or(reclaim_budget_on_miss, default.reclaim_budget_on_miss),
                 // SAFETY: the configuration has no classes.
                 not_full: unsafe { compaction(&compaction_config) }.unwrap_or(default.not_full),
             }
@@ -343,9 +345,12 @@ pub unsafe extern "C" fn rt_shared_compact_fit_step(
 /// # Time
 /// O(1).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rt_shared_compact_fit_owes(heap: *mut rt_shared_compact_fit, slot: usize) -> bool {
+pub unsafe extern "C" fn rt_shared_compact_fit_has_pending_compaction(
+    heap: *mut rt_shared_compact_fit,
+    slot: usize,
+) -> bool {
     // SAFETY: `heap` is null or a live heap, and the caller owns the slot.
-    unsafe { as_slot(heap, slot, |slot| slot.owes()) }.unwrap_or(false)
+    unsafe { as_slot(heap, slot, |slot| slot.has_pending_compaction()) }.unwrap_or(false)
 }
 
 /// The guard of the words that C keeps.

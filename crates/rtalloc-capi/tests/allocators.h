@@ -21,9 +21,9 @@
 // Heaps with further regions.
 #define MULTI_REGION_ALLOCATORS(X) \
     X(tlsf) \
-    X(lean_tlsf) \
+    X(tlsf_no_stats) \
     X(tlsf_exact) \
-    X(tlsf_thorough) \
+    X(tlsf_full_validation) \
     X(half_fit) \
     X(first_fit) \
     X(first_fit_address) \

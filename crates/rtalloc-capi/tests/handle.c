@@ -20,7 +20,7 @@ typedef struct {
     rt_error (*locate)(void *, rt_handle, size_t, void **, size_t *);
     rt_error (*read)(const void *, rt_handle, size_t, void *, size_t);
     rt_error (*write)(void *, rt_handle, size_t, const void *, size_t);
-    size_t (*owed)(const void *);
+    size_t (*pending_bytes)(const void *);
     size_t (*step)(void *, size_t);
     size_t (*largest)(const void *);
     rt_error (*stats)(const void *, rt_stats *);
@@ -55,7 +55,7 @@ typedef struct {
     static rt_error X##_write(void *heap, rt_handle handle, size_t offset, const void *buffer, size_t bytes) { \
         return rt_##X##_write(heap, handle, offset, buffer, bytes); \
     } \
-    static size_t X##_owed(const void *heap) { return rt_##X##_owed(heap); } \
+    static size_t X##_pending_bytes(const void *heap) { return rt_##X##_pending_bytes(heap); } \
     static size_t X##_step(void *heap, size_t budget) { return rt_##X##_step(heap, budget); } \
     static size_t X##_largest(const void *heap) { return rt_##X##_largest(heap); } \
     static rt_error X##_stats(const void *heap, rt_stats *stats) { return rt_##X##_stats(heap, stats); } \
@@ -71,7 +71,7 @@ HANDLE_ALLOCATORS(VERBS)
 
 #define LINE(X) \
     { #X, X##_init, X##_init_with, X##_allocate, X##_free, X##_resize, X##_size, X##_locate, X##_read, X##_write, \
-      X##_owed, X##_step, X##_largest, X##_stats, X##_fragmentation, X##_walk, X##_check, rt_##X##_contract },
+      X##_pending_bytes, X##_step, X##_largest, X##_stats, X##_fragmentation, X##_walk, X##_check, rt_##X##_contract },
 
 static const allocator allocators[] = { HANDLE_ALLOCATORS(LINE) };
 
@@ -122,7 +122,7 @@ static void objects_move_and_keep_their_content(const allocator *a) {
     for (size_t number = 0; number < made; number++) {
         if (number % 4 != 0) EXPECT(a->free(heap, objects[number]) == RT_OK);
     }
-    while (a->owed(heap) > 0) EXPECT(a->step(heap, 4096) > 0);
+    while (a->pending_bytes(heap) > 0) EXPECT(a->step(heap, 4096) > 0);
     EXPECT(a->check(heap, NULL) == RT_OK);
     for (size_t number = 0; number < made; number++) {
         if (number % 4 == 0) {
@@ -141,7 +141,7 @@ static void objects_move_and_keep_their_content(const allocator *a) {
         EXPECT(holds(a, heap, number, before < after ? before : after));
         EXPECT(a->free(heap, objects[number]) == RT_OK);
     }
-    while (a->owed(heap) > 0) EXPECT(a->step(heap, 4096) > 0);
+    while (a->pending_bytes(heap) > 0) EXPECT(a->step(heap, 4096) > 0);
     seen = 0;
     EXPECT(a->walk(heap, count, &seen) == RT_OK && seen == 0 && a->check(heap, NULL) == RT_OK);
 }
@@ -175,7 +175,7 @@ static void bad_handles_and_places_are_refused(const allocator *a) {
     EXPECT(a->locate(heap, object, 0, NULL, NULL) == RT_ERROR_NULL);
     EXPECT(a->read(heap, object, 0, NULL, 1) == RT_ERROR_NULL && a->write(heap, object, 0, NULL, 1) == RT_ERROR_NULL);
     EXPECT(a->read(NULL, object, 0, buffer, 1) == RT_ERROR_NULL && a->write(NULL, object, 0, buffer, 1) == RT_ERROR_NULL);
-    EXPECT(a->owed(NULL) == 0 && a->step(NULL, 1) == 0 && a->largest(NULL) == 0 && a->check(NULL, NULL) == RT_ERROR_NULL);
+    EXPECT(a->pending_bytes(NULL) == 0 && a->step(NULL, 1) == 0 && a->largest(NULL) == 0 && a->check(NULL, NULL) == RT_ERROR_NULL);
     EXPECT(a->stats(NULL, NULL) == RT_ERROR_NULL && a->fragmentation(heap, NULL) == RT_ERROR_NULL);
     EXPECT(a->walk(heap, NULL, NULL) == RT_ERROR_NULL);
     EXPECT(a->check(heap, NULL) == RT_OK);

@@ -133,7 +133,7 @@ fn detection_rates_are_as_documented_and_keep_the_contracts() {
             let rate = &rates[&format!("one byte after the end, next block {place}")];
             let is_kept = promises[2] == 0 || 100 * rate.harmed() <= rate.trials;
             assert!(is_kept, "{heap} promises to detect overwritten tags: next block {place}: {:?}", rate.outcomes);
-            if heap == "tlsf_thorough" {
+            if heap == "tlsf_full_validation" {
                 assert!(rate.trials == TRIALS && 100 * rate.outcomes[0] >= 99 * TRIALS, "{place}: {:?}", rate.outcomes);
             }
         }

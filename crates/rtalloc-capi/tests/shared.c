@@ -34,7 +34,7 @@ typedef struct {
     rt_error (*refusals)(const void *, rt_refusals *);
     rt_error (*walk)(const void *, rt_visitor, void *);
     rt_error (*check)(const void *, rt_corruption *);
-    rt_error (*most_steps)(const void *, rt_operation, size_t, size_t, rt_steps *);
+    rt_error (*max_steps)(const void *, rt_operation, size_t, size_t, rt_steps *);
     const rt_shared_contract *(*contract)(void);
 } allocator;
 
@@ -77,8 +77,8 @@ typedef struct {
         return rt_##X##_walk(heap, visitor, context); \
     } \
     static rt_error X##_check(const void *heap, rt_corruption *where) { return rt_##X##_check(heap, where); } \
-    static rt_error X##_most_steps(const void *heap, rt_operation operation, size_t align, size_t size, rt_steps *steps) { \
-        return rt_##X##_most_steps(heap, operation, align, size, steps); \
+    static rt_error X##_max_steps(const void *heap, rt_operation operation, size_t align, size_t size, rt_steps *steps) { \
+        return rt_##X##_max_steps(heap, operation, align, size, steps); \
     }
 
 SHARED_ALLOCATORS(VERBS)
@@ -86,7 +86,7 @@ SHARED_ALLOCATORS(VERBS)
 #define LINE(X) \
     { #X, X##_init, X##_init_with, X##_slots, X##_claim, X##_take, X##_release, X##_malloc, X##_calloc, \
       X##_aligned_alloc, X##_realloc, X##_free, X##_allocate, X##_reallocate, X##_reclaim, X##_usable_size, X##_largest, \
-      X##_refusals, X##_walk, X##_check, X##_most_steps, rt_##X##_contract },
+      X##_refusals, X##_walk, X##_check, X##_max_steps, rt_##X##_contract },
 
 static const allocator allocators[] = { SHARED_ALLOCATORS(LINE) };
 
@@ -149,7 +149,7 @@ static void the_functions_of_one_slot(const allocator *a) {
     size_t slot = 99, live = 0;
     void *heap = a->init(memory, HEAP_BYTES, 2), *place = NULL;
     const rt_shared_contract *contract = a->contract();
-    EXPECT(heap != NULL && strlen(contract->alone.name) > 4);
+    EXPECT(heap != NULL && strlen(contract->single_user.name) > 4);
     if (contract->slots_are_exclusive) {
         EXPECT(a->slots(heap) == 2);
         EXPECT(a->take(heap, 1) == RT_OK && a->take(heap, 1) == RT_ERROR_SLOT && a->take(heap, 2) == RT_ERROR_SLOT);
@@ -192,8 +192,8 @@ static void the_functions_of_one_slot(const allocator *a) {
     EXPECT(error == RT_ERROR_EXHAUSTED || (error == RT_ERROR_CONTENDED && !contract->exhaustion_is_certain));
     EXPECT(a->refusals(heap, &refusals) == RT_OK && refusals.exhausted + refusals.contended == 1);
     rt_steps steps = { 0, 0, 0 };
-    EXPECT(a->most_steps(heap, RT_OPERATION_MALLOC, 0, 100, &steps) == RT_OK && steps.loads + steps.read_modify_writes > 0);
-    EXPECT(a->most_steps(heap, RT_OPERATION_FREE, 16, 100, &steps) == RT_OK && steps.loads + steps.read_modify_writes > 0);
+    EXPECT(a->max_steps(heap, RT_OPERATION_MALLOC, 0, 100, &steps) == RT_OK && steps.loads + steps.read_modify_writes > 0);
+    EXPECT(a->max_steps(heap, RT_OPERATION_FREE, 16, 100, &steps) == RT_OK && steps.loads + steps.read_modify_writes > 0);
     EXPECT(a->check(heap, NULL) == RT_OK);
     a->free(heap, slot, block);
     a->free(heap, slot, NULL);
@@ -212,7 +212,7 @@ static void mistakes_are_refused(const allocator *a) {
     EXPECT(a->init_with(memory, HEAP_BYTES, &config, &made) == RT_ERROR_CONFIGURATION && made == NULL);
     EXPECT(a->init_with(memory, SIZE_MAX, NULL, &made) == RT_ERROR_OVERFLOW);
     config.slots = 1;
-    config.taken_back = 7;
+    config.reclaim_budget = 7;
     bool has_mail = strcmp(a->name, "arenas") == 0;
     EXPECT(a->init_with(memory, HEAP_BYTES, &config, &made) == (has_mail ? RT_OK : RT_ERROR_CONFIGURATION));
     EXPECT(a->claim(NULL, &slot) == RT_ERROR_NULL && a->claim(heap, NULL) == RT_ERROR_NULL && a->slots(NULL) == 0);
@@ -325,7 +325,7 @@ void test_shared_compact_fit(void) {
     EXPECT(rt_shared_compact_fit_read(&pin, largest - 5, back, 5) == RT_OK && memcmp(word, back, 5) == 0);
     EXPECT(rt_shared_compact_fit_unpin(&pin) == RT_OK);
     EXPECT(rt_shared_compact_fit_reclaim(heap, 0, 10) >= 1);
-    EXPECT(!rt_shared_compact_fit_owes(heap, 0) && rt_shared_compact_fit_step(heap, 0, 1000) == 0);
+    EXPECT(!rt_shared_compact_fit_has_pending_compaction(heap, 0) && rt_shared_compact_fit_step(heap, 0, 1000) == 0);
     rt_refusals refusals;
     EXPECT(rt_shared_compact_fit_refusals(heap, &refusals) == RT_OK && refusals.request == 2);
     EXPECT(rt_shared_compact_fit_check(heap, NULL) == RT_OK && rt_shared_compact_fit_check(NULL, NULL) == RT_ERROR_NULL);

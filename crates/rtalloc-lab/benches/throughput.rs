@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const ROUNDS: usize = 9;
-const SUBJECTS: [&str; 6] = ["tlsf", "tlsf-exact", "tlsf-thorough", "half-fit", "rlsf", "talc"];
+const SUBJECTS: [&str; 6] = ["tlsf", "tlsf-exact", "tlsf-full-validation", "half-fit", "rlsf", "talc"];
 const WORKLOADS: [(&str, &str, usize); 5] = [
     ("P1", "p1 --mallocs 500000", 16 << 20),
     ("P2", "p2 --mallocs 500000", 16 << 20),

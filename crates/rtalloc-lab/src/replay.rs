@@ -11,12 +11,12 @@
 //!
 //! [verifying]: Replay::run
 
-pub mod course;
 pub mod isolate;
 pub mod processor;
 pub mod settings;
 mod shadow;
 pub mod threaded;
+pub mod whole_trace;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -5,7 +5,7 @@
 //! allocator may crash. A *part* of the observation is one subject under one kind of load.
 
 mod evidence;
-mod watched;
+mod processes;
 
 use crate::analysis::turns;
 use crate::analysis::{self, Analysis, Unbounded, proved_as_fits};
@@ -124,7 +124,7 @@ pub fn study(
 
     let mut evidence: Vec<Evidence> = subjects.iter().map(|_| Evidence::default()).collect();
     if let Some(loads) = loads {
-        watched::observe(analysis, subjects, operations, &answers, loads, &mut evidence, progress)?;
+        processes::observe(analysis, subjects, operations, &answers, loads, &mut evidence, progress)?;
     }
 
     let mut bounds = Vec::new();

@@ -221,8 +221,8 @@ const fn kind<C: Choice<Heap: 'static>>(name: &'static str, starts_small: bool) 
         name,
         has_slots: C::Heap::CONTRACT.slots_are_exclusive,
         starts_small,
-        max_region_bytes: C::Heap::CONTRACT.alone.max_span_bytes,
-        max_align_bytes: C::Heap::CONTRACT.alone.largest_alignment_bytes,
+        max_region_bytes: C::Heap::CONTRACT.single_user.max_span_bytes,
+        max_align_bytes: C::Heap::CONTRACT.single_user.largest_alignment_bytes,
         make: make::<C>,
         // SAFETY: here and below, the caller of a function of `Kind` guarantees that the word stores a `C::Heap`, that
         // no other thread uses an exclusive slot, and that the block is live. For `walk` to `check` it guarantees

@@ -12,13 +12,13 @@ pub struct NotFull<const PAGES: u32>;
 
 impl<const PAGES: u32> Choice<CompactFitConfig> for NotFull<PAGES> {
     fn config() -> CompactFitConfig {
-        CompactFitConfig::with_most_not_full(PAGES)
+        CompactFitConfig::with_max_not_full(PAGES)
     }
 }
 
 impl<const PAGES: u32> Choice<NonMovingConfig> for NotFull<PAGES> {
     fn config() -> NonMovingConfig {
-        CompactFitConfig::with_most_not_full(PAGES).into()
+        CompactFitConfig::with_max_not_full(PAGES).into()
     }
 }
 
@@ -29,10 +29,10 @@ pub struct Tuned;
 
 impl Tuned {
     const CONFIG: CompactFitConfig = {
-        let mut config = CompactFitConfig::with_most_not_full(1);
+        let mut config = CompactFitConfig::with_max_not_full(1);
         let mut number = 15;
         while number <= 29 {
-            config = config.and_class(number - 1, if number >= 19 && number <= 27 { 3 } else { 2 });
+            config = config.with_class(number - 1, if number >= 19 && number <= 27 { 3 } else { 2 });
             number += 1;
         }
         config

@@ -9,13 +9,13 @@
 
 mod about;
 pub mod adapter;
-mod alone;
 pub mod bitframes;
 pub mod compact_fit;
 mod entries;
 mod guarantee;
 pub mod handles;
 mod heap;
+mod one_slot;
 mod peers;
 mod region;
 mod selection;
@@ -26,11 +26,11 @@ mod table;
 
 pub use about::{About, LoopLimits, Peer, WorstCases};
 pub use adapter::{Made, Make, Ours, Release, Target};
-pub use alone::OneSlot;
 pub use entries::{AllocateEntry, DeallocateEntry, Entries, GrantedEntry, NATURAL_ALIGN_BYTES, Reach, ReallocateEntry};
 pub use guarantee::{Guarantee, Unit};
 pub use handles::{DereferenceEntry, Handles, InitialiseEntry, ReadEntry};
 pub use heap::{Heap, Refusal};
+pub use one_slot::OneSlot;
 pub use region::Region;
 pub use selection::{SelectError, groups, one, select, similar};
 pub use subject::{FingerprintEntry, Origin, Subject, View, WalkEntry};

@@ -1,10 +1,10 @@
 //! The table: one entry per allocator.
 
 use crate::adapter::{AsDefault, configured, ours};
-use crate::alone::{self, OneSlot};
 use crate::compact_fit::{NotFull, page_blocks};
+use crate::one_slot::{self, OneSlot};
 use crate::{About, Guarantee, LoopLimits, Subject, WorstCases, handles, peers};
-use rtalloc::adapt::Alone;
+use rtalloc::adapt::SingleUser;
 use rtalloc::bitmapped::bitframe::{
     BITFRAME_PAGE, Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Lazy,
 };
@@ -99,7 +99,7 @@ static ALL: &[Subject] = &[
         },
     ),
     ours::<Tlsf<'static, 5, RoundUp, Offset32, NoStats, Full>>(
-        "tlsf-thorough",
+        "tlsf-full-validation",
         About {
             summary: "TLSF that seals headers and validates every tag around a block that is freed or allocated.",
             wins: "reports every one-byte overrun in heaps below 16 MiB; a stale pointer until its memory is allocated again",
@@ -482,7 +482,7 @@ static ALL: &[Subject] = &[
     Subject {
         // The family of the heaps in the arenas.
         family: <Tlsf<'static>>::CONTRACT.mechanism.name(),
-        ..configured::<Alone<'static, Arenas<'static>>, OneSlot>(
+        ..configured::<SingleUser<'static, Arenas<'static>>, OneSlot>(
             "arenas",
             About {
                 summary: "A TLSF heap for each slot; a block freed by another slot is queued for its owner, which processes a few queued frees \
@@ -493,12 +493,12 @@ static ALL: &[Subject] = &[
                 options: "slots, queued frees processed per allocation and per allocation that finds nothing, any heap with boundary tags in \
                           the arenas",
                 worst_cases: WorstCases::GoodFit,
-                loop_limits: alone::ARENAS,
+                loop_limits: one_slot::ARENAS,
                 ..About::NOTHING
             },
         )
     },
-    configured::<Alone<'static, BitmapBuddy<'static>>, OneSlot>(
+    configured::<SingleUser<'static, BitmapBuddy<'static>>, OneSlot>(
         "bitmap-buddy",
         About {
             summary: "Binary buddies whose free blocks are bits of a hierarchy of words; each operation changes one word per level.",
@@ -506,11 +506,11 @@ static ALL: &[Subject] = &[
             loses: "an allocation from a nearly full heap reads every word; blocks have at least 64 bytes",
             options: "size of a leaf, blocks trimmed to the leaves they need or whole powers of two, slots",
             worst_cases: WorstCases::BitmapHierarchy,
-            loop_limits: alone::BITMAP_BUDDY,
+            loop_limits: one_slot::BITMAP_BUDDY,
             ..About::NOTHING
         },
     ),
-    ours::<Alone<'static, TreeBuddy<'static>>>(
+    ours::<SingleUser<'static, TreeBuddy<'static>>>(
         "tree-buddy",
         About {
             summary: "A counter of free leaves for every node of a tree; an allocation subtracts its leaves from each node on its path.",
@@ -519,11 +519,11 @@ static ALL: &[Subject] = &[
             options: "size of a node, counters in a side table or in the nodes, reading before writing, lazy resets, other paths for other \
                       slots, definite refusals",
             worst_cases: WorstCases::CounterTree,
-            loop_limits: alone::TREE_BUDDY,
+            loop_limits: one_slot::TREE_BUDDY,
             ..About::NOTHING
         },
     ),
-    ours::<Alone<'static, TreeBuddy<'static, 64, InBand>>>(
+    ours::<SingleUser<'static, TreeBuddy<'static, 64, InBand>>>(
         "tree-buddy-in-band",
         About {
             summary: "The tree buddy with its counters in the nodes, as in the paper.",
@@ -531,7 +531,7 @@ static ALL: &[Subject] = &[
             loses: "an overrun overwrites a counter; 24 bytes of every block cannot be used",
             options: "as tree-buddy",
             worst_cases: WorstCases::CounterTree,
-            loop_limits: alone::TREE_BUDDY_IN_BAND,
+            loop_limits: one_slot::TREE_BUDDY_IN_BAND,
             ..About::NOTHING
         },
     ),
@@ -557,8 +557,8 @@ static ALL: &[Subject] = &[
 /// The loop limits of a buddy system.
 const fn buddies<S: System, P: Placement>() -> LoopLimits {
     LoopLimits {
-        splits: Some(Buddies::<S, P, Offset32>::most_splits),
-        merges: Some(Buddies::<S, P, Offset32>::most_merges),
+        splits: Some(Buddies::<S, P, Offset32>::max_splits),
+        merges: Some(Buddies::<S, P, Offset32>::max_merges),
         ..LoopLimits::NONE
     }
 }

@@ -8,8 +8,12 @@ use rtalloc::{Arenas, ArenasConfig, SharedAllocator, TagConfig};
 
 const BYTES: usize = 256 << 20;
 const SLOTS: usize = 9;
-const CONFIG: ArenasConfig<TagConfig> =
-    ArenasConfig { slots: SLOTS, taken_back: 2, taken_back_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
+const CONFIG: ArenasConfig<TagConfig> = ArenasConfig {
+    slots: SLOTS,
+    reclaim_budget: 2,
+    reclaim_budget_on_miss: 32,
+    heap: TagConfig { max_region_bytes: 0 },
+};
 
 static MEMORY: Memory<BYTES> = Memory::new();
 
@@ -21,13 +25,13 @@ static HEAP: Global<Arenas<'static>, ThreadSlots> = Global::configured(&MEMORY, 
 fn a_program_runs() {
     // The threads of the test harness, of this test, and those it starts, at most five at a time.
     program::runs(4);
-    assert_eq!(HEAP.current().crowded(), 0, "a slot for every thread");
+    assert_eq!(HEAP.current().overflow_operations(), 0, "a slot for every thread");
     let boxes: Vec<Box<usize>> = (0..100).map(Box::new).collect();
     std::thread::spawn(move || drop(boxes)).join().expect("no panic");
     // All but the blocks that this thread reclaimed when it allocated.
     assert!(HEAP.reclaim(1000) > 50, "what another thread freed");
     program::runs(30);
-    assert!(HEAP.current().crowded() > 0, "thirty threads and {SLOTS} slots");
+    assert!(HEAP.current().overflow_operations() > 0, "thirty threads and {SLOTS} slots");
     let heap = HEAP.heap().expect("enough memory");
     let refusals = heap.refusals();
     assert_eq!((refusals.request, refusals.exhausted, refusals.contended), (0, 0, 0));

@@ -2,7 +2,7 @@
 
 mod program;
 
-use rtalloc::adapt::{Anyone, Failing, Global, Guarded, Locked, Memory};
+use rtalloc::adapt::{AnySlot, Failing, Global, Guarded, Locked, Memory};
 use rtalloc::contract::Misuse;
 use rtalloc::{RegionAllocator, Tlsf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ static MEMORY: Memory<BYTES> = Memory::new();
 static MISUSES: AtomicUsize = AtomicUsize::new(0);
 
 #[global_allocator]
-static HEAP: Global<Locked<'static, Heap, spin::Mutex<()>>, Anyone> = Global::new(&MEMORY, Anyone);
+static HEAP: Global<Locked<'static, Heap, spin::Mutex<()>>, AnySlot> = Global::new(&MEMORY, AnySlot);
 
 fn count(_: &Misuse) {
     MISUSES.fetch_add(1, Ordering::Relaxed);

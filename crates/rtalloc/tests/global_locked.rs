@@ -2,7 +2,7 @@
 
 mod program;
 
-use rtalloc::adapt::{Anyone, Global, Locked, Memory};
+use rtalloc::adapt::{AnySlot, Global, Locked, Memory};
 use rtalloc::contract::Refusals;
 use rtalloc::{RegionAllocator, SharedAllocator, Tlsf};
 
@@ -11,7 +11,7 @@ const BYTES: usize = 64 << 20;
 static MEMORY: Memory<BYTES> = Memory::new();
 
 #[global_allocator]
-static HEAP: Global<Locked<'static, Tlsf<'static>, spin::Mutex<()>>, Anyone> = Global::new(&MEMORY, Anyone);
+static HEAP: Global<Locked<'static, Tlsf<'static>, spin::Mutex<()>>, AnySlot> = Global::new(&MEMORY, AnySlot);
 
 #[test]
 fn a_program_runs() {

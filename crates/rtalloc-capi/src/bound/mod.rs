@@ -34,7 +34,7 @@ pub enum rt_operation {
 }
 
 /// The most functions a proof covers.
-const MOST_FUNCTIONS: usize = 24;
+const MAX_FUNCTIONS: usize = 24;
 /// Functions begin at a multiple of this, and the hash is compared after each stride.
 const STRIDE_BYTES: usize = 16;
 /// A displacement to data, which is not followed.
@@ -77,7 +77,7 @@ impl Proof {
         while is_covered && at < x86_64::PROVED.len() {
             let (known, proof) = x86_64::PROVED[at];
             if same(known, name) {
-                assert!(proof.functions.len() <= MOST_FUNCTIONS, "a proof covers more functions than MOST_FUNCTIONS");
+                assert!(proof.functions.len() <= MAX_FUNCTIONS, "a proof covers more functions than MAX_FUNCTIONS");
                 return proof;
             }
             at += 1;
@@ -106,7 +106,7 @@ impl Proof {
     #[inline(never)]
     fn agrees(&self, root: usize, entry: *const u8) -> bool {
         // The start of each function in this program; null until a call of it was found.
-        let mut starts = [null(); MOST_FUNCTIONS];
+        let mut starts = [null(); MAX_FUNCTIONS];
         if !lead(&mut starts, root, entry) {
             return false;
         }
@@ -132,7 +132,7 @@ impl Proof {
 }
 
 /// Records the start of a function; false if another start was recorded before.
-fn lead(starts: &mut [*const u8; MOST_FUNCTIONS], function: usize, target: *const u8) -> bool {
+fn lead(starts: &mut [*const u8; MAX_FUNCTIONS], function: usize, target: *const u8) -> bool {
     let Some(start) = starts.get_mut(function) else { return false };
     if start.is_null() {
         *start = target;
@@ -147,7 +147,7 @@ impl Function {
         start: *const u8,
         prefixes: &[u32],
         displacements: &[(u16, u16)],
-        starts: &mut [*const u8; MOST_FUNCTIONS],
+        starts: &mut [*const u8; MAX_FUNCTIONS],
     ) -> bool {
         if !start.addr().is_multiple_of(STRIDE_BYTES) {
             return false;

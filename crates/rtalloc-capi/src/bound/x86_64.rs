@@ -71,7 +71,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         },
     ),
     (
-        "lean_tlsf",
+        "tlsf_no_stats",
         Proof {
             operations: [(91, 0), (183, 1), (85, 4)],
             functions: &[
@@ -189,7 +189,7 @@ pub(crate) const PROVED: &[(&str, Proof)] = &[
         },
     ),
     (
-        "tlsf_thorough",
+        "tlsf_full_validation",
         Proof {
             operations: [(127, 0), (222, 1), (118, 5)],
             functions: &[

@@ -20,7 +20,7 @@ pub type rt_handle = u64;
 #[repr(C)]
 pub struct rt_compact_fit_config {
     /// Maximum number of not-full pages of a size class. 0 means 1. Fewer pages mean more moves and less lost memory.
-    pub most_not_full: u32,
+    pub max_not_full: u32,
     /// Separate maxima for the first `classes` size classes. May be NULL if `classes` is 0.
     pub class_not_full: *const u32,
     /// Number of maxima at `class_not_full`.
@@ -56,11 +56,11 @@ pub(crate) unsafe fn compaction(config: &rt_compact_fit_config) -> Option<Compac
     if config.classes != 0 && config.class_not_full.is_null() {
         return None;
     }
-    let mut compaction = CompactFitConfig::with_most_not_full(config.most_not_full);
+    let mut compaction = CompactFitConfig::with_max_not_full(config.max_not_full);
     // turns: classes
     for class in 0..config.classes {
         // SAFETY: `class_not_full` points to `classes` numbers, and `class` is less.
-        compaction = compaction.and_class(class, unsafe { config.class_not_full.add(class).read() });
+        compaction = compaction.with_class(class, unsafe { config.class_not_full.add(class).read() });
     }
     Some(compaction)
 }
@@ -249,7 +249,7 @@ pub(crate) unsafe fn locate<H: HandleAllocator<'static>>(
     // SAFETY: the heap is live, and the places are writable.
     unsafe {
         let heap = value::<H>(heap);
-        let found = handle_of(handle).and_then(|handle| heap.locate_to_write(handle, offset).map_err(rt_error::from));
+        let found = handle_of(handle).and_then(|handle| heap.locate_mut(handle, offset).map_err(rt_error::from));
         status_of(found, |(address, bytes)| {
             place.write(address.as_ptr().cast());
             if let Some(piece) = NonNull::new(piece) {
@@ -325,7 +325,7 @@ pub(crate) unsafe fn write<H: HandleAllocator<'static>>(
         let mut done = 0;
         // turns: pieces of the bytes.
         while done < bytes {
-            let (place, piece) = heap.locate_to_write(handle, offset + done)?;
+            let (place, piece) = heap.locate_mut(handle, offset + done)?;
             let piece = piece.min(bytes - done);
             // SAFETY: the bytes belong to a live object; the buffer has as many and is outside the heap's region.
             unsafe { place.copy_from_nonoverlapping(buffer.cast::<u8>().add(done), piece) };
@@ -336,9 +336,9 @@ pub(crate) unsafe fn write<H: HandleAllocator<'static>>(
     copied.into()
 }
 
-pub(crate) unsafe fn owed<H: HandleAllocator<'static>>(heap: *const c_void) -> usize {
+pub(crate) unsafe fn pending_bytes<H: HandleAllocator<'static>>(heap: *const c_void) -> usize {
     // SAFETY: the heap is live.
-    NonNull::new(heap.cast_mut()).map_or(0, |heap| unsafe { value::<H>(heap) }.owed_bytes())
+    NonNull::new(heap.cast_mut()).map_or(0, |heap| unsafe { value::<H>(heap) }.pending_bytes())
 }
 
 pub(crate) unsafe fn step<H: HandleAllocator<'static>>(heap: *mut c_void, budget: usize) -> usize {
@@ -358,7 +358,7 @@ pub(crate) unsafe fn stats<H: HandleAllocator<'static>>(heap: *const c_void, pla
     // SAFETY: the heap is live.
     let stats = unsafe { value::<H>(heap) }.stats();
     // SAFETY: the place is writable.
-    status_of(stats.ok_or(RT_ERROR_NO_TALLIES), |stats| unsafe { place.write(stats.into()) })
+    status_of(stats.ok_or(RT_ERROR_NO_STATS), |stats| unsafe { place.write(stats.into()) })
 }
 
 pub(crate) unsafe fn fragmentation<H: HandleAllocator<'static>>(

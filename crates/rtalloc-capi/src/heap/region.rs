@@ -144,7 +144,7 @@ pub(crate) unsafe fn stats<A: RegionAllocator<'static>>(heap: *const c_void, pla
         Some(stats) => (stats.into(), RT_OK),
         None => {
             let largest_free_bytes = heap.largest_allocatable();
-            (rt_stats { largest_free_bytes, ..rt_stats::default() }, RT_ERROR_NO_TALLIES)
+            (rt_stats { largest_free_bytes, ..rt_stats::default() }, RT_ERROR_NO_STATS)
         }
     };
     // SAFETY: the place is writable.

@@ -22,9 +22,9 @@ pub struct rt_shared_config {
     /// Maximum number of blocks freed by other slots that an allocation reclaims before it serves its request. 0 means
     /// 2. From 2 on, every block is eventually reclaimed if its owner continues to allocate. Must be 0 for heaps whose
     /// blocks have no owner.
-    pub taken_back: usize,
+    pub reclaim_budget: usize,
     /// Maximum number of blocks that an allocation reclaims when it finds no free block, before it retries. 0 means 32.
-    pub taken_back_on_miss: usize,
+    pub reclaim_budget_on_miss: usize,
 }
 
 /// Converts a configuration from C.
@@ -40,12 +40,12 @@ const fn or(given: usize, default: usize) -> usize {
 
 impl Configured for ArenasConfig<TagConfig> {
     fn configured(config: rt_shared_config) -> Option<Self> {
-        let rt_shared_config { slots, taken_back, taken_back_on_miss } = config;
+        let rt_shared_config { slots, reclaim_budget, reclaim_budget_on_miss } = config;
         let default = Self::default();
         Some(ArenasConfig {
             slots,
-            taken_back: or(taken_back, default.taken_back),
-            taken_back_on_miss: or(taken_back_on_miss, default.taken_back_on_miss),
+            reclaim_budget: or(reclaim_budget, default.reclaim_budget),
+            reclaim_budget_on_miss: or(reclaim_budget_on_miss, default.reclaim_budget_on_miss),
             ..default
         })
     }
@@ -53,7 +53,7 @@ impl Configured for ArenasConfig<TagConfig> {
 
 /// Whether a configuration sets only the slots.
 const fn is_slots_alone(config: rt_shared_config) -> bool {
-    config.slots != 0 && config.taken_back == 0 && config.taken_back_on_miss == 0
+    config.slots != 0 && config.reclaim_budget == 0 && config.reclaim_budget_on_miss == 0
 }
 
 impl Configured for BitmapConfig {
@@ -142,7 +142,7 @@ pub(crate) unsafe fn init<H: SharedAllocator<'static, Config: Configured>>(
     slots: usize,
 ) -> *mut c_void {
     let mut heap = null_mut();
-    let config = rt_shared_config { slots, taken_back: 0, taken_back_on_miss: 0 };
+    let config = rt_shared_config { slots, reclaim_budget: 0, reclaim_budget_on_miss: 0 };
     // SAFETY: the region is writable and exclusive to the heap; configuration and place are local variables.
     unsafe { init_with::<H>(region, bytes, &config, &mut heap) };
     heap
@@ -225,7 +225,7 @@ pub(crate) unsafe fn aligned_alloc<H: SharedAllocator<'static>>(
 #[inline(always)]
 pub(crate) unsafe fn malloc<H: SharedAllocator<'static>>(heap: *mut c_void, slot: usize, size: usize) -> *mut c_void {
     // SAFETY: the conditions of that function are those of this one.
-    unsafe { aligned_alloc::<H>(heap, slot, const { natural_align_bytes(H::CONTRACT.alone) }, size) }
+    unsafe { aligned_alloc::<H>(heap, slot, const { natural_align_bytes(H::CONTRACT.single_user) }, size) }
 }
 
 #[inline(always)]
@@ -274,7 +274,7 @@ pub(crate) unsafe fn realloc<H: SharedAllocator<'static>>(
         // SAFETY: the conditions of that function are those of this one.
         return unsafe { malloc::<H>(heap, slot, size) };
     };
-    let align = const { natural_align_bytes(H::CONTRACT.alone) };
+    let align = const { natural_align_bytes(H::CONTRACT.single_user) };
     // SAFETY: the heap is null or live, and the caller owns the slot.
     match unsafe { by_slot::<H, _>(heap, slot, |slot| slot.reallocate_bytes(live, size, align)) } {
         Ok(answer) => block_or_null(answer),
@@ -361,7 +361,7 @@ pub(crate) unsafe fn check<H: SharedAllocator<'static>>(heap: *const c_void, pla
     unsafe { verified(value::<H>(heap).check(), place) }
 }
 
-pub(crate) unsafe fn most_steps<H: SharedAllocator<'static>>(
+pub(crate) unsafe fn max_steps<H: SharedAllocator<'static>>(
     heap: *const c_void,
     operation: MaybeUninit<rt_operation>,
     align: usize,
@@ -372,7 +372,7 @@ pub(crate) unsafe fn most_steps<H: SharedAllocator<'static>>(
         return RT_ERROR_NULL;
     };
     let align_bytes = if is(operation, rt_operation::RT_OPERATION_MALLOC) {
-        const { natural_align_bytes(H::CONTRACT.alone) }
+        const { natural_align_bytes(H::CONTRACT.single_user) }
     } else {
         align
     };
@@ -382,7 +382,7 @@ pub(crate) unsafe fn most_steps<H: SharedAllocator<'static>>(
         Operation::Allocate { size_bytes: size, align_bytes }
     };
     // SAFETY: the heap is live.
-    match unsafe { value::<H>(heap) }.most_steps(operation) {
+    match unsafe { value::<H>(heap) }.max_steps(operation) {
         Some(steps) => {
             // SAFETY: the place is writable.
             unsafe { place.write(steps.into()) };

@@ -178,7 +178,7 @@ macro_rules! handle_heaps {
                     ///
                     /// # Time
                     /// O(1).
-                    fn owed(heap: *const $opaque) -> usize;
+                    fn pending_bytes(heap: *const $opaque) -> usize;
 
                     /// Does pending compaction in idle time: moves at most `budget` bytes and returns the bytes moved.
                     ///

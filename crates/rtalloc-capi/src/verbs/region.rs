@@ -170,7 +170,7 @@ macro_rules! region_heaps {
                     /// Stores the heap's statistics at `stats`.
                     ///
                     /// # Errors
-                    /// RT_ERROR_NULL. RT_ERROR_NO_TALLIES if the heap keeps no statistics; then every field except
+                    /// RT_ERROR_NULL. RT_ERROR_NO_STATS if the heap keeps no statistics; then every field except
                     /// `largest_free_bytes` is 0.
                     ///
                     /// # Safety

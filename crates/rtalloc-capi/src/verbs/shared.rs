@@ -20,7 +20,7 @@ macro_rules! shared_heaps {
                 type Heap = $heap;
 
                 const _: () = {
-                    let contract = <Heap as SharedAllocator<'static>>::CONTRACT.alone;
+                    let contract = <Heap as SharedAllocator<'static>>::CONTRACT.single_user;
                     assert!(same(contract.allocate.notation(), $allocate));
                     assert!(same(contract.deallocate.notation(), $deallocate));
                     assert!(same(contract.reallocate.notation(), $reallocate));
@@ -277,7 +277,7 @@ macro_rules! shared_heaps {
                     ///
                     /// # Time
                     /// O(log H).
-                    fn most_steps(
+                    fn max_steps(
                         heap: *const $opaque,
                         operation: MaybeUninit<rt_operation>,
                         align: usize,
@@ -295,7 +295,7 @@ macro_rules! shared_heaps {
                     const FACTS: SharedContract = <Heap as SharedAllocator<'static>>::CONTRACT;
                     static CONTRACT: rt_shared_contract = rt_shared_contract::of(
                         FACTS,
-                        [c_text!(FACTS.alone.name), c_text!(FACTS.alone.source), c_text!(FACTS.alone.policy)],
+                        [c_text!(FACTS.single_user.name), c_text!(FACTS.single_user.source), c_text!(FACTS.single_user.policy)],
                     );
                     &raw const CONTRACT
                 }

@@ -55,7 +55,7 @@ template <class A> void nodes() {
     EXPECT(heap.try_allocate(contract.largest_request_bytes == SIZE_MAX ? sizeof memory
                                                                         : contract.largest_request_bytes + 1)
                .error() == RT_ERROR_TOO_LARGE);
-    EXPECT(heap.stats().failures == (std::string(A::name) == "lean_tlsf" ? 0u : 1u));
+    EXPECT(heap.stats().failures == (std::string(A::name) == "tlsf_no_stats" ? 0u : 1u));
 }
 
 /// Containers with growing requests.
@@ -209,9 +209,9 @@ int main() {
 #define NODES(X) nodes<rtalloc::X>();
     RTALLOC_ALLOCATORS(NODES, NODES)
     arrays<rtalloc::tlsf>();
-    arrays<rtalloc::lean_tlsf>();
+    arrays<rtalloc::tlsf_no_stats>();
     arrays<rtalloc::tlsf_exact>();
-    arrays<rtalloc::tlsf_thorough>();
+    arrays<rtalloc::tlsf_full_validation>();
     arrays<rtalloc::half_fit>();
     arrays<rtalloc::first_fit>();
     arrays<rtalloc::first_fit_address>();

@@ -67,7 +67,7 @@ void errors_are_values() {
     EXPECT(why == std::errc::not_enough_memory && why.message() == rt_strerror(RT_ERROR_EXHAUSTED));
     EXPECT(std::string(why.category().name()) == "rtalloc");
     EXPECT(!std::error_code(RT_OK) && std::error_code(RT_ERROR_CONTENDED) == std::errc::resource_unavailable_try_again);
-    for (int error = RT_OK; error <= RT_ERROR_NO_TALLIES; ++error) {
+    for (int error = RT_OK; error <= RT_ERROR_NO_STATS; ++error) {
         const std::error_code code = static_cast<rt_error>(error);
         EXPECT(code.value() == error && !code.message().empty() && code.message().find("not an error") == std::string::npos);
     }

@@ -47,7 +47,7 @@ template <class A> void objects_keep_their_bytes() {
             EXPECT(object.read(1, bytes.data(), bytes.size()) == RT_ERROR_OUT_OF_RANGE);
         }
         heap.step(1 << 20);
-        EXPECT(heap.owed() == 0 && !heap.check());
+        EXPECT(heap.pending_bytes() == 0 && !heap.check());
         auto& first = kept[0];
         char byte = 0;
         EXPECT(first.resize(2000) == RT_OK && first.size() == 2000 && first.read(0, &byte, 1) == RT_OK && byte != 0);
@@ -127,7 +127,7 @@ void threads() {
         EXPECT(heap.try_claim().error() == RT_ERROR_SLOT);
         for (auto& one : all) {
             one.reclaim(1000);
-            while (one.owes() && one.step(1 << 20) != 0) {
+            while (one.has_pending_compaction() && one.step(1 << 20) != 0) {
             }
         }
     }

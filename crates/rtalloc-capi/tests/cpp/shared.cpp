@@ -154,7 +154,7 @@ int main() {
     resources();
 #endif
     rtalloc::shared_heap<rtalloc::arenas> heap(memory, 2);
-    const auto steps = heap.most_steps(RT_OPERATION_FREE, 100, 8);
+    const auto steps = heap.max_steps(RT_OPERATION_FREE, 100, 8);
     EXPECT(steps && steps->read_modify_writes <= 2);
     EXPECT(heap.contract().allocate == RT_PROGRESS_WAIT_FREE);
     std::puts("shared: as it should be");

@@ -6,7 +6,7 @@ use super::note_incomplete;
 use super::progress::Bar;
 use crate::campaign::difference;
 use crate::campaign::store::Store;
-use crate::experiment::duel::{self, Pair, Settings};
+use crate::experiment::comparison::{self, Pair, Settings};
 use crate::present;
 use crate::present::table::Look;
 use crate::result::document::{self, Schema};
@@ -121,16 +121,17 @@ pub fn main(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let traces = if loads.is_empty() { Traces::all()? } else { Traces::named(loads)? };
     let settings = Settings { heap_bytes: arguments.heap, budget: Duration::from_secs(arguments.seconds) };
     let bar = Bar::new();
-    let duels = duel::measure(&pairs, &traces.paths, &settings, &mut |progress| bar.show(progress))?;
+    let comparisons = comparison::measure(&pairs, &traces.paths, &settings, &mut |progress| bar.show(progress))?;
     bar.clear();
     let replaced = match json {
-        Some(json) => json.write(&document::pretty(Schema::COMPARE, &duels).context("as JSON")?)?,
+        Some(json) => json.write(&document::pretty(Schema::COMPARE, &comparisons).context("as JSON")?)?,
         None => false,
     };
     if !replaced {
-        print(&present::duel::tables(&duels, Look::of_stdout())).context("standard output")?;
+        print(&present::comparison::tables(&comparisons, Look::of_stdout())).context("standard output")?;
     }
-    let compared = duels.traces.iter().flat_map(|trace| &trace.duels).all(|duel| duel.outcome.is_ok());
+    let compared =
+        comparisons.traces.iter().flat_map(|trace| &trace.comparisons).all(|comparison| comparison.outcome.is_ok());
     Ok(if compared { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -116,7 +116,7 @@ struct Course {
     pages: Vec<(u32, i32)>,
     peak_pages: u64,
     /// Maximum number of not-full pages after a free.
-    most_not_full: u64,
+    max_not_full: u64,
     /// Pages in use, summed over the operations.
     area: i64,
 }
@@ -164,7 +164,7 @@ impl Model {
         }
     }
 
-    fn insert_behind(&mut self, place: usize, page: usize) {
+    fn insert_after(&mut self, place: usize, page: usize) {
         let next = self.pages[place].next;
         (self.pages[page].prev, self.pages[page].next) = (place, next);
         self.pages[place].next = page;
@@ -190,7 +190,7 @@ impl Model {
                 self.pages.push(Page { objects: vec![NOBODY; self.blocks], used: 0, next: HEAD, prev: HEAD });
                 self.pages.len() - 1
             });
-            self.insert_behind(HEAD, page);
+            self.insert_after(HEAD, page);
             self.not_full += 1;
             self.counted(at, 1);
         }
@@ -218,7 +218,7 @@ impl Model {
             return;
         }
         self.vacate(at, page, block, was_full);
-        self.course.most_not_full = self.course.most_not_full.max(self.not_full);
+        self.course.max_not_full = self.course.max_not_full.max(self.not_full);
     }
 
     /// Frees a page-block.
@@ -236,10 +236,10 @@ impl Model {
         } else if was_full {
             self.not_full += 1;
             let place = if used <= half { HEAD } else { self.pages[HEAD].prev };
-            self.insert_behind(place, page);
+            self.insert_after(place, page);
         } else if used == half {
             self.unlink(page);
-            self.insert_behind(HEAD, page);
+            self.insert_after(HEAD, page);
         }
     }
 }
@@ -296,7 +296,7 @@ pub fn analyse(
         progress(done as u64, used.len() as u64);
         let (steps, blocks) = (&split.steps[class], shape.blocks(class));
         let loose = course(steps, blocks, u64::MAX, split.slots, split.events);
-        let suffices = loose.most_not_full.max(1);
+        let suffices = loose.max_not_full.max(1);
         let mut courses: BTreeMap<u64, Course> = tried(suffices)
             .into_iter()
             .map(|most| (most, course(steps, blocks, most, split.slots, split.events)))

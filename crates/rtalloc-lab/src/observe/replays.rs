@@ -3,9 +3,9 @@
 use super::stage::Metered;
 use super::{Meter, Observation, ObserveError};
 use crate::replay::Replay;
-use crate::replay::course::{Course, CourseError, End};
 use crate::replay::isolate::Board;
 use crate::replay::processor::Budget;
+use crate::replay::whole_trace::{Course, CourseError, End};
 use rtalloc_subjects::{Heap, Region, Subject};
 use std::path::Path;
 

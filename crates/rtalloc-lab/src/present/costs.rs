@@ -2,7 +2,7 @@
 
 use super::palette;
 use super::plot::{self, Cast, PlotError};
-use super::standing::Standing;
+use super::summary::Standing;
 use super::table::Look;
 use super::verdict::wrapped;
 use crate::number;

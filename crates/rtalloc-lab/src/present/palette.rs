@@ -2,8 +2,8 @@
 //! that no two allocators differ by colour alone. The tables of subjects determine the style, independent of the other
 //! allocators in a figure.
 
-use super::sharers;
-use super::standing::Standing;
+use super::shared_heaps;
+use super::summary::Standing;
 use crate::result::schema::Origin;
 use rtalloc_subjects::shared;
 
@@ -104,7 +104,7 @@ pub fn of(standings: &[Standing]) -> Vec<Style> {
 /// Names of a family in the tables of subjects.
 fn members(family: &str) -> Vec<&'static str> {
     let alone = rtalloc_subjects::all().iter().filter(|subject| subject.family == family).map(|subject| subject.name);
-    let shared = shared::all().iter().filter(|subject| sharers::family(subject.name, subject.lock) == family);
+    let shared = shared::all().iter().filter(|subject| shared_heaps::family(subject.name, subject.lock) == family);
     let mut names: Vec<&str> = alone.collect();
     for subject in shared {
         if !names.contains(&subject.name) {
@@ -153,13 +153,13 @@ pub fn css(styles: &[Style]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::standing::named;
-    use super::super::{fixture, standing};
+    use super::super::summary::named;
+    use super::super::{fixture, summary};
     use super::*;
 
     #[test]
     fn no_two_allocators_differ_by_colour_alone() {
-        let standings = standing::all(&fixture::usual());
+        let standings = summary::all(&fixture::usual());
         distinct(&standings);
         let everybody: Vec<Standing> = rtalloc_subjects::all().iter().map(|one| named(one.name, one.name)).collect();
         distinct(&everybody);

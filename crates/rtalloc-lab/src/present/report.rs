@@ -4,7 +4,7 @@ use super::metric::{self, Metric, Scale};
 use super::page::{environment, figure, measured, name_cell, page};
 use super::palette;
 use super::plot::{self, Cast, Measure, PlotError};
-use super::standing::{self, Standing};
+use super::summary::{self, Standing};
 use super::table;
 use super::verdict::{Verdict, verdict};
 use crate::number;
@@ -205,7 +205,7 @@ fn figures_table(result: &TraceResult, cast: Cast<'_>) -> Markup {
         .standings
         .iter()
         .enumerate()
-        .filter_map(|(index, standing)| standing::cell_of(result, &standing.subject.name).map(|cell| (index, cell)))
+        .filter_map(|(index, standing)| summary::cell_of(result, &standing.subject.name).map(|cell| (index, cell)))
         .collect();
     let cells: Vec<&Cell> = rows.iter().map(|(_, cell)| *cell).collect();
     let best: Vec<Option<f64>> = metric::ALL.iter().map(|metric| metric.best(&cells)).collect();

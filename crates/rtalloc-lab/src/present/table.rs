@@ -3,7 +3,7 @@
 use super::metric::{self, Metric, Scale};
 use super::page::measured;
 use super::printable;
-use super::standing::{self, Standing};
+use super::summary::{self, Standing};
 use super::verdict::{counted, wrapped};
 use crate::number;
 use crate::result::schema::{Cell, Outcome, Run, TraceResult};
@@ -67,7 +67,7 @@ pub fn run(run: &Run) -> String {
 /// The tables of a run: one per trace, and common notes.
 #[must_use]
 pub fn render(run: &Run, look: Look) -> String {
-    let standings = standing::all(run);
+    let standings = summary::all(run);
     let mut text = String::new();
     let mut left_out = Vec::new();
     for result in &run.traces {
@@ -177,7 +177,7 @@ fn trace(result: &TraceResult, standings: &[Standing], look: Look, left_out: &mu
     let _ = writeln!(text, "{name}: {}", printable(&result.trace.about));
     let _ = writeln!(text, "{}", wrapped(&facts(result), look.columns, 0));
     let cells: Vec<&Cell> =
-        standings.iter().filter_map(|standing| standing::cell_of(result, &standing.subject.name)).collect();
+        standings.iter().filter_map(|standing| summary::cell_of(result, &standing.subject.name)).collect();
     let mut columns: Vec<&Metric> =
         metric::ALL.iter().filter(|metric| cells.iter().any(|cell| (metric.value)(cell).is_some())).collect();
     let mut with_cost = true;

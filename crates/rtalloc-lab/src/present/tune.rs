@@ -3,7 +3,7 @@
 use super::palette;
 use super::plot::curves::{Panel, Spacing, curves};
 use super::plot::{Cast, PlotError, standalone};
-use super::standing::{Standing, named};
+use super::summary::{Standing, named};
 use super::table::Look;
 use super::table::table;
 use super::verdict::wrapped;

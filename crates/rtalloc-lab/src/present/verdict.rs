@@ -15,7 +15,7 @@
 //!
 //! Every number in the sentences is computed from the results.
 
-use super::standing::{self, Standing, worst_in_words};
+use super::summary::{self, Standing, worst_in_words};
 use crate::number;
 use crate::result::schema::{Origin, Run};
 use std::fmt::Write as _;
@@ -62,7 +62,7 @@ pub(crate) fn figures_of(standing: &Standing) -> Option<Figures> {
 /// Applies the rule of this module to a run.
 #[must_use]
 pub fn verdict(run: &Run) -> Verdict {
-    let standings = standing::all(run);
+    let standings = summary::all(run);
     let candidates: Vec<(usize, Figures)> = standings
         .iter()
         .enumerate()
@@ -331,7 +331,7 @@ fn avoid(standings: &[Standing], take: Option<usize>) -> Option<String> {
 }
 
 /// The observed maximum instructions, even if not every trace was counted.
-fn most_seen(standing: &Standing) -> Option<&super::standing::Worst> {
+fn most_seen(standing: &Standing) -> Option<&super::summary::Worst> {
     standing.worst.as_ref().or(standing
         .growth
         .as_ref()
@@ -340,8 +340,8 @@ fn most_seen(standing: &Standing) -> Option<&super::standing::Worst> {
 
 fn why_not_constant(
     standing: &Standing,
-    worst: &super::standing::Worst,
-    reference: Option<&super::standing::Worst>,
+    worst: &super::summary::Worst,
+    reference: Option<&super::summary::Worst>,
 ) -> String {
     let grown = standing.growth.as_ref().filter(|growth| {
         #[allow(clippy::cast_precision_loss)] // a quotient

@@ -9,8 +9,8 @@
 //! On a shared or virtual machine the maximum is noise nevertheless, if every replica is disturbed.
 
 use super::{Report, Samples, Task};
-use crate::replay::course::Noted;
 use crate::replay::isolate::{Board, Child, Death, SharedMemory, poll};
+use crate::replay::whole_trace::Noted;
 use crate::replay::{Block, Fault, Observer, Replay};
 use crate::result::schema::{Outcome, Time};
 use crate::trace::{Event, Reader};

@@ -16,9 +16,9 @@ pub mod threads;
 mod crosscheck;
 mod distribution;
 
-use crate::replay::course::{Course, CourseError};
 use crate::replay::isolate::Board;
 use crate::replay::processor::Budget;
+use crate::replay::whole_trace::{Course, CourseError};
 use crate::result::schema::Outcome;
 use rtalloc_subjects::Subject;
 use serde::{Deserialize, Serialize};

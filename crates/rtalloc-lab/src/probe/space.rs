@@ -9,7 +9,7 @@
 //! succeed by luck in an even smaller one; the result is a heap that suffices, not a bound.
 
 use super::{Report, Task};
-use crate::replay::course::{End, outcome};
+use crate::replay::whole_trace::{End, outcome};
 use crate::replay::{Block, Nobody, Observer, Replay};
 use crate::result::schema::{Curve, Outcome, Space};
 use rtalloc_subjects::{Heap, Region};

@@ -1,9 +1,9 @@
 //! Whole cells: every subject, and allocators with deliberate faults.
 
-use super::course::{Course, End};
 use super::isolate::Board;
 use super::processor::Budget;
 use super::settings::{Probes, Settings, automatic_heap_bytes};
+use super::whole_trace::{Course, End};
 use super::{Fault, Nobody, Replay};
 use crate::experiment::cells::measure;
 use crate::present::metric;

@@ -29,7 +29,7 @@ schemas! {
     /// `rtalloc threads`.
     THREADS = ("rtalloc-threads", 2);
     /// `rtalloc compare`.
-    COMPARE = ("rtalloc-compare", 2);
+    COMPARE = ("rtalloc-compare", 3);
     /// `rtalloc bound --json`.
     BOUND = ("rtalloc-bound", 2);
     /// `rtalloc bound --save`.

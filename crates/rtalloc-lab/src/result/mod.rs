@@ -2,9 +2,9 @@
 
 pub mod bounds;
 pub mod catalogue;
+pub mod comparison;
 pub mod costs;
 pub mod document;
-pub mod duel;
 pub mod interleave;
 pub mod schema;
 pub mod threads;

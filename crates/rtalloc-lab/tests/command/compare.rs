@@ -1,7 +1,7 @@
 //! `rtalloc compare` from the outside.
 
 use super::{rtalloc, text};
-use rtalloc_lab::result::duel::Duels;
+use rtalloc_lab::result::comparison::Comparisons;
 
 #[test]
 fn a_pair_is_compared_on_workloads_and_shipped_traces() {
@@ -18,12 +18,16 @@ fn a_pair_is_compared_on_workloads_and_shipped_traces() {
 #[test]
 fn without_names_ours_meet_their_peers() {
     let output = rtalloc().args(["compare", "espeak-speech", "--seconds", "0", "--json", "-"]).assert().success();
-    let duels: Duels = serde_json::from_slice(&output.get_output().stdout).expect("nothing but the figures");
-    let pairs: Vec<(&str, &str)> =
-        duels.traces[0].duels.iter().map(|duel| (duel.first.as_str(), duel.second.as_str())).collect();
+    let comparisons: Comparisons =
+        serde_json::from_slice(&output.get_output().stdout).expect("nothing but the figures");
+    let pairs: Vec<(&str, &str)> = comparisons.traces[0]
+        .comparisons
+        .iter()
+        .map(|comparison| (comparison.first.as_str(), comparison.second.as_str()))
+        .collect();
     assert_eq!(pairs, [("tlsf", "rlsf"), ("first-fit-address", "linked-list"), ("binary-buddy", "buddy-system")]);
-    for duel in &duels.traces[0].duels {
-        let figures = duel.outcome.as_ref().expect("compared");
+    for comparison in &comparisons.traces[0].comparisons {
+        let figures = comparison.outcome.as_ref().expect("compared");
         assert!(figures.rounds >= 2 && figures.replay_ratio() > 0.0, "{figures:?}");
     }
 }

@@ -4,7 +4,7 @@ use super::lock::Lock;
 use super::{Check, Count, SharedSubject, UnderLock};
 use crate::adapter::{Made, Target, ours};
 use crate::{About, Entries, NATURAL_ALIGN_BYTES, Origin, Reach, View, WalkEntry};
-use rtalloc::adapt::{Alone, Locked};
+use rtalloc::adapt::{Locked, SingleUser};
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Atomics;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Shape};
@@ -39,7 +39,7 @@ pub unsafe trait SharedTarget {
     /// Verifies a heap.
     const CHECK: Option<Check> = None;
     /// Published bounds of steps.
-    const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> = None;
+    const MAX_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> = None;
 
     /// Whether a thread like the calling one can use it.
     ///
@@ -244,7 +244,7 @@ const fn subject<T: SharedTarget>(name: &'static str, origin: Origin) -> SharedS
         reclaim: reclaim::<T>,
         check: T::CHECK,
         walk: T::WALK,
-        most_steps: T::MOST_STEPS,
+        max_steps: T::MAX_STEPS,
     }
 }
 
@@ -279,7 +279,7 @@ pub(super) const fn locked<H: RegionAllocator<'static> + Send + 'static, L: Lock
 ) -> SharedSubject {
     let subject = together::<Locked<'static, H, L>>(name, None);
     // The functions of a program: a user's context and its count of refusals belong to the laboratory.
-    let entries = ours::<Alone<'static, Locked<'static, H, L>>>(name, About::NOTHING).entries;
+    let entries = ours::<SingleUser<'static, Locked<'static, H, L>>>(name, About::NOTHING).entries;
     let guards = Some(UnderLock { heap: H::CONTRACT.name, entries });
     SharedSubject { lock: Some(L::NAME), guards, ready: L::ready, ..subject }
 }
@@ -324,12 +324,12 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
     type Slot = H::Slot<'static>;
 
     const NATURAL_ALIGN_BYTES: usize = {
-        let own = H::CONTRACT.alone.alignment_bytes;
+        let own = H::CONTRACT.single_user.alignment_bytes;
         if own < NATURAL_ALIGN_BYTES { own } else { NATURAL_ALIGN_BYTES }
     };
     const REACH: Reach = Reach {
-        request_bytes: H::CONTRACT.alone.largest_request_bytes,
-        alignment_bytes: H::CONTRACT.alone.largest_alignment_bytes,
+        request_bytes: H::CONTRACT.single_user.largest_request_bytes,
+        alignment_bytes: H::CONTRACT.single_user.largest_alignment_bytes,
     };
     // SAFETY: for all three: the heap was boxed by `make`; the first two are called only when no operation is in
     // progress.
@@ -337,9 +337,9 @@ unsafe impl<H: Tuned + 'static> SharedTarget for Together<H> {
     const CHECK: Option<Check> =
         // SAFETY: as above.
         Some(|heap| unsafe { Self::of(heap) }.check().map_err(|corruption| corruption.to_string()));
-    const MOST_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> =
+    const MAX_STEPS: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>> =
         // SAFETY: as above; shared with operations in progress.
-        Some(|heap, operation| unsafe { &*heap.cast::<H>() }.most_steps(operation));
+        Some(|heap, operation| unsafe { &*heap.cast::<H>() }.max_steps(operation));
 
     unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
         // SAFETY: the caller gives the region exclusively to this heap, for as long as it is used.
@@ -446,7 +446,7 @@ unsafe impl<T: Target, L: Lock> SharedTarget for Under<T, L> {
     }
 
     unsafe fn make(region: *mut u8, bytes: usize, users: usize) -> Result<Made, String> {
-        if users > L::MOST_USERS {
+        if users > L::MAX_USERS {
             return Err(format!("{users} users without a lock"));
         }
         // SAFETY: guaranteed by the caller.

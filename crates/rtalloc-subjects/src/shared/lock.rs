@@ -11,7 +11,7 @@ pub trait Lock: RawMutex {
     /// Its name.
     const NAME: &'static str;
     /// Maximum number of users.
-    const MOST_USERS: usize = usize::MAX;
+    const MAX_USERS: usize = usize::MAX;
 
     /// Whether a thread like the calling one can acquire it.
     ///
@@ -102,7 +102,7 @@ impl Lock for Ticket {
 #[derive(Debug)]
 pub(super) struct NoLock;
 
-// SAFETY: there is no other user ([`Lock::MOST_USERS`]).
+// SAFETY: there is no other user ([`Lock::MAX_USERS`]).
 unsafe impl RawMutex for NoLock {
     const INIT: Self = Self;
     type GuardMarker = GuardSend;
@@ -120,7 +120,7 @@ unsafe impl RawMutex for NoLock {
 
 impl Lock for NoLock {
     const NAME: &'static str = "none: one user";
-    const MOST_USERS: usize = 1;
+    const MAX_USERS: usize = 1;
 }
 
 /// A mutex of the C library, created at its first use: it must not move after that.

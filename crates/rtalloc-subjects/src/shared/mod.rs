@@ -66,7 +66,7 @@ pub struct SharedSubject {
     reclaim: unsafe fn(*mut c_void, usize) -> usize,
     check: Option<Check>,
     walk: Option<WalkEntry>,
-    most_steps: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>>,
+    max_steps: Option<unsafe fn(*mut c_void, Operation) -> Option<Steps>>,
 }
 
 /// One of our sequential allocators under a lock.
@@ -208,9 +208,9 @@ impl<'region> SharedHeap<'region> {
 
     /// Maximum number of steps of an operation, if the allocator publishes it.
     #[must_use]
-    pub fn most_steps(&self, operation: Operation) -> Option<Steps> {
+    pub fn max_steps(&self, operation: Operation) -> Option<Steps> {
         // SAFETY: the heap came from `make`.
-        self.subject.most_steps.and_then(|most| unsafe { most(self.heap, operation) })
+        self.subject.max_steps.and_then(|most| unsafe { most(self.heap, operation) })
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Requests for zero bytes do not reach the heap: they get an address that is a multiple of the alignment.
 
-use super::current::{Anyone, CurrentSlot};
+use super::current::{AnySlot, CurrentSlot};
 #[cfg(target_has_atomic = "ptr")]
 use super::global::Global;
 use super::joint::{Joint, Operations};
@@ -186,6 +186,6 @@ allocator!(['r, H: SharedAllocator<'r>, C: CurrentSlot] &Joint<'_, 'r, H, C>, |j
 allocator!([H: SharedAllocator<'static>, C: CurrentSlot] &Global<H, C>, |global: &Self| global.operations());
 allocator!(
     ['r, H: RegionAllocator<'r> + Send, L: Lock] &Locked<'r, H, L>,
-    |heap: &Self| Some(Operations { heap: *heap, current: &Anyone, region: PhantomData })
+    |heap: &Self| Some(Operations { heap: *heap, current: &AnySlot, region: PhantomData })
 );
 allocator!(['r, H: RegionAllocator<'r>] &Local<'r, H>, |heap: &Self| Some(*heap));

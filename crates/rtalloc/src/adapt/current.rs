@@ -5,7 +5,7 @@
 //!
 //! | | the caller's slot | needs |
 //! |---|---|---|
-//! | [`Anyone`] | not distinguished: only for heaps whose slots are not exclusive | nothing |
+//! | [`AnySlot`] | not distinguished: only for heaps whose slots are not exclusive | nothing |
 //! | [`Numbered`] | the result of a platform function: the core, the interrupt level, the task | nothing |
 //! | `ThreadSlots` | the thread's number, assigned at first use and released when the thread ends | feature `std` |
 
@@ -41,10 +41,10 @@ pub unsafe trait CurrentSlot: Send + Sync {
 
 /// Does not distinguish callers: for heaps whose slots are not exclusive.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Anyone;
+pub struct AnySlot;
 
 // SAFETY: `EXCLUSIVE` is false, so nothing is required.
-unsafe impl CurrentSlot for Anyone {
+unsafe impl CurrentSlot for AnySlot {
     const EXCLUSIVE: bool = false;
 
     #[inline(always)]

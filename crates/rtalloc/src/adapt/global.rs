@@ -101,7 +101,7 @@ const REFUSED: u32 = 3;
 /// in unused slots: a global allocator that refuses ends the program. A request larger than any slot's share is refused
 /// all the same. With [`Numbered`](super::Numbered) no other slot is tried.
 ///
-/// So an operation here has no bound, although a slot's own has one ([`most_steps`](SharedAllocator::most_steps)):
+/// So an operation here has no bound, although a slot's own has one ([`max_steps`](SharedAllocator::max_steps)):
 /// where the slot returns [`SharedError::Pending`], all queued remote frees are taken back before the request is
 /// refused, and with `ThreadSlots` the caller then waits for a lock. A thread with a deadline should use a
 /// [`Slot`](crate::contract::Slot) of its own.
@@ -115,12 +115,12 @@ const REFUSED: u32 = 3;
 /// ```standalone_crate
 /// # #[cfg(feature = "std")] {
 /// use rtalloc::Tlsf;
-/// use rtalloc::adapt::{Anyone, Global, Locked, Memory, Patient};
+/// use rtalloc::adapt::{AnySlot, Global, Locked, Memory, BackoffLock};
 ///
 /// static MEMORY: Memory<{ 1 << 20 }> = Memory::new();
 ///
 /// #[global_allocator]
-/// static HEAP: Global<Locked<'static, Tlsf<'static>, Patient>, Anyone> = Global::new(&MEMORY, Anyone);
+/// static HEAP: Global<Locked<'static, Tlsf<'static>, BackoffLock>, AnySlot> = Global::new(&MEMORY, AnySlot);
 ///
 /// let words: Vec<String> = "all of this is in MEMORY".split(' ').map(String::from).collect();
 /// assert_eq!(words.len(), 6);

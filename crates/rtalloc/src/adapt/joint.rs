@@ -22,12 +22,12 @@ const RECLAIMED: usize = 64;
 /// # #[cfg(all(feature = "lock_api", feature = "allocator-api2"))] {
 /// use allocator_api2::vec::Vec;
 /// use core::mem::MaybeUninit;
-/// use rtalloc::adapt::{Anyone, Joint, Locked};
+/// use rtalloc::adapt::{AnySlot, Joint, Locked};
 /// use rtalloc::{SharedAllocator, Tlsf};
 ///
 /// let mut memory = [MaybeUninit::uninit(); 4096];
 /// let heap: Locked<Tlsf, spin::Mutex<()>> = Locked::new(&mut memory, Default::default()).expect("large enough");
-/// let heap = Joint::new(&heap, Anyone).expect("slots that nobody has");
+/// let heap = Joint::new(&heap, AnySlot).expect("slots that nobody has");
 /// let mut numbers = Vec::new_in(&heap);
 /// numbers.extend(1..=100);
 /// assert_eq!(numbers.iter().sum::<i32>(), 5050);

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | every `lock_api::RawMutex`: `spin::Mutex<()>`, `spin::mutex::TicketMutex<()>`, `parking_lot::RawMutex`, ... | `lock_api` | as the lock does |
 //! | `Masked`: interrupts off | `critical-section` | none on one core |
-//! | `Patient`: spins, yields, then sleeps | `std` | backs off, so that the holder gets to run |
+//! | `BackoffLock`: spins, yields, then sleeps | `std` | backs off, so that the holder gets to run |
 //! | your own | none | whatever the platform has |
 //!
 //! The trait calls a function while the lock is held, where `lock_api` has a guard, because not every kind of exclusion
@@ -150,13 +150,13 @@ fn stop() -> ! {
 /// priority gets to run, which it does not under a lock that only spins. It is not fair.
 #[cfg(feature = "std")]
 #[derive(Debug)]
-pub struct Patient<A: Atomics = Native> {
+pub struct BackoffLock<A: Atomics = Native> {
     /// 1 while it is held.
     held: Shared<u32, A>,
 }
 
 #[cfg(feature = "std")]
-impl<A: Atomics> Patient<A> {
+impl<A: Atomics> BackoffLock<A> {
     /// Waits until the lock looks free.
     #[cold]
     #[inline(never)]
@@ -176,9 +176,9 @@ impl<A: Atomics> Patient<A> {
 
 #[cfg(feature = "std")]
 // SAFETY: only one compare-and-swap changes the word from 0 to 1 before the holder stores 0.
-unsafe impl<A: Atomics> Lock for Patient<A> {
+unsafe impl<A: Atomics> Lock for BackoffLock<A> {
     #[allow(clippy::declare_interior_mutable_const)]
-    const FREE: Self = Patient { held: Shared::new(0) };
+    const FREE: Self = BackoffLock { held: Shared::new(0) };
 
     #[inline]
     fn hold<T>(&self, inside: impl FnOnce() -> T) -> T {

@@ -294,7 +294,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
         Self: 'h;
 
     const CONTRACT: SharedContract = SharedContract {
-        alone: H::CONTRACT,
+        single_user: H::CONTRACT,
         allocate: Progress::Blocking,
         deallocate: Progress::Blocking,
         slots_are_exclusive: false,
@@ -349,7 +349,7 @@ unsafe impl<'r, H: RegionAllocator<'r> + Send, L: Lock> SharedAllocator<'r> for 
         self
     }
 
-    fn most_steps(&self, _operation: Operation) -> Option<Steps> {
+    fn max_steps(&self, _operation: Operation) -> Option<Steps> {
         None
     }
 

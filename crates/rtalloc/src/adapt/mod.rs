@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | a sequential heap | a shared heap | [`Locked`], with a [`Lock`] |
 //! | a sequential heap | one used from several places in one thread | [`Local`] |
-//! | a shared heap | a sequential heap, for comparison | [`Alone`] |
+//! | a shared heap | a sequential heap, for comparison | [`SingleUser`] |
 //! | a sequential heap | one whose last operations are recorded in its memory, for a dump | [`Traced`] |
 //! | a sequential heap | one that detects misuse | [`Guarded`] |
 //! | a sequential heap | one that refuses on purpose, for tests | [`Failing`] |
@@ -13,7 +13,6 @@
 //! | a shared heap | the global allocator | [`Global`], with a [`CurrentSlot`] |
 //! | all of these | the allocator of a collection | feature `allocator-api2` |
 
-pub mod alone;
 #[cfg(feature = "allocator-api2")]
 mod containers;
 pub mod current;
@@ -28,14 +27,13 @@ pub mod local;
 pub mod lock;
 pub mod locked;
 pub mod quota;
+pub mod single_user;
 #[cfg(feature = "std")]
 pub mod threads;
 pub mod traced;
 
 #[doc(inline)]
-pub use alone::Alone;
-#[doc(inline)]
-pub use current::{Anyone, CurrentSlot, Numbered};
+pub use current::{AnySlot, CurrentSlot, Numbered};
 #[doc(inline)]
 pub use failing::{Failing, FailingConfig, Failures};
 #[cfg(target_has_atomic = "ptr")]
@@ -47,18 +45,20 @@ pub use guarded::{Guarded, GuardedConfig};
 pub use joint::Joint;
 #[doc(inline)]
 pub use local::Local;
+#[cfg(feature = "std")]
+#[doc(inline)]
+pub use lock::BackoffLock;
 #[doc(inline)]
 pub use lock::Lock;
 #[cfg(feature = "critical-section")]
 #[doc(inline)]
 pub use lock::Masked;
-#[cfg(feature = "std")]
-#[doc(inline)]
-pub use lock::Patient;
 #[doc(inline)]
 pub use locked::Locked;
 #[doc(inline)]
 pub use quota::{Quota, QuotaConfig, QuotaLimit, QuotaLimits, QuotaUse};
+#[doc(inline)]
+pub use single_user::SingleUser;
 #[cfg(feature = "std")]
 #[doc(inline)]
 pub use threads::ThreadSlots;

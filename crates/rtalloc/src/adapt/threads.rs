@@ -17,9 +17,10 @@
 //! at all it keeps the free one. If it has a higher one, as a heap with more slots allows, it borrows the free one for
 //! the operation: its own may be in use at that moment, inside an operation of the other heap. If no number is free it
 //! uses the last slot, which all such threads share under a lock: a global allocator that refuses ends the program, so
-//! no request is refused for want of a number. The lock is not fair ([`Patient`]), so the wait has no bound.
-//! [`ThreadSlots::crowded`] counts the operations that shared the slot for this reason, not those that took the lock
-//! because their slot was full. A thread that has released its number (in later thread-local destructors) shares too.
+//! no request is refused for want of a number. The lock is not fair ([`BackoffLock`]), so the wait has no bound.
+//! [`ThreadSlots::overflow_operations`] counts the operations that shared the slot for this reason, not those that took
+//! the lock because their slot was full. A thread that has released its number (in later thread-local destructors)
+//! shares too.
 //!
 //! A heap with one slot more than there are threads has such operations in only three cases: a thread started just when
 //! another ended, and its search had passed the number before it was released; a thread that has released its number
@@ -37,7 +38,7 @@
 //! for a `fork` of a process with several threads: the numbers of the other threads stay taken in the child.
 
 use super::current::CurrentSlot;
-use super::lock::{Lock, Patient};
+use super::lock::{BackoffLock, Lock};
 use crate::concurrent::atomics::{Atomics, Native, Shared};
 use core::cell::Cell;
 use core::fmt;
@@ -104,7 +105,7 @@ impl<const WORDS: usize, A: Atomics> Numbers<WORDS, A> {
     /// # Time
     ///
     /// Constant: one step.
-    pub unsafe fn give(&self, number: usize) {
+    pub unsafe fn release(&self, number: usize) {
         const BITS: usize = usize::BITS as usize;
         if let Some(word) = self.taken.get(number / BITS) {
             // Release: everything this owner did comes before what the number's next owner does.
@@ -131,7 +132,7 @@ impl Drop for ReleaseAtExit {
         let number = NUMBER.replace(ENDED);
         if number < NUMBERS {
             // SAFETY: the number was this thread's, which shares from now on.
-            unsafe { TAKEN.give(number) }
+            unsafe { TAKEN.release(number) }
         }
     }
 }
@@ -149,7 +150,7 @@ fn keep(number: usize) -> bool {
     if !is_alive {
         NUMBER.set(ENDED);
         // SAFETY: it was taken for this thread, which shares instead.
-        unsafe { TAKEN.give(number) }
+        unsafe { TAKEN.release(number) }
     }
     is_alive
 }
@@ -160,22 +161,22 @@ struct Lent(usize);
 impl Drop for Lent {
     fn drop(&mut self) {
         // SAFETY: taken when this was made, and the operations have ended.
-        unsafe { TAKEN.give(self.0) }
+        unsafe { TAKEN.release(self.0) }
     }
 }
 
 /// The current thread's slot; see the [module](self).
 pub struct ThreadSlots {
     /// Held by the user of the last slot.
-    last: Patient,
+    last: BackoffLock,
     /// Operations that shared the last slot.
-    crowded: Shared<usize>,
+    overflow_operations: Shared<usize>,
 }
 
 impl ThreadSlots {
     /// For one heap. (Each heap needs a value of its own, since its last slot has a lock.)
     pub const fn new() -> Self {
-        ThreadSlots { last: Patient::FREE, crowded: Shared::new(0) }
+        ThreadSlots { last: BackoffLock::FREE, overflow_operations: Shared::new(0) }
     }
 
     /// Operations so far that used the last slot because their thread had no number below it. Requests that took its
@@ -184,8 +185,8 @@ impl ThreadSlots {
     /// # Time
     ///
     /// Constant.
-    pub fn crowded(&self) -> usize {
-        self.crowded.load(Relaxed)
+    pub fn overflow_operations(&self) -> usize {
+        self.overflow_operations.load(Relaxed)
     }
 
     /// Runs an operation for a thread that has no number below the last one: with a free number, else in the last slot.
@@ -206,7 +207,7 @@ impl ThreadSlots {
             }
         }
         self.last.hold(|| {
-            self.crowded.fetch_add(1, Relaxed);
+            self.overflow_operations.fetch_add(1, Relaxed);
             operation(last)
         })
     }
@@ -230,12 +231,12 @@ impl Default for ThreadSlots {
 
 impl fmt::Debug for ThreadSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "slots by thread, {} operations shared the last", self.crowded())
+        write!(f, "slots by thread, {} operations shared the last", self.overflow_operations())
     }
 }
 
-// SAFETY: a number belongs to one thread from `take` to `give`, and the thread runs one operation at a time; the last
-// number belongs to no thread, and its users hold the lock. Release and acquire order both.
+// SAFETY: a number belongs to one thread from `take` to `release`, and the thread runs one operation at a time; the
+// last number belongs to no thread, and its users hold the lock. Release and acquire order both.
 unsafe impl CurrentSlot for ThreadSlots {
     const EXCLUSIVE: bool = true;
 

@@ -150,7 +150,7 @@ pub(crate) unsafe fn take<B: PageBlocks>(blocks: B, class: usize) -> Option<Bloc
         page::begin_blocks::<B::Ladder>(header, size_class);
         if size_class.blocks > 1 {
             let record = directory.record(class);
-            ring::insert_behind(record.addr(), node(header));
+            ring::insert_after(record.addr(), node(header));
             (*record).not_full = (*record).not_full.wrapping_add(1);
         }
         Some(Block { header, number: 0 })
@@ -195,7 +195,7 @@ pub(crate) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, 
     unsafe {
         let size_class = B::Ladder::size_class(class);
         let was_full = (*header).state.free_rows == 0;
-        if was_full && may_move && (*record).not_full >= (*record).most_not_full && size_class.blocks > 1 {
+        if was_full && may_move && (*record).not_full >= (*record).max_not_full && size_class.blocks > 1 {
             compact(blocks, record, size_class, block);
             return Given::Compacted;
         }
@@ -210,8 +210,8 @@ pub(crate) unsafe fn give<B: PageBlocks>(blocks: B, class: usize, block: Block, 
             (*record).not_full = not_full;
             let is_half = used <= size_class.half;
             let place = if is_half { record.addr() } else { (*record).head.prev };
-            ring::insert_behind(place, node(header));
-            if not_full > (*record).most_not_full {
+            ring::insert_after(place, node(header));
+            if not_full > (*record).max_not_full {
                 return Given::Pending;
             }
         } else if used == size_class.half {
@@ -280,7 +280,7 @@ unsafe fn to_front(record: *mut Record, header: *mut Header) {
     // SAFETY: the page is in the ring, whose head is at the start of the record.
     unsafe {
         ring::remove(node(header));
-        ring::insert_behind(record.addr(), node(header));
+        ring::insert_after(record.addr(), node(header));
     }
 }
 
@@ -320,7 +320,7 @@ pub(crate) unsafe fn check<L: Ladder, X>(directory: Directory<L, X>, may_be_pend
             if count != (*record).not_full as usize {
                 return broken("a class counts its not-full pages", record.addr());
             }
-            if (*record).most_not_full == 0 || ((*record).not_full > (*record).most_not_full && !may_be_pending) {
+            if (*record).max_not_full == 0 || ((*record).not_full > (*record).max_not_full && !may_be_pending) {
                 return broken("a class has at most max_nr_nf_pages not-full pages", record.addr());
             }
             in_rings += count;
@@ -356,7 +356,7 @@ pub(crate) unsafe fn fingerprint<L: Ladder, X>(directory: Directory<L, X>, word:
     unsafe {
         for class in 0..L::CLASSES {
             let record = directory.record(class);
-            word((*record).most_not_full as usize);
+            word((*record).max_not_full as usize);
             let _ = directory.check_ring(record.addr(), &mut |header| {
                 word((*header).page as usize);
                 Ok(())

@@ -57,12 +57,12 @@
 //!
 //! - **A resize** is an allocation followed by a free: the description must allow both sizes to be live at the same
 //!   time.
-//! - **Pending compaction** ([`owed_bytes`](crate::HandleAllocator::owed_bytes)): a class with pending compaction has
-//!   more than `m` not-full pages, so only the bound by the peak of live objects holds, with one object more in each
-//!   class: a move in progress holds a second page-block, while the class may take a page.
+//! - **Pending compaction** ([`pending_bytes`](crate::HandleAllocator::pending_bytes)): a class with pending compaction
+//!   has more than `m` not-full pages, so only the bound by the peak of live objects holds, with one object more in
+//!   each class: a move in progress holds a second page-block, while the class may take a page.
 //! - **Entries whose generations are used up**, each after at least 2^31 objects: a few bytes are lost permanently.
 
-use super::ladder::{DefaultLadder, Framed, Ladder, MOST_CLASSES};
+use super::ladder::{DefaultLadder, Framed, Ladder, MAX_CLASSES};
 use super::moving;
 use crate::contract::AllocError;
 use core::fmt;
@@ -107,7 +107,7 @@ pub const fn pages_of_class(live: usize, blocks_per_page: usize, max_not_full_pa
 /// ```
 pub struct Limits<L, const EXTRA: usize = 0> {
     /// Objects of each class.
-    objects: [usize; MOST_CLASSES],
+    objects: [usize; MAX_CLASSES],
     ladder: PhantomData<L>,
 }
 
@@ -128,7 +128,7 @@ impl<L: Ladder, const EXTRA: usize> fmt::Debug for Limits<L, EXTRA> {
 
 impl<L: Ladder, const EXTRA: usize> Limits<L, EXTRA> {
     /// A program without objects.
-    pub const NONE: Self = Limits { objects: [0; MOST_CLASSES], ladder: PhantomData };
+    pub const NONE: Self = Limits { objects: [0; MAX_CLASSES], ladder: PhantomData };
 
     /// The same program with `objects` more live objects of `size_bytes` bytes.
     ///
@@ -384,7 +384,7 @@ mod tests {
         let pages = limits.pages() + limits.entry_pages();
         for (mut seed, not_full) in [(1, 1), (2, 2), (3, 7), (4, u32::MAX)] {
             let mut memory = memory(Moving::region_bytes(pages));
-            let mut program = Program::<Moving<'_>>::new(&mut memory, CompactFitConfig::with_most_not_full(not_full));
+            let mut program = Program::<Moving<'_>>::new(&mut memory, CompactFitConfig::with_max_not_full(not_full));
             program.live_within(&HELD, 6000, &mut seed);
             assert_eq!(program.fill(&HELD), Ok(()));
         }
@@ -398,8 +398,7 @@ mod tests {
         let limits: NonMovingLimits<Small> = limits_of(&HELD);
         for (mut seed, not_full) in [(1, 1), (2, 2), (3, 7), (4, u32::MAX)] {
             let mut memory = memory(NonMoving::region_bytes(limits.pages(), limits.frames()));
-            let mut program =
-                Program::<NonMoving<'_>>::new(&mut memory, CompactFitConfig::with_most_not_full(not_full));
+            let mut program = Program::<NonMoving<'_>>::new(&mut memory, CompactFitConfig::with_max_not_full(not_full));
             program.live_within(&HELD, 6000, &mut seed);
             assert_eq!(program.fill(&HELD), Ok(()));
         }
@@ -422,7 +421,7 @@ mod tests {
         let limits: MovingLimits<Small> = limits_of(&held);
         for (mut seed, not_full) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
             let mut memory = memory(Stepwise::region_bytes(limits.pages() + limits.entry_pages()));
-            let config = CompactFitConfig::with_most_not_full(not_full);
+            let config = CompactFitConfig::with_max_not_full(not_full);
             let mut program = Program::<Stepwise<'_>>::new(&mut memory, config);
             program.live_within(&HELD, 6000, &mut seed);
             assert_eq!(program.fill(&HELD), Ok(()));
@@ -464,7 +463,7 @@ mod tests {
         let sizes: Vec<_> = classes.map(|class| MovingLimits::<Small>::smallest_of(class).max(smallest)).collect();
         for not_full in 1..=4 {
             let pages = pages_of_bytes::<Small, { moving::BACK_BYTES }>(LIVE, smallest, largest, |_| not_full).unwrap();
-            let config = CompactFitConfig::with_most_not_full(not_full as u32);
+            let config = CompactFitConfig::with_max_not_full(not_full as u32);
             let mut memory_that_suffices = memory(Moving::region_bytes(pages + entry_pages::<Small>(LIVE / smallest)));
             let mut program = Program::<Moving<'_>>::new(&mut memory_that_suffices, config);
             assert_eq!(attack(&mut program, LIVE, &sizes, not_full), Ok(pages), "{not_full} not-full pages");
@@ -488,7 +487,7 @@ mod tests {
             let entries = entry_pages::<Small>(LIVE / smallest);
             for seed in 1..=4 {
                 let mut memory = memory(Moving::region_bytes(pages + entries));
-                let config = CompactFitConfig::with_most_not_full(not_full as u32);
+                let config = CompactFitConfig::with_max_not_full(not_full as u32);
                 let mut heap = Moving::new(&mut memory, config).unwrap();
                 let (mut live, mut live_bytes, mut state) = (vec![], 0, seed);
                 for step in 0..8000 {
@@ -520,7 +519,7 @@ mod tests {
             fewest = pages;
             for mut state in 1..=8 {
                 let mut memory = memory(Moving::region_bytes(pages + entries));
-                let config = CompactFitConfig::with_most_not_full(u32::try_from(not_full).unwrap_or(u32::MAX));
+                let config = CompactFitConfig::with_max_not_full(u32::try_from(not_full).unwrap_or(u32::MAX));
                 let mut program = Program::<Moving<'_>>::new(&mut memory, config);
                 for _ in 0..30 {
                     let mode = modes[random(&mut state, 3)];
@@ -555,7 +554,7 @@ mod tests {
         for not_full in [1, 2, 5] {
             let mut memory = memory(1 << 16);
             let mut program =
-                Program::<Moving<'_>>::new(&mut memory, CompactFitConfig::with_most_not_full(not_full as u32));
+                Program::<Moving<'_>>::new(&mut memory, CompactFitConfig::with_max_not_full(not_full as u32));
             let mut state = not_full as u64;
             for _ in 0..300 {
                 program.live_within(&HELD, 10, &mut state);

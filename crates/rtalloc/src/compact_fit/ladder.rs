@@ -75,7 +75,7 @@ impl SizeClass {
 }
 
 /// A number above that of the classes of any ladder.
-pub(super) const MOST_CLASSES: usize = 128;
+pub(super) const MAX_CLASSES: usize = 128;
 
 /// A ladder of size classes, numbered from 0. Sealed: unsafe code relies on its tables.
 pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
@@ -86,9 +86,9 @@ pub trait Ladder: Sealed + Copy + core::fmt::Debug + 'static {
     /// Number of classes.
     const CLASSES: usize;
     /// Page-blocks of a page of the smallest class: no page has more.
-    const MOST_BLOCKS: usize;
+    const MAX_BLOCKS: usize;
     /// The classes; entries after the last one are unused.
-    const TABLE: &'static [SizeClass; MOST_CLASSES];
+    const TABLE: &'static [SizeClass; MAX_CLASSES];
     /// The class of every multiple of the grain, from one grain on.
     const LOOKUP: *const u8;
     /// Bytes of the block table in a page's header; 0 if the page-blocks are in the page itself.
@@ -155,12 +155,12 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
             bytes = Self::next(bytes);
             count += 1;
         }
-        assert!(count < MOST_CLASSES, "too many classes");
+        assert!(count < MAX_CLASSES, "too many classes");
         count + 1
     };
 
-    const CLASS_TABLE: [SizeClass; MOST_CLASSES] = {
-        let mut table = [SizeClass::NONE; MOST_CLASSES];
+    const CLASS_TABLE: [SizeClass; MAX_CLASSES] = {
+        let mut table = [SizeClass::NONE; MAX_CLASSES];
         let (mut class, mut bytes) = (0, FIRST);
         while class < Self::CLASS_COUNT {
             if class == Self::CLASS_COUNT - 1 {
@@ -213,8 +213,8 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
     const PAGE: usize = PAGE;
     const GRAIN: usize = GRAIN;
     const CLASSES: usize = Self::CLASS_COUNT;
-    const MOST_BLOCKS: usize = PAGE / FIRST;
-    const TABLE: &'static [SizeClass; MOST_CLASSES] = &Self::CLASS_TABLE;
+    const MAX_BLOCKS: usize = PAGE / FIRST;
+    const TABLE: &'static [SizeClass; MAX_CLASSES] = &Self::CLASS_TABLE;
     const LOOKUP: *const u8 = lookup::<Self>();
 }
 
@@ -229,10 +229,10 @@ impl<const PAGE: usize, const FIRST: usize, const GRAIN: usize, const MOST: usiz
 pub struct Framed<L, const FRAME: usize>(core::marker::PhantomData<L>);
 
 impl<L: Ladder, const FRAME: usize> Framed<L, FRAME> {
-    const ROUNDED: (usize, [SizeClass; MOST_CLASSES]) = {
+    const ROUNDED: (usize, [SizeClass; MAX_CLASSES]) = {
         assert!(FRAME.is_power_of_two() && FRAME >= 16, "a frame has a power of two of bytes, at least 16");
         assert!(FRAME * 4 <= L::PAGE, "a page holds frames and their entries");
-        let mut table = [SizeClass::NONE; MOST_CLASSES];
+        let mut table = [SizeClass::NONE; MAX_CLASSES];
         let (mut from, mut count) = (0, 0);
         while from < L::CLASSES {
             let block_bytes = (L::TABLE[from].block_bytes as usize).next_multiple_of(FRAME);
@@ -252,8 +252,8 @@ impl<L: Ladder, const FRAME: usize> Ladder for Framed<L, FRAME> {
     const PAGE: usize = L::PAGE;
     const GRAIN: usize = FRAME;
     const CLASSES: usize = Self::ROUNDED.0;
-    const MOST_BLOCKS: usize = Self::TABLE[0].blocks as usize;
-    const TABLE: &'static [SizeClass; MOST_CLASSES] = &Self::ROUNDED.1;
+    const MAX_BLOCKS: usize = Self::TABLE[0].blocks as usize;
+    const TABLE: &'static [SizeClass; MAX_CLASSES] = &Self::ROUNDED.1;
     const LOOKUP: *const u8 = lookup::<Self>();
     const BLOCK_TABLE_BYTES: usize = L::PAGE / FRAME * size_of::<u32>();
 }

@@ -91,38 +91,38 @@ pub use non_moving::{CompactFitNonMoving, NonMovingConfig};
 /// ```
 /// use rtalloc::compact_fit::CompactFitConfig;
 ///
-/// let config = CompactFitConfig::with_most_not_full(2).and_class(7, 3);
-/// assert_eq!((config.most_not_full(0), config.most_not_full(7)), (2, 3));
+/// let config = CompactFitConfig::with_max_not_full(2).with_class(7, 3);
+/// assert_eq!((config.max_not_full(0), config.max_not_full(7)), (2, 3));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactFitConfig {
-    most_not_full: [u32; ladder::MOST_CLASSES],
+    max_not_full: [u32; ladder::MAX_CLASSES],
 }
 
 impl CompactFitConfig {
     /// The same number for every class; 0 counts as 1.
-    pub const fn with_most_not_full(pages: u32) -> Self {
+    pub const fn with_max_not_full(pages: u32) -> Self {
         let pages = if pages == 0 { 1 } else { pages };
-        CompactFitConfig { most_not_full: [pages; ladder::MOST_CLASSES] }
+        CompactFitConfig { max_not_full: [pages; ladder::MAX_CLASSES] }
     }
 
     /// Another number for one class; 0 counts as 1. A class that no ladder has is ignored.
-    pub const fn and_class(mut self, class: usize, pages: u32) -> Self {
-        if class < ladder::MOST_CLASSES {
-            self.most_not_full[class] = if pages == 0 { 1 } else { pages };
+    pub const fn with_class(mut self, class: usize, pages: u32) -> Self {
+        if class < ladder::MAX_CLASSES {
+            self.max_not_full[class] = if pages == 0 { 1 } else { pages };
         }
         self
     }
 
     /// The number for a class; 1 for a class that no ladder has.
-    pub fn most_not_full(&self, class: usize) -> u32 {
-        self.most_not_full.get(class).copied().unwrap_or(1)
+    pub fn max_not_full(&self, class: usize) -> u32 {
+        self.max_not_full.get(class).copied().unwrap_or(1)
     }
 }
 
 /// One not-full page for every class: always compact.
 impl Default for CompactFitConfig {
     fn default() -> Self {
-        Self::with_most_not_full(1)
+        Self::with_max_not_full(1)
     }
 }

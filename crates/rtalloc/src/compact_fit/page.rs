@@ -279,7 +279,7 @@ pub(crate) unsafe fn check_blocks(header: *mut Header, class: &SizeClass) -> Res
 
 /// Number of rows of a page's bitmap.
 const fn row_count<L: Ladder>() -> usize {
-    L::MOST_BLOCKS.div_ceil(usize::BITS as usize)
+    L::MAX_BLOCKS.div_ceil(usize::BITS as usize)
 }
 
 /// Bytes of the rows, or of the data of a page without rows if that is more.
@@ -317,7 +317,7 @@ pub(crate) struct Record {
     /// Their number: nr_not_full_pages.
     pub(crate) not_full: u32,
     /// Their largest number: max_nr_nf_pages, at least 1.
-    pub(crate) most_not_full: u32,
+    pub(crate) max_not_full: u32,
 }
 
 /// The layout of a heap on the ladder `L`, identified by its base, whose variant stores an `X`.
@@ -346,13 +346,13 @@ impl<L: Ladder, X> Directory<L, X> {
     /// The base is a multiple of this.
     pub(crate) const ALIGN: usize = if L::GRAIN > 16 { L::GRAIN } else { 16 };
     /// Largest number of pages: their numbers have 32 bits, and so do distances of entries in units of 16 bytes.
-    const MOST_PAGES: usize = {
+    const MAX_PAGES: usize = {
         let by_entries = (1u64 << 36) / L::PAGE as u64 - 1;
         let by_memory = (usize::MAX / (L::PAGE + Self::HEADER)) as u64;
         if by_entries < by_memory { by_entries as usize } else { by_memory as usize }
     };
     /// Bytes of the largest region.
-    pub(crate) const MOST_BYTES: usize = Self::MOST_PAGES * (L::PAGE + Self::HEADER);
+    pub(crate) const MOST_BYTES: usize = Self::MAX_PAGES * (L::PAGE + Self::HEADER);
 
     const VALID: () = {
         assert!(align_of::<X>() <= align_of::<usize>() && L::CLASSES <= SPECIAL as usize);
@@ -366,7 +366,7 @@ impl<L: Ladder, X> Directory<L, X> {
     }
 
     /// Plans as many pages as a region holds, without accessing it. `None` if it holds none. The number may exceed
-    /// [`MOST_PAGES`](Self::MOST_PAGES).
+    /// [`MAX_PAGES`](Self::MAX_PAGES).
     pub(crate) fn plan(start: usize, len_bytes: usize) -> Option<(Self, usize)> {
         const { Self::VALID };
         let end = start.checked_add(len_bytes)?;
@@ -385,19 +385,19 @@ impl<L: Ladder, X> Directory<L, X> {
         pages.saturating_mul(L::PAGE + Self::HEADER).saturating_add(Self::FIXED + Self::ALIGN - 1)
     }
 
-    /// Initialises the pool and the classes; `most_not_full` returns max_nr_nf_pages of each.
+    /// Initialises the pool and the classes; `max_not_full` returns max_nr_nf_pages of each.
     ///
     /// # Safety
     ///
     /// The directory was planned with this many pages in a region that the caller owns.
-    pub(crate) unsafe fn begin(self, pages: u32, most_not_full: &dyn Fn(usize) -> u32) {
+    pub(crate) unsafe fn begin(self, pages: u32, max_not_full: &dyn Fn(usize) -> u32) {
         // SAFETY: the pool and the records are in the region, which the caller owns.
         unsafe {
             self.pool().write(Pool { list: FreeList::EMPTY, room: pages, free: pages });
             for class in 0..L::CLASSES {
                 let record = self.record(class);
                 let head = Node { prev: record.addr(), next: record.addr() };
-                record.write(Record { head, not_full: 0, most_not_full: most_not_full(class).max(1) });
+                record.write(Record { head, not_full: 0, max_not_full: max_not_full(class).max(1) });
             }
         }
     }

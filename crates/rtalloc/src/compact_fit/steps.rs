@@ -126,7 +126,7 @@ pub(crate) unsafe fn note<B: Stepwise>(blocks: B, class: usize) {
     let record = blocks.directory().record(class);
     // SAFETY: the heap is initialised, so the class has a record and a bit.
     unsafe {
-        let is_pending = (*record).not_full > (*record).most_not_full;
+        let is_pending = (*record).not_full > (*record).max_not_full;
         let word = (&raw mut (*steps(blocks)).pending).cast::<usize>().add(class / usize::BITS as usize);
         let bit = 1usize.wrapping_shl(class as u32);
         word.write(if is_pending { word.read() | bit } else { word.read() & !bit });
@@ -363,7 +363,7 @@ pub(crate) unsafe fn reserved<B: Stepwise>(blocks: B) -> Option<Block> {
 /// # Time
 ///
 /// Constant.
-pub(crate) unsafe fn owes<B: Stepwise>(blocks: B) -> bool {
+pub(crate) unsafe fn is_pending<B: Stepwise>(blocks: B) -> bool {
     // SAFETY: the heap is initialised, and so are its steps.
     unsafe { (*steps(blocks)).class != NONE || first_pending(blocks).is_some() }
 }
@@ -388,7 +388,7 @@ pub(crate) unsafe fn owes<B: Stepwise>(blocks: B) -> bool {
 /// # Time
 ///
 /// Constant.
-pub(crate) unsafe fn owed_bytes<B: Stepwise>(blocks: B) -> usize {
+pub(crate) unsafe fn pending_bytes<B: Stepwise>(blocks: B) -> usize {
     let mut bytes = 0;
     // SAFETY: the heap is initialised; a pending class has at least two not-full pages.
     unsafe {
@@ -399,7 +399,7 @@ pub(crate) unsafe fn owed_bytes<B: Stepwise>(blocks: B) -> usize {
             let left = (steps.class as usize == class).then(|| steps.from(blocks.directory()).header);
             let more = left.is_some_and(|header| (*header).state.free_rows == 0);
             let not_full = (*record).not_full.wrapping_add(more.into());
-            let surplus = not_full.saturating_sub((*record).most_not_full) as usize;
+            let surplus = not_full.saturating_sub((*record).max_not_full) as usize;
             if surplus != 0 {
                 let (first, last) = (header_of((*record).head.next), header_of((*record).head.prev));
                 let of_one = match left {
@@ -437,7 +437,7 @@ pub(crate) unsafe fn check<B: Stepwise>(blocks: B) -> Result<(), Corruption> {
         for class in 0..WORDS * usize::BITS as usize {
             let is_pending = class < B::Ladder::CLASSES && {
                 let record = blocks.directory().record(class);
-                (*record).not_full > (*record).most_not_full
+                (*record).not_full > (*record).max_not_full
             };
             if (steps.pending[class / usize::BITS as usize] >> (class % usize::BITS as usize) & 1 != 0) != is_pending {
                 return broken("the classes that owe are those with too many not-full pages");

@@ -160,14 +160,14 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     /// # Time
     ///
     /// Constant.
-    fn locate_to_write(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError>;
+    fn locate_mut(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError>;
 
     /// The current address of byte `offset_bytes` of an object, unchecked: the paper's dereference (section 3.5).
     ///
     /// # Safety
     ///
     /// The handle identifies a live object of this heap that is larger than the offset. The address is valid until the
-    /// next operation that takes the heap by `&mut self`; writes use [`locate_to_write`](Self::locate_to_write) unless
+    /// next operation that takes the heap by `&mut self`; writes use [`locate_mut`](Self::locate_mut) unless
     /// objects move in one step.
     ///
     /// # Time
@@ -181,10 +181,10 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     /// # Time
     ///
     /// Constant.
-    fn owed_bytes(&self) -> usize;
+    fn pending_bytes(&self) -> usize;
 
-    /// Compacts in idle time: moves at most `budget_bytes` bytes of [pending compaction](Self::owed_bytes), and returns
-    /// their number.
+    /// Compacts in idle time: moves at most `budget_bytes` bytes of [pending compaction](Self::pending_bytes), and
+    /// returns their number.
     ///
     /// # Time
     ///
@@ -192,7 +192,7 @@ pub unsafe trait HandleAllocator<'r>: Sized {
     fn compact(&mut self, budget_bytes: usize) -> usize;
 
     /// A guarantee: a request of this many bytes succeeds now, and one byte more fails unless
-    /// `CONTRACT.largest_is_exact` is false or compaction is [pending](Self::owed_bytes), of which a request does a
+    /// `CONTRACT.largest_is_exact` is false or compaction is [pending](Self::pending_bytes), of which a request does a
     /// part. 0 when nothing can be allocated.
     ///
     /// # Time

@@ -322,7 +322,7 @@ pub enum Coalescing {
     Neighbours,
     /// As the inner heap, but later: a freed block is held back for a while, at the latest until a request needs its
     /// memory. A refused request may have released some.
-    Later,
+    Deferred,
 }
 
 impl Coalescing {
@@ -333,7 +333,7 @@ impl Coalescing {
             Coalescing::Pages => "empty pages",
             Coalescing::Buddies => "buddies",
             Coalescing::Neighbours => "neighbours",
-            Coalescing::Later => "later",
+            Coalescing::Deferred => "later",
         }
     }
 
@@ -421,7 +421,7 @@ pub enum AllocError {
     TooLarge,
     /// No free block fits now.
     Exhausted,
-    /// No free block fits now, but one may after the pending compaction ([`HandleAllocator::owed_bytes`]).
+    /// No free block fits now, but one may after the pending compaction ([`HandleAllocator::pending_bytes`]).
     Pending,
     /// The tags of the block to be resized, or of the free block found, are damaged; reported as [`Misuse`].
     Misused,

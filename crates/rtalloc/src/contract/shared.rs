@@ -108,7 +108,7 @@ pub unsafe trait SharedAllocator<'r>: Sized + Send + Sync {
     /// # Time
     ///
     /// Logarithmic in the region's size at most.
-    fn most_steps(&self, operation: Operation) -> Option<Steps>;
+    fn max_steps(&self, operation: Operation) -> Option<Steps>;
 
     /// Requests refused so far.
     ///
@@ -185,7 +185,7 @@ pub unsafe trait Slot: Sized {
     ///
     /// # Time
     ///
-    /// [`SharedAllocator::most_steps`].
+    /// [`SharedAllocator::max_steps`].
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, SharedError>;
 
     /// Allocates a block for `layout`.
@@ -212,7 +212,7 @@ pub unsafe trait Slot: Sized {
     ///
     /// # Time
     ///
-    /// [`SharedAllocator::most_steps`].
+    /// [`SharedAllocator::max_steps`].
     unsafe fn deallocate(&mut self, block: NonNull<u8>);
 
     /// Changes the size of a block, as [`RegionAllocator::reallocate_bytes`](super::RegionAllocator::reallocate_bytes).
@@ -227,7 +227,7 @@ pub unsafe trait Slot: Sized {
     ///
     /// # Time
     ///
-    /// [`SharedAllocator::most_steps`], and a copy of the content.
+    /// [`SharedAllocator::max_steps`], and a copy of the content.
     unsafe fn reallocate_bytes(
         &mut self,
         block: NonNull<u8>,
@@ -348,7 +348,7 @@ impl<'r, H: SharedAllocator<'r>> fmt::Debug for Claim<'_, 'r, H> {
 #[derive(Clone, Copy, Debug)]
 pub struct SharedContract {
     /// Its guarantees for a single user.
-    pub alone: Contract,
+    pub single_user: Contract,
     /// Whether an allocate completes.
     pub allocate: Progress,
     /// Whether a deallocate completes.
@@ -435,7 +435,7 @@ impl Steps {
     }
 
     /// The larger of each of the three.
-    pub const fn most(self, other: Steps) -> Steps {
+    pub const fn max(self, other: Steps) -> Steps {
         const fn more(one: usize, other: usize) -> usize {
             if one > other { one } else { other }
         }

@@ -193,7 +193,7 @@ fn whole_to_write<'r, H: HandleAllocator<'r>>(
     handle: Handle,
 ) -> Result<NonNull<[MaybeUninit<u8>]>, AccessError> {
     const { assert!(H::IS_CONTIGUOUS, "objects of this heap are pieces: use `pieces` instead of slices") }
-    let (start, len_bytes) = heap.locate_to_write(handle, 0)?;
+    let (start, len_bytes) = heap.locate_mut(handle, 0)?;
     Ok(NonNull::slice_from_raw_parts(start.cast(), len_bytes))
 }
 
@@ -287,7 +287,7 @@ impl<'a, 'r, H: HandleAllocator<'r>> Iterator for PiecesMut<'a, 'r, H> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        let mut piece = self.span.next(|handle, offset_bytes| self.heap.locate_to_write(handle, offset_bytes))?;
+        let mut piece = self.span.next(|handle, offset_bytes| self.heap.locate_mut(handle, offset_bytes))?;
         // SAFETY: bytes of a live object that no earlier piece holds; the heap is borrowed exclusively.
         Some(unsafe { piece.as_mut() })
     }

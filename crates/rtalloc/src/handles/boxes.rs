@@ -277,7 +277,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
             Err(error) => return Err(InsertError { error, value }),
         };
         // The compaction step of an allocation may have begun to move the new object.
-        let begun_anew = self.heap.locate_to_write(handle, 0);
+        let begun_anew = self.heap.locate_mut(handle, 0);
         debug_assert!(begun_anew.is_ok(), "the object is live");
         // SAFETY: the object has just been allocated; it is in one piece, aligned and large enough for a `T`.
         unsafe { self.heap.dereference(handle, 0).cast::<T>().write(value) }
@@ -314,7 +314,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     /// Constant.
     #[inline(always)]
     pub fn borrow<T>(&self, handle: TypedHandle<'id, T>) -> Result<&T, HandleError> {
-        let place = self.place(handle, H::locate_to_write)?;
+        let place = self.place(handle, H::locate_mut)?;
         // SAFETY: the object holds a `T`; nothing moves or frees it while the heap is borrowed.
         Ok(unsafe { place.as_ref() })
     }
@@ -330,7 +330,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
     /// Constant.
     #[inline(always)]
     pub fn borrow_mut<T>(&mut self, handle: TypedHandle<'id, T>) -> Result<&mut T, HandleError> {
-        let mut place = self.place(handle, H::locate_to_write)?;
+        let mut place = self.place(handle, H::locate_mut)?;
         // SAFETY: the object holds a `T`; there is no other access to it while the heap is borrowed exclusively.
         Ok(unsafe { place.as_mut() })
     }
@@ -349,7 +349,7 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
         &mut self,
         handles: [TypedHandle<'id, T>; N],
     ) -> Result<[&mut T; N], DisjointError> {
-        let locate = |handle| self.place(handle, H::locate_to_write).map_err(AccessError::from);
+        let locate = |handle| self.place(handle, H::locate_mut).map_err(AccessError::from);
         let places = all_distinct(handles, locate)?;
         // SAFETY: the objects hold values of type `T`, and are different ones because they begin at different
         // addresses; there is no other access to them while the heap is borrowed exclusively.
@@ -366,14 +366,14 @@ impl<'id, 'r, H: HandleAllocator<'r>> Boxes<'id, 'r, H> {
         self.heap.compact(budget_bytes)
     }
 
-    /// [`HandleAllocator::owed_bytes`].
+    /// [`HandleAllocator::pending_bytes`].
     ///
     /// # Time
     ///
     /// Constant.
     #[inline(always)]
-    pub fn owed_bytes(&self) -> usize {
-        self.heap.owed_bytes()
+    pub fn pending_bytes(&self) -> usize {
+        self.heap.pending_bytes()
     }
 
     /// [`HandleAllocator::largest_allocatable`].

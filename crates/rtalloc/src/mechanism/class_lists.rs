@@ -42,7 +42,7 @@ pub trait ClassMap<W: Width>: Sealed + Copy + core::fmt::Debug + 'static {
     /// Number of classes with blocks smaller than a chunk.
     const SMALL_CLASSES: usize;
     /// Largest number of classes, below the largest value of half a word.
-    const MOST_CLASSES: usize;
+    const MAX_CLASSES: usize;
     /// The first payload is aligned to this, and so is the payload of every block that is at least as large.
     const ALIGN: usize;
     /// The facts that follow from the map.
@@ -114,7 +114,7 @@ impl<M: ClassMap<W>, W: Width> ClassLists<M, W> {
         assert!(M::GRANULE.is_power_of_two() && M::GRANULE >= 2 * W::BYTES, "a block holds a header and a link");
         assert!(M::CHUNK.is_power_of_two() && M::CHUNK >= M::GRANULE, "a chunk is a power of two of granules");
         assert!(M::ALIGN.is_power_of_two() && M::ALIGN >= M::GRANULE && M::ALIGN <= M::CHUNK);
-        assert!(M::MOST_CLASSES >= 1 && M::MOST_CLASSES <= Self::ONES, "half a header names a class");
+        assert!(M::MAX_CLASSES >= 1 && M::MAX_CLASSES <= Self::ONES, "half a header names a class");
     };
 
     /// The header of a live block.
@@ -338,7 +338,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     fn plan(start: usize, end: usize, (): ()) -> Option<Self> {
         const { Self::VALID };
         let mut classes = 1;
-        while classes < M::MOST_CLASSES && Self::layout(start, end, classes + 1).is_some() {
+        while classes < M::MAX_CLASSES && Self::layout(start, end, classes + 1).is_some() {
             classes += 1;
         }
         let (first, end) = Self::layout(start, end, classes)?;
@@ -392,7 +392,7 @@ unsafe impl<M: ClassMap<W>, W: Width> Policy for ClassLists<M, W> {
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let memory = self.memory();
         // SAFETY: `begin` has run, and `live_block` found the block live, so its words become the heap's.
         unsafe {

@@ -87,13 +87,13 @@ pub unsafe trait Policy: Sealed + Sized + core::fmt::Debug + 'static {
     /// # Safety
     ///
     /// [`begin`](Self::begin) has run.
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind>;
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind>;
 
     /// Usable bytes of the live block at an address.
     ///
     /// # Errors
     ///
-    /// As [`give`](Self::give).
+    /// As [`release`](Self::release).
     ///
     /// # Safety
     ///
@@ -352,7 +352,7 @@ unsafe impl<'r, P: Policy, T: StatsPolicy> RegionAllocator<'r> for PolicyHeap<'r
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
         let address = block.addr().get();
         // SAFETY: `begin` ran when the heap was made.
-        match unsafe { self.policy_mut().give(address) } {
+        match unsafe { self.policy_mut().release(address) } {
             Ok(usable_bytes) => self.stats_mut().freed(usable_bytes),
             Err(kind) => Self::report(kind, address),
         }

@@ -263,7 +263,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
         // SAFETY: the page has been taken before, so it has marks and a footer.
         unsafe {
@@ -282,7 +282,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
                 {
                     *next = 0;
                 }
-                self.pool.give(page);
+                self.pool.release(page);
             }
             Ok(block_bytes)
         }

@@ -179,7 +179,7 @@ impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> ReapsPolicy<
             footer.write(ReapFooter { node, bump: size, free: NONE, live: 0, block_bytes: size });
             Marks::<PAGE, QUANTUM>::begin(Bag::<PAGE, QUANTUM>::bookkeeping(page));
             if (*footer).has_uncut() {
-                ring::insert_behind(self.head(block_bytes), Self::node(page));
+                ring::insert_after(self.head(block_bytes), Self::node(page));
             }
             Some(page)
         }
@@ -344,7 +344,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
         // SAFETY: the page has been taken before, so it has marks and a footer; the block is now the policy's.
         unsafe {
@@ -362,13 +362,13 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize, const CLASSES: usize> Polic
                 if !was_full {
                     ring::remove(Self::node(page));
                 }
-                self.pool.give(page);
+                self.pool.release(page);
                 return Ok(block_bytes);
             }
             link(address).write((*footer).free);
             (*footer).free = offset as u16;
             if was_full {
-                ring::insert_behind(self.head(block_bytes), Self::node(page));
+                ring::insert_after(self.head(block_bytes), Self::node(page));
             }
             Ok(block_bytes)
         }

@@ -269,7 +269,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         let (page, offset) = self.pool.locate(address, QUANTUM)?;
         let index = Marks::<PAGE, QUANTUM>::index(offset);
         // SAFETY: the page has been taken before, so it has marks and a footer.
@@ -285,7 +285,7 @@ unsafe impl<const PAGE: usize, const QUANTUM: usize> Policy for SingleRegionPoli
                 if self.current() == page {
                     self.bump = Self::NOWHERE;
                 }
-                self.pool.give(page);
+                self.pool.release(page);
             }
             Ok(usable_bytes)
         }

@@ -82,7 +82,7 @@ impl<const PAGE: usize, W: Width> ClassMap<W> for PowersOfTwo<PAGE> {
     const GRANULE: usize = W::GRANULE;
     const CHUNK: usize = PAGE;
     const SMALL_CLASSES: usize = PAGE.ilog2() as usize - Self::smallest_log2::<W>();
-    const MOST_CLASSES: usize = usize::BITS as usize - Self::smallest_log2::<W>();
+    const MAX_CLASSES: usize = usize::BITS as usize - Self::smallest_log2::<W>();
     const ALIGN: usize = PAGE;
     const CONTRACT: Contract = Contract {
         name: "kingsley",

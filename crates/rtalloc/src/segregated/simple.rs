@@ -77,7 +77,7 @@ impl<const QUANTUM: usize, const CLASSES: usize, W: Width> ClassMap<W> for Multi
     const GRANULE: usize = QUANTUM;
     const CHUNK: usize = QUANTUM;
     const SMALL_CLASSES: usize = 0;
-    const MOST_CLASSES: usize = CLASSES;
+    const MAX_CLASSES: usize = CLASSES;
     const ALIGN: usize = QUANTUM;
     const CONTRACT: Contract = Contract {
         name: "simple-segregated",

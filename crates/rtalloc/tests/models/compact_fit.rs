@@ -47,8 +47,9 @@ impl<A: Atomics> Set<A> {
         let region = scene::region();
         // SAFETY: the scene has initialised the region.
         let region = unsafe { std::slice::from_raw_parts_mut(region.as_mut_ptr().cast::<u8>(), region.len()) };
-        let not_full = CompactFitConfig::with_most_not_full(1);
-        let config = SharedCompactFitConfig { slots: 2, objects: 72, taken_back: 1, taken_back_on_miss: 1, not_full };
+        let not_full = CompactFitConfig::with_max_not_full(1);
+        let config =
+            SharedCompactFitConfig { slots: 2, objects: 72, reclaim_budget: 1, reclaim_budget_on_miss: 1, not_full };
         let heap: &'static Heap<A> =
             Box::leak(Box::new(Heap::new(region, config).expect("a region that is long enough")));
         let mut owner = heap.claim(0).expect("the slot is free");
@@ -86,21 +87,21 @@ fn read<A: Atomics>(guard: &Guard<'_, A>) -> [u8; BYTES] {
 }
 
 fn pin<A: Atomics>(heap: &'static Heap<A>, handle: Handle) -> Option<Guard<'static, A>> {
-    scene::measured(Some(heap.most_steps(Operation::Pin)), || heap.pin(handle).ok())
+    scene::measured(Some(heap.max_steps(Operation::Pin)), || heap.pin(handle).ok())
 }
 
 fn unpin<A: Atomics>(heap: &'static Heap<A>, guard: Guard<'static, A>) {
-    scene::measured(Some(heap.most_steps(Operation::Unpin)), || drop(guard));
+    scene::measured(Some(heap.max_steps(Operation::Unpin)), || drop(guard));
 }
 
 fn free<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>, handle: Handle) {
-    let most = heap.most_steps(Operation::Deallocate);
+    let most = heap.max_steps(Operation::Deallocate);
     scene::measured(Some(most), || hand.deallocate(handle).expect("a live object"));
 }
 
 /// Allocates an object, and writes its memory as its only user.
 fn use_memory<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>) {
-    let most = heap.most_steps(Operation::Allocate);
+    let most = heap.max_steps(Operation::Allocate);
     let handle = scene::measured(Some(most), || hand.allocate(BYTES).expect("there is room"));
     let guard = pin(heap, handle).expect("live");
     scene::write(guard.as_ptr(), BYTES);
@@ -110,7 +111,7 @@ fn use_memory<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>) {
 
 /// Allocates an object; if it has the place of a freed one, writes its memory before anything else orders the two.
 fn use_place<A: Atomics>(heap: &'static Heap<A>, hand: &mut Hand<A>, before: Handle, place: NonNull<u8>) {
-    let most = heap.most_steps(Operation::Allocate);
+    let most = heap.max_steps(Operation::Allocate);
     let handle = scene::measured(Some(most), || hand.allocate(BYTES).expect("there is room"));
     // One object of a full page was freed; its entry is reused first.
     if handle.to_bits().get() as u32 == before.to_bits().get() as u32 {
@@ -198,7 +199,7 @@ fn reader_and_freer<A: Atomics>() {
         free(heap, &mut other, handle);
         other
     });
-    let most = heap.most_steps(Operation::Reclaim { budget: 1 });
+    let most = heap.max_steps(Operation::Reclaim { budget: 1 });
     scene::measured(Some(most), || owner.reclaim(1));
     use_place(heap, &mut owner, handle, place);
     reader.join().expect("the thread ends");
@@ -227,7 +228,7 @@ fn owner_frees<A: Atomics>() {
 fn both_free<A: Atomics>() {
     let Set { heap, mut owner, handles, mut other } = Set::<A>::new(2);
     let handle = handles[0];
-    let most = Some(heap.most_steps(Operation::Deallocate));
+    let most = Some(heap.max_steps(Operation::Deallocate));
     let freer = loom::thread::spawn(move || {
         let answer = scene::measured(most, || other.deallocate(handle));
         (answer, other)

@@ -36,7 +36,7 @@ fn visit(numbers: &'static Word, first: usize, end: usize) -> Option<usize> {
     scene::own(own, EACH_BYTES);
     scene::disown(own, EACH_BYTES);
     // SAFETY: this thread took the number above, and no longer uses it.
-    unsafe { numbers.give(number) };
+    unsafe { numbers.release(number) };
     Some(number)
 }
 

@@ -116,7 +116,7 @@ fn blocks<H: SharedAllocator<'static>>(heap: &mut H) -> Vec<(usize, usize, bool)
 impl<H: SharedAllocator<'static> + 'static> User<H> {
     /// Allocates within the promised steps.
     pub fn allocate(&mut self, size_bytes: usize) -> Result<Owned, SharedError> {
-        let most = self.heap.most_steps(Operation::Allocate { size_bytes, align_bytes: 1 });
+        let most = self.heap.max_steps(Operation::Allocate { size_bytes, align_bytes: 1 });
         // SAFETY: one thread at a time uses each number in these scenarios, or numbers are hints.
         let mut slot = unsafe { self.heap.slot(self.number) };
         let answer = scene::measured(most, || slot.allocate_bytes(size_bytes, 1));
@@ -138,7 +138,7 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
 
     /// Frees within the promised steps.
     pub fn free(&mut self, block: Owned) {
-        let most = self.heap.most_steps(Operation::Deallocate { size_bytes: block.size_bytes, align_bytes: 1 });
+        let most = self.heap.max_steps(Operation::Deallocate { size_bytes: block.size_bytes, align_bytes: 1 });
         scene::disown(block.pointer, block.size_bytes);
         // SAFETY: the slot as in `allocate`; the block is live, and this was its last use.
         scene::measured(most, || unsafe { self.heap.slot(self.number).deallocate(block.pointer) });
@@ -147,7 +147,7 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
     /// Resizes a block within the promised steps, or leaves it unchanged.
     pub fn resize(&mut self, block: Owned, size_bytes: usize) -> Owned {
         let old_bytes = block.size_bytes;
-        let most = self.heap.most_steps(Operation::Reallocate { old_bytes, size_bytes, align_bytes: 1 });
+        let most = self.heap.max_steps(Operation::Reallocate { old_bytes, size_bytes, align_bytes: 1 });
         scene::disown(block.pointer, old_bytes);
         // SAFETY: the slot as in `allocate`; the block is live.
         let answer = scene::measured(most, || unsafe {
@@ -166,7 +166,7 @@ impl<H: SharedAllocator<'static> + 'static> User<H> {
 
     /// Reclaims blocks that other threads freed.
     pub fn reclaim(&mut self, budget: usize) -> usize {
-        let most = self.heap.most_steps(Operation::Reclaim { budget });
+        let most = self.heap.max_steps(Operation::Reclaim { budget });
         // SAFETY: the slot as in `allocate`.
         scene::measured(most, || unsafe { self.heap.slot(self.number).reclaim(budget) })
     }

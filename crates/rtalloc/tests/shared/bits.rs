@@ -248,7 +248,7 @@ unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FA
         Self: 'h;
 
     const CONTRACT: SharedContract = SharedContract {
-        alone: Contract {
+        single_user: Contract {
             name: "bits",
             source: "these tests",
             policy: "a bit per block",
@@ -321,7 +321,7 @@ unsafe impl<'r, const FAULT: u8, A: Atomics> SharedAllocator<'r> for Bits<'r, FA
         BitsSlot { heap, number: slot }
     }
 
-    fn most_steps(&self, operation: Operation) -> Option<Steps> {
+    fn max_steps(&self, operation: Operation) -> Option<Steps> {
         let words = self.head().words;
         let bound = match operation {
             Operation::Allocate { .. } => {

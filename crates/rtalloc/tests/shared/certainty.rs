@@ -59,5 +59,5 @@ pub fn exhaustion_is_certain(subject: &'static Subject) {
     }
     let executions = enough_for_all(subject, RandomScheduler::new_from_seed(0x5EED, SCHEDULES.now()))
         + enough_for_all(subject, PctScheduler::new_from_seed(0x5EED, 3, SCHEDULES.now()));
-    println!("{}: never exhausted in {executions} schedules", contract.alone.name);
+    println!("{}: never exhausted in {executions} schedules", contract.single_user.name);
 }

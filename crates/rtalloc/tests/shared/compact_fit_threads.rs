@@ -119,7 +119,7 @@ fn objects_are_whole_while_they_move() {
         let mut hand = heap.claim(slot).expect("the slot is free again");
         while hand.reclaim(100) != 0 {}
         hand.compact(1 << 20);
-        assert!(!hand.owes());
+        assert!(!hand.has_pending_compaction());
         // As good as new: every page serves the largest object.
         let whole = (0..).take_while(|_| hand.allocate(1020).is_ok()).count();
         assert!(whole >= 120, "{whole} pages");

@@ -47,11 +47,11 @@ fn exchange(heap: &Heap, books: &Books, number: usize, size_bytes: usize) {
     let mut slot = unsafe { heap.slot(number) };
     if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(PARCEL.swap(0, Ordering::AcqRel))) {
         books.disown(block, size_bytes);
-        let most = heap.most_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
+        let most = heap.max_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
         // SAFETY: the block was in the parcel, so this caller alone owns it.
         watch::measured(most, || unsafe { slot.deallocate(block) });
     }
-    let most = heap.most_steps(Operation::Allocate { size_bytes, align_bytes: 1 });
+    let most = heap.max_steps(Operation::Allocate { size_bytes, align_bytes: 1 });
     let block = match watch::measured(most, || slot.allocate_bytes(size_bytes, 1)) {
         Ok(block) => block,
         Err(error) => {
@@ -68,11 +68,11 @@ fn exchange(heap: &Heap, books: &Books, number: usize, size_bytes: usize) {
     let other = PARCEL.swap(block.expose_provenance().get(), Ordering::AcqRel);
     if let Some(block) = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(other)) {
         books.disown(block, size_bytes);
-        let most = heap.most_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
+        let most = heap.max_steps(Operation::Deallocate { size_bytes, align_bytes: 1 });
         // SAFETY: the block was in the parcel, so this caller alone owns it.
         watch::measured(most, || unsafe { slot.deallocate(block) });
     }
-    let most = heap.most_steps(Operation::Reclaim { budget: 1 });
+    let most = heap.max_steps(Operation::Reclaim { budget: 1 });
     watch::measured(most, || slot.reclaim(1));
 }
 

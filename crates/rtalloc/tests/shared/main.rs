@@ -50,7 +50,7 @@ mod watch;
 mod world;
 
 use bits::{Bits, fault};
-use rtalloc::adapt::{Locked, Patient};
+use rtalloc::adapt::{BackoffLock, Locked};
 use rtalloc::concurrent::arenas::{Arenas, ArenasConfig};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, BitmapConfig, Trimmed, Whole};
@@ -164,5 +164,5 @@ suite! {
 }
 
 suite_of_blocking! {
-    locked_tlsf: Locked<'static, Tlsf<'static>, Patient<A>>, config: |_users| TagConfig::default(), regions: 0xC00 0x8000, sizes: &[64, 8, 40, 300];
+    locked_tlsf: Locked<'static, Tlsf<'static>, BackoffLock<A>>, config: |_users| TagConfig::default(), regions: 0xC00 0x8000, sizes: &[64, 8, 40, 300];
 }

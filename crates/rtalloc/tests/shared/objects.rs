@@ -111,7 +111,7 @@ impl World {
                 let mut hand = self.heap.claim(number).expect("the slot is free again");
                 while hand.reclaim(usize::MAX) != 0 {}
                 while hand.compact(1 << 12) != 0 {}
-                assert!(!hand.owes(), "slot {number}: nothing is pinned, but compaction is pending");
+                assert!(!hand.has_pending_compaction(), "slot {number}: nothing is pinned, but compaction is pending");
             }
             self.heap.check().unwrap_or_else(|corruption| panic!("{corruption:?}"));
             assert_eq!(self.room(users), capacity, "capacity of this heap, and of a fresh one");
@@ -138,7 +138,7 @@ impl<'w> User<'w> {
 
     fn pin(&self, handle: Handle) -> Result<Guard<'w, Watched>, PinError> {
         let heap = &self.world.heap;
-        let (answer, changes) = watch::measured(Some(heap.most_steps(Operation::Pin)), || {
+        let (answer, changes) = watch::measured(Some(heap.max_steps(Operation::Pin)), || {
             (heap.pin(handle), watch::ledger().taken.read_modify_writes)
         });
         // The second RMW ended a move.
@@ -147,7 +147,7 @@ impl<'w> User<'w> {
     }
 
     fn unpin(&self, guard: Guard<'w, Watched>) {
-        watch::measured(Some(self.world.heap.most_steps(Operation::Unpin)), || drop(guard));
+        watch::measured(Some(self.world.heap.max_steps(Operation::Unpin)), || drop(guard));
     }
 
     /// Verifies and unpins the object kept pinned.
@@ -162,7 +162,7 @@ impl<'w> User<'w> {
     }
 
     fn allocate(&mut self, size_bytes: usize) -> Result<Handle, SharedError> {
-        let most = self.world.heap.most_steps(Operation::Allocate);
+        let most = self.world.heap.max_steps(Operation::Allocate);
         let answer = watch::measured(Some(most), || self.hand.allocate(size_bytes));
         match answer {
             Ok(handle) => {
@@ -182,7 +182,7 @@ impl<'w> User<'w> {
 
     /// Frees an object of any user.
     fn free(&mut self, handle: Handle) {
-        let most = self.world.heap.most_steps(Operation::Deallocate);
+        let most = self.world.heap.max_steps(Operation::Deallocate);
         let answer = watch::measured(Some(most), || self.hand.deallocate(handle));
         assert_eq!(answer, Ok(()), "{handle:?} was live");
     }
@@ -238,7 +238,7 @@ impl<'w> User<'w> {
             9 => self.let_go(),
             10 => {
                 let budget = self.random.below(4);
-                let most = self.world.heap.most_steps(Operation::Reclaim { budget });
+                let most = self.world.heap.max_steps(Operation::Reclaim { budget });
                 watch::measured(Some(most), || self.hand.reclaim(budget));
             }
             _ => {
@@ -430,21 +430,21 @@ mod signals {
 
     /// Verifies an object. The handler does not allocate from the system.
     fn look(heap: &Heap, handle: Handle) {
-        let guard = watch::measured(Some(heap.most_steps(Operation::Pin)), || heap.pin(handle)).expect("a live object");
+        let guard = watch::measured(Some(heap.max_steps(Operation::Pin)), || heap.pin(handle)).expect("a live object");
         let mut bytes = [0; BYTES];
         guard.read(0, &mut bytes).expect("inside");
         assert_eq!(bytes, [content(handle); BYTES], "what a handler sees");
-        watch::measured(Some(heap.most_steps(Operation::Unpin)), || drop(guard));
+        watch::measured(Some(heap.max_steps(Operation::Unpin)), || drop(guard));
     }
 
     fn free(heap: &Heap, hand: &mut Hand<'_>, handle: Handle) {
-        let answer = watch::measured(Some(heap.most_steps(Operation::Deallocate)), || hand.deallocate(handle));
+        let answer = watch::measured(Some(heap.max_steps(Operation::Deallocate)), || hand.deallocate(handle));
         answer.expect("a live object");
     }
 
     /// Allocates an object and fills it, if there is room.
     fn new(heap: &Heap, hand: &mut Hand<'_>) -> Option<Handle> {
-        let handle = watch::measured(Some(heap.most_steps(Operation::Allocate)), || hand.allocate(BYTES)).ok()?;
+        let handle = watch::measured(Some(heap.max_steps(Operation::Allocate)), || hand.allocate(BYTES)).ok()?;
         heap.pin(handle).expect("live").write(0, &[content(handle); BYTES]).expect("inside");
         Some(handle)
     }
@@ -461,7 +461,7 @@ mod signals {
                 free(heap, hand, other);
             }
         }
-        let most = heap.most_steps(Operation::Reclaim { budget: 1 });
+        let most = heap.max_steps(Operation::Reclaim { budget: 1 });
         watch::measured(Some(most), || hand.reclaim(1));
     }
 

@@ -62,7 +62,7 @@ pub struct Subject {
 impl Subject {
     /// Its name.
     pub fn name(&self) -> &'static str {
-        self.contract.alone.name
+        self.contract.single_user.name
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Table {
     reallocate_bytes: unsafe fn(Word, usize, NonNull<u8>, usize, usize) -> Answer,
     usable_size: unsafe fn(Word, usize, NonNull<u8>) -> usize,
     reclaim: unsafe fn(Word, usize, usize) -> usize,
-    most_steps: fn(Word, Operation) -> Option<Steps>,
+    max_steps: fn(Word, Operation) -> Option<Steps>,
     refusals: fn(Word) -> Refusals,
     largest_allocatable: unsafe fn(Word) -> usize,
     check: unsafe fn(Word) -> Result<(), Corruption>,
@@ -91,7 +91,7 @@ struct Erased<F: ?Sized, H>(PhantomData<(H, F)>);
 
 impl<F: Family + ?Sized, H: SharedAllocator<'static, Config = F::Config> + 'static> Erased<F, H> {
     const TABLE: &'static Table = &Table {
-        name: H::CONTRACT.alone.name,
+        name: H::CONTRACT.single_user.name,
         new: |memory, users| {
             const { assert!(size_of::<H>() == size_of::<Word>(), "a heap is one pointer") }
             let heap = ManuallyDrop::new(H::new(memory, F::config(users))?);
@@ -115,7 +115,7 @@ impl<F: Family + ?Sized, H: SharedAllocator<'static, Config = F::Config> + 'stat
         usable_size: |word, slot, block| unsafe { Self::heap(word).slot(slot).usable_size(block) },
         // SAFETY: as above.
         reclaim: |word, slot, budget| unsafe { Self::heap(word).slot(slot).reclaim(budget) },
-        most_steps: |word, operation| Self::heap(word).most_steps(operation),
+        max_steps: |word, operation| Self::heap(word).max_steps(operation),
         refusals: |word| Self::heap(word).refusals(),
         largest_allocatable: |word| Self::heap(word).largest_allocatable(),
         check: |word| Self::heap(word).check(),
@@ -164,8 +164,8 @@ impl Heap {
         HeapSlot { word: self.word, table: self.table, number }
     }
 
-    pub fn most_steps(&self, operation: Operation) -> Option<Steps> {
-        (self.table.most_steps)(self.word, operation)
+    pub fn max_steps(&self, operation: Operation) -> Option<Steps> {
+        (self.table.max_steps)(self.word, operation)
     }
 
     pub fn refusals(&self) -> Refusals {

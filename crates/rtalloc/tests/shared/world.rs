@@ -263,7 +263,7 @@ impl User {
     }
 
     fn most(&self, operation: Operation) -> Option<Steps> {
-        watch::undisturbed(|| self.world.heap.most_steps(operation))
+        watch::undisturbed(|| self.world.heap.max_steps(operation))
     }
 
     fn refuse(&mut self, error: SharedError) {

@@ -37,7 +37,7 @@ fn alone(error: SharedError) -> AllocError {
 unsafe impl<const SLOTS: usize, H: Observable<'static> + 'static> RegionAllocator<'static> for WithSlots<SLOTS, H> {
     type Config = ();
 
-    const CONTRACT: Contract = <Arenas<'static, H> as SharedAllocator<'static>>::CONTRACT.alone;
+    const CONTRACT: Contract = <Arenas<'static, H> as SharedAllocator<'static>>::CONTRACT.single_user;
 
     fn new(region: &'static mut [MaybeUninit<u8>], (): ()) -> Result<Self, InitError> {
         let config = ArenasConfig { slots: SLOTS, ..ArenasConfig::default() };

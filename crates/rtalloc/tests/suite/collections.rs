@@ -5,7 +5,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box as BoxIn;
 use allocator_api2::vec::Vec as VecIn;
 use hashbrown::{DefaultHashBuilder, HashMap};
-use rtalloc::adapt::{Anyone, Global, Joint, Local, Locked, Masked, Memory, Numbered, ThreadSlots};
+use rtalloc::adapt::{AnySlot, Global, Joint, Local, Locked, Masked, Memory, Numbered, ThreadSlots};
 use rtalloc::contract::{AllocError, InitError, SharedError};
 use rtalloc::{Arenas, ArenasConfig, BinaryBuddy, RegionAllocator, SharedAllocator, Tlsf};
 use std::alloc::{GlobalAlloc, Layout};
@@ -86,7 +86,7 @@ fn collections_live_in_a_heap_under_a_lock() {
 #[test]
 fn collections_live_in_a_joint_heap() {
     let heap = spinning(256 << 10);
-    let joint = Joint::new(&heap, Anyone).expect("all slots are free");
+    let joint = Joint::new(&heap, AnySlot).expect("all slots are free");
     collections(&joint);
     drop(joint);
     assert_eq!(live_blocks(&heap), 0);
@@ -127,7 +127,7 @@ fn a_joint_heap_has_every_slot() {
 #[test]
 fn collections_live_in_a_static() {
     static MEMORY: Memory<{ 256 << 10 }> = Memory::new();
-    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    static HEAP: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&MEMORY, AnySlot);
     collections(&HEAP);
     assert_eq!(live_blocks(HEAP.heap().expect("large enough")), 0);
 }
@@ -190,7 +190,7 @@ fn one_threads_heap_moves_to_another() {
 #[test]
 fn a_static_heap_gives_reasons() {
     static MEMORY: Memory<{ 16 << 10 }> = Memory::new();
-    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    static HEAP: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&MEMORY, AnySlot);
     let refused = |size_bytes, align_bytes| HEAP.allocate_bytes(size_bytes, align_bytes).expect_err("not served");
     assert_eq!(refused(0, 1), SharedError::Request(AllocError::ZeroSize));
     assert_eq!(refused(1, 3), SharedError::Request(AllocError::Alignment));
@@ -203,7 +203,7 @@ fn a_static_heap_gives_reasons() {
     assert_eq!(live_blocks(HEAP.heap().expect("it was made")), 0);
 
     static SMALL: Memory<100> = Memory::new();
-    static NONE: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&SMALL, Anyone);
+    static NONE: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&SMALL, AnySlot);
     assert_eq!(NONE.allocate_bytes(8, 8), Err(SharedError::Request(AllocError::TooLarge)));
     assert!(NONE.init().is_err());
 }
@@ -217,8 +217,8 @@ fn numbered_users_have_collections_in_a_static() {
     static MEMORY: Memory<{ 256 << 10 }> = Memory::new();
     const CONFIG: ArenasConfig<rtalloc::TagConfig> = ArenasConfig {
         slots: 3,
-        taken_back: 2,
-        taken_back_on_miss: 32,
+        reclaim_budget: 2,
+        reclaim_budget_on_miss: 32,
         heap: rtalloc::TagConfig { max_region_bytes: 0 },
     };
     // SAFETY: each thread below has its own number.
@@ -278,7 +278,7 @@ fn nothing_is_served_without_memory() {
 fn the_first_users_of_a_static_agree() {
     const THREADS: usize = 8;
     static MEMORY: Memory<{ 64 << 10 }> = Memory::new();
-    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    static HEAP: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&MEMORY, AnySlot);
     let barrier = Barrier::new(THREADS);
     let mut blocks: Vec<usize> = thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -303,7 +303,7 @@ fn the_first_users_of_a_static_agree() {
 #[test]
 fn layouts_of_a_global_allocator_are_kept() {
     static MEMORY: Memory<{ 64 << 10 }> = Memory::new();
-    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    static HEAP: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&MEMORY, AnySlot);
     for align_bytes in (0..12).map(|shift| 1 << shift) {
         let layout = Layout::from_size_align(100, align_bytes).expect("a layout");
         // SAFETY: the layout is not empty, and each block is freed once, with its current layout.
@@ -327,7 +327,7 @@ fn layouts_of_a_global_allocator_are_kept() {
 #[test]
 fn memory_that_is_too_small_or_taken_is_refused() {
     static SMALL: Memory<100> = Memory::new();
-    static HEAP: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&SMALL, Anyone);
+    static HEAP: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&SMALL, AnySlot);
     let layout = Layout::new::<u64>();
     // SAFETY: the layout is not empty.
     assert!(unsafe { HEAP.alloc(layout) }.is_null());
@@ -338,8 +338,8 @@ fn memory_that_is_too_small_or_taken_is_refused() {
     unsafe { HEAP.dealloc(NonNull::<u64>::dangling().as_ptr().cast(), layout) };
 
     static MEMORY: Memory<4096> = Memory::new();
-    static FIRST: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
-    static SECOND: Global<Spinning<Tlsf<'static>>, Anyone> = Global::new(&MEMORY, Anyone);
+    static FIRST: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&MEMORY, AnySlot);
+    static SECOND: Global<Spinning<Tlsf<'static>>, AnySlot> = Global::new(&MEMORY, AnySlot);
     assert!(FIRST.init().is_ok());
     assert!(matches!(SECOND.init().map(|_| ()), Err(InitError::Configuration { .. })));
     assert!(FIRST.init().is_ok());

@@ -79,7 +79,7 @@ fn fill_and_empty_once(buffer: &Buffer, len_bytes: usize, request: &Op, order: O
     let again = fill(&mut shadow, request);
     // With a quarantine, blocks are reused in the order in which it releases them, wherever they lie.
     assert!(
-        filled == again || facts().coalescing == Coalescing::Later,
+        filled == again || facts().coalescing == Coalescing::Deferred,
         "the second fill: {again} blocks, not {filled}"
     );
 }

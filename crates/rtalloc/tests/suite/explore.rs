@@ -209,7 +209,7 @@ impl Explorer {
             let outcome = self.run(allocator, step, &live);
             let after = fingerprint(allocator);
             if let Outcome::Refused(error) = outcome {
-                let may_let_go = facts().coalescing == Coalescing::Later;
+                let may_let_go = facts().coalescing == Coalescing::Deferred;
                 assert!(before == after || may_let_go, "{step:x?} was refused and changed the state");
                 assert_eq!(error, AllocError::Exhausted, "{step:x?} on {live:x?}");
             }

@@ -1,7 +1,7 @@
 //! Heaps under every kind of lock: several threads at a time, refusals, regions, and the invariants that the lock adds.
 //! The suite's other tests cover the heaps themselves.
 
-use rtalloc::adapt::{Lock, Locked, Masked, Patient};
+use rtalloc::adapt::{BackoffLock, Lock, Locked, Masked};
 use rtalloc::contract::{AllocError, InitError, Refusals, SharedError};
 use rtalloc::mechanism::stats::WithStats;
 use rtalloc::{BinaryBuddy, QuickFit, RegionAllocator, SharedAllocator, Slot, Tlsf};
@@ -116,7 +116,7 @@ fn threads_share_a_heap_in_critical_sections() {
 
 #[test]
 fn threads_share_a_heap_under_a_patient_lock() {
-    threads_share::<Tlsf<'static>, Patient>(THREADS, ROUNDS);
+    threads_share::<Tlsf<'static>, BackoffLock>(THREADS, ROUNDS);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn panics_free_every_lock() {
     panics_free_the_lock::<Ticket>();
     panics_free_the_lock::<Parking>();
     panics_free_the_lock::<Masked>();
-    panics_free_the_lock::<Patient>();
+    panics_free_the_lock::<BackoffLock>();
 }
 
 /// A held lock reports that it is held, and others wait for it.
@@ -241,5 +241,5 @@ fn every_lock_is_held_by_one() {
     a_held_lock_is_reported::<Ticket>();
     a_held_lock_is_reported::<Parking>();
     a_held_lock_is_reported::<Masked>();
-    a_held_lock_is_reported::<Patient>();
+    a_held_lock_is_reported::<BackoffLock>();
 }

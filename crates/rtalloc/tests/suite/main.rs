@@ -54,7 +54,7 @@ mod tier;
 
 use adapted::{Armed, Holding, WithRecords};
 use arena::WithSlots;
-use rtalloc::adapt::{Alone, Failing, Guarded, Locked, Masked, Quota};
+use rtalloc::adapt::{Failing, Guarded, Locked, Masked, Quota, SingleUser};
 use rtalloc::bitmapped::bitframe::{Bitframe, Bitframe4, Bitframe16, BitframeCrossing, BitframeEager, Eager, Lazy};
 use rtalloc::concurrent::atomics::Native;
 use rtalloc::concurrent::bitmap_buddy::{BitmapBuddy, Trimmed, Whole};
@@ -247,7 +247,7 @@ const FINEST: u32 = if cfg!(target_pointer_width = "64") { 6 } else { 5 };
 const WORDS: usize = 2 * size_of::<usize>();
 
 /// A tree buddy with options, with one user.
-type Tree<O, L = OutOfBand, const NODE: usize = 64> = Alone<'static, TreeBuddy<'static, NODE, L, O>>;
+type Tree<O, L = OutOfBand, const NODE: usize = 64> = SingleUser<'static, TreeBuddy<'static, NODE, L, O>>;
 
 /// First-fit and best-fit with the parameters of Puaut's table 1, and with parameters unlike every default.
 type PuautFirstFit = TagHeap<'static, Thresholds<OneList<First, Lifo>, 16, 16>, Offset32, WithStats>;
@@ -259,12 +259,13 @@ type FewerLifoBlocks = TagHeap<'static, Thresholds<OneList<Next, Lifo>, 0, 32>, 
 type FewerWideBlocks = TagHeap<'static, Thresholds<SizeTree, 0, 96>, Wide, NoStats, Full>;
 
 /// Bitmap buddies with one user.
-type AloneBitmapBuddy<const LEAF: usize = 64, S = Trimmed> = Alone<'static, BitmapBuddy<'static, LEAF, Native, S>>;
+type SingleUserBitmapBuddy<const LEAF: usize = 64, S = Trimmed> =
+    SingleUser<'static, BitmapBuddy<'static, LEAF, Native, S>>;
 
 suite! {
     naive: reference::Reference<'static, { reference::fault::NONE }>, explored: (9434, 270_535, 11), serves_again, short_reach;
     tlsf: Tlsf<'static>, explored: (22_854, 657_425, 11), regions, serves_again;
-    tlsf_thorough: Tlsf<'static, 5, RoundUp, Offset32, WithStats, Full>, explored: (22_854, 657_425, 11; daily: 5848, 53_705, 6), regions, serves_again;
+    tlsf_full_validation: Tlsf<'static, 5, RoundUp, Offset32, WithStats, Full>, explored: (22_854, 657_425, 11; daily: 5848, 53_705, 6), regions, serves_again;
     tlsf_exact: Tlsf<'static, 5, Exact, Offset32, WithStats>, explored: (22_854, 657_425, 11; daily: 5848, 53_705, 6), regions;
     tlsf_coarse: Tlsf<'static, 1, RoundUp, Offset16, NoStats, Full>, explored: (23_034, 660_885, 11), regions, serves_again, short_reach;
     tlsf_exact_short: Tlsf<'static, 3, Exact, Offset16, WithStats>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), regions, short_reach;
@@ -327,13 +328,13 @@ suite! {
     bitframe_crossing: BitframeCrossing<'static, 4096, WORDS, WithStats>, explored: (with_small_pages);
     arenas: WithSlots<1>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
     arenas_of_two: WithSlots<2>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
-    arenas_thorough: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>, explored: (with_small_pages), serves_again;
-    bitmap_buddy: AloneBitmapBuddy, explored: (3920, 114_800, 13), serves_again;
-    bitmap_buddy_whole: AloneBitmapBuddy<64, Whole>, explored: (3380, 100_100, 15), serves_again;
-    bitmap_buddy_small_leaves: AloneBitmapBuddy<16>, explored: (3695, 109_125, 13), serves_again;
-    bitmap_buddy_deep: AloneBitmapBuddy<32, Trimmed<2>>, explored: (with_small_pages), serves_again;
-    locked_tlsf: Alone<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
-    locked_bitframe: Alone<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
+    arenas_full_validation: WithSlots<2, Tlsf<'static, 3, RoundUp, Offset16, WithStats, Full>>, explored: (with_small_pages), serves_again;
+    bitmap_buddy: SingleUserBitmapBuddy, explored: (3920, 114_800, 13), serves_again;
+    bitmap_buddy_whole: SingleUserBitmapBuddy<64, Whole>, explored: (3380, 100_100, 15), serves_again;
+    bitmap_buddy_small_leaves: SingleUserBitmapBuddy<16>, explored: (3695, 109_125, 13), serves_again;
+    bitmap_buddy_deep: SingleUserBitmapBuddy<32, Trimmed<2>>, explored: (with_small_pages), serves_again;
+    locked_tlsf: SingleUser<'static, Locked<'static, Tlsf<'static>, spin::Mutex<()>>>, explored: (22_854, 657_425, 11; daily: 5497, 50_570, 6), serves_again;
+    locked_bitframe: SingleUser<'static, Locked<'static, Bitframe<'static>, Masked>>, explored: (with_small_pages);
     traced_tlsf: WithRecords<5, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>, explored: (22_854, 657_425, 11; daily: 5848, 53_705, 6), regions, serves_again;
     traced_first_fit: WithRecords<1, FirstFit<'static, Offset32, WithStats, Full>>, explored: (37_370, 1_021_525, 11; daily: 9845, 82_175, 6), regions, serves_again;
     traced_reaps: WithRecords<30, Reaps<'static, 64, 8, 64, WithStats>>, explored: (5315, 104_680, 14), serves_again;
@@ -343,15 +344,15 @@ suite! {
     guarded_best_fit: Holding<0, BestFit<'static, Wide, NoStats, Full>, 8>, explored: (3693, 80_664, 13), serves_again;
     guarded_binary_buddy: Guarded<'static, BinaryBuddy<'static>>, explored: (with_small_pages);
     guarded_bitframe: Holding<3, Bitframe<'static>>, explored: (with_small_pages);
-    guarded_bitmap_buddy: Holding<0, AloneBitmapBuddy<16>, 8>, explored: (with_small_pages), serves_again;
-    guarded_locked: Alone<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, WithStats, Full>, 24>, Masked>>, explored: (with_small_pages);
+    guarded_bitmap_buddy: Holding<0, SingleUserBitmapBuddy<16>, 8>, explored: (with_small_pages), serves_again;
+    guarded_locked: SingleUser<'static, Locked<'static, Guarded<'static, FirstFit<'static, Offset32, WithStats, Full>, 24>, Masked>>, explored: (with_small_pages);
     failing_tlsf: Failing<'static, Tlsf<'static>>, explored: (22_854, 657_425, 11; daily: 5701, 52_400, 6), regions, serves_again;
     failing_best_fit: Armed<BestFit<'static, Wide, WithStats, Full>>, explored: (73_864, 2_166_150, 12; daily: 6626, 37_974, 5), regions, serves_again;
     failing_kingsley: Armed<Kingsley<'static, 1024, Offset32, WithStats>>, explored: (with_small_pages), serves_again;
     failing_reaps: Armed<Reaps<'static, 1024, QUANTUM, 64, WithStats>>, explored: (with_small_pages), serves_again;
     failing_quick_fit: Armed<QuickFit<'static, 512, 8>>, explored: (with_small_pages), serves_again;
     failing_bitframe: Armed<Bitframe<'static>>, explored: (with_small_pages);
-    failing_locked_buddy: Alone<'static, Locked<'static, Armed<BinaryBuddy<'static>>, Masked>>, explored: (45_145, 1_197_630, 16; daily: 4396, 46_465, 8);
+    failing_locked_buddy: SingleUser<'static, Locked<'static, Armed<BinaryBuddy<'static>>, Masked>>, explored: (45_145, 1_197_630, 16; daily: 4396, 46_465, 8);
     failing_guarded: Armed<Holding<1, Tlsf<'static, 5, RoundUp, Offset32, WithStats>>>, explored: (with_small_pages);
     quota_tlsf: Quota<'static, Tlsf<'static>>, explored: (3719, 96_882, 11), serves_again;
     quota_first_fit: Quota<'static, FirstFit<'static, Offset32, WithStats, Full>, 1>, explored: (9372, 235_950, 12), serves_again;
@@ -380,6 +381,6 @@ explore! {
     tiny_bitframe_pages: Bitframe<'static, Frames<4, 4, 0>, Lazy, 128, 16, 1>, explored: (1501, 35_950, 12);
     tiny_bitframe_4: Bitframe<'static, Frames<4, 2, 0>, Lazy, 256, 16, 2>, explored: (57_801, 1_980_945, 18; daily: 7812, 89_805, 8);
     tiny_bitframe_crossing: Bitframe<'static, Frames<4, 2, 1>, Lazy, 256, 16, 2>, explored: (77_004, 2_599_185, 18; daily: 10_254, 110_970, 8);
-    bitmap_buddy_of_eight: AloneBitmapBuddy<128, Trimmed<3>>, explored: (70_538, 2_173_180, 18; daily: 11_832, 149_195, 8);
-    bitmap_buddy_of_eight_whole: AloneBitmapBuddy<128, Whole<3>>, explored: (41_557, 1_274_515, 19; daily: 8124, 100_115, 8);
+    bitmap_buddy_of_eight: SingleUserBitmapBuddy<128, Trimmed<3>>, explored: (70_538, 2_173_180, 18; daily: 11_832, 149_195, 8);
+    bitmap_buddy_of_eight_whole: SingleUserBitmapBuddy<128, Whole<3>>, explored: (41_557, 1_274_515, 19; daily: 8124, 100_115, 8);
 }

@@ -96,7 +96,7 @@ pub fn assert_largest(shadow: &mut Shadow<'_>) {
     let most = shadow.allocator.largest_allocatable();
     let align_bytes = facts().alignment_bytes;
     let saved = shadow.buffer.save();
-    if most == 0 && facts().coalescing != Coalescing::Later {
+    if most == 0 && facts().coalescing != Coalescing::Deferred {
         let answer = shadow.allocator.allocate_bytes(1, 1);
         assert!(answer.is_err(), "one byte was allocatable although the heap reported that nothing is");
     } else if most != 0 {

@@ -324,7 +324,7 @@ impl<'b> Shadow<'b> {
         assert!(is_right, "refused {asked} with the wrong error: {error:?}");
         let Some(before) = before else { return };
         // The heap may release quarantined blocks and still find no memory.
-        let may_let_go = error == AllocError::Exhausted && facts().coalescing == Coalescing::Later;
+        let may_let_go = error == AllocError::Exhausted && facts().coalescing == Coalescing::Deferred;
         if !may_let_go {
             self.assert_unchanged(before, &asked);
         }
@@ -341,7 +341,7 @@ impl<'b> Shadow<'b> {
     pub fn assert_unchanged_by(&mut self, requests: impl FnOnce(&mut Self)) {
         let before = self.image();
         requests(self);
-        if facts().coalescing != Coalescing::Later {
+        if facts().coalescing != Coalescing::Deferred {
             self.assert_unchanged(&before, "impossible requests");
         }
     }
@@ -434,7 +434,7 @@ impl<'b> Shadow<'b> {
             let blocks = self.blocks();
             assert_eq!(blocks.len(), self.extents.len(), "not one free block per region: {blocks:x?}");
         }
-        let recovers = facts().coalescing.recovers() && facts().coalescing != Coalescing::Later;
+        let recovers = facts().coalescing.recovers() && facts().coalescing != Coalescing::Deferred;
         if recovers && self.extents.len() == 1 {
             assert_eq!(self.allocator.largest_allocatable(), self.fresh_largest_bytes);
         }

@@ -135,7 +135,8 @@ impl<A: RegionAllocator<'static>> Erased<A> {
         counts_refusals: || {
             let name = std::any::type_name::<A>();
             let counts = ["::adapted::Armed<", "::arena::WithSlots<"];
-            name.starts_with("rtalloc::adapt::alone::Alone<") || counts.iter().any(|counting| name.contains(counting))
+            name.starts_with("rtalloc::adapt::single_user::SingleUser<")
+                || counts.iter().any(|counting| name.contains(counting))
         },
         is_recorded: || std::any::type_name::<A>().contains("::adapted::WithRecords<"),
     };

@@ -80,7 +80,7 @@ fn no_two_threads_are_in_a_slot() {
                 }
             });
         }
-        assert!(slots.crowded() > 0, "twelve threads and five slots");
+        assert!(slots.overflow_operations() > 0, "twelve threads and five slots");
     });
 }
 
@@ -95,7 +95,7 @@ fn numbers_come_back() {
         for _ in 0..100 {
             together(8, |_| assert!(number(&slots, 9) < 8));
         }
-        assert_eq!(slots.crowded(), 0);
+        assert_eq!(slots.overflow_operations(), 0);
     });
 }
 
@@ -115,12 +115,12 @@ fn a_number_that_becomes_free_is_taken() {
             assert_eq!(number(slots, 2), 1, "the last slot is for threads without a number");
             assert_eq!(number(slots, 3), 1, "a heap with more slots has one for this thread");
             assert_eq!(number(slots, 2), 1, "a number beyond the heap's slots does not count");
-            assert_eq!(slots.crowded(), 2);
+            assert_eq!(slots.overflow_operations(), 2);
             end.send(()).expect("the thread waits");
             first.join().expect("no panic");
             assert_eq!(number(slots, 2), 0, "the first thread has ended");
             assert_eq!(number(slots, 3), 1, "the number was borrowed for one operation");
-            assert_eq!(slots.crowded(), 2);
+            assert_eq!(slots.overflow_operations(), 2);
             together(1, |_| assert_eq!(number(slots, 3), 0));
         });
     });
@@ -187,7 +187,7 @@ fn one_slot_is_shared_by_all() {
                 slots.with(1, |slot| busy.visit(slot, thread)).expect("a slot");
             }
         });
-        assert_eq!(slots.crowded(), 400);
+        assert_eq!(slots.overflow_operations(), 400);
         assert_eq!(slots.with(0, |_| ()), None, "no slots, no number");
         assert_eq!(slots.elsewhere(0, |_| Some(())), None);
     });
@@ -238,7 +238,7 @@ fn a_thread_that_ends_shares() {
             LATE.with(|late| late.0.set(number));
         });
         assert_eq!(LAST.load(Ordering::Relaxed), 8);
-        assert_eq!(SLOTS.crowded(), 1);
+        assert_eq!(SLOTS.overflow_operations(), 1);
     });
 }
 
@@ -248,7 +248,7 @@ fn hints_need_not_be_exclusive() {
         let slots = ThreadSlots::new();
         assert_eq!(slots.hint(), 0);
         together(1, |_| assert_eq!(slots.hint(), 1));
-        assert_eq!(slots.crowded(), 0);
+        assert_eq!(slots.overflow_operations(), 0);
     });
 }
 

@@ -24,18 +24,18 @@ use core::ptr::null_mut;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use rtalloc::adapt::{Anyone, Global, Locked, Masked, Memory, Numbered};
+use rtalloc::adapt::{AnySlot, Global, Locked, Masked, Memory, Numbered};
 use rtalloc::{Arenas, ArenasConfig, RegionAllocator, SharedAllocator, TagConfig, Tlsf};
 
 static MEMORY: Memory<{ 24 << 10 }> = Memory::new();
 
 /// The global allocator: TLSF, with interrupts off during an operation.
 #[global_allocator]
-static HEAP: Global<Locked<'static, Tlsf<'static>, Masked>, Anyone> = Global::new(&MEMORY, Anyone);
+static HEAP: Global<Locked<'static, Tlsf<'static>, Masked>, AnySlot> = Global::new(&MEMORY, AnySlot);
 
 static SAMPLE_MEMORY: Memory<{ 8 << 10 }> = Memory::new();
 const TWO_LEVELS: ArenasConfig<TagConfig> =
-    ArenasConfig { slots: 2, taken_back: 2, taken_back_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
+    ArenasConfig { slots: 2, reclaim_budget: 2, reclaim_budget_on_miss: 32, heap: TagConfig { max_region_bytes: 0 } };
 
 /// For samples: a slot for the main program and one for interrupts.
 static SAMPLES: Global<Arenas<'static>, Numbered> =

@@ -68,13 +68,13 @@ impl<'h, 'r, H: SharedAllocator<'r>> Worker<'h, 'r, H> {
     ///
     /// See [`SharedAllocator::slot`].
     pub(super) unsafe fn new(heap: &'h H, slot: usize, number: usize, region: std::ops::Range<usize>) -> Self {
-        let align = H::CONTRACT.alone.alignment_bytes.min(rtalloc_subjects::NATURAL_ALIGN_BYTES);
+        let align = H::CONTRACT.single_user.alignment_bytes.min(rtalloc_subjects::NATURAL_ALIGN_BYTES);
         // SAFETY: guaranteed by the caller.
         Self { heap, slot: unsafe { heap.slot(slot) }, number, region, align }
     }
 
     fn bound(&self, operation: Operation) -> Option<Steps> {
-        turn::undisturbed(|| self.heap.most_steps(operation))
+        turn::undisturbed(|| self.heap.max_steps(operation))
     }
 
     fn ask(&mut self, size: usize) -> Result<usize, SharedError> {

@@ -72,7 +72,7 @@ impl<'h, const IOTA: usize> Worker<'h, IOTA> {
         work: impl FnOnce(&mut Self) -> Result<T, E>,
         refused: impl FnOnce(&E) -> Option<SharedError>,
     ) -> Result<T, E> {
-        let bound: Option<Steps> = bound.map(|operation| self.heap.most_steps(operation));
+        let bound: Option<Steps> = bound.map(|operation| self.heap.max_steps(operation));
         let before = turn::steps(self.number);
         let answer = work(self);
         let after = turn::steps(self.number);
@@ -343,7 +343,7 @@ fn look_at<const IOTA: usize>(mut heap: Heap<IOTA>, board: &Board, before: &[usi
         let Some(mut hand) = heap.claim(slot) else { continue };
         while hand.reclaim(usize::MAX) > 0 {}
         while hand.compact(1 << 16) > 0 {}
-        if hand.owes() {
+        if hand.has_pending_compaction() {
             world::fault(|| format!("nothing is pinned or live, and slot {slot} has objects to move"));
         }
     }

@@ -40,7 +40,7 @@ unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> SharedAllocator<'s
     type Slot<'h> = Hand<'h, LOOPS, LEAKS, A>;
 
     const CONTRACT: SharedContract = SharedContract {
-        alone: <Tlsf<'static>>::CONTRACT,
+        single_user: <Tlsf<'static>>::CONTRACT,
         allocate: Progress::WaitFree,
         deallocate: Progress::WaitFree,
         slots_are_exclusive: false,
@@ -68,7 +68,7 @@ unsafe impl<const LOOPS: bool, const LEAKS: bool, A: Atomics> SharedAllocator<'s
         Hand(self)
     }
 
-    fn most_steps(&self, operation: Operation) -> Option<Steps> {
+    fn max_steps(&self, operation: Operation) -> Option<Steps> {
         Some(match operation {
             Operation::Allocate { .. } => Steps { read_modify_writes: CELLS, loads: 1, stores: 0 },
             Operation::Deallocate { .. } => Steps { read_modify_writes: 1, loads: 0, stores: 0 },

@@ -8,7 +8,7 @@
 use crate::number;
 use crate::papers::overview::result::{Need, Overview, Row};
 use crate::present::metric;
-use crate::present::standing::{HeapNeed, Standing, Worst};
+use crate::present::summary::{HeapNeed, Standing, Worst};
 use crate::present::verdict::{choose, figures_of, front, is_default, memory_caution};
 use crate::result::schema::Outcome;
 

@@ -3,7 +3,7 @@
 
 mod guide;
 mod methods;
-mod roll;
+mod numbering;
 
 use crate::number;
 use crate::papers::chapter::{Chapter, Figure, Section};
@@ -12,13 +12,13 @@ use crate::papers::claims::{VERDICTS_MEAN, verdict};
 use crate::papers::overview::result::{Need, Overview};
 use crate::present::page::{Tabled, environments, figure, measured, page};
 use crate::present::plot::{self, Field, PlotError};
-use crate::present::standing::Standing;
+use crate::present::summary::Standing;
 use crate::present::table::Look;
 use crate::present::verdict::wrapped;
 use crate::result::schema::Environment;
 use guide::{Guide, guide};
 use maud::{Markup, html};
-use roll::Roll;
+use numbering::Numbering;
 
 /// The inputs of a page.
 pub struct Papers<'a> {
@@ -38,17 +38,17 @@ pub struct Papers<'a> {
 ///
 /// See [`PlotError`].
 pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
-    let mut roll = Roll::default();
+    let mut numbering = Numbering::default();
     let guide = guide(papers.overview);
-    let answer = answer(papers, &guide, &mut roll)?;
+    let answer = answer(papers, &guide, &mut numbering)?;
     // Figures first: tables use the colours of allocators that occur in a figure.
-    let drawn: Vec<Drawn> = papers.chapters.iter().map(|chapter| all_entered(chapter, &mut roll)).collect();
+    let drawn: Vec<Drawn> = papers.chapters.iter().map(|chapter| all_entered(chapter, &mut numbering)).collect();
     let body = html! {
         (answer)
         h3 { "All allocators" }
-        (overview_table(papers.overview, &guide, false).html(&|name| roll.index(name)))
+        (overview_table(papers.overview, &guide, false).html(&|name| numbering.index(name)))
         (verdicts(papers.chapters))
-        @for (chapter, drawn) in papers.chapters.iter().zip(&drawn) { (of_paper(chapter, drawn, &roll)) }
+        @for (chapter, drawn) in papers.chapters.iter().zip(&drawn) { (of_paper(chapter, drawn, &numbering)) }
         (errata(papers.chapters))
         (methods::methods(papers))
         (environments(papers.environments))
@@ -60,18 +60,18 @@ pub fn html(papers: &Papers<'_>) -> Result<String, PlotError> {
             .map(|(id, words)| (id.into(), words.into())),
     );
     let heading = "rtalloc: five papers on dynamic memory for real-time systems, reproduced";
-    Ok(page(&format!("rtalloc: {}", guide.headline), heading, &roll.styles, &links, &body))
+    Ok(page(&format!("rtalloc: {}", guide.headline), heading, &numbering.styles, &links, &body))
 }
 
 /// A page of one paper; `of` as in [`Papers`].
 #[must_use]
 pub fn of_one(chapter: &Chapter, of: &[Environment]) -> String {
-    let mut roll = Roll::default();
-    let drawn = all_entered(chapter, &mut roll);
+    let mut numbering = Numbering::default();
+    let drawn = all_entered(chapter, &mut numbering);
     let body = html! {
         @if let Some(first) = of.first() { p { (measured(first)) } }
         (verdicts(std::slice::from_ref(chapter)))
-        (of_paper(chapter, &drawn, &roll))
+        (of_paper(chapter, &drawn, &numbering))
         @if !chapter.errata.is_empty() { (errata(std::slice::from_ref(chapter))) }
         (environments(of))
     };
@@ -79,14 +79,15 @@ pub fn of_one(chapter: &Chapter, of: &[Environment]) -> String {
     links.extend((!chapter.errata.is_empty()).then_some(("errata", "what the paper got wrong")));
     links.push(("environment", "environment"));
     let links: Vec<(String, String)> = links.into_iter().map(|(id, words)| (id.into(), words.into())).collect();
-    page(&format!("rtalloc: {}", short(&chapter.title)), &chapter.title, &roll.styles, &links, &body)
+    page(&format!("rtalloc: {}", short(&chapter.title)), &chapter.title, &numbering.styles, &links, &body)
 }
 
 /// The figures of each section.
 type Drawn = Vec<Vec<Markup>>;
 
-fn all_entered(chapter: &Chapter, roll: &mut Roll) -> Drawn {
-    let mut of = |section: &Section| section.figures.iter().map(|drawn| entered(chapter.id, drawn, roll)).collect();
+fn all_entered(chapter: &Chapter, numbering: &mut Numbering) -> Drawn {
+    let mut of =
+        |section: &Section| section.figures.iter().map(|drawn| entered(chapter.id, drawn, numbering)).collect();
     chapter.sections.iter().map(&mut of).collect()
 }
 
@@ -95,7 +96,7 @@ fn short(title: &str) -> &str {
     title.split([':', ',']).next().unwrap_or(title)
 }
 
-fn answer(papers: &Papers<'_>, guide: &Guide, roll: &mut Roll) -> Result<Markup, PlotError> {
+fn answer(papers: &Papers<'_>, guide: &Guide, numbering: &mut Numbering) -> Result<Markup, PlotError> {
     let styles = crate::present::palette::of(&guide.standings);
     let heap = number::bytes(papers.overview.heap_bytes);
     let field = Field {
@@ -106,7 +107,7 @@ fn answer(papers: &Papers<'_>, guide: &Guide, roll: &mut Roll) -> Result<Markup,
         unknown: Some("no static bound"),
         description: "Static bound of the worst operation against heap needed, over all traces",
     };
-    let drawn = plot::pareto(field, &styles)?.map(|svg| roll.entered(&svg, &guide.standings));
+    let drawn = plot::pareto(field, &styles)?.map(|svg| numbering.entered(&svg, &guide.standings));
     Ok(html! {
         section.verdict id="answer" {
             h2 { (guide.headline) }
@@ -187,8 +188,8 @@ fn happened(standing: &Standing) -> String {
 }
 
 /// A figure with the page's allocator numbers, under a name that is unique on the page.
-fn entered(chapter: &str, drawn: &Figure, roll: &mut Roll) -> Markup {
-    let svg = roll.entered(&drawn.svg, &drawn.standings);
+fn entered(chapter: &str, drawn: &Figure, numbering: &mut Numbering) -> Markup {
+    let svg = numbering.entered(&drawn.svg, &drawn.standings);
     let (heading, sentences) = &drawn.caption;
     html! {
         div id={ (chapter) "-" (drawn.name) } { (figure(Some(&svg), &html! { b { (heading) " " } (sentences) })) }
@@ -248,7 +249,7 @@ fn badge(claim: &Claim) -> Markup {
     html! { span class={ "badge " (class) } { (verdict(claim)) } }
 }
 
-fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], roll: &Roll) -> Markup {
+fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], numbering: &Numbering) -> Markup {
     html! {
         section.paper id=(chapter.id) {
             h2 { (chapter.title) }
@@ -266,7 +267,7 @@ fn of_paper(chapter: &Chapter, drawn: &[Vec<Markup>], roll: &Roll) -> Markup {
                     @for figure in drawn { (figure) }
                     @for (line, table) in &section.tables {
                         @if !line.is_empty() { p.line { (line) } }
-                        (table.html(&|name| roll.index(name)))
+                        (table.html(&|name| numbering.index(name)))
                     }
                 }
             }
@@ -297,7 +298,7 @@ mod tests {
     use super::guide::tests::overview;
     use super::*;
     use crate::present::plot::canvas::sheet;
-    use crate::present::standing::named;
+    use crate::present::summary::named;
     use crate::probe::cycles::Clock;
     use crate::result::version;
 

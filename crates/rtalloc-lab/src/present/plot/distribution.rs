@@ -7,7 +7,7 @@ use super::canvas::{Anchor, Canvas, Ink, PlotError, Scale, Tooltip, sheet};
 use super::{Cast, NAMES, ROW, WIDTH, row_middle, row_names, rows_height};
 use crate::number;
 use crate::present::palette::Marker;
-use crate::present::standing;
+use crate::present::summary;
 use crate::result::schema::{Cell, Distribution, TraceResult};
 
 /// The measure.
@@ -62,8 +62,8 @@ pub struct Side<'a> {
 ///
 /// See [`PlotError`].
 pub fn distributions(result: &TraceResult, cast: Cast<'_>, measure: Measure) -> Result<Option<String>, PlotError> {
-    let both = |standing: &standing::Standing| {
-        standing::cell_of(result, &standing.subject.name).and_then(|cell| measure.of(cell))
+    let both = |standing: &summary::Standing| {
+        summary::cell_of(result, &standing.subject.name).and_then(|cell| measure.of(cell))
     };
     let side = |at: usize, operation: &str| Side {
         title: format!("{operation}, {}", measure.unit()),

@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
 use super::{Cast, NAMES, WIDTH, row_middle, row_names, rows_height};
-use crate::present::standing;
+use crate::present::summary;
 use crate::result::schema::TraceResult;
 
 const TOP: i32 = 28;
@@ -22,7 +22,7 @@ pub fn fragmentation(result: &TraceResult, cast: Cast<'_>) -> Result<Option<Stri
         .standings
         .iter()
         .map(|standing| {
-            let space = standing::cell_of(result, &standing.subject.name)?.space.as_ref()?;
+            let space = summary::cell_of(result, &standing.subject.name)?.space.as_ref()?;
             #[allow(clippy::cast_precision_loss)] // per cent
             let heap = space.smallest_heap_bytes.map(|smallest| (smallest as f64 / peak - 1.0) * 100.0);
             Some((space.fragmentation * 100.0, heap))

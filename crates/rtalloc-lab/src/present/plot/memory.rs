@@ -3,7 +3,7 @@
 use super::canvas::{Anchor, Ink, PlotError, Scale, sheet};
 use super::{Cast, WIDTH, shortened, spread};
 use crate::number;
-use crate::present::{metric, standing};
+use crate::present::{metric, summary};
 use crate::result::schema::{Curve, Outcome, TraceResult};
 
 const LEFT: i32 = 78;
@@ -27,7 +27,7 @@ pub fn memory(result: &TraceResult, cast: Cast<'_>, highest_share: f64) -> Resul
         .iter()
         .enumerate()
         .filter_map(|(index, standing)| {
-            let cell = standing::cell_of(result, &standing.subject.name)?;
+            let cell = summary::cell_of(result, &standing.subject.name)?;
             let mut points = thinned(&cell.space.as_ref()?.used);
             let (_, end) = *points.last()?;
             if !matches!(cell.outcome, Outcome::TimedOut { .. }) {

@@ -18,7 +18,7 @@ pub use memory::{HIGHEST_SHARE, memory};
 pub use pareto::{Field, pareto};
 
 use super::palette::{self, Style};
-use super::standing::Standing;
+use super::summary::Standing;
 use canvas::{Anchor, Canvas, Ink};
 
 /// Width of every figure in pixels.

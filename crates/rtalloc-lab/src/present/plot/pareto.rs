@@ -4,7 +4,7 @@ use super::canvas::{Anchor, Canvas, Ink, PlotError, Point, Scale, sheet};
 use super::{WIDTH, shortened};
 use crate::number;
 use crate::present::palette::Style;
-use crate::present::standing::Standing;
+use crate::present::summary::Standing;
 use crate::present::verdict::Verdict;
 
 const LEFT: i32 = 84;

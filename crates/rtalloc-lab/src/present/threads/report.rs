@@ -6,8 +6,8 @@ use crate::present::page::{environment, figure, measured, page};
 use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing, curves};
 use crate::present::plot::{Cast, PlotError};
-use crate::present::sharers::{RARITY, Sharer, rarity};
-use crate::present::standing::Standing;
+use crate::present::shared_heaps::{RARITY, Sharer, rarity};
+use crate::present::summary::Standing;
 use crate::result::threads::{ThreadedCell, ThreadedRun, ThreadedTrace};
 use maud::{Markup, html};
 

@@ -432,7 +432,9 @@ unsafe impl<'r, H: RegionAllocator<'r>, const FENCE: usize> RegionAllocator<'r> 
         reallocate: Cost::LinearInRegion,
         coalescing: match H::CONTRACT.coalescing {
             Coalescing::Never => Coalescing::Never,
-            Coalescing::Pages | Coalescing::Buddies | Coalescing::Neighbours | Coalescing::Later => Coalescing::Later,
+            Coalescing::Pages | Coalescing::Buddies | Coalescing::Neighbours | Coalescing::Deferred => {
+                Coalescing::Deferred
+            }
         },
         grows_in_place: false,
         detects_double_free: true,

@@ -254,7 +254,7 @@ impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize, const
             self.leave(page);
             (*page.footer()).class = class;
             if class != NO_CLASS {
-                ring::insert_behind(self.head(usize::from(class)), page.footer().addr());
+                ring::insert_after(self.head(usize::from(class)), page.footer().addr());
                 self.class_bits |= 1 << class;
             }
         }
@@ -420,7 +420,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         // SAFETY: `begin` has run, and `live_block` found the block live.
         unsafe {
             let LiveBlock { page, frame, place, chunks } = self.live_block(address)?;
@@ -430,7 +430,7 @@ unsafe impl<F: Shape, I: Initialisation, const PAGE: usize, const QUANTUM: usize
                 core::hint::cold_path();
                 self.leave(page);
                 (*page.footer()).chunk_log2 = 0;
-                self.pool.give(page.start);
+                self.pool.release(page.start);
             } else {
                 self.settle(page);
             }

@@ -348,11 +348,11 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
     /// Number of frames of a page with chunks of a size, from a table.
     #[inline(always)]
     pub(super) fn frames_of(kind: usize) -> usize {
-        Self::FRAMES[kind % MOST_SIZES] as usize
+        Self::FRAMES[kind % MAX_SIZES] as usize
     }
 
-    const FRAMES: [u8; MOST_SIZES] = {
-        let mut frames = [0; MOST_SIZES];
+    const FRAMES: [u8; MAX_SIZES] = {
+        let mut frames = [0; MAX_SIZES];
         let mut kind = 0;
         while kind < SIZES {
             frames[kind] = Self::frames(kind) as u8;
@@ -416,4 +416,4 @@ impl<S: Shape, const PAGE: usize, const QUANTUM: usize, const SIZES: usize> Page
 }
 
 /// Largest number of chunk sizes, a power of two.
-const MOST_SIZES: usize = 32;
+const MAX_SIZES: usize = 32;

@@ -276,7 +276,7 @@ unsafe fn open<L: Ladder, T>(directory: At<L, T>) -> Option<Taken> {
         (*header).state = State { used: 1, free_rows: 0, used_rows: 0, class: ENTRIES, spare: 0 };
         let list = FreeList { fresh: 1, returned: NONE };
         entry_page(header).write(EntryPage { list, highest: begin.wrapping_sub(1), begin });
-        ring::insert_behind(ring_head(directory), node(header));
+        ring::insert_after(ring_head(directory), node(header));
         let address = (*header).page.wrapping_mul(room::<L>() as u32);
         Some(Taken { entry: entry_at(directory, address), address, generation: NonZeroU32::new_unchecked(begin) })
     }
@@ -323,11 +323,11 @@ unsafe fn put_back<L: Ladder, T>(directory: At<L, T>, entry: *mut Entry, header:
         let used = (*header).state.used;
         (*header).state.used = used.wrapping_sub(1);
         if usize::from(used) == room::<L>() {
-            ring::insert_behind(ring_head(directory), node(header));
+            ring::insert_after(ring_head(directory), node(header));
         } else if used == 1 && can_go(header) {
             // To the end of the ring, from which pages are reclaimed.
             ring::remove(node(header));
-            ring::insert_behind(ring::prev(ring_head(directory)), node(header));
+            ring::insert_after(ring::prev(ring_head(directory)), node(header));
         }
     }
 }

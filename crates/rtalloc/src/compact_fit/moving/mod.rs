@@ -291,7 +291,7 @@ impl<L: Ladder, T: StatsPolicy, const IOTA: usize> CompactFit<'_, L, T, IOTA> {
             0 => AllocError::ZeroSize,
             _ if size_bytes > Self::LARGEST_BYTES => AllocError::TooLarge,
             // SAFETY: the heap is initialised.
-            _ if !Self::MOVES_AT_ONCE && unsafe { steps::owes(self.directory()) } => AllocError::Pending,
+            _ if !Self::MOVES_AT_ONCE && unsafe { steps::is_pending(self.directory()) } => AllocError::Pending,
             _ => AllocError::Exhausted,
         }
     }
@@ -456,7 +456,7 @@ unsafe impl<'r, L: Ladder, T: StatsPolicy, const IOTA: usize> HandleAllocator<'r
         let _ = Region::new(memory);
         // SAFETY: the directory was planned in the region, which the heap owns.
         unsafe {
-            directory.begin(pages as u32, &|class| config.most_not_full(class));
+            directory.begin(pages as u32, &|class| config.max_not_full(class));
             entries::begin(directory);
             steps::begin(directory);
             directory.extra().wrapping_byte_add(offset_of!(Extra<T>, stats)).cast::<T>().write(T::default());
@@ -559,7 +559,7 @@ unsafe impl<'r, L: Ladder, T: StatsPolicy, const IOTA: usize> HandleAllocator<'r
     }
 
     #[inline(always)]
-    fn locate_to_write(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
+    fn locate_mut(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
         let located = self.locate(handle, offset_bytes)?;
         if !Self::MOVES_AT_ONCE {
             let directory = self.directory();
@@ -578,12 +578,12 @@ unsafe impl<'r, L: Ladder, T: StatsPolicy, const IOTA: usize> HandleAllocator<'r
         }
     }
 
-    fn owed_bytes(&self) -> usize {
+    fn pending_bytes(&self) -> usize {
         if Self::MOVES_AT_ONCE {
             return 0;
         }
         // SAFETY: the heap is initialised.
-        unsafe { steps::owed_bytes(self.directory()) }
+        unsafe { steps::pending_bytes(self.directory()) }
     }
 
     fn compact(&mut self, budget_bytes: usize) -> usize {

@@ -37,7 +37,7 @@ fn random(seed: u64) -> impl FnMut(usize) -> usize {
 
 fn fill<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>, handle: Handle, from: usize, to: usize, stamp: u8) {
     if from < to {
-        let (place, contiguous) = heap.locate_to_write(handle, from).unwrap();
+        let (place, contiguous) = heap.locate_mut(handle, from).unwrap();
         assert!(contiguous >= to - from);
         // SAFETY: the object has this many bytes at its place.
         unsafe { place.write_bytes(stamp, to - from) };
@@ -74,8 +74,8 @@ fn free_pages<L: Ladder, const IOTA: usize>(heap: &Heap<'_, L, IOTA>) -> u32 {
 
 /// Sequences of pseudo-random operations. Verifies every object's bytes and the invariants, that no handle is given
 /// twice, and that no old one is accepted.
-fn survives<L: Ladder, const IOTA: usize>(pages: usize, most_not_full: u32, largest: usize, seed: u64) {
-    with_heap::<L, IOTA>(pages, CompactFitConfig::with_most_not_full(most_not_full), |heap| {
+fn survives<L: Ladder, const IOTA: usize>(pages: usize, max_not_full: u32, largest: usize, seed: u64) {
+    with_heap::<L, IOTA>(pages, CompactFitConfig::with_max_not_full(max_not_full), |heap| {
         let mut live: Vec<(Handle, usize, u8)> = Vec::new();
         let mut dead: HashSet<Handle> = HashSet::new();
         let mut next = random(seed);
@@ -92,7 +92,7 @@ fn survives<L: Ladder, const IOTA: usize>(pages: usize, most_not_full: u32, larg
                         live.push((handle, size, round as u8));
                     }
                     Err(error) => {
-                        assert_eq!(error == AllocError::Pending, heap.owed_bytes() != 0);
+                        assert_eq!(error == AllocError::Pending, heap.pending_bytes() != 0);
                         assert!(IOTA != AT_ONCE || state(heap) == before, "a refusal changes nothing");
                         assert!(IOTA != AT_ONCE || size > heap.largest_allocatable() || round % 16 != 0);
                     }
@@ -132,9 +132,9 @@ fn survives<L: Ladder, const IOTA: usize>(pages: usize, most_not_full: u32, larg
             holds(heap, handle, size, stamp);
             heap.free(handle).unwrap();
         }
-        let pending = heap.owed_bytes();
+        let pending = heap.pending_bytes();
         assert!(heap.compact(pending) <= pending);
-        assert_eq!((heap.owed_bytes(), heap.fragmentation()), (0, Fragmentation::default()));
+        assert_eq!((heap.pending_bytes(), heap.fragmentation()), (0, Fragmentation::default()));
     });
 }
 
@@ -241,7 +241,7 @@ fn ring(heap: &Heap<'_, Small>, bytes: usize) -> Vec<(usize, u16)> {
 
 #[test]
 fn allocation_is_served_from_the_last_page_and_compaction_from_the_first() {
-    with_heap::<Small, AT_ONCE>(12, CompactFitConfig::with_most_not_full(3), |heap| {
+    with_heap::<Small, AT_ONCE>(12, CompactFitConfig::with_max_not_full(3), |heap| {
         let handles: Vec<_> = (0..28).map(|_| heap.allocate(140).unwrap()).collect();
         let pages: Vec<_> = (0..4).map(|index| page(heap, handles[7 * index])).collect();
         heap.free(handles[0]).unwrap();
@@ -265,7 +265,7 @@ fn allocation_is_served_from_the_last_page_and_compaction_from_the_first() {
 /// and max_nr_nf_pages = 2.
 #[test]
 fn proposition_1_fails_where_pages_are_ordered_by_half() {
-    with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_most_not_full(2), |heap| {
+    with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_max_not_full(2), |heap| {
         // Four page-blocks a page: [xxxx] [xxxx] [x...]
         let handles: Vec<_> = (0..9).map(|_| heap.allocate(230).unwrap()).collect();
         let pages = [page(heap, handles[0]), page(heap, handles[4]), page(heap, handles[8])];
@@ -288,7 +288,7 @@ fn no_compaction_while_few_frees_lack_an_allocation() {
     let mut compactions = 0;
     let mut beyond_the_paper = 0;
     for (most, bytes) in (1..6_u32).flat_map(|most| [(most, 140), (most, 230)]) {
-        with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_most_not_full(most), |heap| {
+        with_heap::<Small, AT_ONCE>(40, CompactFitConfig::with_max_not_full(most), |heap| {
             let mut next = random(most.into());
             let mut live: Vec<Handle> = Vec::new();
             // Deallocations for which no subsequent allocation was done (section 3.4).
@@ -414,7 +414,7 @@ fn with_pending_compaction<const IOTA: usize>(test: impl FnOnce(&mut Heap<'_, La
         handles.iter().zip(0..).for_each(|(&handle, stamp)| fill(heap, handle, 0, 790, stamp));
         // The second page becomes not full; then the first one would be one too many.
         heap.free(handles[25]).unwrap();
-        assert_eq!(heap.owed_bytes(), 0);
+        assert_eq!(heap.pending_bytes(), 0);
         test(heap, handles);
     });
 }
@@ -424,19 +424,19 @@ fn an_operation_moves_no_more_than_its_bytes() {
     with_pending_compaction::<64>(|heap, handles| {
         heap.free(handles[3]).unwrap();
         // An object of the first page of the ring, which is the second page, goes to the last: 64 of 800 bytes.
-        assert_eq!((record(heap, 790).not_full, heap.owed_bytes()), (1, 800 - 64));
+        assert_eq!((record(heap, 790).not_full, heap.pending_bytes()), (1, 800 - 64));
         let moving = handles[20];
         let before = place(heap, moving);
         for step in 2..13 {
             holds(heap, moving, 790, 20);
             heap.size(moving).unwrap();
             let small = heap.allocate(20).unwrap();
-            assert_eq!((heap.owed_bytes(), place(heap, moving)), (800 - 64 * step, before));
+            assert_eq!((heap.pending_bytes(), place(heap, moving)), (800 - 64 * step, before));
             fill(heap, small, 0, 20, 1);
             assert_eq!(heap.check(), Ok(()));
         }
-        assert_eq!((heap.compact(16), heap.owed_bytes()), (16, 16));
-        assert_eq!((heap.compact(1000), heap.owed_bytes()), (16, 0));
+        assert_eq!((heap.compact(16), heap.pending_bytes()), (16, 16));
+        assert_eq!((heap.compact(1000), heap.pending_bytes()), (16, 0));
         assert_ne!(place(heap, moving), before);
         holds(heap, moving, 790, 20);
     });
@@ -447,12 +447,12 @@ fn an_object_that_is_written_begins_its_move_anew_and_another_is_taken() {
     with_pending_compaction::<64>(|heap, handles| {
         heap.free(handles[3]).unwrap();
         heap.compact(128);
-        assert_eq!(heap.owed_bytes(), 800 - 192);
+        assert_eq!(heap.pending_bytes(), 800 - 192);
         fill(heap, handles[20], 0, 790, 77);
-        assert_eq!(heap.owed_bytes(), 800);
+        assert_eq!(heap.pending_bytes(), 800);
         let (before, next) = (place(heap, handles[20]), place(heap, handles[21]));
         assert_eq!(heap.compact(800), 800);
-        assert_eq!((heap.owed_bytes(), place(heap, handles[20])), (0, before), "it is not moved");
+        assert_eq!((heap.pending_bytes(), place(heap, handles[20])), (0, before), "it is not moved");
         assert_ne!(place(heap, handles[21]), next, "the next one is");
         holds(heap, handles[20], 790, 77);
         holds(heap, handles[21], 790, 21);
@@ -473,10 +473,10 @@ fn an_object_that_is_freed_or_resized_drops_its_move() {
             }
             assert_eq!(heap.check(), Ok(()));
             // The class has two gaps in one page and one in the other, and one not-full page too many.
-            assert!(heap.owed_bytes() > 700);
-            let pending = heap.owed_bytes();
+            assert!(heap.pending_bytes() > 700);
+            let pending = heap.pending_bytes();
             assert_eq!(heap.compact(pending), pending);
-            assert_eq!((heap.owed_bytes(), record(heap, 790).not_full), (0, 1));
+            assert_eq!((heap.pending_bytes(), record(heap, 790).not_full), (0, 1));
             for index in (0..40).filter(|index| ![3, 20, 25].contains(index)) {
                 holds(heap, handles[index], 790, index as u8);
             }
@@ -494,9 +494,9 @@ fn pending_bytes_cover_the_gap_that_a_move_leaves_in_a_full_page() {
         heap.allocate(8000).unwrap();
         heap.free(handles[4]).unwrap();
         assert_eq!(record(heap, 8000).not_full, 1);
-        let pending = heap.owed_bytes();
+        let pending = heap.pending_bytes();
         assert!(pending > 8000, "the rest of one object and another one: {pending}");
-        assert_eq!((heap.compact(pending), heap.owed_bytes()), (pending, 0));
+        assert_eq!((heap.compact(pending), heap.pending_bytes()), (pending, 0));
     });
 }
 
@@ -506,7 +506,7 @@ fn pending_bytes_cover_the_gap_that_a_move_leaves_in_a_full_page() {
 fn compacting_all_pending_bytes_leaves_nothing_pending() {
     let mut total = 0;
     for seed in 1..=12 {
-        with_heap::<Small, 16>(40, CompactFitConfig::with_most_not_full(1 + seed as u32 % 3), |heap| {
+        with_heap::<Small, 16>(40, CompactFitConfig::with_max_not_full(1 + seed as u32 % 3), |heap| {
             let mut next = random(seed);
             let mut live: Vec<Handle> = Vec::new();
             for round in 0..3000 {
@@ -517,11 +517,11 @@ fn compacting_all_pending_bytes_leaves_nothing_pending() {
                     heap.free(handle).unwrap();
                 }
                 if next(20) == 0 {
-                    let mut pending = heap.owed_bytes();
+                    let mut pending = heap.pending_bytes();
                     while pending != 0 {
                         let moved = heap.compact(pending.min(16 + next(500)));
-                        assert!(moved != 0 && heap.owed_bytes() <= pending - moved, "{moved} of {pending} moved");
-                        (total, pending) = (total + moved, heap.owed_bytes());
+                        assert!(moved != 0 && heap.pending_bytes() <= pending - moved, "{moved} of {pending} moved");
+                        (total, pending) = (total + moved, heap.pending_bytes());
                     }
                 }
             }
@@ -540,7 +540,7 @@ fn a_request_is_pending_until_memory_is_compacted() {
         heap.free(handles[0]).unwrap();
         heap.free(handles[2]).unwrap();
         assert_eq!(heap.allocate(16000), Err(AllocError::Pending));
-        assert!(heap.compact(heap.owed_bytes()) > 8000);
+        assert!(heap.compact(heap.pending_bytes()) > 8000);
         assert!(heap.allocate(16000).is_ok());
         holds(heap, handles[1], 8000, 1);
         holds(heap, handles[3], 8000, 3);
@@ -551,7 +551,7 @@ fn a_request_is_pending_until_memory_is_compacted() {
 /// within the heap, and must report a wrong ring or count.
 #[test]
 fn damage_is_found_and_not_followed() {
-    with_heap::<Small, 32>(12, CompactFitConfig::with_most_not_full(2), |heap| {
+    with_heap::<Small, 32>(12, CompactFitConfig::with_max_not_full(2), |heap| {
         let handles: Vec<_> = (0..70).map(|number| heap.allocate(20 + number % 3 * 60).unwrap()).collect();
         handles.iter().step_by(3).for_each(|&handle| heap.free(handle).unwrap());
         assert_eq!(heap.check(), Ok(()));
@@ -574,7 +574,7 @@ fn damage_is_found_and_not_followed() {
                     byte.write(whole);
                     answer
                 };
-                let is_link = (records..records + offset_of!(Record, most_not_full)).contains(&address);
+                let is_link = (records..records + offset_of!(Record, max_not_full)).contains(&address);
                 let is_pointer = (entry..entry + size_of::<usize>()).contains(&address);
                 assert!(answer.is_err() || !(is_link || is_pointer), "bit {bit} of byte {address:#x}");
                 found += usize::from(answer.is_err());

@@ -37,7 +37,7 @@
 //! | dereference | one load for the entry, one for the table, one for the base |
 //! | memory, per frame | 10 B of entry (where the object begins 4, generation 4, requested size 2), 4 B of block table |
 //! | memory, per virtual page | a header: 96 B for 16 KiB and classes from 32 B on, on 64 bits |
-//! | compaction | moves 4 B per frame of one object, in the free that requires it: compaction is never [pending](HandleAllocator::owed_bytes) |
+//! | compaction | moves 4 B per frame of one object, in the free that requires it: compaction is never [pending](HandleAllocator::pending_bytes) |
 //!
 //! The paper's entries have 4 bytes and no generation; its abstract address space and block tables are preallocated.
 //!
@@ -227,7 +227,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: StatsPolicy> HandleAllocator<'
         // SAFETY: the fixed part lies in the region, before the base, and the heap owns the region.
         unsafe {
             blocks.own().write(Own { frames, reserved_pages, stats: T::default() });
-            blocks.directory.begin(pages, &|class| config.compaction.most_not_full(class));
+            blocks.directory.begin(pages, &|class| config.compaction.max_not_full(class));
             blocks.frames_mut().capacity = frames.capacity_up_to(blocks.end_now()).unwrap_or(0);
         }
         Ok(heap)
@@ -346,7 +346,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: StatsPolicy> HandleAllocator<'
     }
 
     #[inline(always)]
-    fn locate_to_write(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
+    fn locate_mut(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
         self.locate(handle, offset_bytes)
     }
 
@@ -358,7 +358,7 @@ unsafe impl<'r, L: Ladder, const FRAME: usize, T: StatsPolicy> HandleAllocator<'
 
     /// Always 0: a free compacts immediately, and moves only table entries.
     #[inline(always)]
-    fn owed_bytes(&self) -> usize {
+    fn pending_bytes(&self) -> usize {
         0
     }
 

@@ -44,7 +44,7 @@ fn place_of(heap: &Heap<'_>, handle: Handle) -> (u32, usize) {
 /// Fills an object with a pattern that depends on the seed.
 fn fill(heap: &Heap<'_>, handle: Handle, seed: u8) {
     for offset in 0..heap.size(handle).unwrap() {
-        let (address, _) = heap.locate_to_write(handle, offset).unwrap();
+        let (address, _) = heap.locate_mut(handle, offset).unwrap();
         // SAFETY: the byte is the object's.
         unsafe { address.write(seed.wrapping_add((offset * 7) as u8)) };
     }
@@ -190,13 +190,13 @@ fn compaction_moves_table_entries_only() {
     // The page that it left is available to any class.
     let other = heap.allocate(500).unwrap();
     assert_eq!(place_of(&heap, other).0, 1);
-    assert_eq!((heap.owed_bytes(), heap.compact(usize::MAX), heap.check()), (0, 0, Ok(())));
+    assert_eq!((heap.pending_bytes(), heap.compact(usize::MAX), heap.check()), (0, 0, Ok(())));
 }
 
 #[test]
 fn two_not_full_pages_may_be_left_alone() {
     let mut memory = memory(32 * 1024);
-    let config = CompactFitConfig::with_most_not_full(2).into();
+    let config = CompactFitConfig::with_max_not_full(2).into();
     let mut heap = Heap::new(&mut memory, config).unwrap();
     let objects: Vec<_> = (0..21).map(|_| heap.allocate(96).unwrap()).collect();
     heap.free(objects[4]).unwrap();
@@ -391,7 +391,7 @@ fn regions_of_any_place_and_size() {
 fn any_history() {
     for (seed, pages) in [(1, 1), (2, 2), (3, u32::MAX), (4, 1)] {
         let mut memory = memory(40 * 1024);
-        let mut heap = Heap::new(&mut memory, CompactFitConfig::with_most_not_full(pages).into()).unwrap();
+        let mut heap = Heap::new(&mut memory, CompactFitConfig::with_max_not_full(pages).into()).unwrap();
         let mut live: Vec<(Handle, u8, usize)> = vec![];
         let mut dead: Vec<Handle> = vec![];
         let mut state = seed * 0x9E37_79B9_u64;

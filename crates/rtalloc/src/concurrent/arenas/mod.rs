@@ -20,9 +20,10 @@
 //!         [pending bits, claim]                              written by others: a cache line of its own
 //! ```
 //!
-//! An allocation checks for queued remote frees. If there are any, it takes back at most K blocks (`taken_back`) before
-//! it serves its request. If the heap then finds nothing, it takes back at most K_miss (`taken_back_on_miss`) more and
-//! tries again. Frees that were collected from a queue but not yet processed wait in the slot's own *chain*.
+//! An allocation checks for queued remote frees. If there are any, it takes back at most K blocks (`reclaim_budget`)
+//! before it serves its request. If the heap then finds nothing, it takes back at most K_miss
+//! (`reclaim_budget_on_miss`) more and tries again. Frees that were collected from a queue but not yet processed wait
+//! in the slot's own *chain*.
 //!
 //! We found no source that describes this combination; its parts are old. Per-thread heaps are Hoard's and ptmalloc's,
 //! lists of remote frees are those of mimalloc and snmalloc, and it is not the first wait-free allocator: wfspan (2022)
@@ -31,7 +32,7 @@
 //!
 //! # Progress, and why
 //!
-//! Every operation is *wait-free*: it ends within a number of its own steps that [`most_steps`] returns beforehand,
+//! Every operation is *wait-free*: it ends within a number of its own steps that [`max_steps`] returns beforehand,
 //! whether other threads run, wait, or stop forever in the middle of an operation. T is the number of slots, K and
 //! K_miss are as above, c = 2 (3 where T is more than the bits of a word), g = T / bits of a word, rounded up.
 //!
@@ -122,7 +123,7 @@
 //! costs and, on x86-64, seven and six instructions more. It loses where one thread needs what all others have free,
 //! and against a single heap under a lock where memory matters more than time.
 //!
-//! [`most_steps`]: SharedAllocator::most_steps
+//! [`max_steps`]: SharedAllocator::max_steps
 //!
 //! # Figures
 //!
@@ -173,9 +174,9 @@ pub struct ArenasConfig<C> {
     pub slots: usize,
     /// Most blocks that an allocation takes back before it serves its request, at least 1. From 2 on, every block is
     /// taken back eventually if only its owner keeps allocating (from 4 on, with more slots than a word has bits).
-    pub taken_back: usize,
+    pub reclaim_budget: usize,
     /// Most blocks that an allocation takes back when it finds no free block, before it tries again, at least 1.
-    pub taken_back_on_miss: usize,
+    pub reclaim_budget_on_miss: usize,
     /// Configuration of the heaps in the arenas.
     pub heap: C,
 }
@@ -183,7 +184,7 @@ pub struct ArenasConfig<C> {
 impl<C: Default> Default for ArenasConfig<C> {
     /// 4 slots, 2 blocks taken back, 32 on a miss.
     fn default() -> Self {
-        ArenasConfig { slots: 4, taken_back: 2, taken_back_on_miss: 32, heap: C::default() }
+        ArenasConfig { slots: 4, reclaim_budget: 2, reclaim_budget_on_miss: 32, heap: C::default() }
     }
 }
 
@@ -198,8 +199,8 @@ struct Control<A: Atomics> {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     slots: usize,
-    taken_back: usize,
-    taken_back_on_miss: usize,
+    reclaim_budget: usize,
+    reclaim_budget_on_miss: usize,
     /// Bytes of one producer's queues, whole cache lines.
     row_bytes: usize,
     /// Address of the first queue.
@@ -522,7 +523,7 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
     #[cold]
     #[inline(never)]
     fn allocate_with_remote_frees(&mut self, size_bytes: usize, align_bytes: usize) -> SlowResult {
-        self.take_back(self.view.plan().taken_back);
+        self.take_back(self.view.plan().reclaim_budget);
         match self.arena().allocate_bytes(size_bytes, align_bytes) {
             Ok(block) => Ok(block).into(),
             Err(_) => self.allocate_after_miss(size_bytes, align_bytes),
@@ -542,7 +543,7 @@ impl<'r, H: Observable<'r>, A: Atomics> ArenaSlot<'_, 'r, H, A> {
         &mut self,
         again: impl FnOnce(&mut Self) -> Result<NonNull<u8>, AllocError>,
     ) -> Result<NonNull<u8>, SharedError> {
-        self.take_back(self.view.plan().taken_back_on_miss);
+        self.take_back(self.view.plan().reclaim_budget_on_miss);
         again(self).map_err(|error| {
             let has_more = || self.own().chain.get() != 0 || self.common().pending_bits.any_now();
             self.refuse(match error {
@@ -683,7 +684,7 @@ unsafe impl<'r, H: Observable<'r>, A: Atomics> Slot for ArenaSlot<'_, 'r, H, A> 
             return unsafe { self.resize_remote(block, size_bytes, align_bytes) };
         }
         if self.has_remote_frees() {
-            self.take_back(self.view.plan().taken_back);
+            self.take_back(self.view.plan().reclaim_budget);
         }
         // SAFETY: the caller guarantees that the block is live, and it is this slot's. A refusal changes nothing.
         let resize = |slot: &mut Self| unsafe { slot.arena().reallocate_bytes(block, size_bytes, align_bytes) };
@@ -788,8 +789,8 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
         let share_bytes = NonZeroUsize::new(room.checked_div(config.slots)? & !(LINE_BYTES - 1))?;
         let plan = Plan {
             slots: config.slots,
-            taken_back: config.taken_back,
-            taken_back_on_miss: config.taken_back_on_miss,
+            reclaim_budget: config.reclaim_budget,
+            reclaim_budget_on_miss: config.reclaim_budget_on_miss,
             row_bytes,
             queues: arenas.checked_sub(config.slots.checked_mul(row_bytes)?)?,
             arenas,
@@ -826,7 +827,7 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
         Self: 'h;
 
     const CONTRACT: SharedContract = SharedContract {
-        alone: Contract {
+        single_user: Contract {
             name: "arenas",
             source: "a heap for each slot, remote-free queues for blocks that others free",
             mechanism: Mechanism::Arenas,
@@ -839,7 +840,7 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
     };
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
-        if config.slots == 0 || config.taken_back == 0 || config.taken_back_on_miss == 0 {
+        if config.slots == 0 || config.reclaim_budget == 0 || config.reclaim_budget_on_miss == 0 {
             return Err(InitError::Configuration { what: "at least one slot, and at least one block to take back" });
         }
         let too_small = InitError::TooSmall { needed_bytes: Self::needed_bytes(&config) };
@@ -909,10 +910,10 @@ unsafe impl<'r, H: Observable<'r> + 'r, A: Atomics> SharedAllocator<'r> for Aren
         ArenaSlot { view, place: unsafe { view.place(slot) }, heap: PhantomData }
     }
 
-    fn most_steps(&self, operation: Operation) -> Option<Steps> {
-        let Plan { taken_back, taken_back_on_miss, .. } = *self.view().plan();
+    fn max_steps(&self, operation: Operation) -> Option<Steps> {
+        let Plan { reclaim_budget, reclaim_budget_on_miss, .. } = *self.view().plan();
         // The check for queued frees; blocks taken back on entry and on a miss; the last check, the refusal counter.
-        let allocate = times(taken_back.saturating_add(taken_back_on_miss), self.steps_of_taking_back())
+        let allocate = times(reclaim_budget.saturating_add(reclaim_budget_on_miss), self.steps_of_taking_back())
             + Steps { read_modify_writes: 2, loads: 1, stores: 0 };
         Some(match operation {
             Operation::Allocate { .. } => allocate,

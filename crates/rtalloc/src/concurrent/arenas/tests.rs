@@ -91,9 +91,9 @@ fn blocks<const COUNT: usize>(user: &mut User<'_>) -> [NonNull<u8>; COUNT] {
 #[test]
 fn every_step_of_a_free_survives_its_owner() {
     let mut longest = Steps::default();
-    let bound = heap(1 << 16, config(2)).most_steps(Operation::Deallocate { size_bytes: 100, align_bytes: 8 }).unwrap();
+    let bound = heap(1 << 16, config(2)).max_steps(Operation::Deallocate { size_bytes: 100, align_bytes: 8 }).unwrap();
     for queued_before in 0..3 {
-        for taken_back in 1..4 {
+        for reclaim_budget in 1..4 {
             for step in 0..6 {
                 let mut heap = heap(1 << 14, config(2));
                 let fresh = state(&mut heap);
@@ -102,7 +102,7 @@ fn every_step_of_a_free_survives_its_owner() {
                     let [first, second, third] = blocks(&mut owner);
                     [first, second][..queued_before].iter().for_each(|&block| free(&mut other, block));
                     let act = Box::new(|| {
-                        let taken = owner.reclaim(taken_back);
+                        let taken = owner.reclaim(reclaim_budget);
                         assert!(taken <= queued_before + 1);
                     });
                     let steps = steps_of(vec![Interruption { step, act }], || free(&mut other, third));
@@ -114,7 +114,7 @@ fn every_step_of_a_free_survives_its_owner() {
                     // Before the first step, between any two, after the last: no block is lost.
                     owner.reclaim(9);
                 }
-                assert_eq!(fresh, state(&mut heap), "{queued_before} queued, {taken_back} taken at step {step}");
+                assert_eq!(fresh, state(&mut heap), "{queued_before} queued, {reclaim_budget} taken at step {step}");
             }
         }
     }
@@ -133,7 +133,7 @@ fn every_step_of_taking_back_survives_two_producers() {
                     let [mut owner, mut left, mut right] = [0, 1, 2].map(|slot| heap.claim(slot).unwrap());
                     let [a, b, c, d, e] = blocks(&mut owner);
                     free(&mut left, a);
-                    let bound = heap.most_steps(Operation::Reclaim { budget }).unwrap();
+                    let bound = heap.max_steps(Operation::Reclaim { budget }).unwrap();
                     let mut taken = 0;
                     let left = core::cell::RefCell::new(left);
                     let script = vec![
@@ -228,10 +228,10 @@ fn the_local_pair_takes_one_load() {
 
 #[test]
 fn an_allocation_takes_back_as_many_blocks_as_configured() {
-    let heap = heap(1 << 16, ArenasConfig { taken_back: 3, ..config(2) });
+    let heap = heap(1 << 16, ArenasConfig { reclaim_budget: 3, ..config(2) });
     let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
     blocks::<10>(&mut owner).into_iter().for_each(|block| free(&mut other, block));
-    let bound = heap.most_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
+    let bound = heap.max_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
     let steps = steps_of(vec![], || assert!(owner.allocate_bytes(1, 1).is_ok()));
     assert!(steps.within(bound), "{steps:?}");
     assert_eq!(owner.reclaim(usize::MAX), 7);
@@ -276,21 +276,22 @@ fn nonexistent_slots_have_no_arena() {
 
 #[test]
 fn bounds_of_unlimited_budgets_saturate() {
-    let heap = heap(1 << 16, ArenasConfig { taken_back: usize::MAX, taken_back_on_miss: usize::MAX, ..config(2) });
-    let bound = heap.most_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
+    let heap =
+        heap(1 << 16, ArenasConfig { reclaim_budget: usize::MAX, reclaim_budget_on_miss: usize::MAX, ..config(2) });
+    let bound = heap.max_steps(Operation::Allocate { size_bytes: 1, align_bytes: 1 }).unwrap();
     assert_eq!((bound.read_modify_writes, bound.total()), (usize::MAX, usize::MAX));
 }
 
 #[test]
 fn pending_is_not_exhausted() {
-    let heap = heap(1 << 14, ArenasConfig { taken_back: 1, taken_back_on_miss: 4, ..config(2) });
+    let heap = heap(1 << 14, ArenasConfig { reclaim_budget: 1, reclaim_budget_on_miss: 4, ..config(2) });
     let (mut owner, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
     let all: Vec<_> = core::iter::from_fn(|| owner.allocate_bytes(200, 8).ok()).collect();
     assert!(all.len() > 20);
     assert_eq!(owner.allocate_bytes(200, 8), Err(SharedError::Exhausted));
     all.iter().for_each(|&block| free(&mut other, block));
     let whole = 200 * all.len();
-    let bound = heap.most_steps(Operation::Allocate { size_bytes: whole, align_bytes: 1 }).unwrap();
+    let bound = heap.max_steps(Operation::Allocate { size_bytes: whole, align_bytes: 1 }).unwrap();
     let mut refused = 0;
     loop {
         let mut answer = Err(SharedError::Contended);
@@ -418,9 +419,11 @@ fn misuse_by_another_slot_is_found_as_far_as_it_can_be() {
 #[test]
 fn configurations_and_regions_are_validated() {
     let refused = |config| Heap::new(&mut [], config).unwrap_err();
-    for config in
-        [config(0), ArenasConfig { taken_back: 0, ..config(1) }, ArenasConfig { taken_back_on_miss: 0, ..config(1) }]
-    {
+    for config in [
+        config(0),
+        ArenasConfig { reclaim_budget: 0, ..config(1) },
+        ArenasConfig { reclaim_budget_on_miss: 0, ..config(1) },
+    ] {
         assert!(matches!(refused(config), InitError::Configuration { .. }));
     }
     assert_eq!(refused(config(usize::MAX)), InitError::TooSmall { needed_bytes: usize::MAX });
@@ -460,9 +463,10 @@ fn check_finds_overwrites() {
     let must_be_found = |address: usize| {
         let of_plan = address.wrapping_sub(control);
         let of_place = address.wrapping_sub(place);
-        let is_number = [core::mem::offset_of!(Plan, taken_back), core::mem::offset_of!(Plan, taken_back_on_miss)]
-            .into_iter()
-            .any(|at| (at..at + size_of::<usize>()).contains(&of_plan));
+        let is_number =
+            [core::mem::offset_of!(Plan, reclaim_budget), core::mem::offset_of!(Plan, reclaim_budget_on_miss)]
+                .into_iter()
+                .any(|at| (at..at + size_of::<usize>()).contains(&of_plan));
         of_plan < size_of::<Plan>() && !is_number || own.contains(&of_place)
     };
     for address in control..plan.arenas {

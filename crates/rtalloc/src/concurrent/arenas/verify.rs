@@ -55,8 +55,11 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
                 address: control,
             });
         }
-        if plan.taken_back == 0 || plan.taken_back_on_miss == 0 {
-            return Err(Corruption { invariant: "taken_back and taken_back_on_miss are at least 1", address: control });
+        if plan.reclaim_budget == 0 || plan.reclaim_budget_on_miss == 0 {
+            return Err(Corruption {
+                invariant: "reclaim_budget and reclaim_budget_on_miss are at least 1",
+                address: control,
+            });
         }
         Ok(())
     }
@@ -134,7 +137,7 @@ impl<'r, H: Observable<'r>, A: Atomics> Arenas<'r, H, A> {
     /// Emits the configuration, then each arena with its queued remote frees.
     pub(super) fn emit_state(&mut self, word: &mut dyn FnMut(usize)) {
         let plan = *self.view().plan();
-        [plan.slots, plan.taken_back, plan.taken_back_on_miss, plan.share_bytes.get(), plan.end]
+        [plan.slots, plan.reclaim_budget, plan.reclaim_budget_on_miss, plan.share_bytes.get(), plan.end]
             .into_iter()
             .for_each(&mut *word);
         for owner in 0..plan.slots {

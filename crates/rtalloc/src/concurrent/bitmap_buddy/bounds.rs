@@ -56,7 +56,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         steps(0, 1, 0) + LOOK + times(S::FAN_LOG2 as usize - run, named) + times(TRIES, LOOK)
     }
 
-    /// See [`SharedAllocator::most_steps`](crate::contract::SharedAllocator::most_steps).
+    /// See [`SharedAllocator::max_steps`](crate::contract::SharedAllocator::max_steps).
     pub(super) fn steps_to_take(self, order: usize, leaves: usize) -> Steps {
         let top = self.control.top;
         let level = level_of::<S>(order);
@@ -76,9 +76,9 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
         // Every level below the highest is opened, down to the last one that the block does not end with.
         let lowest = leaves.trailing_zeros() as usize / S::FAN_LOG2 as usize;
         let opened = (lowest..top).fold(NOTHING, |sum, number| sum + steps(1, 0, 1) + Self::listing(top - number));
-        let told = steps(0, 0, 2 + Self::digits_of(leaves));
+        let recorded = steps(0, 0, 2 + Self::digits_of(leaves));
         let tidied = times(TRIES, Self::unlisting(top - level));
-        sum + (opened + told + tidied).most(steps(lines + 1, 0, 0))
+        sum + (opened + recorded + tidied).max(steps(lines + 1, 0, 0))
     }
 
     /// As [`steps_to_take`](Self::steps_to_take).
@@ -92,7 +92,7 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
             let here = if level == top {
                 steps(1, 0, 0)
             } else {
-                steps(2, 0, 0) + merged.most(Self::listing(top - level) + own)
+                steps(2, 0, 0) + merged.max(Self::listing(top - level) + own)
             };
             merged = here;
             if (leaves >> unit_log2::<S>(level)) & (bits::<S>() - 1) != 0 {

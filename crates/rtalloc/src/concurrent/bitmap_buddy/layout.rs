@@ -124,7 +124,7 @@ const fn last_order(first: usize, end: usize) -> usize {
 }
 
 /// The most words of all levels over this many leaves, for any first leaf.
-pub(super) const fn most_words<S: Shape>(leaves: usize) -> usize {
+pub(super) const fn max_words<S: Shape>(leaves: usize) -> usize {
     let (mut words, mut level) = (0, 0);
     // No level lies above that of an order for which the leaves suffice.
     while leaves >> unit_log2::<S>(level) != 0 {

@@ -86,7 +86,7 @@
 //! level up to where the merging ends one fetch-and-add and one compare-and-swap; where it ends the word may have to be
 //! listed, with a load and an RMW for each level above (a trimmed block, on each level where it has bits): at most 29
 //! RMWs on six levels. An allocation that opens takes as many, and a swap for each word that it opens.
-//! [`most_steps`](SharedAllocator::most_steps) has the exact bounds. All operations are wait-free. Free memory is never
+//! [`max_steps`](SharedAllocator::max_steps) has the exact bounds. All operations are wait-free. Free memory is never
 //! read or written. Besides the leaves there are a byte for each, a bit and a seventieth for each with the bits of the
 //! upper levels, six seventieths for the lists, and a line of 64 bytes for each slot: 1.8 % with leaves of 64.
 //!
@@ -160,7 +160,7 @@ use release::Live;
 use search::Missed;
 
 /// Most lines that a heap has for its slots.
-const MOST_LINES: usize = 1 << 10;
+const MAX_LINES: usize = 1 << 10;
 
 /// Configuration of a heap.
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +179,7 @@ impl Default for BitmapConfig {
 impl BitmapConfig {
     /// Number of lines.
     fn lines(self) -> usize {
-        self.slots.clamp(1, MOST_LINES).next_power_of_two()
+        self.slots.clamp(1, MAX_LINES).next_power_of_two()
     }
 }
 
@@ -356,8 +356,8 @@ impl<const LEAF: usize, A: Atomics, S: Shape> BitmapSlot<'_, LEAF, A, S> {
 impl<const LEAF: usize, A: Atomics, S: Shape> BitmapBuddy<'_, LEAF, A, S> {
     /// The most words that the bitmaps of a region of this length have, on all levels together, for any start address:
     /// as many as a failed allocation examines.
-    pub const fn most_words(region_bytes: usize) -> usize {
-        layout::most_words::<S>(region_bytes / LEAF)
+    pub const fn max_words(region_bytes: usize) -> usize {
+        layout::max_words::<S>(region_bytes / LEAF)
     }
 }
 
@@ -425,7 +425,7 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
         assert!(LEAF.is_power_of_two() && LEAF >= size_of::<usize>(), "LEAF must be a power of two, at least a word");
         assert!(shape::bits::<S>() >= 2);
         SharedContract {
-            alone: Contract {
+            single_user: Contract {
                 name: S::NAME,
                 source: "this crate; the hierarchy of bitmaps is folklore, the buddies are Knowlton 1965",
                 policy: S::POLICY,
@@ -463,7 +463,7 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
     };
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: BitmapConfig) -> Result<Self, InitError> {
-        let max_span_bytes = Self::CONTRACT.alone.max_span_bytes;
+        let max_span_bytes = Self::CONTRACT.single_user.max_span_bytes;
         if region.len() > max_span_bytes {
             return Err(InitError::OutOfReach { max_span_bytes });
         }
@@ -501,7 +501,7 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
         BitmapSlot { control: unsafe { self.control.as_ref() }, number: slot }
     }
 
-    fn most_steps(&self, operation: Operation) -> Option<Steps> {
+    fn max_steps(&self, operation: Operation) -> Option<Steps> {
         // SAFETY: slot numbers are hints: any number is valid.
         let slot = unsafe { self.slot(0) };
         let needs = |size_bytes: usize, align_bytes: usize| {
@@ -521,15 +521,15 @@ unsafe impl<'r, const LEAF: usize, A: Atomics, S: Shape> SharedAllocator<'r> for
             },
             Operation::Deallocate { size_bytes, align_bytes } => {
                 let [moved, resized] = kept(size_bytes, align_bytes)?;
-                slot.steps_to_give(moved).most(slot.steps_to_give(resized))
+                slot.steps_to_give(moved).max(slot.steps_to_give(resized))
             }
             Operation::Reallocate { old_bytes, size_bytes, align_bytes } => match needs(size_bytes, align_bytes) {
                 Some((order, leaves)) => {
                     let resized = needs(size_bytes, LEAF)?.1;
                     let most =
-                        |old| slot.steps_to_resize(old, order, leaves).most(slot.steps_to_resize(old, order, resized));
+                        |old| slot.steps_to_resize(old, order, leaves).max(slot.steps_to_resize(old, order, resized));
                     let [one, other] = kept(old_bytes, align_bytes)?;
-                    most(one).most(most(other))
+                    most(one).max(most(other))
                 }
                 None => counted,
             },

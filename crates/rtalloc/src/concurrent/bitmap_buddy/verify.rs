@@ -209,7 +209,7 @@ impl<S: Shape, A: Atomics> Control<S, A> {
     fn agrees_with_its_place(&self, leaf_bytes: usize) -> bool {
         let lines = self.line_mask.wrapping_add(1);
         let is_plausible = lines.is_power_of_two()
-            && lines <= super::MOST_LINES
+            && lines <= super::MAX_LINES
             && self.first < self.end
             && self.end - self.first <= usize::MAX >> 8
             && self.end <= usize::MAX / leaf_bytes;

@@ -51,7 +51,7 @@ unsafe impl Listener for Interrupter {
     }
 }
 
-/// `most_words` bounds the words of the bitmaps, and not by much, wherever the region begins.
+/// `max_words` bounds the words of the bitmaps, and not by much, wherever the region begins.
 #[test]
 fn most_words_is_a_tight_bound() {
     let memory = std::vec![MaybeUninit::new(0_u8); 3 << 16].leak();
@@ -63,7 +63,7 @@ fn most_words_is_a_tight_bound() {
         // SAFETY: the heap is initialised.
         let control = unsafe { heap.control.as_ref() };
         let words: usize = (0..=control.top).map(|level| control.planned(level).words).sum();
-        let bound = BitmapBuddy::<'_, LEAF>::most_words(len_bytes);
+        let bound = BitmapBuddy::<'_, LEAF>::max_words(len_bytes);
         assert!(words <= bound && bound <= words + words / 4 + 6, "{words} words of {len_bytes} bytes, bound {bound}");
     }
 }
@@ -162,7 +162,7 @@ impl<S: Shape> Scene<S> {
     }
 
     fn assert_within(&self, steps: Steps, operation: Operation) {
-        let most = self.heap.most_steps(operation).unwrap();
+        let most = self.heap.max_steps(operation).unwrap();
         assert!(steps.within(most), "{operation:?} took {steps:?}, at most {most:?}");
     }
 }

@@ -43,14 +43,14 @@ const PINS: usize = SECOND - 1;
 
 /// Most pins of an object at a time. Pins beyond this are refused, but counted for a moment: that many threads may be
 /// refused at a time.
-pub const MOST_PINS: usize = PINS / 2;
+pub const MAX_PINS: usize = PINS / 2;
 
 /// Why an object was not pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinError {
     /// The handle names no live object.
     Handle(HandleError),
-    /// The object has [`MOST_PINS`] already.
+    /// The object has [`MAX_PINS`] already.
     TooMany,
 }
 
@@ -145,7 +145,7 @@ impl<A: Atomics> Entry<A> {
             self.step_back();
             return Err(PinError::Handle(error));
         }
-        if state & PINS >= MOST_PINS {
+        if state & PINS >= MAX_PINS {
             self.step_back();
             return Err(PinError::TooMany);
         }
@@ -341,12 +341,12 @@ mod tests {
     #[test]
     fn pins_are_bounded() {
         let (entry, generation) = live();
-        entry.state.fetch_add(MOST_PINS - 1, Relaxed);
+        entry.state.fetch_add(MAX_PINS - 1, Relaxed);
         assert_eq!(entry.pin(generation), Ok((4096, 10)));
         assert_eq!(entry.pin(generation), Err(PinError::TooMany));
         entry.unpin();
         assert_eq!(entry.pin(generation), Ok((4096, 10)));
-        assert_eq!(entry.state().pins, MOST_PINS);
+        assert_eq!(entry.state().pins, MAX_PINS);
     }
 
     #[test]

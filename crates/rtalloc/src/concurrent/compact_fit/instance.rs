@@ -305,7 +305,7 @@ impl<L: Ladder, A: Atomics> At<L, A> {
         unsafe {
             (*self.cursor()).failed_searches = 0;
             // turns: budget / 16, and objects of the classes that owe
-            while budget_bytes.wrapping_sub(moved) >= 16 && steps::owes(self) {
+            while budget_bytes.wrapping_sub(moved) >= 16 && steps::is_pending(self) {
                 let moved_now = self.compact_step(budget_bytes.wrapping_sub(moved));
                 if moved_now == 0 && self.is_blocked() {
                     break;

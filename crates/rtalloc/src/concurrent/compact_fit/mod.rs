@@ -60,7 +60,7 @@
 //! # Progress, and why
 //!
 //! Every operation except [`compact`](CompactFitSlot::compact) is *wait-free*. The bound of `compact` is its budget and
-//! the objects of the classes with pending compaction. [`most_steps`](SharedCompactFit::most_steps) returns the bounds;
+//! the objects of the classes with pending compaction. [`max_steps`](SharedCompactFit::max_steps) returns the bounds;
 //! with K and K_miss as in [arenas](super::arenas):
 //!
 //! | operation | steps on shared words |
@@ -99,7 +99,7 @@ mod instance;
 mod tests;
 mod verify;
 
-pub use entry::{MOST_PINS, PinError};
+pub use entry::{MAX_PINS, PinError};
 pub use guard::Guard;
 
 use crate::compact_fit::free_list::NONE;
@@ -132,9 +132,9 @@ pub struct SharedCompactFitConfig {
     /// Most objects that a slot may have at a time, at least 1; rounded up to a multiple of 4.
     pub objects: usize,
     /// Most objects that an allocation takes back before it serves its request, at least 1.
-    pub taken_back: usize,
+    pub reclaim_budget: usize,
     /// Most objects that an allocation takes back when it finds no memory, before it tries again, at least 1.
-    pub taken_back_on_miss: usize,
+    pub reclaim_budget_on_miss: usize,
     /// Most not-full pages of each size class of a slot: k.
     pub not_full: CompactFitConfig,
 }
@@ -142,8 +142,8 @@ pub struct SharedCompactFitConfig {
 impl Default for SharedCompactFitConfig {
     /// 4 slots of 1024 objects each; 2 taken back, 32 on a miss; one not-full page.
     fn default() -> Self {
-        let not_full = CompactFitConfig::with_most_not_full(1);
-        SharedCompactFitConfig { slots: 4, objects: 1024, taken_back: 2, taken_back_on_miss: 32, not_full }
+        let not_full = CompactFitConfig::with_max_not_full(1);
+        SharedCompactFitConfig { slots: 4, objects: 1024, reclaim_budget: 2, reclaim_budget_on_miss: 32, not_full }
     }
 }
 
@@ -178,8 +178,8 @@ struct Plan {
     slots: u32,
     /// Entries of a slot, at least 1.
     objects: NonZeroU32,
-    taken_back: usize,
-    taken_back_on_miss: usize,
+    reclaim_budget: usize,
+    reclaim_budget_on_miss: usize,
     /// Bytes of one producer's queues, whole cache lines.
     row_bytes: usize,
     /// Address of the first queue.
@@ -322,8 +322,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     /// Linear in slots and objects.
     pub fn new(region: &'r mut [u8], config: SharedCompactFitConfig) -> Result<Self, InitError> {
         const { (Self::VALID, Self::DENSE) };
-        let SharedCompactFitConfig { slots, objects, taken_back, taken_back_on_miss, not_full } = config;
-        if slots == 0 || objects == 0 || taken_back == 0 || taken_back_on_miss == 0 {
+        let SharedCompactFitConfig { slots, objects, reclaim_budget, reclaim_budget_on_miss, not_full } = config;
+        if slots == 0 || objects == 0 || reclaim_budget == 0 || reclaim_budget_on_miss == 0 {
             return Err(InitError::Configuration {
                 what: "at least one slot, one object, and one object to take back",
             });
@@ -369,7 +369,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
                 for number in 0..plan.objects.get() as usize {
                     own.wrapping_add(number).write(Entry::empty(directory.base()));
                 }
-                directory.begin(pages as u32, &|class| not_full.most_not_full(class));
+                directory.begin(pages as u32, &|class| not_full.max_not_full(class));
                 instance::begin(directory, own.addr(), plan.objects.get());
                 let common = Common { pending_bits: PendingBits::new(), claim: Shared::new(0) };
                 (&raw mut (*heap.place_at(slot)).base.0).write(directory.base());
@@ -420,8 +420,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         let plan = Plan {
             slots: u32::try_from(config.slots).ok()?,
             objects: NonZeroU32::new(u32::try_from(round_up(config.objects, 4)?).ok()?)?,
-            taken_back: config.taken_back,
-            taken_back_on_miss: config.taken_back_on_miss,
+            reclaim_budget: config.reclaim_budget,
+            reclaim_budget_on_miss: config.reclaim_budget_on_miss,
             row_bytes,
             queues: entries.checked_sub(config.slots.checked_mul(row_bytes)?)?,
             entries,
@@ -545,7 +545,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     ///
     /// # Time
     ///
-    /// Constant, whatever others do: [`most_steps`](Self::most_steps).
+    /// Constant, whatever others do: [`max_steps`](Self::max_steps).
     #[inline(always)]
     pub fn pin(&self, handle: Handle) -> Result<Guard<'_, A>, PinError> {
         let entry = self.entry(handle).map_err(PinError::Handle)?;
@@ -559,8 +559,8 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
     /// # Time
     ///
     /// Constant.
-    pub fn most_steps(&self, operation: Operation) -> Steps {
-        let Plan { taken_back, taken_back_on_miss, .. } = *self.plan();
+    pub fn max_steps(&self, operation: Operation) -> Steps {
+        let Plan { reclaim_budget, reclaim_budget_on_miss, .. } = *self.plan();
         let steps = |read_modify_writes, loads, stores| Steps { read_modify_writes, loads, stores };
         // The pending move is checked; another object is chosen; a piece is copied; the copy is published.
         let words = IOTA.min(L::PAGE) / guard::WORD_BYTES;
@@ -576,7 +576,7 @@ impl<'r, const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'r, IOTA, L,
         let attempt = steps(1, 2, 3) + compaction_step;
         match operation {
             Operation::Allocate => {
-                taken(taken_back.saturating_add(taken_back_on_miss)) + times(2, attempt) + steps(2, 1, 0)
+                taken(reclaim_budget.saturating_add(reclaim_budget_on_miss)) + times(2, attempt) + steps(2, 1, 0)
             }
             Operation::Deallocate => {
                 let own = steps(2, 2, 0) + release + compaction_step + steps(0, 0, 1);
@@ -662,7 +662,7 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         // SAFETY: the instance is the slot's, and only this value uses it.
         unsafe {
             let own = self.instance.extra();
-            let is_pending = steps::owes(self.instance);
+            let is_pending = steps::is_pending(self.instance);
             if (*own).chain != 0 || self.common().pending_bits.any_now() || (is_pending && !self.instance.is_blocked())
             {
                 SharedError::Pending
@@ -686,7 +686,7 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
     ///
     /// # Time
     ///
-    /// Constant, whatever others do: [`most_steps`](SharedCompactFit::most_steps).
+    /// Constant, whatever others do: [`max_steps`](SharedCompactFit::max_steps).
     #[inline]
     pub fn allocate(&mut self, size_bytes: usize) -> Result<Handle, SharedError> {
         if size_bytes.wrapping_sub(1) >= SharedCompactFit::<IOTA, L, A>::LARGEST_BYTES {
@@ -696,7 +696,7 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
         // SAFETY: the instance is the slot's, and only this value uses it.
         let own = unsafe { &*self.instance.extra() };
         if (own.chain != 0) | (own.waiting != [NONE; 2]) | self.common().pending_bits.any() {
-            self.take_back(self.heap.plan().taken_back);
+            self.take_back(self.heap.plan().reclaim_budget);
         }
         if let Some(handle) = self.attempt(size_bytes) {
             return Ok(handle);
@@ -721,7 +721,7 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
     #[cold]
     #[inline(never)]
     fn allocate_after_miss(&mut self, size_bytes: usize) -> Result<Handle, SharedError> {
-        self.take_back(self.heap.plan().taken_back_on_miss);
+        self.take_back(self.heap.plan().reclaim_budget_on_miss);
         match self.attempt(size_bytes) {
             Some(handle) => Ok(handle),
             None => Err(self.refuse(self.reason())),
@@ -737,7 +737,7 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
     ///
     /// # Time
     ///
-    /// Constant, whatever others do: [`most_steps`](SharedCompactFit::most_steps).
+    /// Constant, whatever others do: [`max_steps`](SharedCompactFit::max_steps).
     #[inline]
     pub fn deallocate(&mut self, handle: Handle) -> Result<(), HandleError> {
         let entry = self.heap.entry(handle)?;
@@ -864,8 +864,8 @@ impl<'h, const IOTA: usize, L: Ladder, A: Atomics> CompactFitSlot<'h, '_, IOTA, 
     /// # Time
     ///
     /// Constant.
-    pub fn owes(&self) -> bool {
+    pub fn has_pending_compaction(&self) -> bool {
         // SAFETY: the instance is the slot's, and only this value uses it.
-        unsafe { steps::owes(self.instance) }
+        unsafe { steps::is_pending(self.instance) }
     }
 }

@@ -165,7 +165,7 @@ fn with_pending_compaction<const IOTA: usize>(
     let handles: Vec<_> = (0..8).map(|_| user.allocate(200).unwrap()).collect();
     handles.iter().zip(0..).for_each(|(&handle, index)| stamp(heap, handle, index));
     user.deallocate(handles[6]).unwrap();
-    assert!(!user.owes());
+    assert!(!user.has_pending_compaction());
     test(heap, &mut user, handles);
     // SAFETY: the heap was leaked by this function, and `user` is no longer used.
     let heap = unsafe { &mut *core::ptr::from_ref(heap).cast_mut() };
@@ -179,7 +179,7 @@ fn a_pinned_object_stays_and_others_are_moved() {
         let before: Vec<_> = [4, 5, 7].map(|index| place(heap, handles[index])).to_vec();
         // An object of the first page is chosen, and its new place in the second one is reserved.
         user.deallocate(handles[2]).unwrap();
-        assert_eq!((user.compact(10_000), user.owes()), (208 - 16, false));
+        assert_eq!((user.compact(10_000), user.has_pending_compaction()), (208 - 16, false));
         assert_eq!(not_full(user, 200), 1);
         assert_eq!([4, 5].map(|index| place(heap, handles[index])), before[..2]);
         assert_ne!(place(heap, handles[7]), before[2], "the only unpinned one");
@@ -196,9 +196,9 @@ fn where_all_objects_are_pinned_nothing_moves() {
         let live = [0, 1, 3, 4, 5, 7];
         let guards: Vec<_> = live.iter().map(|&index| heap.pin(handles[index]).unwrap()).collect();
         user.deallocate(handles[2]).unwrap();
-        assert_eq!((user.compact(10_000), not_full(user, 200), user.owes()), (0, 2, true));
+        assert_eq!((user.compact(10_000), not_full(user, 200), user.has_pending_compaction()), (0, 2, true));
         drop(guards);
-        assert_eq!((user.compact(10_000), not_full(user, 200), user.owes()), (208, 1, false));
+        assert_eq!((user.compact(10_000), not_full(user, 200), user.has_pending_compaction()), (208, 1, false));
     });
 }
 
@@ -292,7 +292,7 @@ fn a_freed_object_that_is_pinned_keeps_its_memory() {
 
 #[test]
 fn remote_frees_are_taken_back_within_budgets() {
-    let config = SharedCompactFitConfig { taken_back: 1, taken_back_on_miss: 2, ..Default::default() };
+    let config = SharedCompactFitConfig { reclaim_budget: 1, reclaim_budget_on_miss: 2, ..Default::default() };
     let mut heap = heap::<64>(2, 1, config);
     {
         let (mut mine, mut other) = (heap.claim(0).unwrap(), heap.claim(1).unwrap());
@@ -331,7 +331,7 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
         let k = 1 + seed as u32 % 3;
         let config = SharedCompactFitConfig {
             objects: 256,
-            not_full: CompactFitConfig::with_most_not_full(k),
+            not_full: CompactFitConfig::with_max_not_full(k),
             ..Default::default()
         };
         let mut heap = heap::<32>(2, 60, config);
@@ -346,7 +346,7 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
                     0..10 if round / 300 % 2 == 0 || live.len() < 20 => {
                         let value = next(250) as u8;
                         let bytes = [140, 300][next(2)];
-                        let most = heap.most_steps(Operation::Allocate);
+                        let most = heap.max_steps(Operation::Allocate);
                         if let Ok(handle) = within(most, || users[who].allocate(bytes)) {
                             stamp(&heap, handle, value);
                             live.push((handle, bytes, value));
@@ -355,14 +355,14 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
                     0..15 if !live.is_empty() => {
                         let (handle, _, value) = live.swap_remove(next(live.len()));
                         holds(&heap, handle, value);
-                        within(heap.most_steps(Operation::Deallocate), || users[who].deallocate(handle)).unwrap();
+                        within(heap.max_steps(Operation::Deallocate), || users[who].deallocate(handle)).unwrap();
                         assert_eq!(users[1 - who].deallocate(handle), Err(HandleError::Stale));
                     }
                     15..18 if !live.is_empty() => {
                         let (handle, bytes, _) = live[next(live.len())];
-                        let pinned = within(heap.most_steps(Operation::Pin), || heap.pin(handle)).unwrap();
+                        let pinned = within(heap.max_steps(Operation::Pin), || heap.pin(handle)).unwrap();
                         if let Some((old, _)) = guards.insert(handle, (pinned, bytes)) {
-                            within(heap.most_steps(Operation::Unpin), || drop(old));
+                            within(heap.max_steps(Operation::Unpin), || drop(old));
                         }
                     }
                     _ => {
@@ -374,7 +374,7 @@ fn not_full_pages_are_at_most_those_allowed_and_those_with_pins() {
                 longest = if STEPS.get().total() > longest.total() { STEPS.get() } else { longest };
                 if next(60) == 0 {
                     for user in &mut users {
-                        within(heap.most_steps(Operation::Reclaim { budget: 300 }), || user.reclaim(300));
+                        within(heap.max_steps(Operation::Reclaim { budget: 300 }), || user.reclaim(300));
                         user.compact(1 << 20);
                         for bytes in [140, 300] {
                             let pinned = guards.values().filter(|(_, size)| *size == bytes).count();

@@ -28,7 +28,7 @@ impl<const IOTA: usize, L: Ladder, A: Atomics> SharedCompactFit<'_, IOTA, L, A> 
                 && plan.row_bytes == row
                 && plan.queues == plan.entries.wrapping_sub(row.wrapping_mul(slots))
         });
-        if !fits || slots == 0 || plan.taken_back == 0 || plan.taken_back_on_miss == 0 {
+        if !fits || slots == 0 || plan.reclaim_budget == 0 || plan.reclaim_budget_on_miss == 0 {
             return broken("queues follow the places, entries the queues, and instances the entries", control);
         }
         (0..slots).try_for_each(|slot| self.verify_slot(slot))

@@ -26,7 +26,7 @@
 //! always; but its decrement is two steps, and between them a counter is smaller.) A search that takes |L(n)| from c(n)
 //! therefore knows that nothing below is allocated and no other search is inside or will enter: c(n) is zero, or less
 //! for a moment. Counters are signed, because one below zero would otherwise be a large one. So that none overflows, at
-//! most [`TreeBuddy::most_users`] operations may be under way.
+//! most [`TreeBuddy::max_users`] operations may be under way.
 //!
 //! | ordering | reason |
 //! |---|---|
@@ -57,7 +57,7 @@
 //!
 //! # Costs
 //!
-//! In steps, which are exact and are what [`most_steps`](SharedAllocator::most_steps) returns; k is the height of the
+//! In steps, which are exact and are what [`max_steps`](SharedAllocator::max_steps) returns; k is the height of the
 //! block:
 //!
 //! | | read-modify-writes | stores | loads |
@@ -143,7 +143,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use shape::{Node, nodes};
 
 /// The deepest tree: 2^23 leaves, so that counters of 32 bits allow 255 searches at a time.
-const MOST_DEPTH: u32 = 24;
+const MAX_DEPTH: u32 = 24;
 
 /// In a node's word, where freed subtrees are not reset: the counters below are stale.
 const FLAG: u32 = 1;
@@ -400,7 +400,7 @@ impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> TreeBuddy<'r, NOD
 
     /// The layout of the deepest tree between `room` and `end`, and its depth.
     fn plan(room: usize, end: usize) -> Option<(Place, u32)> {
-        (1..=MOST_DEPTH).rev().find_map(|depth| {
+        (1..=MAX_DEPTH).rev().find_map(|depth| {
             let (place, behind) = L::plan(room, nodes(depth), NODE)?;
             (behind <= end).then_some((place, depth))
         })
@@ -420,7 +420,7 @@ impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> TreeBuddy<'r, NOD
     /// # Time
     ///
     /// Constant.
-    pub fn most_users(&self) -> usize {
+    pub fn max_users(&self) -> usize {
         let by_counters = i32::MAX as usize >> (self.tree.depth() - 1 + u32::from(Tree::<NODE, L, O, A>::FLAGGED));
         if O::WATCHED { by_counters.min(BEGUN - 1) } else { by_counters }
     }
@@ -438,7 +438,7 @@ unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllo
         Self: 'h;
 
     const CONTRACT: SharedContract = SharedContract {
-        alone: Contract {
+        single_user: Contract {
             name: Tree::<NODE, L, O, A>::NAME,
             source: "Wait-free DSA 2010, section 3",
             policy: "binary buddies in a tree of counters",
@@ -448,7 +448,7 @@ unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllo
             alignment_bytes: Tree::<NODE, L, O, A>::ALIGN_BYTES,
             min_block_bytes: NODE,
             splitting_threshold_bytes: 0,
-            max_span_bytes: nodes(MOST_DEPTH).saturating_mul(NODE + 8),
+            max_span_bytes: nodes(MAX_DEPTH).saturating_mul(NODE + 8),
             largest_request_bytes: usize::MAX,
             largest_alignment_bytes: usize::MAX,
             page_bytes: 0,
@@ -473,7 +473,7 @@ unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllo
     };
 
     fn new(region: &'r mut [MaybeUninit<u8>], (): ()) -> Result<Self, InitError> {
-        let max_span_bytes = Self::CONTRACT.alone.max_span_bytes;
+        let max_span_bytes = Self::CONTRACT.single_user.max_span_bytes;
         if region.len() > max_span_bytes {
             return Err(InitError::OutOfReach { max_span_bytes });
         }
@@ -518,8 +518,8 @@ unsafe impl<'r, const NODE: usize, L: Layout, O: Options, A: Atomics> SharedAllo
         TreeSlot { tree: self.tree, number: slot, heap: PhantomData }
     }
 
-    fn most_steps(&self, operation: Operation) -> Option<Steps> {
-        Some(self.tree.most_steps(operation))
+    fn max_steps(&self, operation: Operation) -> Option<Steps> {
+        Some(self.tree.max_steps(operation))
     }
 
     fn refusals(&self) -> Refusals {

@@ -38,8 +38,8 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         })
     }
 
-    /// See [`SharedAllocator::most_steps`](crate::contract::SharedAllocator::most_steps).
-    pub(super) fn most_steps(self, operation: Operation) -> Steps {
+    /// See [`SharedAllocator::max_steps`](crate::contract::SharedAllocator::max_steps).
+    pub(super) fn max_steps(self, operation: Operation) -> Steps {
         match operation {
             Operation::Allocate { size_bytes, align_bytes } => {
                 self.served(size_bytes, align_bytes).map_or(REFUSED, |served| self.most_to_allocate(served))
@@ -116,7 +116,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let grown =
             Steps { read_modify_writes: above + opened + Self::WATCHING, loads: 0, stores: 2 * opened + above + marks };
         let tried = Steps { read_modify_writes: 2 * above + opened + Self::WATCHING, loads: 0, stores: 2 * opened };
-        found + cut.most(grown).most(tried + moved)
+        found + cut.max(grown).max(tried + moved)
     }
 
     /// Stores that mark a block, whose payload may be displaced: the tags; in band also canary and payload position.

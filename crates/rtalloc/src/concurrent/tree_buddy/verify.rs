@@ -3,7 +3,7 @@
 use super::layout::{Layout, tag};
 use super::options::Options;
 use super::shape::{Node, leaves, nodes};
-use super::{BEGUN, Control, FLAG, Live, MOST_DEPTH, Tree};
+use super::{BEGUN, Control, FLAG, Live, MAX_DEPTH, Tree};
 use crate::concurrent::atomics::Atomics;
 use crate::contract::{Block, Corruption};
 use core::sync::atomic::Ordering::Relaxed;
@@ -163,7 +163,7 @@ impl<const NODE: usize, L: Layout, O: Options, A: Atomics> Tree<NODE, L, O, A> {
         let control = self.control();
         let room = self.control.addr().get() + size_of::<Control<A>>();
         let depth = control.depth;
-        let is_depth = depth >= 1 && depth <= MOST_DEPTH as usize;
+        let is_depth = depth >= 1 && depth <= MAX_DEPTH as usize;
         is_depth && L::plan(room, nodes(depth as u32), NODE).is_some_and(|(place, _)| place == control.place)
     }
 

@@ -208,7 +208,7 @@ fn figure_8_the_worst_case_is_sequential() {
         // 2(2^(d-k+1) - 1) of the search, and the count of refusals.
         assert_eq!(steps, rmws(2 * ((1 << (depth - 1)) - 1) + 1), "depth {depth}");
         let size_bytes = Heap::<OutOfBand, Faithful, 64>::bytes(2);
-        let most = heap.most_steps(Operation::Allocate { size_bytes, align_bytes: 1 }).unwrap();
+        let most = heap.max_steps(Operation::Allocate { size_bytes, align_bytes: 1 }).unwrap();
         assert_eq!(most, Steps { stores: 1, ..steps });
         assert_eq!(heap.refusals(), Refusals { contended: 1, ..Refusals::default() });
     }
@@ -217,7 +217,7 @@ fn figure_8_the_worst_case_is_sequential() {
 #[test]
 fn the_published_worst_case_of_64_mib() {
     let heap = heap::<OutOfBand, Faithful, 64>(20);
-    let most = heap.most_steps(Operation::Allocate { size_bytes: 65, align_bytes: 1 }).unwrap();
+    let most = heap.max_steps(Operation::Allocate { size_bytes: 65, align_bytes: 1 }).unwrap();
     assert_eq!(most.read_modify_writes, 1_048_574 + 1);
     fragment(heap);
     assert_eq!(steps_of(|| heap.take_height(2)).1.read_modify_writes, 1_048_574 + 1);
@@ -324,13 +324,13 @@ fn a_free_takes_its_published_steps() {
             let stores = (1 << height) - 2 + 1;
             assert_eq!(steps, Steps { read_modify_writes: on_the_way, loads: 1, stores });
             let operation = Operation::Deallocate { size_bytes: nodes(height) * 64, align_bytes: 1 };
-            assert_eq!(Some(steps), faithful.most_steps(operation));
+            assert_eq!(Some(steps), faithful.max_steps(operation));
 
             let lazy: &Heap<OutOfBand, Lazy> = heap(depth);
             let block = lazy.take_height(height).unwrap();
             let steps = steps_of(|| lazy.free(block)).1;
             assert_eq!(steps, Steps { read_modify_writes: on_the_way, loads: 1, stores: 1 });
-            assert_eq!(Some(steps), lazy.most_steps(operation));
+            assert_eq!(Some(steps), lazy.max_steps(operation));
 
             let lazy: &Heap<InBand, Lazy> = heap(depth);
             let block = lazy.take_height(height).unwrap();
@@ -338,7 +338,7 @@ fn a_free_takes_its_published_steps() {
             let loads = 3 + usize::from(height > 1);
             assert_eq!(steps, Steps { read_modify_writes: on_the_way, loads, stores: 1 });
             let size_bytes = Heap::<InBand, Lazy>::bytes(height);
-            assert_eq!(Some(steps), lazy.most_steps(Operation::Deallocate { size_bytes, align_bytes: 1 }));
+            assert_eq!(Some(steps), lazy.max_steps(Operation::Deallocate { size_bytes, align_bytes: 1 }));
         }
     }
 }
@@ -482,7 +482,7 @@ fn the_depth_is_the_largest_that_fits() {
         let needed_bytes = |depth: u32| 64 + round_up(5 * nodes(depth), 64).unwrap() + 64 * nodes(depth);
         assert!(needed_bytes(depth) <= len_bytes && len_bytes < needed_bytes(depth + 1), "{len_bytes} bytes");
     }
-    assert_eq!(heap::<OutOfBand, Faithful, 64>(9).most_users(), i32::MAX as usize >> 8);
+    assert_eq!(heap::<OutOfBand, Faithful, 64>(9).max_users(), i32::MAX as usize >> 8);
 }
 
 /// Every bit of the control structure, of every counter and of every tag is flipped: the check finds it.

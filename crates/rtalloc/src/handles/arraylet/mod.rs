@@ -214,7 +214,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
     /// Writes a value into an object, never beyond the object's end.
     #[inline(always)]
     fn store<T>(&mut self, object: Handle, offset_bytes: usize, value: T) {
-        match self.heap.locate_to_write(object, offset_bytes) {
+        match self.heap.locate_mut(object, offset_bytes) {
             // SAFETY: `len_bytes` bytes are there, enough for a `T`.
             Ok((place, len_bytes)) if len_bytes >= size_of::<T>() => unsafe {
                 place.cast::<T>().write_unaligned(value)
@@ -404,7 +404,7 @@ impl<'r, H: HandleAllocator<'r>> Arraylets<'r, H> {
         // turns: pieces of both
         while done_bytes < len_bytes {
             let source = self.heap.locate(from.handle, from.offset_bytes + done_bytes);
-            let target = self.heap.locate_to_write(to.handle, to.offset_bytes + done_bytes);
+            let target = self.heap.locate_mut(to.handle, to.offset_bytes + done_bytes);
             let (Ok((source, source_bytes)), Ok((target, target_bytes))) = (source, target) else {
                 debug_assert!(false, "two live objects of at least this size");
                 return;
@@ -623,8 +623,8 @@ unsafe impl<'r, H: HandleAllocator<'r>> HandleAllocator<'r> for Arraylets<'r, H>
     }
 
     #[inline(always)]
-    fn locate_to_write(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
-        self.find(handle, offset_bytes, H::locate_to_write)
+    fn locate_mut(&self, handle: Handle, offset_bytes: usize) -> Result<(NonNull<u8>, usize), AccessError> {
+        self.find(handle, offset_bytes, H::locate_mut)
     }
 
     #[inline(always)]
@@ -641,8 +641,8 @@ unsafe impl<'r, H: HandleAllocator<'r>> HandleAllocator<'r> for Arraylets<'r, H>
     }
 
     #[inline(always)]
-    fn owed_bytes(&self) -> usize {
-        self.heap.owed_bytes()
+    fn pending_bytes(&self) -> usize {
+        self.heap.pending_bytes()
     }
 
     #[inline(always)]

@@ -366,7 +366,7 @@ unsafe impl<F: CartesianFit, W: Width> Policy for Fast<F, W> {
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         // SAFETY: `begin` has run; the tree is unchanged since the neighbours were found.
         unsafe {
             let Located { block, size, free, joins_before, joins_after } = self.locate(address)?;

@@ -34,7 +34,7 @@
 //! | weighted | k + 1 at most | 2·k - 1 at most |
 //! | double | k | the same |
 //!
-//! [`Buddies::most_splits`] and [`Buddies::most_merges`] compute them from the system.
+//! [`Buddies::max_splits`] and [`Buddies::max_merges`] compute them from the system.
 //!
 //! # Misuse
 //!
@@ -596,7 +596,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 
     /// Largest number of iterations of allocate's loop in a region of this many bytes.
-    pub fn most_splits(region_bytes: usize) -> usize {
+    pub fn max_splits(region_bytes: usize) -> usize {
         if region_bytes < S::UNIT_BYTES {
             return 0;
         }
@@ -615,7 +615,7 @@ impl<S: System, P: Placement, W: Width> Buddies<S, P, W> {
     }
 
     /// Largest number of iterations of deallocate's loop in a region of this many bytes.
-    pub fn most_merges(region_bytes: usize) -> usize {
+    pub fn max_merges(region_bytes: usize) -> usize {
         let mut most = 0;
         if region_bytes >= S::UNIT_BYTES {
             // No part splits more often than the lower one, which is the larger.
@@ -779,7 +779,7 @@ unsafe impl<S: System, P: Placement, W: Width> Policy for Buddies<S, P, W> {
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         // SAFETY: `begin` has run. The located block is live, so its tag is its own, and a free buddy is in its list.
         unsafe {
             let mut piece = self.locate(address)?;

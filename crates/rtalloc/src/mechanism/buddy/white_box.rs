@@ -130,23 +130,23 @@ fn loop_bounds_are_as_documented() {
     type Bounds<S> = Buddies<S, SideTable, Offset32>;
     for log2 in 3..=24 {
         let bytes = 16 << log2;
-        assert_eq!(Bounds::<Halves>::most_splits(bytes), log2);
-        assert_eq!(Bounds::<Halves>::most_merges(bytes), log2);
-        assert_eq!(Bounds::<Weighted<16>>::most_merges(bytes), 2 * log2 - 2);
-        assert_eq!(Bounds::<Weighted<16>>::most_merges(bytes + bytes / 2), 2 * log2 - 1);
-        assert!(Bounds::<Weighted<16>>::most_splits(bytes + bytes / 2) <= log2 + 1);
-        assert_eq!(Bounds::<Double<16>>::most_splits(bytes), log2 - 1);
-        assert_eq!(Bounds::<Double<16>>::most_merges(bytes), log2 - 1);
+        assert_eq!(Bounds::<Halves>::max_splits(bytes), log2);
+        assert_eq!(Bounds::<Halves>::max_merges(bytes), log2);
+        assert_eq!(Bounds::<Weighted<16>>::max_merges(bytes), 2 * log2 - 2);
+        assert_eq!(Bounds::<Weighted<16>>::max_merges(bytes + bytes / 2), 2 * log2 - 1);
+        assert!(Bounds::<Weighted<16>>::max_splits(bytes + bytes / 2) <= log2 + 1);
+        assert_eq!(Bounds::<Double<16>>::max_splits(bytes), log2 - 1);
+        assert_eq!(Bounds::<Double<16>>::max_merges(bytes), log2 - 1);
     }
     for region_bytes in [1024, 1 << 16, 1 << 30] {
-        assert_eq!(Buddies::<Capped, Headers<16>, Offset32>::most_splits(region_bytes), 5);
-        assert_eq!(Buddies::<Capped, Headers<16>, Offset32>::most_merges(region_bytes), 5);
+        assert_eq!(Buddies::<Capped, Headers<16>, Offset32>::max_splits(region_bytes), 5);
+        assert_eq!(Buddies::<Capped, Headers<16>, Offset32>::max_merges(region_bytes), 5);
     }
     // F(7) = 13 units: 8 5 3 2 1 below it.
-    assert_eq!(Bounds::<Fibonacci<16>>::most_merges(16 * 13), 5);
-    assert_eq!(Bounds::<Fibonacci<16>>::most_splits(16 * 13), 3);
-    assert_eq!(Bounds::<Fibonacci<16>>::most_merges(16), 0);
-    assert_eq!(Bounds::<Fibonacci<16>>::most_merges(0), 0);
+    assert_eq!(Bounds::<Fibonacci<16>>::max_merges(16 * 13), 5);
+    assert_eq!(Bounds::<Fibonacci<16>>::max_splits(16 * 13), 3);
+    assert_eq!(Bounds::<Fibonacci<16>>::max_merges(16), 0);
+    assert_eq!(Bounds::<Fibonacci<16>>::max_merges(0), 0);
 }
 
 /// The hierarchy of the thesis' figure 5: split into halves, and merged again.

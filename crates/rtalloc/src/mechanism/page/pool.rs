@@ -182,7 +182,7 @@ impl<F: Footer, const PAGE: usize> Pool<F, PAGE> {
     ///
     /// Constant.
     #[inline(always)]
-    pub unsafe fn give(&mut self, page: usize) {
+    pub unsafe fn release(&mut self, page: usize) {
         // SAFETY: the page was taken, so it has a footer; its first word belongs to the pool again.
         unsafe {
             debug_assert!(!(*Self::footer(page)).is_in_use(), "a page is given back while it is in use");
@@ -336,7 +336,7 @@ mod tests {
                 assert!(pool.holds(first + 3 * PAGE - 1) && !pool.holds(first + 3 * PAGE) && !pool.holds(first - 1));
                 for page in [first, first + 2 * PAGE] {
                     mark(page, false);
-                    pool.give(page);
+                    pool.release(page);
                 }
                 let mut seen = Vec::new();
                 pool.walk(&mut |pages| seen.push(pages));
@@ -374,13 +374,13 @@ mod tests {
             unsafe {
                 let pages: Vec<usize> = (0..3).map(|_| pool.take().unwrap()).collect();
                 pages.iter().for_each(|&page| mark(page, false));
-                pool.give(pages[0]);
+                pool.release(pages[0]);
                 assert_eq!(
                     pool.check(pool.first()).unwrap_err().invariant,
                     "every page that is not in use can be taken"
                 );
-                pool.give(pages[1]);
-                pool.give(pages[2]);
+                pool.release(pages[1]);
+                pool.release(pages[2]);
                 for (damage, invariant) in [
                     (pages[2] + 8, "a free page's link leads to a page"),
                     (8, "a free page's link leads to a page"),

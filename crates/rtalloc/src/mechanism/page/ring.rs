@@ -64,7 +64,7 @@ pub unsafe fn prev(node: usize) -> usize {
 ///
 /// `node` is in a ring or its head; the caller owns the bytes of a node at `new`, which is in no ring.
 #[inline(always)]
-pub unsafe fn insert_behind(node: usize, new: usize) {
+pub unsafe fn insert_after(node: usize, new: usize) {
     // SAFETY: `node` is in a ring, whose links lead to nodes of it; the caller owns `new`.
     unsafe {
         let after = (*at(node)).next;
@@ -156,9 +156,9 @@ mod tests {
         unsafe {
             begin(head);
             assert_eq!((ring(), next(head)), (vec![], head));
-            insert_behind(head, a);
-            insert_behind(head, b);
-            insert_behind(a, c);
+            insert_after(head, a);
+            insert_after(head, b);
+            insert_after(a, c);
             assert_eq!((ring(), next(head)), (vec![b, a, c], b));
             remove(a);
             assert_eq!(ring(), [b, c]);
@@ -177,7 +177,7 @@ mod tests {
         unsafe {
             let found = || check(head, 2, &|node| node == a || node == b, &mut |_| Ok(())).unwrap_err().invariant;
             begin(head);
-            insert_behind(head, a);
+            insert_after(head, a);
             (*at(a)).next = 8;
             assert_eq!(found(), "a ring's links lead to nodes");
             (*at(a)).next = b;

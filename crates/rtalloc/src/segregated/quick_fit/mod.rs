@@ -288,7 +288,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
             let rest = ((*self.header(index)).pages as usize).wrapping_sub(skipped).wrapping_sub(pages);
             if rest != 0 {
                 self.set_free(after, rest);
-                ring::insert_behind(node, self.node(after));
+                ring::insert_after(node, self.node(after));
             }
             self.rover = ring::next(node);
             match skipped {
@@ -325,14 +325,14 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
                 let after_node = self.node(after);
                 len = len.wrapping_add((*self.header(after)).pages as usize);
                 if !has_before {
-                    ring::insert_behind(after_node, node);
+                    ring::insert_after(after_node, node);
                 }
                 ring::remove(after_node);
                 if self.rover == after_node {
                     self.rover = node;
                 }
             } else if !has_before {
-                ring::insert_behind(self.runs(), node);
+                ring::insert_after(self.runs(), node);
             }
             self.set_free(start, len);
         }
@@ -363,7 +363,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
             (*header).free = (PAGE >> log2) as u16;
             (*header).first = 0;
             Marks::<PAGE, LEAST>::begin(self.marks(index));
-            ring::insert_behind(self.fragments(log2), self.node(index));
+            ring::insert_after(self.fragments(log2), self.node(index));
         }
     }
 
@@ -423,7 +423,7 @@ impl<const PAGE: usize, const LEAST: usize> QuickFitPolicy<PAGE, LEAST> {
             }
             (*header).first = offset;
             if free == 1 {
-                ring::insert_behind(self.fragments(log2), self.node(index));
+                ring::insert_after(self.fragments(log2), self.node(index));
             }
         }
     }
@@ -489,7 +489,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
             // A zeroed header is that of a free page. The headers after the last page belong to no run: see `check`.
             self.header(0).cast::<u8>().write_bytes(0, self.first - self.node(0));
             self.set_free(0, self.pages);
-            ring::insert_behind(self.runs(), self.node(0));
+            ring::insert_after(self.runs(), self.node(0));
         }
     }
 
@@ -525,7 +525,7 @@ unsafe impl<const PAGE: usize, const LEAST: usize> Policy for QuickFitPolicy<PAG
     }
 
     #[inline(always)]
-    unsafe fn give(&mut self, address: usize) -> Result<usize, MisuseKind> {
+    unsafe fn release(&mut self, address: usize) -> Result<usize, MisuseKind> {
         // SAFETY: `begin` has run, and a block is live if the header or the marks say so.
         unsafe {
             let (index, kind, offset) = self.locate(address)?;

@@ -127,7 +127,7 @@ fn boxes_hold_values() {
             let (cell, _, numbers) = heap.remove(handle).expect("live");
             assert_eq!((cell.get(), numbers), (number, [number; 9]));
             assert_eq!(heap.remove(handle).map(|_| ()), Err(HandleError::Stale));
-            is_pending |= heap.owed_bytes() > 0;
+            is_pending |= heap.pending_bytes() > 0;
             for (number, handle) in &mut boxes {
                 let (cell, _, numbers) = heap.borrow(*handle).expect("live");
                 assert_eq!((cell.get(), numbers), (*number, &[numbers[0]; 9]));

@@ -58,7 +58,7 @@ pub fn freed_memory_serves_other_sizes() {
         let object = shadow.heap.objects()[0];
         let per_page = facts().page_bytes / object.page_block_bytes;
         // Enough that more page-blocks are free than not-full pages can have, wherever they are.
-        let freed = (traits().most_not_full + 1) * per_page;
+        let freed = (traits().max_not_full + 1) * per_page;
         if traits().is_layered || freed >= shadow.live.len() {
             continue;
         }

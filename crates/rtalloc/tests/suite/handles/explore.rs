@@ -74,7 +74,7 @@ fn expand(
 ) -> u64 {
     buffer.restore(bytes);
     let before = heap.fingerprint();
-    let (most, owed_bytes) = (heap.largest_allocatable(), heap.owed_bytes());
+    let (most, pending_bytes) = (heap.largest_allocatable(), heap.pending_bytes());
     let live = heap.objects();
     let mut steps: Vec<Step> = sizes.iter().map(|&size_bytes| Step::Allocate(size_bytes)).collect();
     for index in 0..live.len() {
@@ -84,7 +84,7 @@ fn expand(
             steps.push(Step::Write(index));
         }
     }
-    if owed_bytes > 0 {
+    if pending_bytes > 0 {
         steps.extend([Step::Compact(100), Step::Compact(usize::MAX)]);
     }
     let mut digest = DefaultHasher::new();
@@ -93,12 +93,12 @@ fn expand(
         let outcome = run(heap, step, &live);
         let after = heap.fingerprint();
         if let Outcome::Refused(error) = outcome {
-            let may_compact = owed_bytes > 0 || traits().is_layered;
+            let may_compact = pending_bytes > 0 || traits().is_layered;
             assert!(before == after || may_compact, "{step:?} was refused and changed the state");
-            let expected = if heap.owed_bytes() > 0 { AllocError::Pending } else { AllocError::Exhausted };
+            let expected = if heap.pending_bytes() > 0 { AllocError::Pending } else { AllocError::Exhausted };
             assert!(
                 error == expected || traits().is_layered,
-                "{step:?}: {error:?} with {owed_bytes} bytes of pending compaction"
+                "{step:?}: {error:?} with {pending_bytes} bytes of pending compaction"
             );
         }
         if let Step::Allocate(size_bytes) = step {
@@ -106,7 +106,7 @@ fn expand(
             let is_promised = size_bytes == most || (size_bytes < most && facts().largest_covers_smaller);
             assert!(is_served || !is_promised, "{step:?} was promised, on {live:x?}");
             // A step of compaction may make room for more.
-            let may_be_more = !facts().largest_is_exact || owed_bytes > 0;
+            let may_be_more = !facts().largest_is_exact || pending_bytes > 0;
             assert!(!is_served || size_bytes <= most || may_be_more, "{step:?} on {live:x?}");
         }
         verify(heap, buffer, step, &live);
@@ -147,7 +147,7 @@ fn run(heap: &mut Subject, step: Step, live: &[Object]) -> Outcome {
         Step::Write(index) => fill(heap, live[index].handle, live[index].size_bytes),
         Step::Compact(budget_bytes) => {
             assert!(heap.compact(budget_bytes) <= budget_bytes, "{step:?}");
-            assert!(budget_bytes < usize::MAX || heap.owed_bytes() == 0, "{step:?} on {live:x?}");
+            assert!(budget_bytes < usize::MAX || heap.pending_bytes() == 0, "{step:?} on {live:x?}");
         }
     }
     Outcome::Done

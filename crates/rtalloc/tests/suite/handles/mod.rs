@@ -31,18 +31,18 @@ use rtalloc::{CompactFitConfig, HandleAllocator};
 
 /// A heap as an instance of the suite.
 macro_rules! instance {
-    ($type:ty, $most_not_full:literal $(, $trait:ident)*) => {
+    ($type:ty, $max_not_full:literal $(, $trait:ident)*) => {
         struct Subject;
 
         impl subject::Instance for Subject {
             type Heap = $type;
-            const MOST_NOT_FULL: usize = $most_not_full;
+            const MAX_NOT_FULL: usize = $max_not_full;
             const IS_INCREMENTAL: bool = false $(|| instance!(@incremental $trait))*;
             const IS_LAYERED: bool = false $(|| instance!(@layered $trait))*;
             const KEEPS_PAGES: bool = false $(|| instance!(@keeps $trait))*;
 
             fn config() -> <$type as HandleAllocator<'static>>::Config {
-                CompactFitConfig::with_most_not_full($most_not_full).into()
+                CompactFitConfig::with_max_not_full($max_not_full).into()
             }
         }
     };
@@ -73,12 +73,12 @@ macro_rules! tests {
 /// Instantiates every test for each heap, in a module of the given name, with the number of not-full pages that a class
 /// may have.
 macro_rules! suite {
-    ($($name:ident: $type:ty, $most_not_full:literal not full $(, $trait:ident)*;)*) => {
+    ($($name:ident: $type:ty, $max_not_full:literal not full $(, $trait:ident)*;)*) => {
         $(
             mod $name {
                 use super::*;
 
-                instance!($type, $most_not_full $(, $trait)*);
+                instance!($type, $max_not_full $(, $trait)*);
                 tests! {
                     any_sequence: property::any_sequence;
                     largest_allocatable_is_kept: property::largest_allocatable_is_kept;
@@ -97,12 +97,12 @@ macro_rules! suite {
 
 /// Tests of large objects, in pages small enough to need two levels.
 macro_rules! layers {
-    ($($name:ident: $type:ty, $most_not_full:literal not full $(, $trait:ident)*;)*) => {
+    ($($name:ident: $type:ty, $max_not_full:literal not full $(, $trait:ident)*;)*) => {
         $(
             mod $name {
                 use super::*;
 
-                instance!($type, $most_not_full $(, $trait)*);
+                instance!($type, $max_not_full $(, $trait)*);
                 tests! {
                     levels_come_and_go: layers::levels_come_and_go;
                     refused_growth_changes_nothing: layers::refused_growth_changes_nothing;
@@ -116,14 +116,14 @@ macro_rules! layers {
 /// Expectations as in [`crate::explored`].
 macro_rules! explore {
     ($(
-        $name:ident: $type:ty, $most_not_full:literal not full $(, $trait:ident)*
+        $name:ident: $type:ty, $max_not_full:literal not full $(, $trait:ident)*
         => of $pages:literal pages by $sizes:expr, explored: $expected:tt;
     )*) => {
         $(
             mod $name {
                 use super::*;
 
-                instance!($type, $most_not_full $(, $trait)*);
+                instance!($type, $max_not_full $(, $trait)*);
 
                 #[test]
                 fn every_state() {

@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use rtalloc::contract::{AllocError, InitError};
 
 /// Pages in the largest heap of a property test.
-const MOST_PAGES: usize = 12;
+const MAX_PAGES: usize = 12;
 
 /// Bytes of the largest region of a property test.
 pub fn most_region_bytes() -> usize {
-    smallest_region_bytes() + MOST_PAGES * facts().page_bytes
+    smallest_region_bytes() + MAX_PAGES * facts().page_bytes
 }
 
 /// Length of the smallest region that is accepted, to within a step.
@@ -66,7 +66,7 @@ pub fn assert_largest(shadow: &mut Shadow<'_>) {
         shadow.buffer.restore(&saved);
     }
     // A step of compaction may make room for more.
-    if shadow.heap.owed_bytes() == 0 && (most == 0 || facts().largest_is_exact) {
+    if shadow.heap.pending_bytes() == 0 && (most == 0 || facts().largest_is_exact) {
         let answer = shadow.heap.allocate(most + 1);
         assert!(answer.is_err(), "{} bytes were allocatable, one more than promised", most + 1);
     }

@@ -40,7 +40,7 @@ pub fn pattern(number: u64, len_bytes: usize) -> Vec<u8> {
 struct Image {
     fingerprint: Box<[usize]>,
     largest_bytes: usize,
-    owed_bytes: usize,
+    pending_bytes: usize,
     objects: Vec<Object>,
     /// The whole memory, unless the heap counts refusals in it.
     bytes: Option<Vec<u8>>,
@@ -165,7 +165,7 @@ impl<'b> Shadow<'b> {
         let freed = objects[&freed];
         let not_again = self.not_allocated_again.entry(freed.page_block_bytes).or_default();
         // Only audited operations are counted.
-        let is_constant = self.audit_every == 1 && *not_again + 1 < traits().most_not_full;
+        let is_constant = self.audit_every == 1 && *not_again + 1 < traits().max_not_full;
         *not_again += 1;
         let moved: Vec<(Object, Object)> = self
             .heap
@@ -231,11 +231,11 @@ impl<'b> Shadow<'b> {
     }
 
     fn compact(&mut self, budget_bytes: usize) {
-        let owed_bytes = self.heap.owed_bytes();
+        let pending_bytes = self.heap.pending_bytes();
         let moved_bytes = self.heap.compact(budget_bytes);
-        let after_bytes = self.heap.owed_bytes();
+        let after_bytes = self.heap.pending_bytes();
         assert!(moved_bytes <= budget_bytes, "compacted {moved_bytes} bytes with a budget of {budget_bytes}");
-        assert!(owed_bytes > 0 || moved_bytes == 0, "compacted {moved_bytes} bytes with no compaction pending");
+        assert!(pending_bytes > 0 || moved_bytes == 0, "compacted {moved_bytes} bytes with no compaction pending");
         assert!(
             budget_bytes < usize::MAX || after_bytes == 0,
             "{after_bytes} bytes are pending after unlimited compaction"
@@ -246,7 +246,7 @@ impl<'b> Shadow<'b> {
         Image {
             fingerprint: self.heap.fingerprint(),
             largest_bytes: self.heap.largest_allocatable(),
-            owed_bytes: self.heap.owed_bytes(),
+            pending_bytes: self.heap.pending_bytes(),
             objects: self.heap.objects(),
             bytes: self.heap.stats().is_none().then(|| self.buffer.save()),
         }
@@ -273,14 +273,14 @@ impl<'b> Shadow<'b> {
             // Parts may have been allocated and freed again.
             return;
         }
-        let after_bytes = self.heap.owed_bytes();
+        let after_bytes = self.heap.pending_bytes();
         match error {
             AllocError::Pending => assert!(after_bytes > 0, "reported pending compaction, but none is pending"),
             AllocError::Exhausted => assert_eq!(after_bytes, 0, "reported exhaustion while compaction is pending"),
             _ => {}
         }
         // Pending compaction may have been done in part.
-        if traits().is_layered || before.owed_bytes > 0 {
+        if traits().is_layered || before.pending_bytes > 0 {
             return;
         }
         assert!(before.fingerprint == self.heap.fingerprint(), "refusing {size_bytes} bytes changed the state");
@@ -298,7 +298,7 @@ impl<'b> Shadow<'b> {
             assert!(self.heap.content(object.handle) == object.content(), "the content of {object:?} changed");
         }
         assert!(
-            traits().is_incremental || self.heap.owed_bytes() == 0,
+            traits().is_incremental || self.heap.pending_bytes() == 0,
             "compaction is pending in a heap without incremental compaction"
         );
         if let Some(stats) = self.heap.stats().filter(|_| !traits().is_layered) {
@@ -322,7 +322,7 @@ impl<'b> Shadow<'b> {
             let out = Err(AccessError::OutOfBounds { size_bytes: live.size_bytes });
             for beyond in [live.size_bytes, live.size_bytes + 1, usize::MAX] {
                 assert_eq!(self.heap.locate(live.handle, beyond), out, "{object:x?}");
-                assert_eq!(self.heap.locate_to_write(live.handle, beyond), out, "{object:x?}");
+                assert_eq!(self.heap.locate_mut(live.handle, beyond), out, "{object:x?}");
             }
             let mut offset_bytes = 0;
             for (place, len_bytes) in self.heap.pieces(live.handle) {
@@ -368,8 +368,8 @@ impl<'b> Shadow<'b> {
         // Page-blocks per page; the rest of the page is lost.
         let blocks_of = |block_bytes: usize| page_bytes / block_bytes;
         let most_free_bytes: usize =
-            used_bytes.keys().map(|bytes| traits().most_not_full * (blocks_of(*bytes) - 1) * bytes).sum();
-        let is_kept = self.heap.owed_bytes() > 0 || fragmentation.size_external_bytes <= most_free_bytes;
+            used_bytes.keys().map(|bytes| traits().max_not_full * (blocks_of(*bytes) - 1) * bytes).sum();
+        let is_kept = self.heap.pending_bytes() > 0 || fragmentation.size_external_bytes <= most_free_bytes;
         assert!(is_kept, "{fragmentation:?}, at most {most_free_bytes} bytes of free page-blocks by compaction");
         let used_bytes: usize = used_bytes.values().sum();
         let pages_bytes = used_bytes + fragmentation.size_external_bytes + fragmentation.page_internal_bytes;
@@ -395,7 +395,7 @@ impl<'b> Shadow<'b> {
         assert_eq!(self.heap.size(handle), Err(error), "{handle:?}");
         for offset_bytes in [0, 24, usize::MAX] {
             assert_eq!(self.heap.locate(handle, offset_bytes), Err(AccessError::Handle(error)), "{handle:?}");
-            assert_eq!(self.heap.locate_to_write(handle, offset_bytes), Err(AccessError::Handle(error)), "{handle:?}");
+            assert_eq!(self.heap.locate_mut(handle, offset_bytes), Err(AccessError::Handle(error)), "{handle:?}");
         }
     }
 
@@ -412,7 +412,7 @@ impl<'b> Shadow<'b> {
     pub fn assert_recovered(&self) {
         assert!(self.live.is_empty());
         self.audit();
-        assert_eq!(self.heap.owed_bytes(), 0, "compaction is pending in an empty heap");
+        assert_eq!(self.heap.pending_bytes(), 0, "compaction is pending in an empty heap");
         assert_eq!(self.heap.fragmentation(), Fragmentation::default(), "an empty heap");
         let most = self.heap.largest_allocatable();
         let is_as_new = most == self.fresh_largest_bytes || traits().keeps_pages && most < self.fresh_largest_bytes;

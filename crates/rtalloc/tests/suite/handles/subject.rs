@@ -18,7 +18,7 @@ pub trait Instance {
     /// The heap.
     type Heap: HandleAllocator<'static>;
     /// Not-full pages that a class may have when no compaction is pending.
-    const MOST_NOT_FULL: usize;
+    const MAX_NOT_FULL: usize;
     /// Whether compaction is incremental.
     const IS_INCREMENTAL: bool;
     /// Whether an object may be made of several objects of a heap beneath.
@@ -40,9 +40,9 @@ struct Table {
     resize: fn(Word, Handle, usize) -> Result<(), ResizeError>,
     size: fn(Word, Handle) -> Result<usize, HandleError>,
     locate: fn(Word, Handle, usize) -> Place,
-    locate_to_write: fn(Word, Handle, usize) -> Place,
+    locate_mut: fn(Word, Handle, usize) -> Place,
     dereference: unsafe fn(Word, Handle, usize) -> NonNull<u8>,
-    owed_bytes: fn(Word) -> usize,
+    pending_bytes: fn(Word) -> usize,
     compact: fn(Word, usize) -> usize,
     largest_allocatable: fn(Word) -> usize,
     stats: fn(Word) -> Option<Stats>,
@@ -57,8 +57,8 @@ struct Table {
 pub struct Traits {
     /// [`HandleAllocator::PIECE_BYTES`], or `usize::MAX`.
     pub piece_bytes: usize,
-    /// [`Instance::MOST_NOT_FULL`].
-    pub most_not_full: usize,
+    /// [`Instance::MAX_NOT_FULL`].
+    pub max_not_full: usize,
     /// [`Instance::IS_INCREMENTAL`].
     pub is_incremental: bool,
     /// [`Instance::IS_LAYERED`].
@@ -95,7 +95,7 @@ impl<I: Instance> Erased<I> {
         contract: I::Heap::CONTRACT,
         traits: Traits {
             piece_bytes: if I::Heap::IS_CONTIGUOUS { usize::MAX } else { I::Heap::PIECE_BYTES },
-            most_not_full: I::MOST_NOT_FULL,
+            max_not_full: I::MAX_NOT_FULL,
             is_incremental: I::IS_INCREMENTAL,
             is_layered: I::IS_LAYERED,
             keeps_pages: I::KEEPS_PAGES,
@@ -106,10 +106,10 @@ impl<I: Instance> Erased<I> {
         resize: |word, handle, size_bytes| Self::heap(word).resize(handle, size_bytes),
         size: |word, handle| Self::heap(word).size(handle),
         locate: |word, handle, offset_bytes| Self::heap(word).locate(handle, offset_bytes),
-        locate_to_write: |word, handle, offset_bytes| Self::heap(word).locate_to_write(handle, offset_bytes),
+        locate_mut: |word, handle, offset_bytes| Self::heap(word).locate_mut(handle, offset_bytes),
         // SAFETY: the object is live and has this byte, as the caller guarantees.
         dereference: |word, handle, offset_bytes| unsafe { Self::heap(word).dereference(handle, offset_bytes) },
-        owed_bytes: |word| Self::heap(word).owed_bytes(),
+        pending_bytes: |word| Self::heap(word).pending_bytes(),
         compact: |word, budget_bytes| Self::heap(word).compact(budget_bytes),
         largest_allocatable: |word| Self::heap(word).largest_allocatable(),
         stats: |word| Self::heap(word).stats(),
@@ -168,9 +168,9 @@ impl Subject {
         (table().locate)(self.word, handle, offset_bytes)
     }
 
-    /// [`HandleAllocator::locate_to_write`].
-    pub fn locate_to_write(&self, handle: Handle, offset_bytes: usize) -> Place {
-        (table().locate_to_write)(self.word, handle, offset_bytes)
+    /// [`HandleAllocator::locate_mut`].
+    pub fn locate_mut(&self, handle: Handle, offset_bytes: usize) -> Place {
+        (table().locate_mut)(self.word, handle, offset_bytes)
     }
 
     /// [`HandleAllocator::dereference`].
@@ -183,9 +183,9 @@ impl Subject {
         unsafe { (table().dereference)(self.word, handle, offset_bytes) }
     }
 
-    /// [`HandleAllocator::owed_bytes`].
-    pub fn owed_bytes(&self) -> usize {
-        (table().owed_bytes)(self.word)
+    /// [`HandleAllocator::pending_bytes`].
+    pub fn pending_bytes(&self) -> usize {
+        (table().pending_bytes)(self.word)
     }
 
     /// [`HandleAllocator::compact`].
@@ -234,7 +234,7 @@ impl Subject {
 
     /// The same, to write there.
     pub fn pieces_to_write(&self, handle: Handle) -> Vec<(NonNull<u8>, usize)> {
-        self.pieces_by(handle, Self::locate_to_write)
+        self.pieces_by(handle, Self::locate_mut)
     }
 
     fn pieces_by(&self, handle: Handle, locate: fn(&Self, Handle, usize) -> Place) -> Vec<(NonNull<u8>, usize)> {

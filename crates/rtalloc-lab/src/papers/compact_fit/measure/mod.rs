@@ -4,7 +4,7 @@
 //! is large enough that no allocator fails; the parameters of the five tasks of figure 7; the sizes of figure 8.
 
 mod loads;
-mod promise;
+mod proposition;
 pub(super) mod watch;
 
 use crate::campaign::store::Kept;
@@ -132,7 +132,7 @@ impl Tasks for Experiments<'_> {
             None => campaign::found(&self.panel(&PANELS[task])),
             Some(0) => campaign::found(&self.frames()),
             Some(1) => campaign::found(&fragmentation(self.seed)),
-            Some(2) => campaign::found(&promise::tried(self.seed)),
+            Some(2) => campaign::found(&proposition::tried(self.seed)),
             Some(_) => campaign::found(&self.facts()),
         }
     }

@@ -7,8 +7,8 @@ use crate::present::palette;
 use crate::present::plot::curves::{Panel as Curves, Spacing};
 use crate::present::plot::marks::{Panel, marks};
 use crate::present::plot::{Cast, PlotError, Side, sides};
-use crate::present::standing::Standing;
-use crate::present::standing::named;
+use crate::present::summary::Standing;
+use crate::present::summary::named;
 
 fn standings(found: &Puaut) -> Vec<Standing> {
     found.rows.iter().map(|row| named(&row.subject, &row.subject)).collect()

@@ -8,8 +8,8 @@ use crate::present::palette;
 use crate::present::plot::curves::{Panel, Spacing};
 use crate::present::plot::multiples::{Multiple, Shape, multiples};
 use crate::present::plot::{Cast, Measure, PlotError, distributions, memory as drawn_memory};
-use crate::present::standing::Standing;
-use crate::present::standing::named;
+use crate::present::summary::Standing;
+use crate::present::summary::named;
 use crate::result::schema::{Cell, Curve, Instructions, Outcome, Space, Time, TraceFacts, TraceResult};
 
 /// Used memory beyond this multiple of M is drawn at the edge; the thesis' regions reach 5.

@@ -2,7 +2,7 @@
 //! variants it proposes.
 
 mod figures;
-mod words;
+mod notes;
 
 use crate::number;
 use crate::papers::chapter::{Chapter, Section};
@@ -36,8 +36,8 @@ pub fn chapter(found: &Thesis) -> Result<Chapter, PlotError> {
         title: format!("{}: time and memory of allocators of small blocks", THESIS.paper),
         claims: found.claims.clone(),
         sections,
-        notes: words::notes(found),
-        errata: words::errata(),
+        notes: notes::notes(found),
+        errata: notes::errata(),
     })
 }
 

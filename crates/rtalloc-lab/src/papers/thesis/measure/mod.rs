@@ -8,7 +8,7 @@
 //! H includes the control structure here, as it must in the thesis, where it exceeds the heap. L, the *bookkeeping*, is
 //! the control structure, the headers of live blocks, and the overhead of pages.
 
-mod cast;
+mod allocators;
 mod pages;
 mod run;
 pub mod traces;
@@ -83,7 +83,14 @@ impl<'a> Experiments<'a> {
                 let events = traces::events(&self.recordings, load, FIRST_SEED)?;
                 let path = self.folder.path().join(format!("{number}.rtrace"));
                 let heap_bytes = self.settings.heap_bytes as usize;
-                Found::Time(run::time(cast::subject(subject)?, write, &events, heap_bytes, &path, (*replicas, board))?)
+                Found::Time(run::time(
+                    allocators::subject(subject)?,
+                    write,
+                    &events,
+                    heap_bytes,
+                    &path,
+                    (*replicas, board),
+                )?)
             }
             Unit::Sizes => Found::Sizes(pages::sizes(self.settings.heap_bytes as usize)),
             Unit::Pages => Found::Pages(pages::openings(process, self.settings.heap_bytes as usize)),
@@ -99,7 +106,7 @@ impl<'a> Experiments<'a> {
             }
             Ok(run)
         };
-        let cuts: Vec<Result<Run, String>> = cast::names().into_iter().map(|name| run(name, events)).collect();
+        let cuts: Vec<Result<Run, String>> = allocators::names().into_iter().map(|name| run(name, events)).collect();
         let prefix = cuts.iter().flatten().map(|run| run.operations as usize).min().unwrap_or(0);
         let both = |(name, cut): (&str, Result<Run, String>)| {
             let cut = cut?;
@@ -110,14 +117,14 @@ impl<'a> Experiments<'a> {
         Replayed {
             facts: traces::facts(events),
             prefix_operations: prefix as u64,
-            runs: cast::names().into_iter().zip(cuts).map(both).collect(),
+            runs: allocators::names().into_iter().zip(cuts).map(both).collect(),
         }
     }
 
     /// A run in a process of its own. If it times out or is killed, the task fails too: the machine's speed must not
     /// become a result.
     fn apart(&self, name: &str, events: &[Event]) -> Result<Run, String> {
-        let subject = cast::subject(name)?;
+        let subject = allocators::subject(name)?;
         let perform = |_: &Board| run::run(self.analysis.process(), subject, events, self.settings.heap_bytes as usize);
         match Child::spawn(perform).map_err(|error| error.to_string())?.wait::<Result<Run, String>>(LIMIT) {
             Ok(run) => run,
@@ -141,7 +148,7 @@ fn units(loads: &[Load], Settings { seeds, replicas, .. }: Settings) -> Vec<Unit
     if replicas > 0 {
         for load in loads {
             let time = |name: &str| Unit::Time { load: load.clone(), subject: name.into(), replicas };
-            units.extend(cast::names().into_iter().map(time));
+            units.extend(allocators::names().into_iter().map(time));
         }
     }
     units
@@ -190,7 +197,7 @@ impl Experiments<'_> {
             Found::Pages(pages) => Some(pages.clone()),
             _ => None,
         });
-        let names = cast::names().into_iter().map(String::from).collect();
+        let names = allocators::names().into_iter().map(String::from).collect();
         Ok(concluded(self.settings, names, traces, sizes, pages))
     }
 }
@@ -250,7 +257,7 @@ fn on_trace<'a>(load: &Load, cells: impl Iterator<Item = (&'a Unit, &'a Result<F
         load: load.clone(),
         facts: seeds.first().map_or_else(Facts::default, |one| one.facts.clone()),
         prefix_operations: seeds.iter().map(|one| one.prefix_operations).min().unwrap_or(0),
-        rows: cast::names().into_iter().enumerate().map(row).collect(),
+        rows: allocators::names().into_iter().enumerate().map(row).collect(),
     }
 }
 

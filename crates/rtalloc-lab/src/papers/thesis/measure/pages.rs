@@ -1,7 +1,7 @@
 //! The sizes granted for requests of every size, and the cost of taking a page in Bitframe; the thesis' measurements
 //! exclude both.
 
-use super::cast;
+use super::allocators;
 use crate::papers::thesis::result::{Granted, LARGEST_BYTES, Opening, Openings};
 use crate::probe::counting;
 use crate::replay::isolate::{Child, Death, undecided};
@@ -19,14 +19,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The size granted by every allocator for every request, in an otherwise empty heap.
 pub fn sizes(heap_bytes: usize) -> Vec<Granted> {
     let of = |name: &str| {
-        let subject = cast::subject(name)?;
+        let subject = allocators::subject(name)?;
         apart(|| {
             on_heap(subject, subject.entries, heap_bytes, |heap| {
                 (1..=LARGEST_BYTES as usize).map(|size| granted(heap, size)).collect()
             })
         })
     };
-    cast::names().into_iter().map(|name| Granted { name: name.into(), bytes: of(name) }).collect()
+    allocators::names().into_iter().map(|name| Granted { name: name.into(), bytes: of(name) }).collect()
 }
 
 fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
@@ -47,10 +47,10 @@ fn granted(heap: &Heap<'_>, size: usize) -> Result<u64, String> {
 /// Instructions of Bitframe and its variants when a page is taken.
 pub fn openings(process: &Process, heap_bytes: usize) -> Vec<Opening> {
     let of = |name: &str| {
-        let subject = cast::subject(name)?;
+        let subject = allocators::subject(name)?;
         apart(|| counting(process, subject, |entries| opened(subject, entries, heap_bytes)))
     };
-    let names = cast::names().into_iter().filter(|name| name.starts_with("bframe"));
+    let names = allocators::names().into_iter().filter(|name| name.starts_with("bframe"));
     names.map(|name| Opening { name: name.into(), counts: of(name) }).collect()
 }
 

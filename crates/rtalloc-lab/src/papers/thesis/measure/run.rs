@@ -266,7 +266,7 @@ impl Observer for Watch {
 
 #[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
 mod tests {
-    use super::super::cast::{names, subject};
+    use super::super::allocators::{names, subject};
     use super::*;
     use crate::papers::thesis::result::{Load, Part};
 

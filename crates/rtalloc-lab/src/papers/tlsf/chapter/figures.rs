@@ -8,8 +8,8 @@ use crate::present::palette;
 use crate::present::plot::canvas::{Anchor, Canvas, Ink, Scale, sheet};
 use crate::present::plot::curves::{LIVE, Panel, Spacing};
 use crate::present::plot::{PlotError, WIDTH};
-use crate::present::standing::Standing;
-use crate::present::standing::named;
+use crate::present::summary::Standing;
+use crate::present::summary::named;
 use crate::result::schema::Distribution;
 use std::collections::BTreeSet;
 

@@ -7,8 +7,8 @@ use crate::papers::wait_free::result::{Case, Facts, Load, WaitFree};
 use crate::present::palette::{self, Style};
 use crate::present::plot::curves::{Panel, Spacing, curves};
 use crate::present::plot::{Cast, PlotError};
-use crate::present::sharers::{RARITY, Sharer, rarity};
-use crate::present::standing::Standing;
+use crate::present::shared_heaps::{RARITY, Sharer, rarity};
+use crate::present::summary::Standing;
 
 /// All allocators and their styles in every figure. A variant is labelled by its difference from its base allocator.
 fn everybody(found: &WaitFree) -> (Vec<Standing>, Vec<Style>) {

@@ -7,7 +7,7 @@
 //! stopped, the memory was available. In case II every thread has one block at a time, so every refusal is spurious. In
 //! case IV this cannot be determined.
 
-use super::crew::Crew;
+use super::threads::Crew;
 use crate::papers::wait_free::result::{Case, Figures, Interval};
 use crate::probe::Counts;
 use crate::probe::cycles::{Clock, ticks};

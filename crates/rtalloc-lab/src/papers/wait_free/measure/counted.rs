@@ -1,7 +1,7 @@
 //! Steps of operations, with and without contention, compared with the published bounds.
 
 use super::cases::{Plan, SIZE, Stepper, perform, unpacked};
-use super::crew::Crew;
+use super::threads::Crew;
 use crate::papers::wait_free::result::{Case, StepRow, Stepped, What};
 use rtalloc::contract::{Operation, Steps};
 use rtalloc_subjects::Region;
@@ -80,17 +80,17 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
                 unsafe { one.deallocate(block, SIZE, 1) };
             }
         }
-        rows.push(allocate.row(What::Allocate, heap.most_steps(allocates(SIZE))));
-        rows.push(local.row(What::FreeLocal, heap.most_steps(frees(SIZE))));
-        rows.push(remote.row(What::FreeRemote, heap.most_steps(frees(SIZE))));
-        rows.push(after.row(What::AllocateAfterRemote, heap.most_steps(allocates(SIZE))));
+        rows.push(allocate.row(What::Allocate, heap.max_steps(allocates(SIZE))));
+        rows.push(local.row(What::FreeLocal, heap.max_steps(frees(SIZE))));
+        rows.push(remote.row(What::FreeRemote, heap.max_steps(frees(SIZE))));
+        rows.push(after.row(What::AllocateAfterRemote, heap.max_steps(allocates(SIZE))));
         let mut large = Most::default();
         let size = plan.heap_bytes / 4 - 64;
         let block = one.allocate(size, 1);
         if !block.is_null() {
             // SAFETY: the block is live, and not used again.
             large.call(|| unsafe { one.deallocate(block, size, 1) });
-            rows.push(large.row(What::FreeLarge, heap.most_steps(frees(size))));
+            rows.push(large.row(What::FreeLarge, heap.max_steps(frees(size))));
         }
     }
     if is_a_tree(subject) {
@@ -101,11 +101,11 @@ fn rows(subject: &'static SharedSubject, crew: &Crew, plan: &Plan) -> Result<Vec
         if !worst.call(|| user.allocate(TWO_NODES, 1)).is_null() {
             return Err("a block of two nodes was found where only single ones are free".into());
         }
-        rows.push(worst.row(What::AllocateWorst, heap.most_steps(allocates(TWO_NODES))));
+        rows.push(worst.row(What::AllocateWorst, heap.max_steps(allocates(TWO_NODES))));
     }
     let bounds = {
         let heap = SharedHeap::new(subject, &mut region, bytes, 2).map_err(|refusal| refusal.to_string())?;
-        heap.most_steps(allocates(SIZE)).zip(heap.most_steps(frees(SIZE)))
+        heap.max_steps(allocates(SIZE)).zip(heap.max_steps(frees(SIZE)))
     };
     drop(region);
     let found = perform::<Stepper>(subject, crew, Case::II, 2, plan)?;

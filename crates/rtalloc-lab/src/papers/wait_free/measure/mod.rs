@@ -12,11 +12,11 @@
 //!   counters ([`region_bytes`]). An allocator whose memory comes from the system gets requests of 2^26 bytes in total.
 
 mod cases;
+mod concurrent;
 mod counted;
-mod crew;
 #[cfg(test)]
 mod tests;
-mod together;
+mod threads;
 
 use crate::campaign::store::Kept;
 use crate::campaign::{self, Task, Tasks};
@@ -30,12 +30,12 @@ use crate::replay::isolate::Board;
 use crate::result::schema::Origin;
 use anyhow::Context as _;
 use clap::ValueEnum as _;
-use crew::Crew;
 use rtalloc_subjects::shared::{SharedSubject, alone};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use threads::Crew;
 
 /// The heap of the paper, in bytes.
 pub const HEAP_BYTES: usize = 64 << 20;
@@ -336,7 +336,7 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn perform(self, work: Work) -> Value {
         let Self { settings, crew, clock, clock_hz } = self;
-        let plan = |limit: Duration| together::Plan {
+        let plan = |limit: Duration| concurrent::Plan {
             heap_bytes: settings.heap_bytes,
             allocations: settings.allocations,
             rounds: settings.rounds,
@@ -361,17 +361,17 @@ impl Stage<'_> {
                 let nothing = Clock { overhead_ticks: 0, ..clock };
                 campaign::found(&counted::measure(subject, told, crew, &cases(nothing, 1)))
             }
-            Work::Local => campaign::found(&together::local(ARENAS, crew, clock, &plan(settings.limit))),
+            Work::Local => campaign::found(&concurrent::local(ARENAS, crew, clock, &plan(settings.limit))),
             Work::Scaling(subject) => campaign::found(&match ready(crew, subject) {
                 Ok(()) => {
                     let threads: Vec<usize> =
                         if subject.name == alone().name { vec![1] } else { settings.threads.clone() };
-                    together::scaling(subject, crew, clock_hz, &threads, &plan(settings.limit))
+                    concurrent::scaling(subject, crew, clock_hz, &threads, &plan(settings.limit))
                 }
                 Err(what) => Scaling { subject: subject.name.into(), outcome: Err(what) },
             }),
             Work::Drift(subject) => campaign::found(&match ready(crew, subject) {
-                Ok(()) => together::drift(subject, crew, &plan(settings.drift_limit)),
+                Ok(()) => concurrent::drift(subject, crew, &plan(settings.drift_limit)),
                 Err(what) => Drift { subject: subject.name.into(), outcome: Err(what) },
             }),
         }

@@ -3,11 +3,11 @@
 
 use crate::present::palette::{self, Style};
 use crate::present::plot::canvas::renumbered;
-use crate::present::standing::Standing;
+use crate::present::summary::Standing;
 
 /// The allocators on the page, in order of appearance.
 #[derive(Default)]
-pub(super) struct Roll {
+pub(super) struct Numbering {
     /// Name in the tables of subjects.
     identities: Vec<String>,
     /// Labels used for it in figures.
@@ -17,7 +17,7 @@ pub(super) struct Roll {
     pub(super) styles: Vec<Style>,
 }
 
-impl Roll {
+impl Numbering {
     /// The figure, renumbered with the page's allocator numbers.
     pub(super) fn entered(&mut self, svg: &str, standings: &[Standing]) -> String {
         let places: Vec<usize> =
@@ -47,21 +47,24 @@ impl Roll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::present::standing::named;
+    use crate::present::summary::named;
 
     #[test]
     fn an_allocator_has_one_number_on_the_page_whatever_a_figure_calls_it() {
-        let mut roll = Roll::default();
-        let first = roll
+        let mut numbering = Numbering::default();
+        let first = numbering
             .entered("<a class=\"s0\"/><a class=\"f1\"/>", &[named("first-fit", "first-fit"), named("TLSF", "tlsf")]);
         assert_eq!(first, "<a class=\"s0\"/><a class=\"f1\"/>");
-        let second = roll.entered("<a class=\"v0\"/><a class=\"plot\"/>", &[named("tlsf", "tlsf")]);
+        let second = numbering.entered("<a class=\"v0\"/><a class=\"plot\"/>", &[named("tlsf", "tlsf")]);
         assert_eq!(second, "<a class=\"v1\"/><a class=\"plot\"/>");
         assert_eq!(
-            ["tlsf*", "TLSF", "first-fit", "nobody"].map(|name| roll.index(name)),
+            ["tlsf*", "TLSF", "first-fit", "nobody"].map(|name| numbering.index(name)),
             [Some(1), Some(1), Some(0), None]
         );
         let many = [named("CFM 1", "compact-fit-paper"), named("CFM 2", "compact-fit-paper")];
-        assert_eq!(roll.entered("<a class=\"s0\"/><a class=\"s1\"/>", &many), "<a class=\"s2\"/><a class=\"s3\"/>");
+        assert_eq!(
+            numbering.entered("<a class=\"s0\"/><a class=\"s1\"/>", &many),
+            "<a class=\"s2\"/><a class=\"s3\"/>"
+        );
     }
 }

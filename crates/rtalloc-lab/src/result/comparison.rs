@@ -5,29 +5,29 @@ use serde::{Deserialize, Serialize};
 
 /// Pairs of allocators on traces.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Duels {
+pub struct Comparisons {
     /// The measurement environment.
     pub environment: Environment,
     /// One entry per trace, in the order given.
-    pub traces: Vec<TraceDuels>,
+    pub traces: Vec<TraceComparisons>,
     /// Duration of the measurement.
     pub seconds: f64,
 }
 
 /// A trace and the results of every pair.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TraceDuels {
+pub struct TraceComparisons {
     /// The trace.
     pub trace: TraceFacts,
     /// Bytes of the region given to both allocators.
     pub heap_bytes: u64,
     /// One entry per pair, in the order given.
-    pub duels: Vec<Duel>,
+    pub comparisons: Vec<Comparison>,
 }
 
 /// A pair on a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Duel {
+pub struct Comparison {
     /// The first allocator.
     pub first: String,
     /// The second allocator, the baseline.

@@ -5,20 +5,20 @@ use super::printable;
 use super::table::Look;
 use super::verdict::wrapped;
 use crate::number;
-use crate::result::duel::{Duels, Figures, Side};
+use crate::result::comparison::{Comparisons, Figures, Side};
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
 use std::fmt::Write as _;
 
 /// One table per pair, and notes on all of them.
 #[must_use]
-pub fn tables(duels: &Duels, look: Look) -> String {
+pub fn tables(comparisons: &Comparisons, look: Look) -> String {
     let mut text = String::new();
-    let pairs = duels.traces.first().map_or(0, |trace| trace.duels.len());
+    let pairs = comparisons.traces.first().map_or(0, |trace| trace.comparisons.len());
     for pair in 0..pairs {
-        text.push_str(&of_pair(duels, pair, look));
+        text.push_str(&of_pair(comparisons, pair, look));
         text.push('\n');
     }
-    for note in notes(duels) {
+    for note in notes(comparisons) {
         let _ = writeln!(text, "{}", wrapped(&note, look.columns, 0));
     }
     text
@@ -40,20 +40,20 @@ const HEADINGS: [&str; 13] = [
     "\nquartiles\nof ratio",
 ];
 
-fn of_pair(duels: &Duels, pair: usize, look: Look) -> String {
+fn of_pair(comparisons: &Comparisons, pair: usize, look: Look) -> String {
     let mut table = look.table();
     let aligned = |place: usize| if place == 0 { CellAlignment::Left } else { CellAlignment::Right };
     let heading = |(place, text): (usize, &str)| Cell::new(text).set_alignment(aligned(place));
     table.set_header(HEADINGS.into_iter().enumerate().map(heading));
     let mut troubles = Vec::new();
     let mut compared = Vec::new();
-    for result in &duels.traces {
-        let duel = &result.duels[pair];
+    for result in &comparisons.traces {
+        let comparison = &result.comparisons[pair];
         let name = printable(&result.trace.name);
         let operations = result.trace.allocations + result.trace.frees + result.trace.reallocations;
         let mut row = vec![name.clone(), number::grouped(operations)];
         let mut ratios = [None; 3];
-        match &duel.outcome {
+        match &comparison.outcome {
             Ok(figures) => {
                 ratios = ratios_of(figures);
                 compared.push(ratios);
@@ -82,8 +82,8 @@ fn of_pair(duels: &Duels, pair: usize, look: Look) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 1));
     }
-    let duel = &duels.traces[0].duels[pair];
-    let mut text = format!("{} (first) against {} (second)\n", duel.first, duel.second);
+    let comparison = &comparisons.traces[0].comparisons[pair];
+    let mut text = format!("{} (first) against {} (second)\n", comparison.first, comparison.second);
     for line in table.to_string().lines() {
         text.push_str(line.trim_end());
         text.push('\n');
@@ -92,7 +92,7 @@ fn of_pair(duels: &Duels, pair: usize, look: Look) -> String {
         let _ = writeln!(text, "{}", wrapped(&trouble, look.columns, 2));
     }
     if !compared.is_empty() {
-        let _ = writeln!(text, "{}", wrapped(&standing(&duel.first, &compared), look.columns, 0));
+        let _ = writeln!(text, "{}", wrapped(&standing(&comparison.first, &compared), look.columns, 0));
     }
     text
 }
@@ -151,8 +151,8 @@ fn standing(first: &str, compared: &[[Option<f64>; 3]]) -> String {
     )
 }
 
-fn notes(duels: &Duels) -> Vec<String> {
-    let environment = &duels.environment;
+fn notes(comparisons: &Comparisons) -> Vec<String> {
+    let environment = &comparisons.environment;
     vec![
         "In each round both replay the whole trace, once timed and once not, in fresh heaps of the same memory; they begin \
          in turns. ratio: first / second, below 1 where the first is the faster one."
@@ -165,7 +165,7 @@ fn notes(duels: &Duels) -> Vec<String> {
         "replay: the whole trace without timers, reallocations and the replaying loop included; the median over the rounds, \
          and the quartiles of the ratio."
             .into(),
-        format!("{} It took {:.0} s.", measured(environment), duels.seconds),
+        format!("{} It took {:.0} s.", measured(environment), comparisons.seconds),
     ]
 }
 
@@ -173,9 +173,9 @@ fn notes(duels: &Duels) -> Vec<String> {
 mod tests {
     use super::super::fixture;
     use super::*;
-    use crate::result::duel::{Duel, TraceDuels};
+    use crate::result::comparison::{Comparison, TraceComparisons};
 
-    fn duels() -> Duels {
+    fn comparisons() -> Comparisons {
         let run = fixture::usual();
         let side = |ticks, replay_nanoseconds| Side {
             allocate_ticks: Some(ticks),
@@ -192,18 +192,18 @@ mod tests {
         let outcomes = [Ok(figures(40.0, 80.0)), Ok(figures(90.0, 45.0)), Err("b refused 7 of 9 operations".into())];
         let traces = outcomes
             .into_iter()
-            .map(|outcome| TraceDuels {
+            .map(|outcome| TraceComparisons {
                 trace: run.traces[0].trace.clone(),
                 heap_bytes: 1 << 20,
-                duels: vec![Duel { first: "a".into(), second: "b".into(), outcome }],
+                comparisons: vec![Comparison { first: "a".into(), second: "b".into(), outcome }],
             })
             .collect();
-        Duels { environment: run.environment, traces, seconds: 1.0 }
+        Comparisons { environment: run.environment, traces, seconds: 1.0 }
     }
 
     #[test]
     fn ratios_means_and_refusals_are_told() {
-        let text = tables(&duels(), Look { columns: 120, colour: false });
+        let text = tables(&comparisons(), Look { columns: 120, colour: false });
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "a (first) against b (second)",
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn who_is_slower_stands_out() {
-        let coloured = tables(&duels(), Look { columns: 120, colour: true });
+        let coloured = tables(&comparisons(), Look { columns: 120, colour: true });
         let bold = coloured.lines().filter(|line| line.contains("\u{1b}[1m")).count();
         assert_eq!(bold, 1, "{coloured:?}");
     }

@@ -1,7 +1,7 @@
 //! Continuously running threads: throughput with local frees and with remote frees, and memory over time.
 
 use super::cases::SIZE;
-use super::crew::Crew;
+use super::threads::Crew;
 use crate::papers::wait_free::result::{Drift, Load, Local, LocalLoad, Memory, Scaling, Throughput};
 use crate::probe::cycles::{Clock, empty_ticks, ticks};
 use crate::trace::Op;

@@ -1,7 +1,7 @@
 //! Common parts of the figures of shared allocators: styles, and the curve of rare durations.
 
 use super::palette;
-use super::standing::Standing;
+use super::summary::Standing;
 use crate::result::schema::{Distribution, Origin, SubjectFacts};
 
 /// An allocator that threads share.

@@ -8,11 +8,11 @@
 
 use super::cells::{CampaignError, survey_of};
 use crate::probe::cycles::{Clock, empty_ticks, pin_to_last_processor, ticks};
-use crate::replay::course::Noted;
 use crate::replay::isolate::{Board, Child, Job, Progress, decode, run_all};
 use crate::replay::settings::automatic_heap_bytes;
+use crate::replay::whole_trace::Noted;
 use crate::replay::{Fault, Nobody, Observer, Replay};
-use crate::result::duel::{Duel, Duels, Figures, Side, TraceDuels};
+use crate::result::comparison::{Comparison, Comparisons, Figures, Side, TraceComparisons};
 use crate::result::schema::Environment;
 use crate::trace::{Event, Op, Reader};
 use rtalloc_subjects::{Heap, Region, Subject};
@@ -59,7 +59,7 @@ pub fn measure(
     traces: &[PathBuf],
     settings: &Settings,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Duels, CampaignError> {
+) -> Result<Comparisons, CampaignError> {
     let begun = Instant::now();
     let environment = Environment::here(Clock::calibrate());
     // Before the first measurement, so that an invalid trace is rejected at once.
@@ -79,19 +79,19 @@ pub fn measure(
         let spawn = |pair: Pair| move || Child::spawn(|board| bout.of_pair(pair, board));
         let limit = settings.budget + GRACE;
         let jobs = pairs.iter().map(|pair| Job { spawn: Box::new(spawn(*pair)), limit }).collect();
-        let mut duels = Vec::new();
+        let mut comparisons = Vec::new();
         run_all(jobs, 1, |number, result| {
             let Pair { first, second } = pairs[number];
             let outcome = decode(result).unwrap_or_else(|death| Err(death.to_string()));
-            duels.push(Duel { first: first.name.into(), second: second.name.into(), outcome });
+            comparisons.push(Comparison { first: first.name.into(), second: second.name.into(), outcome });
             done += 1;
             let last = format!("{} / {} against {}", survey.meta.name, first.name, second.name);
             progress(Progress { done, total, last: &last });
         })
         .map_err(|source| CampaignError::System { action: "run a pair in a process of its own", source })?;
-        results.push(TraceDuels { trace: survey.facts(), heap_bytes, duels });
+        results.push(TraceComparisons { trace: survey.facts(), heap_bytes, comparisons });
     }
-    Ok(Duels { environment, traces: results, seconds: begun.elapsed().as_secs_f64() })
+    Ok(Comparisons { environment, traces: results, seconds: begun.elapsed().as_secs_f64() })
 }
 
 /// All events of a trace, in memory: a round must not wait for a file.
@@ -272,8 +272,8 @@ mod tests {
         Model::parse(words).expect("a model").write_to(1, file.path()).expect("written");
         let settings = Settings { heap_bytes, budget: Duration::from_millis(500) };
         let traces = [file.path().to_path_buf()];
-        let duels = measure(&[pair], &traces, &settings, &mut |_| {}).expect("measured");
-        duels.traces[0].duels[0].outcome.clone()
+        let comparisons = measure(&[pair], &traces, &settings, &mut |_| {}).expect("measured");
+        comparisons.traces[0].comparisons[0].outcome.clone()
     }
 
     #[test]

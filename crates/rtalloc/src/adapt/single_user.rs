@@ -15,22 +15,22 @@ use core::ptr::NonNull;
 ///
 /// ```
 /// fn go<T: Send>() {}
-/// go::<rtalloc::adapt::Alone<rtalloc::Arenas>>();
+/// go::<rtalloc::adapt::SingleUser<rtalloc::Arenas>>();
 /// ```
 ///
 /// ```compile_fail,E0277
 /// fn share<T: Sync>() {}
-/// share::<rtalloc::adapt::Alone<rtalloc::Arenas>>();
+/// share::<rtalloc::adapt::SingleUser<rtalloc::Arenas>>();
 /// ```
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct Alone<'r, H> {
+pub struct SingleUser<'r, H> {
     heap: H,
     /// Queries take `&self` and require that no operation is under way, so this must not be `Sync`.
     region: PhantomData<(&'r mut [MaybeUninit<u8>], Cell<()>)>,
 }
 
-impl<'r, H: SharedAllocator<'r>> Alone<'r, H> {
+impl<'r, H: SharedAllocator<'r>> SingleUser<'r, H> {
     /// The shared heap.
     pub fn into_inner(self) -> H {
         self.heap
@@ -55,7 +55,7 @@ impl<'r, H: SharedAllocator<'r>> Alone<'r, H> {
 
 /// Converts the error to that of a sequential heap. A single user is never contended.
 #[inline(always)]
-fn alone(error: SharedError) -> AllocError {
+fn single_user_error(error: SharedError) -> AllocError {
     match error {
         SharedError::Request(error) => error,
         SharedError::Exhausted | SharedError::Contended => AllocError::Exhausted,
@@ -64,18 +64,18 @@ fn alone(error: SharedError) -> AllocError {
 }
 
 // SAFETY: the blocks are the shared heap's, whose contract gives the same guarantees.
-unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for Alone<'r, H> {
+unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for SingleUser<'r, H> {
     type Config = H::Config;
 
-    const CONTRACT: Contract = H::CONTRACT.alone;
+    const CONTRACT: Contract = H::CONTRACT.single_user;
 
     fn new(region: &'r mut [MaybeUninit<u8>], config: Self::Config) -> Result<Self, InitError> {
-        Ok(Alone { heap: H::new(region, config)?, region: PhantomData })
+        Ok(SingleUser { heap: H::new(region, config)?, region: PhantomData })
     }
 
     #[inline(always)]
     fn allocate_bytes(&mut self, size_bytes: usize, align_bytes: usize) -> Result<NonNull<u8>, AllocError> {
-        self.slot().allocate_bytes(size_bytes, align_bytes).map_err(alone)
+        self.slot().allocate_bytes(size_bytes, align_bytes).map_err(single_user_error)
     }
 
     #[inline(always)]
@@ -92,7 +92,7 @@ unsafe impl<'r, H: SharedAllocator<'r>> RegionAllocator<'r> for Alone<'r, H> {
         align_bytes: usize,
     ) -> Result<NonNull<u8>, AllocError> {
         // SAFETY: the caller guarantees that the block is live in this heap.
-        unsafe { self.slot().reallocate_bytes(block, size_bytes, align_bytes).map_err(alone) }
+        unsafe { self.slot().reallocate_bytes(block, size_bytes, align_bytes).map_err(single_user_error) }
     }
 
     #[inline(always)]

@@ -28,7 +28,7 @@ const SLOTS: usize = 1;
 pub(crate) const ARENAS: LoopLimits = LoopLimits {
     remote_frees: Some(|| {
         let config = <OneSlot as Choice<ArenasConfig<()>>>::config();
-        config.taken_back.max(config.taken_back_on_miss)
+        config.reclaim_budget.max(config.reclaim_budget_on_miss)
     }),
     pending_words: Some(|| SLOTS.div_ceil(usize::BITS as usize)),
     ..LoopLimits::NONE
@@ -36,7 +36,7 @@ pub(crate) const ARENAS: LoopLimits = LoopLimits {
 
 /// Loop limits of [`OneSlot`]'s bitmap buddy.
 pub(crate) const BITMAP_BUDDY: LoopLimits =
-    LoopLimits { words: Some(<BitmapBuddy<'static>>::most_words), slots: Some(|| SLOTS), ..LoopLimits::NONE };
+    LoopLimits { words: Some(<BitmapBuddy<'static>>::max_words), slots: Some(|| SLOTS), ..LoopLimits::NONE };
 
 /// Loop limits of the tree buddy.
 pub(crate) const TREE_BUDDY: LoopLimits =
